@@ -1,0 +1,1 @@
+"""Brains: what thinks. A brain sees only the words in `domain`; its hands are the tools it is given."""

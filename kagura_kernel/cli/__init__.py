@@ -1,0 +1,1 @@
+"""The terminal command, one file per subcommand."""

@@ -1,0 +1,1 @@
+"""Where a person steers: intents come in, sessions go on, approvals wait at the desk."""

@@ -1,0 +1,108 @@
+"""Asking for more power: the question, the answer, and whoever can be asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+class ApprovalKind(StrEnum):
+    """What is asked for."""
+
+    HOST_COMMAND = "host_command"
+    NETWORK = "network"
+    CREDENTIAL = "credential"
+    PLUGIN = "plugin"
+    WRITE = "write"
+    QUESTION = "question"
+
+
+class Verdict(StrEnum):
+    """How an approval ended. Only `allow` grants anything."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    TIMEOUT = "timeout"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """One thing that needs a person's word.
+
+    Attributes:
+        id: `app-…`.
+        run_id: The run that asks.
+        session_id: Its session.
+        kind: What is asked for.
+        title: One line, what would happen.
+        detail: In full: the whole command, host, or text; nothing is shortened.
+        reason: Why it cannot be done in the box, in the asker's words (a model's words are marked as such by displays).
+        arguments: The exact arguments that would be used.
+        call_id: The tool call it belongs to.
+        requested_at: When, UTC.
+        deadline: Seconds until no answer becomes a denial.
+        options: For a question: the answers offered; empty means free text.
+    """
+
+    id: str
+    run_id: str
+    session_id: str
+    kind: ApprovalKind
+    title: str
+    detail: str
+    requested_at: datetime
+    reason: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    call_id: str = ""
+    deadline: float = 300.0
+    options: tuple[str, ...] = ()
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 over kind, detail and arguments: what exactly was approved."""
+        content = json.dumps([self.kind, self.detail, dict(self.arguments)], sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How one approval was answered.
+
+    Attributes:
+        approval_id: Which.
+        verdict: Only `allow` grants anything.
+        by: Who: a user name, `policy`, or `deadline`.
+        via: Where: `cell`, `command`, `sidebar`, `terminal`, `policy`, `deadline`, …
+        at: When, UTC.
+        answer: The text answered to a question; otherwise a remark.
+    """
+
+    approval_id: str
+    verdict: Verdict
+    by: str
+    via: str
+    at: datetime
+    answer: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the thing may be done."""
+        return self.verdict is Verdict.ALLOW
+
+
+class Approver(Protocol):
+    """Whoever answers approvals: a desk with people at it, or a policy."""
+
+    async def approve(self, request: ApprovalRequest) -> Decision:
+        """Wait for an answer; the deadline is one. Cancelling the wait closes the question.
+
+        Raises:
+            ApprovalAborted: the person called the run off.
+        """
+        ...

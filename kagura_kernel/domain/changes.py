@@ -1,0 +1,40 @@
+"""What a run did to the project: a list of files, each with its old and its new state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ChangeStatus = Literal["added", "modified", "deleted"]
+ChangeState = Literal["proposed", "applied", "discarded", "conflict", "protected"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file that a run added, changed or removed.
+
+    Attributes:
+        path: Relative to the project root, with `/`.
+        status: What happened to it.
+        kind: A regular file or a symbolic link.
+        size: Bytes afterwards; 0 when deleted.
+        mode: Permission bits afterwards.
+        old_sha256: Content in the project when the change was collected; empty when there was none.
+        new_sha256: Content afterwards; empty when deleted.
+        diff: Unified diff, bounded; empty for binary files.
+        binary: Whether either side is not text.
+        state: Whether it has reached the project.
+        target: Where a link points afterwards.
+    """
+
+    path: str
+    status: ChangeStatus
+    kind: Literal["file", "link"] = "file"
+    size: int = 0
+    mode: int = 0o644
+    old_sha256: str = ""
+    new_sha256: str = ""
+    diff: str = ""
+    binary: bool = False
+    state: ChangeState = "proposed"
+    target: str = ""

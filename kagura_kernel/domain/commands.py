@@ -1,0 +1,131 @@
+"""A command and what came of it, the same whether it ran in a box or, approved, on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from kagura_kernel.domain.policy import CommandLimits
+
+Stream = Literal["stdout", "stderr"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One program to run to its end.
+
+    Attributes:
+        argv: Program and arguments; a shell line is `("bash", "-c", line)`, see `shell_command`.
+        cwd: Working directory; None is the workspace.
+        env: Variables added to the runner's own minimal environment. Never secrets.
+        stdin: What the program reads; it then sees the end of its input.
+        limits: Time limits; None lifts one.
+        keep_bytes: How much of each stream is kept in memory: half from the start, half from the end.
+        spill_dir: Where the full text goes once it is longer than that; None drops the middle.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin: bytes = b""
+    limits: CommandLimits = field(default_factory=CommandLimits)
+    keep_bytes: int = 256 * 1024
+    spill_dir: Path | None = None
+
+    @property
+    def line(self) -> str:
+        """How the command is shown: a shell line as it was typed, otherwise the quoted words."""
+        import shlex
+
+        match self.argv:
+            case (_, "-c" | "-lc", line):
+                return line
+            case _:
+                return shlex.join(self.argv)
+
+
+def shell_command(
+    line: str,
+    *,
+    cwd: str | None = None,
+    stdin: bytes = b"",
+    limits: CommandLimits = CommandLimits(),
+    env: Mapping[str, str] | None = None,
+    spill_dir: Path | None = None,
+) -> Command:
+    """A line for bash, without start-up files."""
+    return Command(("bash", "-c", line), cwd=cwd, stdin=stdin, limits=limits, env=env or {}, spill_dir=spill_dir)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What one stream of a command printed.
+
+    Attributes:
+        head: The first bytes, all of them when nothing was dropped.
+        tail: The last bytes when the middle was dropped, otherwise empty.
+        total: How many bytes were printed.
+        spill: The file that holds every byte, when there is one.
+    """
+
+    head: bytes = b""
+    tail: bytes = b""
+    total: int = 0
+    spill: Path | None = None
+
+    @property
+    def truncated(self) -> bool:
+        """Whether bytes are missing between head and tail."""
+        return self.total > len(self.head) + len(self.tail)
+
+    @property
+    def data(self) -> bytes:
+        """All bytes in memory; a gap is not marked."""
+        return self.head + self.tail
+
+    @property
+    def text(self) -> str:
+        """For reading: decoded as UTF-8, other bytes as �, a gap marked with its size."""
+        head = self.head.decode("utf-8", "replace")
+        if not self.truncated:
+            return head + self.tail.decode("utf-8", "replace")
+        missing = self.total - len(self.head) - len(self.tail)
+        return f"{head}\n… {missing} bytes left out …\n{self.tail.decode('utf-8', 'replace')}"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """A command that ran to its end; a failing exit code is a result, not an error.
+
+    Attributes:
+        exit_code: What the program returned; 128 + number for a signal, 127 when there is no such program.
+        stdout: What it printed.
+        stderr: What it complained of.
+        duration: Seconds from start to end, without set-up.
+        signal: The signal that ended it, if one did.
+    """
+
+    exit_code: int
+    stdout: Output = field(default_factory=Output)
+    stderr: Output = field(default_factory=Output)
+    duration: float = 0.0
+    signal: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program returned 0."""
+        return self.exit_code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class OutputChunk:
+    """Some bytes that a running command just printed."""
+
+    stream: Stream
+    data: bytes
+
+
+OutputListener = Callable[[OutputChunk], None]
+"""Called for each chunk, in order, on the loop that runs the command; must not block."""

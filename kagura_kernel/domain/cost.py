@@ -1,0 +1,51 @@
+"""What a run used and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of a run or a turn.
+
+    Attributes:
+        input_tokens: All tokens read, those from a cache included.
+        output_tokens: Tokens written.
+        cache_read_tokens: Of the input, those read from a cache.
+        cache_write_tokens: Of the input, those written to a cache.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """The sum, field by field."""
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Money, in USD. Unknown is None, never 0.
+
+    Attributes:
+        reported_usd: What the brain's program said it cost.
+        computed_usd: What the price list gives for the tokens.
+        source: Price list and version behind `computed_usd`, or `brain`.
+    """
+
+    reported_usd: float | None = None
+    computed_usd: float | None = None
+    source: str = ""
+
+    @property
+    def usd(self) -> float | None:
+        """The figure to show: reported beats computed; None when neither is known."""
+        return self.reported_usd if self.reported_usd is not None else self.computed_usd

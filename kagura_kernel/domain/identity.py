@@ -1,0 +1,50 @@
+"""Names for runs, sessions, boxes and approvals: short, sortable by time, safe to paste anywhere."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import NewType
+
+RunId = NewType("RunId", str)
+SessionId = NewType("SessionId", str)
+BoxId = NewType("BoxId", str)
+ApprovalId = NewType("ApprovalId", str)
+CallId = NewType("CallId", str)
+
+# Crockford's alphabet: no letter that a reader could take for a digit.
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def _stamp(prefix: str) -> str:
+    number = (int(time.time() * 1000) << 25) | secrets.randbits(25)
+    digits = []
+    for _ in range(14):
+        digits.append(_ALPHABET[number & 31])
+        number >>= 5
+    return f"{prefix}-{''.join(reversed(digits))}"
+
+
+def new_run_id() -> RunId:
+    """A fresh run id, `run-…`; later ones sort after earlier ones, to the millisecond."""
+    return RunId(_stamp("run"))
+
+
+def new_session_id() -> SessionId:
+    """A fresh session id, `ses-…`."""
+    return SessionId(_stamp("ses"))
+
+
+def new_box_id() -> BoxId:
+    """A fresh box id, `box-…`; it also names the box's container."""
+    return BoxId(_stamp("box"))
+
+
+def new_approval_id() -> ApprovalId:
+    """A fresh approval id, `app-…`."""
+    return ApprovalId(_stamp("app"))
+
+
+def new_call_id() -> CallId:
+    """A fresh tool call id, `call-…`, for brains that do not name their calls."""
+    return CallId(_stamp("call"))

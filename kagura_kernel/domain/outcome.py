@@ -1,0 +1,49 @@
+"""What a run comes back with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.cost import Cost, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """The end of a run, as the cell's value.
+
+    Attributes:
+        run_id: `run-…`.
+        session_id: The session it belonged to.
+        status: `done`, `failed`, `stopped`, `killed`, `denied` or `lost`.
+        text: The final answer, Markdown; for `%%sandbox` what the program printed.
+        cost: Money, unknown is None.
+        usage: Tokens.
+        changes: Files it changed, with what became of each.
+        duration: Seconds.
+        error_code: Stable code when it did not end well.
+        error: That error, for reading.
+        exit_code: Of a `%%sandbox` program.
+    """
+
+    run_id: str
+    session_id: str
+    status: str
+    text: str = ""
+    cost: Cost = field(default_factory=Cost)
+    usage: Usage = field(default_factory=Usage)
+    changes: tuple[FileChange, ...] = ()
+    duration: float = 0.0
+    error_code: str = ""
+    error: str = ""
+    exit_code: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run ended as it was meant to."""
+        return self.status == "done"
+
+    @property
+    def changed_files(self) -> list[str]:
+        """Paths of the changes, relative to the project."""
+        return [change.path for change in self.changes]

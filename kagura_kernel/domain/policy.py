@@ -1,0 +1,144 @@
+"""What a box may do and where a command may run: plain values, decided elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+
+class PermissionMode(StrEnum):
+    """How much the person in charge has handed over."""
+
+    DEFAULT = "default"
+    FULL_CONTROL = "full_control"
+
+
+class SandboxPermission(StrEnum):
+    """What one command asks for."""
+
+    AUTO = "auto"
+    REQUIRE_ESCALATED = "require_escalated"
+
+
+class SandboxPolicyType(StrEnum):
+    """The data boundary of a box."""
+
+    READ_ONLY = "read_only"
+    WORKSPACE_WRITE = "workspace_write"
+    DANGER_FULL = "danger_full_access"
+    EXTERNAL = "external_sandbox"
+
+
+class ExecutionRoute(StrEnum):
+    """Where a command runs."""
+
+    SANDBOX = "sandbox"
+    HOST = "host"
+
+
+class IsolationClass(IntEnum):
+    """How strong a box's walls are; a larger number is stronger."""
+
+    NONE = 0
+    NAMESPACE = 1
+    CONTAINER = 2
+    GVISOR = 3
+    MICROVM = 4
+
+    @property
+    def label(self) -> str:
+        """The word shown to people: `namespace`, `container`, `gvisor`, `microvm`."""
+        return self.name.lower()
+
+
+class WriteMode(StrEnum):
+    """How a run's changes reach the project."""
+
+    ASK = "ask"
+    THROUGH = "through"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxPolicy:
+    """The boundary of one box, the same for every back-end.
+
+    Attributes:
+        type: The boundary's kind.
+        network_access: Whether granted hosts may be reached at all.
+        writable_roots: Paths in the box that may be written, beside its scratch space.
+        read_only_subpaths: Paths below a writable root that stay as they are, relative to it.
+    """
+
+    type: SandboxPolicyType = SandboxPolicyType.WORKSPACE_WRITE
+    network_access: bool = False
+    writable_roots: tuple[str, ...] = ("/workspace",)
+    read_only_subpaths: tuple[str, ...] = (".git", ".kagura")
+
+    @property
+    def writable(self) -> bool:
+        """Whether the workspace may be written inside the box."""
+        return self.type is not SandboxPolicyType.READ_ONLY
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationReason:
+    """Why a command has to leave the box, in words for the person who is asked."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandDecision:
+    """Where one command runs, and why.
+
+    Attributes:
+        route: Sandbox or host.
+        needs_approval: Whether a person has to agree first.
+        escalation: Why it leaves the box; None on the sandbox route.
+        reasons: Every rule that spoke, in order, for `kagura-kernel route`.
+    """
+
+    route: ExecutionRoute
+    needs_approval: bool = False
+    escalation: EscalationReason | None = None
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BoxLimits:
+    """How much of the machine one box may use.
+
+    Attributes:
+        memory_bytes: All processes together where the system can count them so, otherwise each.
+        processes: Processes and threads at once.
+        cpus: Cores, as a fraction.
+        workspace_bytes: How much a run may add to the workspace.
+        scratch_bytes: Size of /tmp and of the home directory together.
+        open_files: File descriptors per process.
+        file_bytes: The largest single file.
+    """
+
+    memory_bytes: int = 4 * 2**30
+    processes: int = 512
+    cpus: float = 2.0
+    workspace_bytes: int = 2 * 2**30
+    scratch_bytes: int = 2**30
+    open_files: int = 4096
+    file_bytes: int = 2 * 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLimits:
+    """How long one command may take, in seconds; None lifts a limit. Set-up time is never counted."""
+
+    total: float | None = 90.0
+    idle: float | None = 45.0
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalSettings:
+    """How approvals behave when nobody answers."""
+
+    deadline: float = 300.0
+    preapproved_host_commands: tuple[str, ...] = field(default=())

@@ -1,0 +1,96 @@
+"""What a user may set, checked as a whole: every wrong field is told at once."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.domain.policy import PermissionMode, WriteMode
+
+
+class Settings(BaseModel):
+    """Settings of one user on one machine.
+
+    They come from the user's own configuration file and from `KAGURA_…` variables, never from a project: a project
+    that was cloned from somewhere must not be able to widen what is allowed in it.
+
+    Attributes:
+        brain: `auto`, or a brain's name.
+        model: Model for the brain; empty is its own choice.
+        box: `auto`, or a back-end's name.
+        image: Image for back-ends that have images; empty is their default.
+        write: How changes reach the project.
+        budget_usd: Limit for each run; None is none.
+        command_timeout: Seconds one command may take; 0 lifts the limit.
+        idle_timeout: Seconds one command may be silent; 0 lifts the limit.
+        approval_deadline: Seconds until no answer becomes a denial.
+        permission_mode: `full_control` lets host commands run without asking.
+        strict_routing: Ask for everything that is not on the safe list, in the box too.
+        preapproved_host_commands: Host commands that need no asking when they are safe and free of shell characters.
+        pool_size: Warm boxes kept ready; 0 switches the pool off.
+        shared: Whether others share this machine; then weak walls are a start-up error.
+        journal_url: Database URL; empty is a file in the data directory.
+        memory_mib: Memory of one box.
+        processes: Processes of one box.
+        workspace_mib: How much a run may add to its workspace.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    brain: str = "auto"
+    model: str = ""
+    box: str = "auto"
+    image: str = ""
+    write: WriteMode = WriteMode.ASK
+    budget_usd: float | None = Field(default=None, gt=0)
+    command_timeout: float = Field(default=90.0, ge=0)
+    idle_timeout: float = Field(default=45.0, ge=0)
+    approval_deadline: float = Field(default=300.0, gt=0, le=86400)
+    permission_mode: PermissionMode = PermissionMode.DEFAULT
+    strict_routing: bool = False
+    preapproved_host_commands: tuple[str, ...] = ()
+    pool_size: int = Field(default=1, ge=0, le=16)
+    shared: bool = False
+    journal_url: str = ""
+    memory_mib: int = Field(default=4096, ge=64)
+    processes: int = Field(default=512, ge=16)
+    workspace_mib: int = Field(default=2048, ge=1)
+
+
+PREFIX = "KAGURA_"
+
+# Variables of ours that are no settings.
+_NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY"})
+
+
+def parse_settings(toml: str, environ: Mapping[str, str], source: str = "the configuration") -> Settings:
+    """Settings from a TOML text, overridden by `KAGURA_…` variables.
+
+    Raises:
+        ConfigurationError: with every problem; values are never repeated, since one might be a secret.
+    """
+    try:
+        values: dict[str, Any] = tomllib.loads(toml)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(source, [f"it is not TOML: {error}"]) from error
+    for name in Settings.model_fields:
+        variable = PREFIX + name.upper()
+        if variable in environ and variable not in _NOT_SETTINGS:
+            values[name] = _from_variable(environ[variable], name)
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, p['loc'])) or 'it'}: {p['msg']}" for p in error.errors(include_input=False)]
+        raise ConfigurationError(source, problems) from error
+
+
+def _from_variable(text: str, name: str) -> Any:
+    if name == "preapproved_host_commands":
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if name == "budget_usd" and not text:
+        return None
+    return text

@@ -1,0 +1,57 @@
+"""Tools as a brain sees them: a name, a schema, a call, a result."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """One tool offered to a brain.
+
+    Attributes:
+        name: A Python identifier, unique in a toolbox.
+        description: For the model; says what is refused.
+        input_schema: JSON Schema of the arguments, an object.
+        read_only: It changes nothing, so a brain may have several calls of such tools under way at once. Calls of
+            other tools in one answer of a model are made in their order, one after the other.
+    """
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A brain asks for a tool."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool answers; a failing command is a result with `is_error`.
+
+    Attributes:
+        text: What the brain reads, bounded.
+        is_error: Whether the brain should take it as a failure.
+        exit_code: Of the command behind it, if there was one.
+        route: `sandbox` or `host`; empty for tools that run nothing.
+        spill: Name of the file with the full output, if it was cut.
+    """
+
+    text: str
+    is_error: bool = False
+    exit_code: int | None = None
+    route: str = "sandbox"
+    spill: str | None = None
+
+
+CallTool = Callable[[ToolCall], Awaitable[ToolResult]]
+"""How a brain reaches the toolbox. Raises only what must end the run; a refusal is a result."""

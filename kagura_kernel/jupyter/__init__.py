@@ -1,0 +1,1 @@
+"""The notebook: magics, displays and tables."""

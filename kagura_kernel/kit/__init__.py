@@ -1,0 +1,1 @@
+"""What an agent needs from the host, staged without secrets."""

@@ -1,0 +1,1 @@
+"""The wall: what a run is given, and what crosses."""

@@ -1,0 +1,1 @@
+"""What makes an agent better with time: checkpoints, plans, lessons, earned trust."""

@@ -1,0 +1,1 @@
+"""Host functions that guest code may call, each audited and in a jail of its own."""

@@ -1,0 +1,1 @@
+"""One run, from prepare to settle, as a stream of events."""

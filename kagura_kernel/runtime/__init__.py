@@ -1,0 +1,1 @@
+"""Where a command runs, and running it there."""

@@ -1,0 +1,1 @@
+"""Boxes: places where a command can do no harm."""

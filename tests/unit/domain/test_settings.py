@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.domain.policy import PermissionMode, WriteMode
+from kagura_kernel.domain.settings import Settings, parse_settings
+
+
+def test_nothing_set_is_the_careful_default() -> None:
+    settings = parse_settings("", {})
+    assert settings == Settings()
+    assert (settings.write, settings.permission_mode) == (WriteMode.ASK, PermissionMode.DEFAULT)
+
+
+def test_a_file_sets_and_a_variable_overrides() -> None:
+    settings = parse_settings('box = "docker"\npool_size = 3\n', {"KAGURA_BOX": "bubblewrap"})
+    assert (settings.box, settings.pool_size) == ("bubblewrap", 3)
+
+
+def test_lists_and_empty_amounts_can_be_given_as_variables() -> None:
+    settings = parse_settings("", {"KAGURA_PREAPPROVED_HOST_COMMANDS": "ls, wc", "KAGURA_BUDGET_USD": ""})
+    assert settings.preapproved_host_commands == ("ls", "wc")
+    assert settings.budget_usd is None
+
+
+def test_every_wrong_field_is_told_at_once_and_no_value_is_repeated() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings('pool_size = "hunter2"\nbrian = "claude"\nbudget_usd = -1\n', {})
+    assert {line.split(":")[0] for line in caught.value.problems} == {"pool_size", "brian", "budget_usd"}
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_file_that_is_no_toml_says_where() -> None:
+    with pytest.raises(ConfigurationError, match="line 1"):
+        parse_settings("box = \n", {})
+
+
+def test_variables_of_ours_that_are_no_settings_are_left_alone() -> None:
+    assert parse_settings("", {"KAGURA_HOME": "/x", "KAGURA_API_KEY": "k"}) == Settings()
