@@ -1,0 +1,198 @@
+"""A journal's connections: one for writing, one for reading, each behind its lock.
+
+Writers of all processes take turns, so the chain has one order. Readers wait for nobody. Errors of SQLAlchemy and of
+the driver end here: outside there is only `JournalUnwritable` and `JournalUnreadable`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, Executable, Row
+from sqlalchemy.exc import SQLAlchemyError
+
+from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
+
+
+class Place(Protocol):
+    """Where a journal is kept: what SQLite and PostgreSQL do differently."""
+
+    @property
+    def where(self) -> str:
+        """The place for messages; no password in it."""
+        ...
+
+    def connect(self, *, odd_bytes: bool = False) -> Connection:
+        """A fresh connection that commits each statement by itself.
+
+        With `odd_bytes`, text that is no UTF-8 is read with surrogates instead of failing.
+        """
+        ...
+
+    def begin(self, connection: Connection, *, flush: bool) -> None:
+        """Start a transaction that no other process can write beside; with `flush` its commit reaches the disk."""
+        ...
+
+    def begin_reading(self, connection: Connection) -> None:
+        """Start a transaction that sees one moment of the journal."""
+        ...
+
+    def in_transaction(self, connection: Connection) -> bool:
+        """Whether a transaction is open."""
+        ...
+
+    def why_gone(self) -> str:
+        """Why writing would go nowhere although the connection lives; empty when all is well."""
+        ...
+
+    def why(self, error: Exception) -> str:
+        """The reason for an error, in words."""
+        ...
+
+    def is_lost(self, error: Exception) -> bool:
+        """Whether the error says that the connection is gone, while a new one may work."""
+        ...
+
+    def is_damage(self, error: Exception) -> bool:
+        """Whether the error says that what is there cannot be a journal."""
+        ...
+
+    def close(self) -> None:
+        """Free everything; may be called twice."""
+        ...
+
+
+class Database:
+    """Reading and writing at one place, from any thread."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.where = place.where
+        self._write_lock = threading.RLock()
+        self._read_lock = threading.RLock()
+        self._writer: Connection | None = None
+        self._reader: Connection | None = None
+        self._closed = False
+
+    @contextmanager
+    def writing(self, *, flush: bool = False) -> Iterator[Connection]:
+        """A transaction that no other writer runs beside; an error inside rolls it back whole.
+
+        Raises:
+            JournalUnwritable: it could not be begun or committed.
+            JournalUnreadable: what is there is damaged.
+        """
+        with self._write_lock:
+            try:
+                connection = self._begin(flush=flush)
+                yield connection
+                connection.exec_driver_sql("COMMIT")
+            except SQLAlchemyError as error:
+                self._roll_back()
+                if self.place.is_damage(error):
+                    raise JournalUnreadable(self.where, self.place.why(error)) from error
+                raise JournalUnwritable(self.where, self.place.why(error)) from error
+            except BaseException:
+                self._roll_back()
+                raise
+
+    def read(self, statement: Executable, values: Mapping[str, Any] | None = None) -> Sequence[Row[Any]]:
+        """All rows that a statement gives.
+
+        Raises:
+            JournalUnreadable: the place does not answer, or what is there is damaged.
+        """
+        with self._read_lock:
+            try:
+                return self._fetch(statement, values)
+            except SQLAlchemyError as error:
+                _drop(self._reader)
+                self._reader = None
+                if not self.place.is_lost(error):
+                    raise JournalUnreadable(self.where, self.place.why(error)) from error
+            try:
+                return self._fetch(statement, values)
+            except SQLAlchemyError as error:
+                _drop(self._reader)
+                self._reader = None
+                raise JournalUnreadable(self.where, self.place.why(error)) from error
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A connection of its own that sees one moment and stands in nobody's way."""
+        connection = None
+        try:
+            self._refuse_when_closed(JournalUnreadable)
+            connection = self.place.connect(odd_bytes=True)
+            self.place.begin_reading(connection)
+            yield connection
+        except SQLAlchemyError as error:
+            raise JournalUnreadable(self.where, self.place.why(error)) from error
+        finally:
+            _drop(connection)
+
+    def close(self) -> None:
+        """Close all connections; may be called twice."""
+        with self._write_lock, self._read_lock:
+            self._closed = True
+            _drop(self._writer)
+            self._writer = None
+            _drop(self._reader)
+            self._reader = None
+            self.place.close()
+
+    def _begin(self, *, flush: bool) -> Connection:
+        self._refuse_when_closed(JournalUnwritable)
+        if why := self.place.why_gone():
+            raise JournalUnwritable(self.where, why)
+        try:
+            return self._begun(flush=flush)
+        except SQLAlchemyError as error:
+            # Nothing is written yet, so a connection that fell asleep is replaced without anyone noticing.
+            if not self.place.is_lost(error):
+                raise
+        _drop(self._writer)
+        self._writer = None
+        return self._begun(flush=flush)
+
+    def _begun(self, *, flush: bool) -> Connection:
+        if self._writer is None:
+            self._writer = self.place.connect()
+        elif self.place.in_transaction(self._writer):
+            # An interrupt between two lines can leave one open, and everybody would wait for it.
+            self._writer.exec_driver_sql("ROLLBACK")
+        self.place.begin(self._writer, flush=flush)
+        return self._writer
+
+    def _roll_back(self) -> None:
+        if self._writer is None:
+            return
+        try:
+            if not self._writer.invalidated:
+                if self.place.in_transaction(self._writer):
+                    self._writer.exec_driver_sql("ROLLBACK")
+                return
+        except SQLAlchemyError:
+            pass  # whatever is wrong with it, the next writer gets a new one
+        _drop(self._writer)
+        self._writer = None
+
+    def _fetch(self, statement: Executable, values: Mapping[str, Any] | None) -> Sequence[Row[Any]]:
+        self._refuse_when_closed(JournalUnreadable)
+        if self._reader is None:
+            self._reader = self.place.connect()
+        return self._reader.execute(statement, values).fetchall()
+
+    def _refuse_when_closed(self, error: type[JournalUnwritable | JournalUnreadable]) -> None:
+        if self._closed:
+            raise error(self.where, "it was closed")
+
+
+def _drop(connection: Connection | None) -> None:
+    if connection is not None:
+        # What cannot even be closed is gone already.
+        with suppress(SQLAlchemyError):
+            connection.close()

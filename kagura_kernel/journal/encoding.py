@@ -1,0 +1,65 @@
+"""Events as text and back: the `body` of a row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from kagura_kernel.domain.events import Event, parse_event
+
+
+def stamp(moment: datetime) -> str:
+    """A moment as the journal writes it: UTC, microseconds, always 27 characters, so that text sorts as time does."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def moment(text: str) -> datetime:
+    """The moment behind a stamp."""
+    return datetime.fromisoformat(text)
+
+
+def encode(event: Event) -> str:
+    r"""The event as JSON.
+
+    Text that is not Unicode (a file name with odd bytes) is kept readable: each such byte stands there as `\\udcNN`,
+    in six plain characters. Values that JSON does not have stand there as their text.
+    """
+    try:
+        return event.model_dump_json()
+    except ValueError:
+        return json.dumps(_plain(event.model_dump(mode="python")), ensure_ascii=False, default=_foreign)
+
+
+def decode(body: str) -> Event:
+    """The event behind a body; a kind that this version does not know comes back as a plain `Event`.
+
+    Raises:
+        ValueError: the text is no event at all.
+    """
+    try:
+        return parse_event(body)
+    except ValueError:
+        return Event.model_validate_json(body)
+
+
+def as_text(value: str) -> str:
+    r"""The text with what no database takes written out: odd bytes as `encode` does it, NUL as `\x00`."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case str():
+            return as_text(value)
+        case Mapping():
+            return {_plain(key) if isinstance(key, str) else key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case _:
+            return value
+
+
+def _foreign(value: Any) -> str:
+    return stamp(value) if isinstance(value, datetime) else as_text(str(value))

@@ -1,0 +1,122 @@
+"""A journal on a PostgreSQL server, shared by several machines.
+
+Durability is the server's `synchronous_commit`. When the connection breaks in the very moment of a commit, a row may be
+stored although `JournalUnwritable` was raised: too much evidence, never too little.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from sqlalchemy import URL, Connection, create_engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import NullPool
+
+from kagura_kernel.domain.errors import ConfigurationError
+
+_DIALECT = "postgresql+psycopg"
+_CONNECT_SECONDS = "5"
+# One number for all journals of a database: those in other schemas wait a little, and nothing worse.
+_LOCK = 0x6B61677572610001
+LOCK_SECONDS = 5.0
+_HARMLESS = frozenset({"host", "port", "dbname"})
+
+
+class PostgresServer:
+    """The journal tables in the database that a URL names."""
+
+    def __init__(self, url: str) -> None:
+        parsed = parse_url(url)
+        self.where = without_password(parsed)
+        if "connect_timeout" not in parsed.query:
+            parsed = parsed.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
+        self._engine = create_engine(parsed, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+
+    def connect(self, *, odd_bytes: bool = False) -> Connection:
+        """A fresh connection."""
+        del odd_bytes  # the server keeps no text that is not Unicode
+        connection = self._engine.connect()
+        connection.exec_driver_sql(f"SET lock_timeout = '{LOCK_SECONDS * 1000:.0f}ms'")
+        return connection
+
+    def begin(self, connection: Connection, *, flush: bool) -> None:
+        """Wait for the journal's lock, at most five seconds; the lock goes with the transaction."""
+        del flush  # the server decides on durability
+        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+
+    def begin_reading(self, connection: Connection) -> None:
+        """Start a transaction that sees one moment."""
+        connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def in_transaction(self, connection: Connection) -> bool:
+        """Whether a transaction is open; a connection that is gone holds none."""
+        from psycopg import Connection as Driver
+        from psycopg.pq import TransactionStatus
+
+        if connection.invalidated:
+            return False
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, Driver)  # noqa: S101 - the dialect of the engine makes nothing else
+        return driver.info.transaction_status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}
+
+    def why_gone(self) -> str:
+        """Nothing to see from here: a server that is gone says so itself."""
+        return ""
+
+    def why(self, error: Exception) -> str:
+        """The server's or the driver's own words, on one line."""
+        cause = error.orig if isinstance(error, DBAPIError) else None
+        match getattr(cause, "sqlstate", None):
+            case "55P03":
+                return f"another process has been writing to it for more than {LOCK_SECONDS:g} s"
+            case "42501" | "25006":
+                return "this user may not write there"
+            case "53100":
+                return "the server's disk is full"
+            case "42P01":
+                return "its tables are gone"
+        return " ".join(str(cause or error).split())
+
+    def is_lost(self, error: Exception) -> bool:
+        """Whether the connection broke."""
+        return isinstance(error, DBAPIError) and error.connection_invalidated
+
+    def is_damage(self, error: Exception) -> bool:
+        """Whether the tables are gone."""
+        return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) == "42P01"
+
+    def close(self) -> None:
+        """Free the engine."""
+        self._engine.dispose()
+
+
+def parse_url(url: str) -> URL:
+    """The URL with our driver named.
+
+    Raises:
+        ConfigurationError: it is no PostgreSQL URL, or the driver is not installed.
+    """
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError) as error:
+        problem = "it is no URL; write postgresql://user@host/database"
+        raise ConfigurationError("The journal's URL", [problem]) from error
+    if parsed.drivername not in {"postgres", "postgresql", _DIALECT}:
+        raise ConfigurationError(
+            f"The journal's URL {without_password(parsed)}",
+            [f"{parsed.drivername!r} is not supported; write postgresql://user@host/database, or name a directory"],
+        )
+    if find_spec("psycopg") is None:
+        raise ConfigurationError(
+            f"The journal's URL {without_password(parsed)}",
+            ["PostgreSQL needs one more package: pip install 'kagura-kernel[postgres]'"],
+        )
+    return parsed.set(drivername=_DIALECT)
+
+
+def without_password(url: URL) -> str:
+    """The URL for messages: neither a password nor options that may hold one."""
+    place = {name: value for name, value in url.query.items() if name in _HARMLESS}
+    bare = URL.create(url.drivername, url.username, None, url.host, url.port, url.database, place)
+    return bare.render_as_string()

@@ -1,0 +1,192 @@
+"""What each event changes in the tables that views read. Runs inside the transaction that stores the event."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, case, insert, select, update
+
+from kagura_kernel.domain.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    BoxStarted,
+    ChangesCollected,
+    Event,
+    RunFinished,
+    RunStarted,
+    ToolCalled,
+    TurnCounted,
+)
+from kagura_kernel.journal.encoding import as_text, stamp
+from kagura_kernel.journal.schema import approvals, runs
+
+TASK_LENGTH = 500
+
+_HAS_RUN = select(runs.c.run_id).where(runs.c.run_id == bindparam("key"))
+_HAS_APPROVAL = select(approvals.c.id).where(approvals.c.id == bindparam("key"))
+_OWNER = select(runs.c.owner).where(runs.c.run_id == bindparam("key"))
+_THIS_RUN = update(runs).where(runs.c.run_id == bindparam("key"))
+_CALLED = _THIS_RUN.values(tool_calls=runs.c.tool_calls + 1)
+_BOXED = _THIS_RUN.values(box=bindparam("box"))
+_CHANGED = _THIS_RUN.values(changed_files=bindparam("changed_files"))
+# Unknown stays unknown: a sum with one turn of unknown price is NULL, as SQL has it.
+_COUNTED = _THIS_RUN.values(
+    model=case((bindparam("model") == "", runs.c.model), else_=bindparam("model")),
+    turns=runs.c.turns + 1,
+    input_tokens=runs.c.input_tokens + bindparam("input_tokens"),
+    output_tokens=runs.c.output_tokens + bindparam("output_tokens"),
+    cache_read_tokens=runs.c.cache_read_tokens + bindparam("cache_read_tokens"),
+    cache_write_tokens=runs.c.cache_write_tokens + bindparam("cache_write_tokens"),
+    computed_usd=case(
+        (runs.c.turns == 0, bindparam("computed_usd")), else_=runs.c.computed_usd + bindparam("computed_usd")
+    ),
+    cost_source=bindparam("cost_source"),
+)
+_FINISHED = _THIS_RUN.values(
+    status=bindparam("status"),
+    duration=bindparam("duration"),
+    brain=case((bindparam("brain") == "", runs.c.brain), else_=bindparam("brain")),
+    model=case((bindparam("model") == "", runs.c.model), else_=bindparam("model")),
+    turns=bindparam("turns"),
+    tool_calls=bindparam("tool_calls"),
+    input_tokens=bindparam("input_tokens"),
+    output_tokens=bindparam("output_tokens"),
+    cache_read_tokens=bindparam("cache_read_tokens"),
+    cache_write_tokens=bindparam("cache_write_tokens"),
+    reported_usd=bindparam("reported_usd"),
+    computed_usd=bindparam("computed_usd"),
+    cost_source=bindparam("cost_source"),
+    error_code=bindparam("error_code"),
+    brain_session=bindparam("brain_session"),
+)
+_DECIDED = (
+    update(approvals)
+    .where(approvals.c.id == bindparam("key"))
+    .values(
+        verdict=bindparam("verdict"),
+        decided_by=bindparam("decided_by"),
+        via=bindparam("via"),
+        decided_at=bindparam("decided_at"),
+        answer=bindparam("answer"),
+    )
+)
+_NEW_RUN = insert(runs)
+_NEW_APPROVAL = insert(approvals)
+
+
+def project(connection: Connection, seq: int, event: Event) -> None:
+    """Bring the tables up to date with one event; an event that no view shows changes nothing."""
+    key = event.run_id
+    match event:
+        case ToolCalled():
+            connection.execute(_CALLED, {"key": key})
+        case TurnCounted():
+            connection.execute(_COUNTED, {"key": key, **_turn(event)})
+        case BoxStarted():
+            connection.execute(_BOXED, {"key": key, "box": event.backend})
+        case ChangesCollected():
+            connection.execute(_CHANGED, {"key": key, "changed_files": len(event.changes)})
+        case RunStarted():
+            _open_run(connection, new_run(seq, event))
+        case RunFinished():
+            _open_run(connection, blank_run(seq, event))
+            connection.execute(_FINISHED, {"key": key, **_ledger(event)})
+        case ApprovalRequested():
+            open_approval(connection, _question(event))
+        case ApprovalDecided():
+            connection.execute(_DECIDED, {"key": event.approval_id, **_answer(event)})
+
+
+def open_approval(connection: Connection, values: dict[str, Any]) -> None:
+    """A question's row, unless it is there: the desk's mail and the run's event may come in either order."""
+    if connection.execute(_HAS_APPROVAL, {"key": values["id"]}).first() is None:
+        owner = connection.execute(_OWNER, {"key": values["run_id"]}).scalar_one_or_none() or ""
+        connection.execute(_NEW_APPROVAL, {**values, "owner": owner})
+
+
+def approval_times(requested_at: datetime, deadline: float) -> dict[str, Any]:
+    """The three columns that tell until when a question stands."""
+    return {
+        "requested_at": stamp(requested_at),
+        "deadline": deadline,
+        "deadline_at": stamp(requested_at + timedelta(seconds=deadline)),
+    }
+
+
+def new_run(seq: int, event: RunStarted) -> dict[str, Any]:
+    """The row of a run that has just started."""
+    return blank_run(seq, event) | {
+        "flavour": event.flavour,
+        "task": as_text(event.task[:TASK_LENGTH]),
+        "brain": as_text(event.brain),
+        "model": as_text(event.model),
+        "project": as_text(event.project),
+        "owner": event.owner,
+        "user_name": as_text(event.user),
+    }
+
+
+def blank_run(seq: int, event: Event) -> dict[str, Any]:
+    """The row of a run of which nothing is known yet."""
+    texts = ("task", "brain", "model", "box", "project", "owner", "user_name", "cost_source", "error_code")
+    counts = ("turns", "tool_calls", "changed_files", "input_tokens", "output_tokens")
+    return {
+        "run_id": event.run_id,
+        "first_seq": seq,
+        "session_id": event.session_id,
+        "flavour": "agent",
+        "status": "running",
+        "started_at": stamp(event.at),
+        "brain_session": "",
+        "cache_read_tokens": 0,
+        "cache_write_tokens": 0,
+        **dict.fromkeys(texts, ""),
+        **dict.fromkeys(counts, 0),
+    }
+
+
+def _open_run(connection: Connection, values: dict[str, Any]) -> None:
+    if connection.execute(_HAS_RUN, {"key": values["run_id"]}).first() is None:
+        connection.execute(_NEW_RUN, values)
+
+
+def _turn(event: TurnCounted) -> dict[str, Any]:
+    counted = event.model_dump(
+        include={"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "computed_usd"}
+    )
+    return counted | {"model": as_text(event.model), "cost_source": event.source}
+
+
+def _ledger(event: RunFinished) -> dict[str, Any]:
+    row = event.model_dump(exclude={"kind", "run_id", "session_id", "at", "text", "error", "exit_code"})
+    return {name: as_text(value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def _question(event: ApprovalRequested) -> dict[str, Any]:
+    return {
+        "id": event.approval_id,
+        "run_id": event.run_id,
+        "session_id": event.session_id,
+        "kind": event.subject,
+        "title": as_text(event.title),
+        # What is decided on is kept as JSON in ASCII, so that it comes back exactly, odd bytes included.
+        "detail": json.dumps(event.detail),
+        "reason": as_text(event.reason),
+        "arguments": json.dumps(event.arguments, default=str),
+        "options": json.dumps(event.options),
+        "call_id": event.call_id,
+        "content_hash": event.content_hash,
+        **approval_times(event.at, event.deadline),
+    }
+
+
+def _answer(event: ApprovalDecided) -> dict[str, Any]:
+    return {
+        "verdict": event.verdict,
+        "decided_by": as_text(event.by),
+        "via": as_text(event.via),
+        "decided_at": stamp(event.at),
+        "answer": as_text(event.answer),
+    }

@@ -1,0 +1,179 @@
+"""What the journal gives back: rows and views as plain frozen values, without any database behind them.
+
+Importing this file costs nothing, so displays and annotations may name these types freely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from kagura_kernel.domain.events import Event
+
+RunStatus = Literal["running", "awaiting_approval", "done", "failed", "stopped", "killed", "denied", "lost"]
+Word = Literal["kill"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """One row of the journal.
+
+    Attributes:
+        seq: Its number, from 1, without gaps.
+        event: The fact. A kind that this version does not know comes back as a plain `Event`.
+        hash: SHA-256 of the row and of the one before it, hexadecimal.
+    """
+
+    seq: int
+    event: Event
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A journal whose chain holds.
+
+    Attributes:
+        where: Which journal; no password in it.
+        rows: How many rows were checked: all of them.
+        last_hash: Hash of the newest row. Noted elsewhere, it proves later that the whole chain was not rewritten.
+    """
+
+    where: str
+    rows: int
+    last_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run as far as the journal knows it.
+
+    Attributes:
+        run_id: `run-…`.
+        session_id: Its session.
+        flavour: `agent` or `sandbox`.
+        status: `awaiting_approval` is a running one that waits for a person.
+        task: What was asked, its first 500 characters; the whole stands in the `run.started` event.
+        brain: Name of the brain; empty for a cell's own code.
+        model: The model that answered, or the one asked for while none has.
+        box: The back-end of its box; empty before there is one.
+        started_at: UTC.
+        duration: Seconds; None while it goes on.
+        tool_calls: How many so far.
+        cost_usd: Reported beats computed; None when neither is known.
+        changed_files: How many files it changed.
+        error_code: Why it did not end well; empty otherwise.
+        user: Login name of the person.
+        owner: The process that runs it.
+        project: The project root on the host.
+    """
+
+    run_id: str
+    session_id: str
+    flavour: str
+    status: RunStatus
+    task: str
+    brain: str
+    model: str
+    box: str
+    started_at: datetime
+    duration: float | None
+    tool_calls: int
+    cost_usd: float | None
+    changed_files: int
+    error_code: str
+    user: str
+    owner: str
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRow:
+    """One approval, decided or waiting.
+
+    Attributes:
+        id: `app-…`.
+        run_id: The run that asked.
+        session_id: Its session.
+        kind: An `ApprovalKind`.
+        title: One line.
+        detail: In full.
+        reason: Why, in the asker's words.
+        content_hash: What exactly was asked for.
+        requested_at: UTC.
+        deadline_at: When no answer becomes a denial, UTC.
+        verdict: `allow`, `deny`, `timeout`, `aborted`; None while it waits.
+        by: Who decided; empty while it waits.
+        via: Where; empty while it waits.
+        decided_at: UTC; None while it waits.
+        answer: Answer to a question, or a remark.
+    """
+
+    id: str
+    run_id: str
+    session_id: str
+    kind: str
+    title: str
+    detail: str
+    reason: str
+    content_hash: str
+    requested_at: datetime
+    deadline_at: datetime
+    verdict: str | None
+    by: str
+    via: str
+    decided_at: datetime | None
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """What one run used. Money that is not known is None, never 0.
+
+    Attributes:
+        run_id: `run-…`.
+        session_id: Its session.
+        at: When the run started, UTC.
+        brain: Name of the brain.
+        model: Model that answered.
+        input_tokens: All tokens read, cache included.
+        output_tokens: Tokens written.
+        cache_read_tokens: Of the input, read from a cache.
+        cache_write_tokens: Of the input, written to a cache.
+        reported_usd: What the brain said it cost.
+        computed_usd: What the price list gives.
+        source: Price list and version behind `computed_usd`.
+        status: The run's status.
+    """
+
+    run_id: str
+    session_id: str
+    at: datetime
+    brain: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    reported_usd: float | None
+    computed_usd: float | None
+    source: str
+    status: RunStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A word that another process left for a run.
+
+    Attributes:
+        run_id: For which run.
+        word: What to do.
+        by: Who left it.
+        at: When, UTC.
+    """
+
+    run_id: str
+    word: Word
+    by: str
+    at: datetime

@@ -1,0 +1,123 @@
+"""The journal's tables, as SQLAlchemy Core sees them today.
+
+`journal_events` is the truth and only grows; `journal_head` is its length and last hash. `journal_runs` and the
+questions in `journal_approvals` are projections of the events, kept so that views are fast, and rebuilt from the events
+by `views.rebuild`. Decisions and messages that another process leaves are the mailbox. How a journal on disk comes to
+these tables stands in `migrations`.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, Table, Text
+
+metadata = MetaData()
+
+events = Table(
+    "journal_events",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("prev_hash", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    Index("journal_events_run", "run_id", "seq"),
+    Index("journal_events_session", "session_id", "seq"),
+)
+
+head = Table(
+    "journal_head",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("last_hash", Text, nullable=False),
+)
+
+heartbeat = Table(
+    "journal_heartbeat",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("at", Text, nullable=False),
+)
+
+version = Table(
+    "journal_version",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("applied_at", Text, nullable=False),
+)
+
+runs = Table(
+    "journal_runs",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("flavour", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("brain", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("box", Text, nullable=False),
+    Column("project", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("user_name", Text, nullable=False),
+    Column("started_at", Text, nullable=False),
+    Column("duration", Float),
+    Column("turns", Integer, nullable=False),
+    Column("tool_calls", Integer, nullable=False),
+    Column("changed_files", Integer, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cache_read_tokens", BigInteger, nullable=False),
+    Column("cache_write_tokens", BigInteger, nullable=False),
+    Column("reported_usd", Float),
+    Column("computed_usd", Float),
+    Column("cost_source", Text, nullable=False),
+    Column("error_code", Text, nullable=False),
+    Column("brain_session", Text, nullable=False),
+    Index("journal_runs_seq", "first_seq"),
+    Index("journal_runs_session", "session_id", "first_seq"),
+    Index("journal_runs_status", "status"),
+)
+
+approvals = Table(
+    "journal_approvals",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("run_id", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("arguments", Text, nullable=False),
+    Column("options", Text, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("requested_at", Text, nullable=False),
+    Column("deadline", Float, nullable=False),
+    Column("deadline_at", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("verdict", Text),
+    Column("decided_by", Text),
+    Column("via", Text),
+    Column("decided_at", Text),
+    Column("answer", Text),
+    Index("journal_approvals_run", "run_id"),
+    Index("journal_approvals_verdict", "verdict", "requested_at"),
+)
+
+messages = Table(
+    "journal_messages",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("run_id", Text, nullable=False),
+    Column("word", Text, nullable=False),
+    Column("by_whom", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("taken_at", Text),
+    Index("journal_messages_run", "run_id"),
+)

@@ -1,0 +1,165 @@
+"""A journal in a file: SQLite in WAL mode, in a directory that only its owner may enter.
+
+Durability: a row survives the death of the process, whenever it comes. Rows that give power or tell what was done to
+the project (`flush`) also survive a power cut, because their commit waits for the disk, and with them all rows before
+them; of other rows a power cut may take the last few, whole ones only, and the chain still holds.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
+from kagura_kernel.journal.place import FILE_NAME, no_journal
+
+BUSY_SECONDS = 5.0
+_MAGIC = b"SQLite format 3\0"
+_NEARLY_NOTHING = 64 * 1024
+_WORDS = {
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it is read-only",
+    sqlite3.SQLITE_BUSY: f"another process has been writing to it for more than {BUSY_SECONDS:g} s",
+    sqlite3.SQLITE_LOCKED: f"another process has been writing to it for more than {BUSY_SECONDS:g} s",
+    sqlite3.SQLITE_CANTOPEN: "its file cannot be opened or created",
+    sqlite3.SQLITE_IOERR: "the disk reports an error",
+    sqlite3.SQLITE_NOTADB: "it is no SQLite database",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged",
+    sqlite3.SQLITE_PERM: "permission denied",
+}
+
+
+class SqliteFile:
+    """The journal file of one directory; both are created when they are missing."""
+
+    def __init__(self, directory: Path, *, create: bool = True) -> None:
+        self.directory = directory
+        self.path = directory / FILE_NAME
+        self.where = str(self.path)
+        self._prepare(create=create)
+        self._identity = _identity(self.path)
+        self._engine = create_engine(
+            "sqlite://",
+            creator=lambda: sqlite3.connect(self.path, timeout=BUSY_SECONDS, check_same_thread=False),
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",
+        )
+
+    def connect(self, *, odd_bytes: bool = False) -> Connection:
+        """A fresh connection; the file is in WAL mode afterwards."""
+        connection = self._engine.connect()
+        if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() != "wal":
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+        connection.exec_driver_sql("PRAGMA synchronous=NORMAL")
+        if odd_bytes:
+            _driver(connection).text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+        return connection
+
+    def begin(self, connection: Connection, *, flush: bool) -> None:
+        """Wait for the write lock, at most `BUSY_SECONDS`."""
+        if connection.info.get("flush", False) is not flush:
+            connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
+            connection.info["flush"] = flush
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def begin_reading(self, connection: Connection) -> None:
+        """Start a transaction; its moment is that of the first read."""
+        connection.exec_driver_sql("BEGIN")
+
+    def in_transaction(self, connection: Connection) -> bool:
+        """Whether a transaction is open."""
+        return _driver(connection).in_transaction
+
+    def why_gone(self) -> str:
+        """The file may have been moved or deleted while it was open; rows would then go to a file without a name."""
+        return "" if _identity(self.path) == self._identity else "its file was moved or deleted; restart the kernel"
+
+    def why(self, error: Exception) -> str:
+        """The reason in words; a vague one of SQLite's is made clear by a look at the disk."""
+        code = _code(error)
+        if code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY} and (
+            seen := _state_of_disk(self.directory)
+        ):
+            return seen
+        return _WORDS.get(code, str(getattr(error, "orig", None) or error))
+
+    def is_lost(self, error: Exception) -> bool:
+        """Never: a file does not hang up."""
+        del error
+        return False
+
+    def is_damage(self, error: Exception) -> bool:
+        """Whether the file is no database, or a broken one."""
+        return _code(error) in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
+
+    def close(self) -> None:
+        """Nothing is held beside the connections."""
+        self._engine.dispose()
+
+    def _prepare(self, *, create: bool) -> None:
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            if create:
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                flags |= os.O_CREAT
+            handle = os.open(self.path, flags, 0o600)
+        except FileNotFoundError as error:
+            raise no_journal(self.where) from error
+        except IsADirectoryError as error:
+            raise JournalUnreadable(self.where, "it is a directory") from error
+        except (FileExistsError, NotADirectoryError) as error:
+            raise JournalUnwritable(self.where, "a file stands where its directory should be") from error
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise JournalUnreadable(self.where, "it is a link, which is not followed") from error
+            raise JournalUnwritable(self.where, (error.strerror or str(error)).lower()) from error
+        try:
+            with suppress(PermissionError):
+                os.fchmod(handle, 0o600)
+            start = os.read(handle, len(_MAGIC))
+        finally:
+            os.close(handle)
+        if start and start != _MAGIC:
+            raise JournalUnreadable(self.where, "it is no SQLite database")
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - the creator above makes nothing else
+    return driver
+
+
+def _code(error: Exception) -> int:
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    # The upper bits only say more about the same thing.
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+
+def _state_of_disk(directory: Path) -> str:
+    try:
+        disk = os.statvfs(directory)
+    except OSError as error:
+        return f"its directory cannot be reached ({error.strerror})"
+    if disk.f_flag & os.ST_RDONLY:
+        return "the file system is read-only"
+    if disk.f_bavail * disk.f_frsize < _NEARLY_NOTHING:
+        return "the disk is full"
+    if not os.access(directory, os.W_OK | os.X_OK):
+        return "its directory may not be written"
+    return ""

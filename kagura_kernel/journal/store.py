@@ -1,0 +1,194 @@
+"""The journal: everything that happened, as rows that are only ever added, each bound to the one before it.
+
+A row is stored before anything it announces is done, so a journal that cannot be written stops the work. Rows are
+never changed or deleted; `verify` finds out whether somebody else did. Any thread may use a `Journal`, and any number
+of processes may have the same one open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Executable, Row, bindparam, func, insert, select, update
+
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
+from kagura_kernel.domain.events import Event
+from kagura_kernel.journal.database import Database, Place
+from kagura_kernel.journal.encoding import as_text, decode, encode, stamp
+from kagura_kernel.journal.hashing import row_hash
+from kagura_kernel.journal.migrations import check_version, migrate
+from kagura_kernel.journal.place import is_url
+from kagura_kernel.journal.projection import project
+from kagura_kernel.journal.rows import StoredEvent, Verification
+from kagura_kernel.journal.schema import events, head, heartbeat
+from kagura_kernel.journal.verification import verify_chain
+
+FLUSHED = frozenset({"approval.decided", "changes.collected", "changes.settled", "run.finished"})
+"""Kinds whose row has reached the disk when `append` returns, with all rows before it: see `sqlite`."""
+
+_SYSTEM = SystemClock()
+_HEAD = select(head.c.rows, head.c.last_hash).where(head.c.id == 1)
+_SET_HEAD = update(head).where(head.c.id == 1).values(rows=bindparam("n"), last_hash=bindparam("digest"))
+_APPEND = insert(events)
+_BEAT = update(heartbeat).where(heartbeat.c.id == 1).values(at=bindparam("now"))
+_LAST_SEQ = select(func.max(events.c.seq))
+
+
+class Writing:
+    """A transaction on the journal that no other writer runs beside.
+
+    Attributes:
+        connection: For the other tables of the journal.
+    """
+
+    def __init__(self, connection: Connection, where: str) -> None:
+        self.connection = connection
+        self._where = where
+
+    def append(self, event: Event) -> int:
+        """Add one row and bring the views up to date; the row's number."""
+        body = encode(event)
+        found = self.connection.execute(_HEAD).first()
+        if found is None:
+            raise JournalUnwritable(self._where, "its head record is missing; `kagura-kernel journal verify` says more")
+        seq = int(found.rows) + 1
+        prev_hash = found.last_hash
+        columns = (seq, stamp(event.at), event.kind, as_text(event.run_id), as_text(event.session_id), body, prev_hash)
+        digest = row_hash(*columns)
+        self.connection.execute(_APPEND, dict(zip(events.c.keys(), (*columns, digest), strict=True)))
+        self.connection.execute(_SET_HEAD, {"n": seq, "digest": digest})
+        project(self.connection, seq, event)
+        return seq
+
+
+class Journal:
+    """An open journal; make one with `open`.
+
+    Attributes:
+        where: The file or the URL without its password, for messages.
+        clock: Where its own time stamps come from.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self.where = database.where
+        self.clock = clock
+        self._database = database
+
+    @classmethod
+    def open(cls, where: str | Path, *, clock: Clock = _SYSTEM, create: bool = True) -> Journal:
+        """The journal in a directory (made when missing, for its owner only) or behind a `postgresql://` URL.
+
+        With `create` off, a place without a journal is left as it is.
+
+        Raises:
+            JournalUnwritable: the directory, the disk or the server does not let us write.
+            JournalUnreadable: what is there is no journal.
+            JournalTooNew: a newer version of the package wrote it.
+            ConfigurationError: the URL cannot be used.
+            UsageError: there is no journal, and none may be made.
+        """
+        database = Database(_place(where, create=create))
+        try:
+            migrate(database, clock.now(), create=create)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, clock)
+
+    def append(self, event: Event) -> int:
+        """Store one fact; its row's number.
+
+        Raises:
+            JournalUnwritable: it was not stored, not even in part; what it announces must not be done.
+            ValueError: the event is for live displays only.
+        """
+        if not event.durable:
+            raise ValueError(f"{event.kind} is for live displays and is never stored")
+        with self.writing(flush=event.kind in FLUSHED) as writing:
+            return writing.append(event)
+
+    def check_writable(self) -> None:
+        """Make sure that a row could be stored now, by really writing to the journal's heartbeat.
+
+        Raises:
+            JournalUnwritable: it could not.
+            JournalUnreadable: the journal is damaged.
+            JournalTooNew: another process has brought the journal to a newer schema.
+        """
+        with self.writing() as writing:
+            check_version(writing.connection, self.where)
+            writing.connection.execute(_BEAT, {"now": stamp(self.clock.now())})
+
+    def events(
+        self,
+        *,
+        run_id: str | None = None,
+        session_id: str | None = None,
+        after: int = 0,
+        kinds: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> list[StoredEvent]:
+        """Rows in their order, the first `limit` of those that come after row `after` and match.
+
+        Raises:
+            JournalUnreadable: they cannot be read, or one of them is no event.
+        """
+        query = select(events.c.seq, events.c.body, events.c.hash).where(events.c.seq > after)
+        if run_id is not None:
+            query = query.where(events.c.run_id == run_id)
+        if session_id is not None:
+            query = query.where(events.c.session_id == session_id)
+        if kinds:
+            query = query.where(events.c.kind.in_(kinds))
+        return [self._stored(row) for row in self.read(query.order_by(events.c.seq).limit(limit))]
+
+    def last_seq(self) -> int:
+        """The number of the newest row; 0 when there is none."""
+        return self.read(_LAST_SEQ)[0][0] or 0
+
+    def verify(self) -> Verification:
+        """Check every row against its hash and the chain against its head; others may write meanwhile.
+
+        Raises:
+            JournalTampered: a row was changed, added, removed or moved, or the end is cut off.
+            JournalUnreadable: the file is damaged.
+        """
+        with self._database.snapshot() as connection:
+            return verify_chain(connection, self.where)
+
+    def close(self) -> None:
+        """Close it; may be called twice. Whoever uses it afterwards gets a `JournalError`."""
+        self._database.close()
+
+    def writing(self, *, flush: bool = False) -> AbstractContextManager[Writing]:
+        """For the other files of this room: one transaction, whole or not at all."""
+        return self._writing(flush=flush)
+
+    def read(self, query: Executable, values: dict[str, Any] | None = None) -> Sequence[Row[Any]]:
+        """For the other files of this room: the rows that a query gives."""
+        return self._database.read(query, values)
+
+    @contextmanager
+    def _writing(self, *, flush: bool) -> Iterator[Writing]:
+        with self._database.writing(flush=flush) as connection:
+            yield Writing(connection, self.where)
+
+    def _stored(self, row: Row[Any]) -> StoredEvent:
+        try:
+            return StoredEvent(row.seq, decode(row.body), row.hash)
+        except ValueError as error:
+            raise JournalUnreadable(self.where, f"row {row.seq} is no event") from error
+
+
+def _place(where: str | Path, *, create: bool) -> Place:
+    if isinstance(where, str) and is_url(where):
+        from kagura_kernel.journal.postgres import PostgresServer
+
+        return PostgresServer(where)
+    from kagura_kernel.journal.sqlite import SqliteFile
+
+    return SqliteFile(Path(where).expanduser().absolute(), create=create)

@@ -1,0 +1,177 @@
+"""Views of the rows: runs, approvals and costs, fast however long the journal is.
+
+They read projections that `append` keeps in the same transaction as the events. The events are the truth: `verify`
+looks at nothing else, and `rebuild` makes the projections anew from them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, case, delete, exists, select, update
+
+from kagura_kernel.domain.errors import JournalUnreadable
+from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.journal import schema
+from kagura_kernel.journal.encoding import as_text, decode, moment
+from kagura_kernel.journal.projection import project
+from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow, StoredEvent
+from kagura_kernel.journal.store import Journal
+
+_CHUNK = 1000
+_DECISION = ("verdict", "decided_by", "via", "decided_at", "answer")
+_waits = exists().where(schema.approvals.c.run_id == schema.runs.c.run_id, schema.approvals.c.verdict.is_(None))
+_STATUS = case(((schema.runs.c.status == "running") & _waits, "awaiting_approval"), else_=schema.runs.c.status).label(
+    "status_now"
+)
+_RUNS = select(schema.runs, _STATUS).order_by(schema.runs.c.first_seq.desc())
+_APPROVALS = select(schema.approvals).order_by(schema.approvals.c.requested_at.desc(), schema.approvals.c.id.desc())
+
+
+def runs(journal: Journal, *, limit: int = 100, session_id: str | None = None) -> list[RunRow]:
+    """The latest runs, the newest first, of all processes and all sessions or of one."""
+    query = _RUNS.limit(limit)
+    if session_id is not None:
+        query = query.where(schema.runs.c.session_id == session_id)
+    return _run_rows(journal, query)
+
+
+def unfinished(journal: Journal) -> list[RunRow]:
+    """The runs that have started and not finished, the newest first; the process of some may be gone."""
+    return _run_rows(journal, _RUNS.where(schema.runs.c.status == "running"))
+
+
+def approvals(journal: Journal, *, limit: int = 100, pending_only: bool = False) -> list[ApprovalRow]:
+    """The latest approvals, the newest first."""
+    query = _APPROVALS.limit(limit)
+    if pending_only:
+        query = query.where(schema.approvals.c.verdict.is_(None))
+    return [_approval_row(row) for row in journal.read(query)]
+
+
+def costs(journal: Journal, *, limit: int = 1000) -> list[CostRow]:
+    """What the latest runs used, the newest first; of a run that goes on, what is counted so far."""
+    return [_cost_row(row) for row in journal.read(_RUNS.limit(limit))]
+
+
+def run_events(journal: Journal, run_id: str) -> list[StoredEvent]:
+    """All rows of one run, in their order; none for a run that nobody knows."""
+    return journal.events(run_id=run_id)
+
+
+def session_last_brain_session(journal: Journal, session_id: str, *, brain: str = "") -> str:
+    """What a brain needs to go on in this session: the newest such word of its runs; empty when there is none.
+
+    With `brain`, only that brain's runs count: nobody can go on from another one's word.
+    """
+    ours = (schema.runs.c.session_id == session_id) & (schema.runs.c.brain_session != "")
+    if brain:
+        ours &= schema.runs.c.brain == brain
+    newest = select(schema.runs.c.brain_session).where(ours).order_by(schema.runs.c.first_seq.desc()).limit(1)
+    found = journal.read(newest)
+    return found[0].brain_session if found else ""
+
+
+def rebuild(journal: Journal) -> int:
+    """Make runs and approvals anew from the events, in one transaction; how many events there were.
+
+    Decisions that lie in the mailbox and that no run has stored yet are kept. Nobody can write meanwhile (five seconds
+    for a hundred thousand rows in a file), so this is for a time when no run is going.
+
+    Raises:
+        JournalUnreadable: a row is no event; nothing was changed.
+    """
+    done = 0
+    with journal.writing() as writing:
+        connection = writing.connection
+        connection.execute(delete(schema.runs))
+        while True:
+            after = schema.events.c.seq > done
+            rows = connection.execute(select(schema.events).where(after).order_by(schema.events.c.seq).limit(_CHUNK))
+            chunk = rows.fetchall()
+            for row in chunk:
+                try:
+                    event = decode(row.body)
+                except ValueError as error:
+                    raise JournalUnreadable(journal.where, f"row {row.seq} is no event") from error
+                if isinstance(event, ApprovalRequested):
+                    _renew_question(connection, row.seq, event)
+                else:
+                    project(connection, row.seq, event)
+                done = row.seq
+            if len(chunk) < _CHUNK:
+                return done
+
+
+def _renew_question(connection: Connection, seq: int, event: ApprovalRequested) -> None:
+    this = schema.approvals.c.id == event.approval_id
+    left = connection.execute(select(*(schema.approvals.c[name] for name in _DECISION)).where(this)).first()
+    connection.execute(delete(schema.approvals).where(this))
+    project(connection, seq, event)
+    if left is not None:
+        connection.execute(update(schema.approvals).where(this).values(dict(zip(_DECISION, left, strict=True))))
+
+
+def _run_rows(journal: Journal, query: Select[Any]) -> list[RunRow]:
+    return [_run_row(row) for row in journal.read(query)]
+
+
+def _run_row(row: Row[Any]) -> RunRow:
+    return RunRow(
+        run_id=row.run_id,
+        session_id=row.session_id,
+        flavour=row.flavour,
+        status=row.status_now,
+        task=row.task,
+        brain=row.brain,
+        model=row.model,
+        box=row.box,
+        started_at=moment(row.started_at),
+        duration=row.duration,
+        tool_calls=row.tool_calls,
+        cost_usd=row.reported_usd if row.reported_usd is not None else row.computed_usd,
+        changed_files=row.changed_files,
+        error_code=row.error_code,
+        user=row.user_name,
+        owner=row.owner,
+        project=row.project,
+    )
+
+
+def _approval_row(row: Row[Any]) -> ApprovalRow:
+    return ApprovalRow(
+        id=row.id,
+        run_id=row.run_id,
+        session_id=row.session_id,
+        kind=row.kind,
+        title=row.title,
+        detail=as_text(json.loads(row.detail)),
+        reason=row.reason,
+        content_hash=row.content_hash,
+        requested_at=moment(row.requested_at),
+        deadline_at=moment(row.deadline_at),
+        verdict=row.verdict,
+        by=row.decided_by or "",
+        via=row.via or "",
+        decided_at=moment(row.decided_at) if row.decided_at else None,
+        answer=row.answer or "",
+    )
+
+
+def _cost_row(row: Row[Any]) -> CostRow:
+    return CostRow(
+        run_id=row.run_id,
+        session_id=row.session_id,
+        at=moment(row.started_at),
+        brain=row.brain,
+        model=row.model,
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cache_read_tokens=row.cache_read_tokens,
+        cache_write_tokens=row.cache_write_tokens,
+        reported_usd=row.reported_usd,
+        computed_usd=row.computed_usd,
+        source=row.cost_source,
+        status=row.status_now,
+    )

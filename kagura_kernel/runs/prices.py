@@ -1,0 +1,38 @@
+"""What tokens cost by the public price list. Works offline: the list comes with its package."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+
+from kagura_kernel.domain.cost import Usage
+
+
+def price(usage: Usage, model: str, at: datetime) -> tuple[float | None, str]:
+    """What these tokens cost at that time, in USD, and the price list's name and version.
+
+    None when the list does not know the model, or when the figures cannot be right (more tokens from a cache than
+    tokens at all, a number below 0); never 0 for want of knowledge.
+    """
+    from genai_prices import Usage as Counted
+    from genai_prices import calc_price
+
+    try:
+        counted = Counted(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+        )
+        found = calc_price(counted, model, genai_request_timestamp=at)
+    except (LookupError, ValueError):
+        return None, price_source()
+    return float(found.total_price), price_source()
+
+
+@cache
+def price_source() -> str:
+    """The price list behind `price`, as `genai-prices 0.2.3`."""
+    from importlib.metadata import version
+
+    return f"genai-prices {version('genai-prices')}"

@@ -1,0 +1,214 @@
+"""Disks that are full or read-only, for real: small file systems in a mount namespace of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+START = """
+import json, os, subprocess, sys
+from pathlib import Path
+from kagura_kernel.domain.errors import JournalError
+from kagura_kernel.journal import views
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.sample_run import SampleRun
+home, run, found = Path(sys.argv[1]), SampleRun(), {}
+
+def mount(*words):
+    subprocess.run(["mount", *words], check=True)
+
+def fails(use):
+    try:
+        use()
+    except JournalError as error:
+        return [error.code, error.why]
+    return ["", ""]
+
+def fill(name):
+    with open(home / name, "wb", buffering=0) as ballast:
+        try:
+            while True:
+                ballast.write(bytes(4096))
+        except OSError:
+            pass
+
+"""
+END = "\nprint(json.dumps(found))\n"
+
+
+def on_a_disk_of_its_own(home: Path, code: str) -> dict[str, Any]:
+    unshare = shutil.which("unshare")
+    if unshare is None or not sys.platform.startswith("linux"):
+        pytest.skip("needs Linux and `apt-get install util-linux mount`")
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    home.mkdir(exist_ok=True)
+    argv = [unshare, "--mount", "--propagation", "private", *user, sys.executable, "-c", START + code + END, str(home)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_disk_that_fills_up_stops_the_writing_leaves_nothing_half_written_and_can_be_freed(tmp_path: Path) -> None:
+    found = on_a_disk_of_its_own(
+        tmp_path / "full",
+        """
+mount("-t", "tmpfs", "-o", "size=1m", "tmpfs", str(home))
+(home / "ballast").write_bytes(bytes(200_000))
+journal = Journal.open(home)
+rows = journal.append(run.started())
+try:
+    while True:
+        rows = journal.append(run.noted("x" * 3000))
+except JournalError as error:
+    found["append"] = [error.code, error.why]
+found["again"] = fails(lambda: journal.append(run.noted("x" * 3000)))
+found["mailbox"] = fails(lambda: Mailbox(journal).post(run.request(detail="x" * 3000)))
+found["rows"], found["read"] = rows, len(journal.events())
+found["verified"] = journal.verify().rows
+found["run"] = views.runs(journal)[0].status
+(home / "ballast").unlink()
+journal.check_writable()
+found["freed"] = journal.append(run.noted("y" * 3000))
+journal.close()
+journal = Journal.open(home)
+found["reopened"] = journal.verify().rows
+journal.close()
+""",
+    )
+    assert found["append"] == found["again"] == found["mailbox"] == ["ERR_JOURNAL_UNWRITABLE", "the disk is full"]
+    assert found["rows"] > 20
+    assert found["read"] == found["verified"] == found["rows"]
+    assert found["run"] == "running"
+    assert found["freed"] == found["reopened"] == found["rows"] + 1
+
+
+def test_a_full_disk_is_found_before_anything_is_run(tmp_path: Path) -> None:
+    found = on_a_disk_of_its_own(
+        tmp_path / "full",
+        """
+mount("-t", "tmpfs", "-o", "size=1m", "tmpfs", str(home))
+journal = Journal.open(home)
+journal.append(run.noted())
+fill("ballast")
+for _ in range(5):
+    found["check"] = fails(journal.check_writable)
+    if found["check"][0]:
+        break
+journal.close()
+(home / "new").mkdir()
+fill("more")
+found["open"] = fails(lambda: Journal.open(home / "new"))
+found["mkdir"] = fails(lambda: Journal.open(home / "a" / "b"))
+""",
+    )
+    assert found["check"] == ["ERR_JOURNAL_UNWRITABLE", "the disk is full"]
+    assert found["open"] == ["ERR_JOURNAL_UNWRITABLE", "the disk is full"]
+    assert found["mkdir"][0] == "ERR_JOURNAL_UNWRITABLE"
+
+
+def test_a_read_only_disk_is_refused_whether_a_journal_is_there_or_not(tmp_path: Path) -> None:
+    found = on_a_disk_of_its_own(
+        tmp_path / "fixed",
+        """
+mount("-t", "tmpfs", "-o", "size=4m", "tmpfs", str(home))
+journal = Journal.open(home / "old")
+journal.append(run.noted())
+journal.close()
+mount("-o", "remount,ro", str(home))
+found["old"] = fails(lambda: Journal.open(home / "old"))
+found["new"] = fails(lambda: Journal.open(home / "new"))
+found["there"] = sorted(path.name for path in home.rglob("*"))
+""",
+    )
+    assert found["old"] == found["new"] == ["ERR_JOURNAL_UNWRITABLE", "read-only file system"]
+    assert found["there"] == ["journal.db", "old"]
+
+
+def test_a_journal_seen_through_a_read_only_mount_is_refused_while_its_own_process_goes_on(tmp_path: Path) -> None:
+    found = on_a_disk_of_its_own(
+        tmp_path / "shared",
+        """
+journal = Journal.open(home)
+journal.append(run.noted())
+mount("--bind", str(home), "/mnt")
+mount("-o", "remount,bind,ro", "/mnt")
+found["other"] = fails(lambda: Journal.open("/mnt"))
+journal.append(run.noted())
+found["rows"] = journal.verify().rows
+journal.close()
+""",
+    )
+    assert found["other"] == ["ERR_JOURNAL_UNWRITABLE", "read-only file system"]
+    assert found["rows"] == 2
+
+
+def test_a_write_that_the_system_refuses_stops_the_writing_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    found = on_a_disk_of_its_own(
+        tmp_path / "refusing",
+        """
+import resource
+journal = Journal.open(home)
+journal.append(run.noted())
+size = (home / "journal.db-wal").stat().st_size
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+found["append"] = fails(lambda: journal.append(run.noted()))
+found["check"] = fails(journal.check_writable)
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+found["seq"] = journal.append(run.noted())
+found["rows"] = journal.verify().rows
+journal.close()
+""",
+    )
+    assert found["append"] == found["check"]
+    assert found["append"][0] == "ERR_JOURNAL_UNWRITABLE"
+    assert "disk" in found["append"][1]
+    assert found["seq"] == found["rows"] == 2
+
+
+def test_a_directory_that_belongs_to_somebody_else_is_refused(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+    found = on_a_disk_of_its_own(
+        tmp_path / "theirs",
+        """
+home = Path("/mnt")  # where somebody else may go; the mount is seen in here only
+mount("-t", "tmpfs", "-o", "size=4m,mode=755", "tmpfs", str(home))
+journal = Journal.open(home / "old")
+journal.close()
+(home / "old").chmod(0o755)
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+found["new"] = fails(lambda: Journal.open(home / "new"))
+found["old"] = fails(lambda: Journal.open(home / "old"))
+""",
+    )
+    assert found["new"] == found["old"] == ["ERR_JOURNAL_UNWRITABLE", "permission denied"]
+
+
+def test_a_directory_that_may_be_entered_but_not_written_is_refused(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+    found = on_a_disk_of_its_own(
+        tmp_path / "shut",
+        """
+home = Path("/mnt")  # where somebody else may go; the mount is seen in here only
+mount("-t", "tmpfs", "-o", "size=4m,mode=755", "tmpfs", str(home))
+journal = Journal.open(home / "old")
+journal.close()
+os.chown(home / "old" / "journal.db", 65534, 65534)
+(home / "old").chmod(0o555)
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+found["old"] = fails(lambda: Journal.open(home / "old"))
+""",
+    )
+    assert found["old"] == ["ERR_JOURNAL_UNWRITABLE", "its directory may not be written"]

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kagura_kernel.journal import views
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.owner import mark_lost, process_owner
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.clock import FakeClock
+from kagura_kernel.testing.sample_run import SampleRun
+
+RUN = SampleRun()
+CLOCK = FakeClock(RUN.at.replace(minute=10))
+
+
+@pytest.fixture
+def gone() -> str:
+    """The owner of a process that has ended."""
+    code = "from kagura_kernel.journal.owner import process_owner; print(process_owner())"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_run_whose_process_is_gone_is_finished_as_lost_with_what_it_had_used(journal: Journal, gone: str) -> None:
+    for event in (RUN.started(owner=gone), *RUN.tool(), RUN.counted()):
+        journal.append(event)
+    assert mark_lost(journal, CLOCK) == ["run-1"]
+    finished = journal.events(kinds=["run.finished"])[0].event
+    assert (finished.status, finished.error_code, finished.duration) == ("lost", "ERR_RUN_LOST", 600.0)
+    assert (finished.tool_calls, finished.input_tokens, finished.computed_usd) == (1, 100, 0.5)
+    assert (finished.brain, finished.model, finished.reported_usd) == ("claude", "m-1", None)
+    assert "gone" in finished.error
+    (row,) = views.runs(journal)
+    assert (row.status, row.error_code) == ("lost", "ERR_RUN_LOST")
+    assert journal.verify().rows == journal.last_seq()
+
+
+def test_what_a_lost_run_was_asking_is_called_off(journal: Journal, mailbox: Mailbox, gone: str) -> None:
+    for event in (RUN.started(owner=gone), RUN.asked("app-1"), RUN.asked("app-2"), RUN.decided("app-1")):
+        journal.append(event)
+    mark_lost(journal, CLOCK)
+    assert mailbox.pending() == []
+    verdicts = {row.id: (row.verdict, row.via) for row in views.approvals(journal)}
+    assert verdicts == {"app-1": ("allow", "cell"), "app-2": ("aborted", "lost")}
+    (decided,) = journal.events(kinds=["approval.decided"], after=4)
+    assert (decided.event.approval_id, decided.event.waited) == ("app-2", 600.0)
+
+
+def test_running_and_finished_runs_are_left_alone(journal: Journal, gone: str) -> None:
+    for event in (
+        RUN.started(owner=process_owner()),
+        SampleRun("run-2").started(owner=gone),
+        SampleRun("run-2").finished(),
+        SampleRun("run-3").started(owner="another-host-00000000:1:2.3.4"),
+        SampleRun("run-4").started(owner=""),
+    ):
+        journal.append(event)
+    assert mark_lost(journal, CLOCK) == []
+    assert [row.status for row in views.runs(journal)] == ["running", "running", "done", "running"]
+
+
+def test_several_that_mark_at_once_mark_each_run_once(
+    journal: Journal, open_journal: Callable[[], Journal], gone: str
+) -> None:
+    for number in range(10):
+        journal.append(SampleRun(f"run-{number}").started(owner=gone))
+    handles = [journal, open_journal(), open_journal()]
+    with ThreadPoolExecutor(3) as pool:
+        marked = [run for runs in pool.map(lambda handle: mark_lost(handle, CLOCK), handles) for run in runs]
+    assert sorted(marked) == [f"run-{number}" for number in range(10)]
+    assert len(journal.events(kinds=["run.finished"])) == 10
+    assert Mailbox(journal).pending() == []

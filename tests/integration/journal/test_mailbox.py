@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kagura_kernel.domain.approvals import Verdict
+from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown, RunUnknown
+from kagura_kernel.journal import views
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.sample_run import SampleRun
+
+RUN = SampleRun()
+
+
+def test_a_question_is_seen_by_others_exactly_as_it_was_asked(
+    mailbox: Mailbox, open_journal: Callable[[], Journal]
+) -> None:
+    asked = RUN.request(
+        detail="rm '\udcff \x00 日本'",
+        arguments={"command": ["rm", "\udcff", 1, None]},
+        options=("a", "b"),
+        deadline=7.5,
+    )
+    mailbox.post(asked)
+    (seen,) = Mailbox(open_journal()).pending()
+    assert seen == asked
+    assert seen.content_hash == asked.content_hash
+
+
+def test_questions_wait_in_the_order_in_which_they_were_asked(mailbox: Mailbox) -> None:
+    late = RUN.at.replace(minute=5)
+    mailbox.post(RUN.request("app-b", requested_at=late))
+    mailbox.post(RUN.request("app-c"))
+    mailbox.post(RUN.request("app-a", requested_at=late))
+    assert [request.id for request in mailbox.pending()] == ["app-c", "app-a", "app-b"]
+
+
+def test_posting_twice_keeps_the_first_text(mailbox: Mailbox) -> None:
+    mailbox.post(RUN.request())
+    mailbox.post(RUN.request(detail="something else"))
+    assert [request.detail for request in mailbox.pending()] == ["git push"]
+
+
+def test_the_event_and_the_mail_may_come_in_either_order(journal: Journal, mailbox: Mailbox) -> None:
+    journal.append(RUN.asked("app-1"))
+    mailbox.post(RUN.request("app-1"))
+    mailbox.post(RUN.request("app-2"))
+    journal.append(RUN.asked("app-2"))
+    assert mailbox.pending() == [RUN.request("app-1"), RUN.request("app-2")]
+
+
+def test_a_decision_left_by_one_is_found_by_the_other(mailbox: Mailbox, open_journal: Callable[[], Journal]) -> None:
+    mailbox.post(RUN.request())
+    assert mailbox.decision("app-1") is None
+    left = Mailbox(open_journal()).decide("app-1", Verdict.DENY, by="ada", via="sidebar", answer="not on a Friday")
+    assert mailbox.decision("app-1") == left
+    assert (left.verdict, left.by, left.via, left.answer) == (Verdict.DENY, "ada", "sidebar", "not on a Friday")
+    assert mailbox.pending() == []
+
+
+def test_the_first_decision_stands_and_the_second_hears_whose_it_was(mailbox: Mailbox) -> None:
+    mailbox.post(RUN.request())
+    first = mailbox.decide("app-1", Verdict.DENY, by="ada", via="cell")
+    with pytest.raises(ApprovalAlreadyDecided) as caught:
+        mailbox.decide("app-1", Verdict.ALLOW, by="bob", via="sidebar")
+    assert (caught.value.verdict, caught.value.by) == ("deny", "ada")
+    assert mailbox.decision("app-1") == first
+
+
+def test_what_nobody_asked_cannot_be_decided(mailbox: Mailbox) -> None:
+    with pytest.raises(ApprovalUnknown):
+        mailbox.decide("app-9", Verdict.ALLOW, by="ada", via="cell")
+    with pytest.raises(ApprovalUnknown):
+        mailbox.decision("app-9")
+    assert mailbox.decisions(["app-9"]) == {}
+
+
+def test_of_many_threads_that_decide_exactly_one_wins(mailbox: Mailbox, open_journal: Callable[[], Journal]) -> None:
+    mailbox.post(RUN.request())
+    boxes = [mailbox, Mailbox(open_journal())]
+
+    def decide(number: int) -> str:
+        verdict = Verdict.ALLOW if number % 2 else Verdict.DENY
+        try:
+            return boxes[number % 2].decide("app-1", verdict, by=f"person {number}", via="cell").by
+        except ApprovalAlreadyDecided as error:
+            return f"lost to {error.by}"
+
+    with ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(decide, range(24)))
+    winners = [word for word in said if word.startswith("person")]
+    assert len(winners) == 1
+    assert set(said) - set(winners) == {f"lost to {winners[0]}"}
+    assert mailbox.decision("app-1").by == winners[0]
+
+
+def test_many_decisions_are_read_at_once(mailbox: Mailbox) -> None:
+    for number in range(4):
+        mailbox.post(RUN.request(f"app-{number}"))
+    mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="cell")
+    mailbox.decide("app-3", Verdict.TIMEOUT, by="deadline", via="deadline")
+    found = mailbox.decisions([f"app-{number}" for number in range(4)])
+    assert {name: decision.allowed for name, decision in found.items()} == {"app-1": True, "app-3": False}
+    assert mailbox.decisions([]) == {}
+
+
+def test_a_decision_that_is_stored_as_an_event_shows_as_the_event_says(journal: Journal, mailbox: Mailbox) -> None:
+    journal.append(RUN.asked())
+    mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="sidebar")
+    journal.append(RUN.decided(verdict="allow", by="ada", via="sidebar", answer="go"))
+    (row,) = views.approvals(journal)
+    assert (row.verdict, row.by, row.via, row.answer) == ("allow", "ada", "sidebar", "go")
+
+
+def test_a_word_for_a_run_is_taken_once(
+    journal: Journal, mailbox: Mailbox, open_journal: Callable[[], Journal]
+) -> None:
+    for number in (1, 2):
+        journal.append(SampleRun(f"run-{number}").started())
+    away = Mailbox(open_journal())
+    away.send("run-1", "kill", by="ada")
+    away.send("run-2", "kill", by="bob")
+    assert mailbox.take([]) == []
+    assert mailbox.take(["run-3"]) == []
+    assert [(message.run_id, message.word, message.by) for message in mailbox.take(["run-1"])] == [
+        ("run-1", "kill", "ada")
+    ]
+    assert mailbox.take(["run-1"]) == []
+    assert [message.run_id for message in away.take(["run-1", "run-2"])] == ["run-2"]
+
+
+def test_two_that_ask_for_words_at_once_do_not_get_the_same(
+    journal: Journal, mailbox: Mailbox, open_journal: Callable[[], Journal]
+) -> None:
+    journal.append(RUN.started())
+    for number in range(20):
+        mailbox.send("run-1", "kill", by=str(number))
+    boxes = [mailbox, Mailbox(open_journal())]
+    with ThreadPoolExecutor(2) as pool:
+        taken = [message.by for words in pool.map(lambda box: box.take(["run-1"]), boxes * 5) for message in words]
+    assert sorted(taken, key=int) == [str(number) for number in range(20)]
+
+
+def test_a_word_for_a_run_that_nobody_knows_is_refused(mailbox: Mailbox) -> None:
+    with pytest.raises(RunUnknown):
+        mailbox.send("run-9", "kill", by="ada")

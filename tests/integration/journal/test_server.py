@@ -1,0 +1,159 @@
+"""What only a PostgreSQL server can do to a journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from kagura_kernel.domain.errors import ConfigurationError, JournalUnreadable, JournalUnwritable
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.postgres import PostgresServer, postgres_server, why_not
+from kagura_kernel.testing.sample_run import SampleRun
+
+pytestmark = pytest.mark.postgres
+RUN = SampleRun()
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[PostgresServer]:
+    """One that a test may stop."""
+    if why := why_not():
+        pytest.skip(why)
+    with postgres_server() as running:
+        yield running
+
+
+def as_administrator(url: str, *statements: str) -> None:
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+    engine.dispose()
+
+
+def test_a_server_that_was_restarted_is_found_again_without_anyone_noticing(own_server: PostgresServer) -> None:
+    journal = Journal.open(own_server.new_database())
+    try:
+        mailbox = Mailbox(journal)
+        journal.append(RUN.started())
+        mailbox.post(RUN.request())
+        own_server.stop()
+        own_server.start()
+        assert len(mailbox.pending()) == 1
+        assert journal.append(RUN.noted()) == 2
+        assert journal.verify().rows == 2
+    finally:
+        journal.close()
+
+
+def test_a_server_that_is_gone_stops_the_writing_and_says_so(own_server: PostgresServer) -> None:
+    url = own_server.new_database()
+    journal = Journal.open(url)
+    try:
+        own_server.stop()
+        for use in (lambda: journal.append(RUN.noted()), journal.check_writable, lambda: Journal.open(url)):
+            with pytest.raises(JournalUnwritable, match="Is the server running"):
+                use()
+        with pytest.raises(JournalUnreadable, match="Is the server running"):
+            journal.events()
+    finally:
+        journal.close()
+        own_server.start()
+
+
+def test_a_connection_that_the_server_ends_in_the_middle_of_a_transaction_leaves_nothing_of_it(
+    server: PostgresServer,
+) -> None:
+    url = server.new_database()
+    journal = Journal.open(url)
+
+    def cut_off_between_two_rows() -> None:
+        with journal.writing() as writing:
+            writing.append(RUN.noted())
+            as_administrator(
+                url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction'"
+            )
+            writing.append(RUN.noted())
+
+    try:
+        with pytest.raises(JournalUnwritable):
+            cut_off_between_two_rows()
+        assert journal.append(RUN.noted()) == 1
+        assert journal.verify().rows == 1
+    finally:
+        journal.close()
+
+
+def test_a_user_who_may_not_write_is_told_so(server: PostgresServer) -> None:
+    url = server.new_database()
+    journal = Journal.open(url)
+    as_administrator(url, "CREATE ROLE reader LOGIN", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+    reader = Journal.open(url.replace("kagura@", "reader@"))
+    try:
+        journal.append(RUN.noted())
+        assert reader.verify().rows == 1
+        with pytest.raises(JournalUnwritable, match="this user may not write there"):
+            reader.append(RUN.noted())
+    finally:
+        reader.close()
+        journal.close()
+        as_administrator(url, "DROP OWNED BY reader", "DROP ROLE reader")
+
+
+def test_tables_of_other_programs_in_the_same_database_are_no_obstacle(server: PostgresServer) -> None:
+    url = server.new_database()
+    as_administrator(url, "CREATE TABLE events (id INTEGER)", "CREATE TABLE runs (id INTEGER)")
+    journal = Journal.open(url)
+    try:
+        assert journal.append(RUN.started()) == 1
+    finally:
+        journal.close()
+
+
+def test_a_journal_whose_tables_are_dropped_says_so(server: PostgresServer) -> None:
+    url = server.new_database()
+    journal = Journal.open(url)
+    try:
+        as_administrator(url, "DROP TABLE journal_events")
+        with pytest.raises(JournalUnreadable, match="its tables are gone"):
+            journal.append(RUN.noted())
+        with pytest.raises(JournalUnreadable, match="its tables are gone"):
+            journal.events()
+    finally:
+        journal.close()
+
+
+def test_a_writer_that_holds_the_journal_too_long_is_named(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kagura_kernel.journal.postgres.LOCK_SECONDS", 0.2)
+    url = server.new_database()
+    one, two = Journal.open(url), Journal.open(url)
+    try:
+        with one.writing() as writing:
+            writing.append(RUN.noted())
+            with pytest.raises(JournalUnwritable, match="another process"):
+                two.append(RUN.noted())
+        assert two.append(RUN.noted()) == 2
+    finally:
+        one.close()
+        two.close()
+
+
+def test_a_database_that_does_not_exist_is_refused(server: PostgresServer) -> None:
+    with pytest.raises(JournalUnwritable, match="does not exist"):
+        Journal.open(server.url("nowhere"))
+
+
+def test_a_password_is_in_no_message(server: PostgresServer) -> None:
+    place = server.url("nowhere").replace("kagura@", "kagura:hunter2@") + "&password=hunter2&options=hunter2"
+    with pytest.raises(JournalUnwritable) as caught:
+        Journal.open(place)
+    assert "hunter2" not in str(caught.value)
+    assert str(server.home) in str(caught.value).replace("%2F", "/")
+    with pytest.raises(ConfigurationError) as wrong:
+        Journal.open("mysql://kagura:hunter2@db/x?password=hunter2")
+    assert "hunter2" not in str(wrong.value)

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import text
+
+from kagura_kernel.domain.approvals import Verdict
+from kagura_kernel.domain.errors import JournalUnreadable
+from kagura_kernel.domain.events import BoxStarted, ChangeRow, ChangesCollected, Event
+from kagura_kernel.journal import views
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.sample_run import SampleRun
+
+RUN = SampleRun()
+BASE = {"run_id": "run-1", "session_id": "ses-1", "at": RUN.at}
+BOX = BoxStarted(**BASE, box_id="box-1", backend="bubblewrap", isolation="namespace", reason="there is no daemon")
+CHANGES = ChangesCollected(**BASE, changes=(ChangeRow(path="a", status="added"), ChangeRow(path="b", status="deleted")))
+
+
+def tell(journal: Journal, *events: Event) -> None:
+    for event in events:
+        journal.append(event)
+
+
+def test_a_run_is_shown_as_far_as_it_has_come(journal: Journal) -> None:
+    tell(journal, RUN.started(model="m-0", owner="host:1:2", project="/work"), BOX, *RUN.tool(1), *RUN.tool(2))
+    (row,) = views.runs(journal)
+    assert (row.run_id, row.session_id, row.flavour, row.status) == ("run-1", "ses-1", "agent", "running")
+    assert (row.task, row.brain, row.model, row.box) == ("count the rows", "claude", "m-0", "bubblewrap")
+    assert (row.user, row.owner, row.project, row.started_at) == ("ada", "host:1:2", "/work", RUN.at)
+    assert (row.duration, row.tool_calls, row.cost_usd, row.changed_files) == (None, 2, None, 0)
+
+
+def test_a_finished_run_shows_its_ledger(journal: Journal) -> None:
+    end = RUN.finished(status="failed", error_code="ERR_BRAIN_LOST", computed_usd=0.25, reported_usd=0.5, tool_calls=7)
+    tell(journal, RUN.started(), CHANGES, end)
+    (row,) = views.runs(journal)
+    assert (row.status, row.error_code, row.duration, row.tool_calls) == ("failed", "ERR_BRAIN_LOST", 2.5, 7)
+    assert (row.model, row.cost_usd, row.changed_files) == ("m-1", 0.5, 2)
+
+
+def test_a_run_waits_for_approval_exactly_as_long_as_one_is_open(journal: Journal, mailbox: Mailbox) -> None:
+    status = lambda: views.runs(journal)[0].status  # noqa: E731 - one word for many lines
+    tell(journal, RUN.started(), RUN.asked("app-1"), RUN.asked("app-2"))
+    assert status() == "awaiting_approval"
+    mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="cell")
+    assert status() == "awaiting_approval"
+    journal.append(RUN.decided("app-2", verdict="deny"))
+    assert status() == "running"
+    journal.append(RUN.asked("app-3"))
+    journal.append(RUN.finished(status="killed"))
+    assert status() == "killed"
+
+
+def test_runs_come_newest_first_and_by_session(journal: Journal) -> None:
+    for number in range(5):
+        journal.append(SampleRun(f"run-{number}", f"ses-{number % 2}").started())
+    assert [row.run_id for row in views.runs(journal, limit=3)] == ["run-4", "run-3", "run-2"]
+    assert [row.run_id for row in views.runs(journal, session_id="ses-1")] == ["run-3", "run-1"]
+
+
+def test_unfinished_are_those_without_an_end(journal: Journal) -> None:
+    for number in range(3):
+        journal.append(SampleRun(f"run-{number}").started())
+    journal.append(SampleRun("run-1").finished(status="stopped"))
+    assert [row.run_id for row in views.unfinished(journal)] == ["run-2", "run-0"]
+
+
+def test_a_run_that_ended_before_it_began_is_shown_all_the_same(journal: Journal) -> None:
+    journal.append(RUN.finished(status="denied", error_code="ERR_APPROVAL_DENIED"))
+    (row,) = views.runs(journal)
+    assert (row.status, row.error_code, row.task) == ("denied", "ERR_APPROVAL_DENIED", "")
+
+
+def test_money_that_is_not_known_is_none_and_never_zero(journal: Journal) -> None:
+    tell(journal, RUN.started(), RUN.finished(reported_usd=None, computed_usd=None))
+    (cost,) = views.costs(journal)
+    assert (cost.reported_usd, cost.computed_usd) == (None, None)
+    assert views.runs(journal)[0].cost_usd is None
+
+
+def test_a_known_cost_of_nothing_stays_zero(journal: Journal) -> None:
+    tell(journal, RUN.started(), RUN.finished(reported_usd=0.0, computed_usd=0.5))
+    assert views.costs(journal)[0].reported_usd == 0.0
+    assert views.runs(journal)[0].cost_usd == 0.0
+
+
+def test_the_turns_of_a_running_run_add_up(journal: Journal) -> None:
+    tell(
+        journal, RUN.started(), RUN.counted(cache_read_tokens=40), RUN.counted(cache_write_tokens=5, computed_usd=0.25)
+    )
+    (cost,) = views.costs(journal)
+    assert (cost.input_tokens, cost.output_tokens) == (200, 20)
+    assert (cost.cache_read_tokens, cost.cache_write_tokens) == (40, 5)
+    assert (cost.computed_usd, cost.reported_usd, cost.source) == (0.75, None, "list 1")
+    assert (cost.model, cost.brain, cost.status, cost.at) == ("m-1", "claude", "running", RUN.at)
+
+
+@pytest.mark.parametrize("unknown", [0, 1, 2])
+def test_one_turn_of_unknown_price_makes_the_sum_unknown(journal: Journal, unknown: int) -> None:
+    journal.append(RUN.started())
+    for number in range(3):
+        journal.append(RUN.counted(computed_usd=None if number == unknown else 0.5))
+    assert views.costs(journal)[0].computed_usd is None
+
+
+def test_approvals_tell_who_decided_what_and_where(journal: Journal, mailbox: Mailbox) -> None:
+    tell(journal, RUN.started(), RUN.asked("app-1", detail="git \udcff"), RUN.asked("app-2"))
+    mailbox.decide("app-1", Verdict.ALLOW, by="ada", via="sidebar")
+    rows = {row.id: row for row in views.approvals(journal)}
+    first, second = rows["app-1"], rows["app-2"]
+    assert (first.verdict, first.by, first.via, first.detail) == ("allow", "ada", "sidebar", "git \\udcff")
+    assert first.decided_at is not None
+    assert (second.verdict, second.by, second.via, second.decided_at, second.answer) == (None, "", "", None, "")
+    assert second.deadline_at - second.requested_at == timedelta(seconds=300)
+    assert second.content_hash == RUN.request("app-2").content_hash
+    assert [row.id for row in views.approvals(journal, pending_only=True)] == ["app-2"]
+    assert len(views.approvals(journal, limit=1)) == 1
+
+
+def test_the_events_of_one_run_are_all_of_it_and_nothing_else(journal: Journal) -> None:
+    tell(journal, RUN.started(), SampleRun("run-2").started(), RUN.noted())
+    assert [stored.event for stored in views.run_events(journal, "run-1")] == [RUN.started(), RUN.noted()]
+    assert views.run_events(journal, "run-9") == []
+
+
+def test_a_session_goes_on_from_the_last_run_that_left_a_word(journal: Journal) -> None:
+    assert views.session_last_brain_session(journal, "ses-1") == ""
+    for number, word in enumerate(["one", "two", ""]):
+        run = SampleRun(f"run-{number}")
+        tell(journal, run.started(), run.finished(brain_session=word))
+    other = SampleRun("run-x", "ses-2")
+    tell(journal, other.started(), other.finished(brain_session="three"))
+    assert views.session_last_brain_session(journal, "ses-1") == "two"
+
+
+def test_a_brain_does_not_go_on_from_the_word_of_another_one(journal: Journal) -> None:
+    for number, brain in enumerate(["claude", "replay"]):
+        run = SampleRun(f"run-{number}")
+        tell(journal, run.started(brain=brain), run.finished(brain=brain, brain_session=f"of {brain}"))
+    assert views.session_last_brain_session(journal, "ses-1") == "of replay"
+    assert views.session_last_brain_session(journal, "ses-1", brain="claude") == "of claude"
+    assert views.session_last_brain_session(journal, "ses-1", brain="other") == ""
+
+
+def test_a_very_long_task_is_cut_in_the_view_only(journal: Journal) -> None:
+    journal.append(RUN.started(task="x" * 5000))
+    assert views.runs(journal)[0].task == "x" * 500
+    assert journal.events()[0].event.task == "x" * 5000
+
+
+def test_the_views_are_rebuilt_from_the_events_whatever_was_done_to_them(journal: Journal, mailbox: Mailbox) -> None:
+    tell(
+        journal, RUN.started(owner="host:1:2"), BOX, *RUN.tool(), RUN.counted(), RUN.asked("app-1"), RUN.asked("app-2")
+    )
+    tell(journal, RUN.decided("app-1", verdict="deny"), CHANGES)
+    mailbox.decide("app-2", Verdict.ALLOW, by="bob", via="sidebar")
+    before = views.runs(journal), views.approvals(journal), views.costs(journal)
+    with journal.writing() as writing:
+        for damage in (
+            "UPDATE journal_runs SET computed_usd = 0, status = 'done'",
+            "UPDATE journal_approvals SET verdict = 'allow', title = 'harmless' WHERE id = 'app-1'",
+            "UPDATE journal_approvals SET detail = '\"x\"' WHERE id = 'app-2'",
+        ):
+            writing.connection.execute(text(damage))
+    assert views.runs(journal) != before[0]
+    assert views.rebuild(journal) == journal.last_seq()
+    assert (views.runs(journal), views.approvals(journal), views.costs(journal)) == before
+
+
+def test_a_rebuild_that_meets_a_broken_row_changes_nothing(journal: Journal) -> None:
+    tell(journal, RUN.started(), RUN.noted())
+    with journal.writing() as writing:
+        writing.connection.execute(text("UPDATE journal_events SET body = 'no json' WHERE seq = 2"))
+    with pytest.raises(JournalUnreadable, match="row 2 is no event"):
+        views.rebuild(journal)
+    with pytest.raises(JournalUnreadable, match="row 2 is no event"):
+        journal.events()
+    assert len(views.runs(journal)) == 1

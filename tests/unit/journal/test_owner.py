@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.journal.owner import owner_alive, process_owner
+
+TELL = "from kagura_kernel.journal.owner import process_owner; print(process_owner(), flush=True)"
+
+
+def parts() -> tuple[str, str, str, str, str]:
+    host, pid, since = process_owner().split(":")
+    return (host, pid, *since.split("."))
+
+
+def test_a_process_knows_itself_to_be_alive() -> None:
+    assert process_owner() == process_owner()
+    assert process_owner().split(":")[1] == str(os.getpid())
+    assert owner_alive(process_owner())
+
+
+def test_another_process_is_alive_until_it_ends() -> None:
+    waiting = [sys.executable, "-c", TELL + "; input()"]
+    with subprocess.Popen(waiting, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        owner = process.stdout.readline().strip()
+        assert owner != process_owner()
+        assert owner_alive(owner)
+        process.communicate("\n")
+    assert not owner_alive(owner)
+
+
+def test_a_process_that_ended_and_was_not_waited_for_is_gone() -> None:
+    process = subprocess.Popen([sys.executable, "-c", TELL], stdout=subprocess.PIPE, text=True)
+    try:
+        owner = process.stdout.read().strip()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert Path(f"/proc/{process.pid}").exists() or sys.platform == "darwin"
+        assert not owner_alive(owner)
+    finally:
+        process.communicate()
+
+
+def test_a_forked_child_is_somebody_else() -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, process_owner().encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as said:
+        assert said.read().decode() != process_owner()
+    os.waitpid(child, 0)
+
+
+def test_a_reused_pid_is_not_mistaken() -> None:
+    host, pid, began, boot, namespace = parts()
+    assert not owner_alive(f"{host}:{pid}:{int(began) - 1}.{boot}.{namespace}")
+
+
+def test_a_restart_of_the_machine_ends_every_process() -> None:
+    host, pid, began, _, namespace = parts()
+    assert not owner_alive(f"{host}:{pid}:{began}.00000000.{namespace}")
+
+
+@pytest.mark.parametrize("pid", ["999999999", "4194305"])
+def test_a_pid_that_nobody_has_is_gone(pid: str) -> None:
+    host, _, began, boot, namespace = parts()
+    assert not owner_alive(f"{host}:{pid}:{began}.{boot}.{namespace}")
+
+
+def test_what_cannot_be_seen_from_here_counts_as_alive() -> None:
+    host, _, began, boot, namespace = parts()
+    assert owner_alive(f"elsewhere:999999999:{began}.{boot}.{namespace}")
+    assert owner_alive(f"{host}:999999999:{began}.{boot}.1")
+
+
+@pytest.mark.parametrize("owner", ["", ":", "host", "host:1:2", "host:x:2.3.4", "a:b:c:d", "host:1:2.3.4:5"])
+def test_an_owner_in_another_form_counts_as_alive(owner: str) -> None:
+    assert owner_alive(owner)
