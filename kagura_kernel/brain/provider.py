@@ -1,0 +1,134 @@
+"""The protocol of a brain.
+
+A brain owns its loop: it is given a task and a way to call tools, and yields what happens until it is done. It never
+runs anything itself, sees no box, no journal and no approval: all of that stands behind `Turn.call_tool`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.tools import CallTool, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class AuthContext:
+    """How a brain would sign in; never the secret itself.
+
+    Attributes:
+        ready: Whether it can think now.
+        method: `api key`, `sign-in`, `none needed`, …
+        reason: Half a sentence: what was found, or what is missing and how to get it.
+    """
+
+    ready: bool
+    method: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrainCapabilities:
+    """What a brain can do beside thinking."""
+
+    streaming: bool = True
+    resume: bool = False
+    reports_cost: bool = False
+    budget: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a brain is given.
+
+    Attributes:
+        task: The prompt.
+        system: What it is told about its place and its tools.
+        tools: What it may call.
+        call_tool: How it calls; raises only what must end the run. May be called several times at once.
+        model: Model asked for; empty is its own choice.
+        budget_usd: What it may spend; None is no limit.
+        max_turns: How often it may go round its loop; None is no limit.
+        resume: What an earlier `BrainDone.session` said, to go on from there; empty starts afresh.
+    """
+
+    task: str
+    system: str
+    tools: Sequence[ToolSpec]
+    call_tool: CallTool
+    model: str = ""
+    budget_usd: float | None = None
+    max_turns: int | None = None
+    resume: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrainText:
+    """Text, Markdown. `partial` pieces come as they are written and are followed by the whole."""
+
+    text: str
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrainUsage:
+    """One round of the loop was paid for. Sent as soon as it is known, so that a budget can stop the run."""
+
+    usage: Usage
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrainDone:
+    """The brain has finished; always the last event.
+
+    Attributes:
+        text: The final answer.
+        session: For `Turn.resume`; empty when it cannot resume.
+        reported_usd: What it says it cost; None if it does not say.
+        usage: All tokens.
+        model: The model that answered.
+        turns: How often it went round.
+        stopped: Why it ended early: `budget`, `turns`, or empty.
+    """
+
+    text: str = ""
+    session: str = ""
+    reported_usd: float | None = None
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+    turns: int = 0
+    stopped: Literal["", "budget", "turns"] = ""
+
+
+BrainEvent = BrainText | BrainUsage | BrainDone
+"""What a brain yields. Tool calls do not appear: they go through `Turn.call_tool`, which records them."""
+
+
+class BrainProvider(Protocol):
+    """Something that thinks."""
+
+    @property
+    def name(self) -> str:
+        """`claude`, `replay`, …; what `--brain` takes."""
+        ...
+
+    def resolve_auth(self) -> AuthContext:
+        """How it would sign in; quick, without network, never raises."""
+        ...
+
+    def capabilities(self) -> BrainCapabilities:
+        """What it can do."""
+        ...
+
+    def run(self, turn: Turn) -> AsyncIterator[BrainEvent]:
+        """Think until done. Cancelling, or closing the iterator, ends its program and all its children.
+
+        Raises:
+            BrainNotConfigured: it cannot sign in.
+            BrainRefused: its service said no.
+            BrainLost: its program ended in the middle.
+        """
+        ...

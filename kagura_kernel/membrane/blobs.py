@@ -1,0 +1,86 @@
+"""New contents of changed files, kept by their hash until a person has decided about them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kagura_kernel.domain.errors import JournalUnwritable
+
+FORGOTTEN_SECONDS = 3600.0
+"""Age of an unfinished content that nobody can still be writing."""
+
+
+class BlobStore:
+    """A directory of files named by the SHA-256 of their content; 0700, files 0600, never changed once written."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    async def put(self, chunks: AsyncIterator[bytes]) -> tuple[str, int]:
+        """Store a content that comes in pieces; its hash and size. Half a content is never left behind.
+
+        Raises:
+            JournalUnwritable: the disk is full or read-only. What the pieces raise comes through as it is.
+        """
+        digest = hashlib.sha256()
+        size = 0
+        with self._translated():
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, name = tempfile.mkstemp(dir=self._directory, prefix=".new-")
+        unfinished = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                async for chunk in chunks:
+                    digest.update(chunk)
+                    size += len(chunk)
+                    with self._translated():
+                        file.write(chunk)
+                with self._translated():
+                    file.flush()
+            self._name(unfinished, digest.hexdigest())
+        finally:
+            _forget(unfinished)
+        return digest.hexdigest(), size
+
+    def get(self, sha256: str) -> bytes:
+        """A stored content.
+
+        Raises:
+            FileNotFoundError: it was never stored, or has been pruned.
+        """
+        return self._path(sha256).read_bytes()
+
+    def prune(self, older_than_days: float = 30.0) -> int:
+        """Remove what nobody has decided about in that time; how many contents went."""
+        now = time.time()
+        old = [path for path in self._directory.glob("*/*") if path.stat().st_mtime < now - older_than_days * 86400]
+        unfinished = [p for p in self._directory.glob(".new-*") if p.stat().st_mtime < now - FORGOTTEN_SECONDS]
+        for path in (*old, *unfinished):
+            path.unlink(missing_ok=True)
+        return len(old)
+
+    def _name(self, unfinished: Path, sha256: str) -> None:
+        target = self._path(sha256)
+        with self._translated():
+            target.parent.mkdir(exist_ok=True, mode=0o700)
+            unfinished.replace(target)
+
+    def _path(self, sha256: str) -> Path:
+        return self._directory / sha256[:2] / sha256
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise JournalUnwritable(str(self._directory), error.strerror or "the system refuses it") from error
+
+
+def _forget(path: Path) -> None:
+    path.unlink(missing_ok=True)

@@ -1,0 +1,177 @@
+"""The protocol of a box and of what starts one.
+
+A back-end gives a `Box`: a running sandbox without network, without sockets, without secrets, whose only tie to the
+host is the standard input and output of its first process, the guest (`guest.py`), speaking frames (`wire.py`).
+Everything in this file is implemented by `bubblewrap`, by `docker` and by the fake in `kagura_kernel.testing`, and
+held to by `kagura_kernel.testing.conformance.box`.
+
+All methods are coroutines of the loop on which the back-end was made; none may be called from another loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
+from kagura_kernel.domain.files import FileSystem
+from kagura_kernel.domain.policy import BoxLimits, IsolationClass, SandboxPolicy
+
+WORKSPACE = "/workspace"
+"""Where the project's copy-on-write view lies, in every box of every back-end."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxSpec:
+    """What a box is made of; equal specs may share a warm pool.
+
+    Attributes:
+        workspace: The project root on the host, resolved and checked; None gives an empty workspace.
+        image: Image name, for back-ends that have images; None is the back-end's default.
+        policy: The data boundary.
+        limits: How much of the machine it may use.
+        env: Variables that every command in it sees. Never secrets.
+        extra_read_only: Further host directories shown read-only, as (host path, path in the box).
+    """
+
+    workspace: Path | None = None
+    image: str | None = None
+    policy: SandboxPolicy = field(default_factory=SandboxPolicy)
+    limits: BoxLimits = field(default_factory=BoxLimits)
+    env: Mapping[str, str] = field(default_factory=dict, hash=False)
+    extra_read_only: tuple[tuple[Path, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Whether a back-end works here; found out by starting a real box, never by looking at versions.
+
+    Attributes:
+        ok: Whether a box started and ran a command.
+        reason: Why, or why not, in half a sentence.
+        install: The command that would mend it; empty when it works.
+    """
+
+    ok: bool
+    reason: str
+    install: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxChange:
+    """One path in the workspace that differs from the project, on the box's word.
+
+    Attributes:
+        path: Relative to the workspace.
+        status: Only regular files and links are told; directories follow from them.
+        kind: File or link.
+        size: Bytes.
+        mode: Permission bits.
+        target: Where a link points.
+    """
+
+    path: str
+    status: Literal["added", "modified", "deleted"]
+    kind: Literal["file", "link"] = "file"
+    size: int = 0
+    mode: int = 0o644
+    target: str = ""
+
+
+class Box(Protocol):
+    """A sandbox that is running."""
+
+    @property
+    def id(self) -> str:
+        """`box-…`; also the name of its container, where there is one."""
+        ...
+
+    @property
+    def backend(self) -> str:
+        """Name of the back-end that started it."""
+        ...
+
+    @property
+    def isolation(self) -> IsolationClass:
+        """How strong its walls are."""
+        ...
+
+    @property
+    def image(self) -> str:
+        """Image it runs; empty where there are none."""
+        ...
+
+    @property
+    def warm(self) -> bool:
+        """Whether it came from the pool."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know about it (a limit the system cannot set, folders left out)."""
+        ...
+
+    @property
+    def files(self) -> FileSystem:
+        """Files inside, rooted at the workspace; absolute paths are the box's own."""
+        ...
+
+    async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
+        """Run one command to its end; a command that fails, or does not exist (127), is a result.
+
+        Several may run at once. Cancelling stops the command's whole process group, inside the box, before it returns.
+
+        Raises:
+            SandboxCommandTimeout: time is up and the whole process group is gone.
+            SandboxIdleTimeout: it fell silent for too long; gone likewise.
+            SandboxUnavailable: the box is dead (`SandboxDied`) or closed; never shown to a model as output.
+            SandboxProtocolError: the box sent garbage and was closed.
+        """
+        ...
+
+    async def changes(self) -> list[BoxChange]:
+        """How the workspace differs from what it was at the start, sorted by path; protected subpaths are never told."""
+        ...
+
+    async def wait_closed(self) -> str:
+        """Return when the box is gone: why it died, or an empty text when it was closed. At most 1 s late."""
+        ...
+
+    async def close(self) -> None:
+        """End everything in it and free what it held; may be called twice, never raises for a box that is gone."""
+        ...
+
+
+class SandboxBackend(Protocol):
+    """Something that starts boxes."""
+
+    @property
+    def name(self) -> str:
+        """`bubblewrap`, `docker`, …; what `--box` takes."""
+        ...
+
+    @property
+    def isolation(self) -> IsolationClass:
+        """How strong the walls of its boxes are."""
+        ...
+
+    async def probe(self, image: str | None = None) -> Probe:
+        """Whether it works here and now (and, where there are images, whether `image` is there); the answer is kept for a while."""
+        ...
+
+    async def start(self, spec: BoxSpec) -> Box:
+        """A box that is ready for its first command.
+
+        Cancelling leaves nothing behind.
+
+        Raises:
+            SandboxUnavailable: it cannot be had; the text says what to install.
+            WorkspaceError: the project cannot be shown to it.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close every box it still has, warm ones too; may be called twice."""
+        ...

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.errors import JournalUnwritable
+from kagura_kernel.membrane.blobs import BlobStore
+
+
+async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+async def test_a_content_comes_back_by_its_hash(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path / "blobs")
+    name, size = await store.put(pieces(b"ab", b"c"))
+    assert (name, size) == (hashlib.sha256(b"abc").hexdigest(), 3)
+    assert store.get(name) == b"abc"
+
+
+async def test_a_content_is_private(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path / "blobs")
+    name, _ = await store.put(pieces(b"x"))
+    assert (tmp_path / "blobs").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "blobs" / name[:2] / name).stat().st_mode & 0o777 == 0o600
+
+
+async def test_half_a_content_leaves_nothing(tmp_path: Path) -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        yield b"half"
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await BlobStore(tmp_path / "blobs").put(broken())
+    assert list((tmp_path / "blobs").rglob("*")) == []
+
+
+async def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(JournalUnwritable):
+        await BlobStore(tmp_path / "file" / "blobs").put(pieces(b"x"))
+
+
+async def test_old_contents_are_pruned_and_young_ones_stay(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path / "blobs")
+    old, _ = await store.put(pieces(b"old"))
+    young, _ = await store.put(pieces(b"young"))
+    path = tmp_path / "blobs" / old[:2] / old
+    os.utime(path, (time.time() - 40 * 86400,) * 2)
+    assert store.prune() == 1
+    assert store.get(young) == b"young"
+    with pytest.raises(FileNotFoundError):
+        store.get(old)
