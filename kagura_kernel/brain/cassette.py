@@ -1,0 +1,262 @@
+"""Cassettes: a brain's side of a run, as a file of JSON lines.
+
+`docs/cassette.md` is the description for people. This module reads, checks and writes the lines; it plays nothing.
+A cassette is read and checked as a whole before anything of it is played.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from kagura_kernel.brain.provider import BrainDone
+from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.errors import CassetteBroken, CassetteMissing
+from kagura_kernel.domain.tools import ToolCall
+
+VERSION = 1
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CassetteHeader:
+    """The first line.
+
+    Attributes:
+        recorded_at: ISO 8601, UTC.
+        brain: Which brain spoke.
+        model: Which model it was asked to use; empty was its own choice.
+        task: What it was asked.
+    """
+
+    recorded_at: str = ""
+    brain: str = ""
+    model: str = ""
+    task: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A whole text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """One tool call, or several that were under way at once."""
+
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One round as it was paid for when it was recorded."""
+
+    usage: Usage
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end, as it was recorded."""
+
+    text: str = ""
+    model: str = ""
+    turns: int = 0
+    stopped: Literal["", "budget", "turns"] = ""
+
+
+Entry = Spoken | Called | Counted | Finished
+
+
+@dataclass(frozen=True, slots=True)
+class Cassette:
+    """A recorded run.
+
+    Attributes:
+        header: The first line.
+        entries: The others, of which the last, and only the last, is `Finished`.
+    """
+
+    header: CassetteHeader
+    entries: tuple[Entry, ...] = field(default=())
+
+    @property
+    def finished(self) -> Finished:
+        """The last entry."""
+        last = self.entries[-1]
+        assert isinstance(last, Finished), "read_cassette saw to it"  # noqa: S101 - for the type checker
+        return last
+
+
+def read_cassette(path: Path, tools: Sequence[str] | None = None) -> Cassette:
+    """A cassette, whole and checked.
+
+    Args:
+        path: The file.
+        tools: Names of the tools that exist; None leaves the names unchecked.
+
+    Raises:
+        CassetteMissing: there is no such file.
+        CassetteBroken: it is no cassette, of another version, cut short, or calls a tool that does not exist.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise CassetteMissing(str(path)) from error
+    except UnicodeDecodeError as error:
+        raise CassetteBroken(str(path), 1, "it is not UTF-8 text") from error
+    except OSError as error:
+        raise CassetteBroken(str(path), 1, f"it cannot be read ({error.strerror})") from error
+
+    numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    parsed = list(_parse(path, numbered))
+    if not parsed:
+        raise CassetteBroken(str(path), 1, "it is empty")
+    header = _header(path, *parsed[0])
+    entries = [(number, _entry(path, number, value)) for number, value in parsed[1:]]
+    _check_order(path, entries, last_line=parsed[-1][0])
+    if tools is not None:
+        _check_tools(path, entries, tools)
+    return Cassette(header, tuple(entry for _, entry in entries))
+
+
+def header_line(header: CassetteHeader) -> str:
+    """The first line, without its end."""
+    return _dump({"kagura_cassette": VERSION, **asdict(header)})
+
+
+def entry_line(entry: Spoken | Called | Counted | BrainDone) -> str:
+    """The line of an entry, without its end."""
+    match entry:
+        case Spoken(text):
+            return _dump({"text": text})
+        case Called((call,)):
+            return _dump({"call": _call_value(call)})
+        case Called(several):
+            return _dump({"calls": [_call_value(call) for call in several]})
+        case Counted(usage, model):
+            return _dump({"usage": {**asdict(usage), "model": model}})
+        case BrainDone():
+            done = {"text": entry.text, "model": entry.model, "turns": entry.turns, "stopped": entry.stopped}
+            return _dump({"done": {**done, "reported_usd": entry.reported_usd}})
+
+
+def _dump(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _call_value(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "name": call.name, "arguments": dict(call.arguments)}
+
+
+def _parse(path: Path, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in lines:
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise CassetteBroken(str(path), number, "it is not JSON") from error
+        if not isinstance(value, dict):
+            raise CassetteBroken(str(path), number, "it is not a JSON object")
+        yield number, value
+
+
+def _header(path: Path, number: int, value: Mapping[str, Any]) -> CassetteHeader:
+    version = value.get("kagura_cassette")
+    if version is None:
+        raise CassetteBroken(str(path), number, 'the first line is not `{"kagura_cassette": 1, …}`')
+    if version != VERSION:
+        why = f"its version is {version!r}, and this kagura-kernel knows {VERSION}"
+        raise CassetteBroken(str(path), number, why)
+    return CassetteHeader(**{name: str(value.get(name) or "") for name in CassetteHeader.__dataclass_fields__})
+
+
+def _entry(path: Path, number: int, value: Mapping[str, Any]) -> Entry:
+    if len(value) != 1:
+        raise CassetteBroken(str(path), number, "it does not hold exactly one of text, call, calls, usage, done")
+    kind, content = next(iter(value.items()))
+    reader = _READERS.get(kind)
+    if reader is None:
+        raise CassetteBroken(str(path), number, f"{kind!r} is none of text, call, calls, usage, done")
+    try:
+        return reader(content)
+    except (TypeError, KeyError, ValueError) as error:
+        raise CassetteBroken(str(path), number, f"its {kind!r} is not as it should be ({error})") from error
+
+
+def _read_text(content: Any) -> Entry:
+    return Spoken(_typed(content, str))
+
+
+def _read_call(content: Any) -> Entry:
+    return Called((_one_call(content),))
+
+
+def _read_calls(content: Any) -> Entry:
+    calls = tuple(_one_call(one) for one in _typed(content, list))
+    if not calls:
+        message = "no call in it"
+        raise ValueError(message)
+    return Called(calls)
+
+
+def _read_usage(content: Any) -> Entry:
+    figures = dict(_typed(content, dict))
+    model = _typed(figures.pop("model", ""), str)
+    return Counted(Usage(**{name: _typed(figure, int) for name, figure in figures.items()}), model)
+
+
+def _read_done(content: Any) -> Entry:
+    value = _typed(content, dict)
+    stopped = value.get("stopped", "")
+    if stopped not in ("", "budget", "turns"):
+        message = f"stopped is {stopped!r}"
+        raise ValueError(message)
+    return Finished(
+        _typed(value.get("text", ""), str),
+        _typed(value.get("model", ""), str),
+        _typed(value.get("turns", 0), int),
+        stopped,
+    )
+
+
+_READERS: Mapping[str, Callable[[Any], Entry]] = {
+    "text": _read_text,
+    "call": _read_call,
+    "calls": _read_calls,
+    "usage": _read_usage,
+    "done": _read_done,
+}
+
+
+def _one_call(value: Any) -> ToolCall:
+    call = _typed(value, dict)
+    return ToolCall(_typed(call.get("id", ""), str), _typed(call["name"], str), _typed(call.get("arguments", {}), dict))
+
+
+def _typed(value: Any, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        message = f"{value!r} is no {kind.__name__}"
+        raise TypeError(message)
+    return value
+
+
+def _check_order(path: Path, entries: Sequence[tuple[int, Entry]], *, last_line: int) -> None:
+    for number, entry in entries[:-1]:
+        if isinstance(entry, Finished):
+            raise CassetteBroken(str(path), number, "lines follow after `done`")
+    if not entries or not isinstance(entries[-1][1], Finished):
+        raise CassetteBroken(str(path), last_line, "it ends without a `done` line, so it was cut short")
+
+
+def _check_tools(path: Path, entries: Sequence[tuple[int, Entry]], tools: Sequence[str]) -> None:
+    for number, entry in entries:
+        for call in entry.calls if isinstance(entry, Called) else ():
+            if call.name not in tools:
+                known = ", ".join(tools) or "none"
+                raise CassetteBroken(str(path), number, f"there is no tool {call.name!r} (there are: {known})")

@@ -1,0 +1,116 @@
+"""The Claude brain: the Claude Agent SDK and its program, with every built-in tool off.
+
+The program runs on the host and thinks; it has no hands. It is offered our tools and nothing else, reads nobody's
+settings, gets an empty directory to stand in, and of the environment only what signs it in (see `claude_auth`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from pathlib import Path
+
+from kagura_kernel.brain.claude_auth import SERVICE_VARIABLES, ClaudeHome, program_environ, resolve
+from kagura_kernel.brain.claude_command import find_program
+from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
+from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured
+
+_INSTALL = "install it with `pip install claude-agent-sdk`, which brings it along"
+
+
+class ClaudeBrain:
+    """Thinks with the Claude program. May run several turns at once; each has a program of its own."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        state_dir: Path,
+        *,
+        program: Path | None = None,
+        max_retries: int = 4,
+        silence: float = 600.0,
+    ) -> None:
+        """A brain that has started nothing.
+
+        Args:
+            environ: The environment to sign in with; never this process's own unless it is handed in here.
+            state_dir: A directory of ours, made when needed, where sessions are kept when a key is used.
+            program: The Claude program; None finds the one that came with the SDK, else the one on the PATH.
+            max_retries: How often the program asks an overloaded service again, with growing pauses.
+            silence: Seconds without a sign of life, while no tool runs, after which the program counts as lost.
+        """
+        self._environ = dict(environ)
+        self._home = ClaudeHome(state_dir)
+        self._program = program
+        self._max_retries = max_retries
+        self._silence = silence
+
+    @property
+    def name(self) -> str:
+        """`claude`."""
+        return "claude"
+
+    def resolve_auth(self) -> AuthContext:
+        """How it would sign in; looks for a variable, a file and the program."""
+        auth = resolve(self._environ)
+        if auth.ready and self._find() is None:
+            return AuthContext(ready=False, method=auth.method, reason=f"the Claude program is missing: {_INSTALL}")
+        return auth
+
+    def capabilities(self) -> BrainCapabilities:
+        """It streams, resumes, says what it costs and keeps to a budget."""
+        return BrainCapabilities(streaming=True, resume=True, reports_cost=True, budget=True)
+
+    async def run(self, turn: Turn) -> AsyncGenerator[BrainEvent, None]:
+        """Think until done. Cancelling, or closing the iterator, ends the program and its whole process group.
+
+        Raises:
+            BrainNotConfigured: there is no key and no sign-in, or the sign-in has run out.
+            BrainRefused: the service said no; `status` is its HTTP status.
+            BrainLost: the program is missing, died, or fell silent.
+        """
+        if (stopped := _spent_already(turn)) is not None:
+            yield stopped
+            return
+        auth = resolve(self._environ)
+        if not auth.ready:
+            message = f"The {self.name} brain cannot think: {auth.reason}."
+            raise BrainNotConfigured(message)
+        program = self._find()
+        if program is None:
+            raise BrainLost(self.name, f"its program is missing: {_INSTALL}")
+        try:
+            self._home.make()
+        except OSError as error:
+            raise BrainLost(self.name, f"{self._home.root} cannot be used ({error.strerror})") from error
+
+        # Imported late: the SDK takes half a second, and a kernel that only replays never needs it.
+        from kagura_kernel.brain.claude_talk import Talk
+
+        talk = Talk(
+            turn,
+            program=program,
+            environ=program_environ(self._environ, self._home, max_retries=self._max_retries),
+            home=self._home,
+            secrets=[self._environ.get(name, "") for name in SERVICE_VARIABLES],
+            silence=self._silence,
+        )
+        try:
+            async with aclosing(talk.events()) as events:
+                async for event in events:
+                    yield event
+        finally:
+            await talk.stop()
+
+    def _find(self) -> Path | None:
+        program = find_program(self._environ) if self._program is None else self._program
+        return program if program is not None and program.is_file() else None
+
+
+def _spent_already(turn: Turn) -> BrainDone | None:
+    """The end of a turn that may not even begin; the program would take these limits for mistakes."""
+    if turn.budget_usd is not None and turn.budget_usd <= 0:
+        return BrainDone(session=turn.resume, reported_usd=0.0, stopped="budget")
+    if turn.max_turns is not None and turn.max_turns <= 0:
+        return BrainDone(session=turn.resume, reported_usd=0.0, stopped="turns")
+    return None

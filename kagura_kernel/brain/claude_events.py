@@ -1,0 +1,196 @@
+"""What the SDK's messages mean in our words. Reads messages, acts on nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from claude_agent_sdk import AssistantMessage, Message, ResultMessage, StreamEvent, SystemMessage, TextBlock
+
+from kagura_kernel.brain.claude_auth import SIGN_IN_HINT
+from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, BrainUsage
+from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.errors import BrainError, BrainLost, BrainNotConfigured, BrainRefused
+
+NAME = "claude"
+
+# Trying again does not help with these, so the program's own retries are cut short.
+_FINAL_STATUSES = {401, 403}
+
+_STOPPED: Mapping[str, Literal["budget", "turns"]] = {"error_max_budget_usd": "budget", "error_max_turns": "turns"}
+
+
+class Reading:
+    """The messages of one run, read in their order."""
+
+    def __init__(self, offered: Sequence[str], session: str = "", secrets: Sequence[str] = ()) -> None:
+        """A run that has said nothing.
+
+        Args:
+            offered: Full names of the only tools that the program may offer to the model.
+            session: `Turn.resume` of this run.
+            secrets: Texts that must not stand in an error.
+        """
+        self._secrets = secrets
+        self._offered = set(offered)
+        self._spent_before = split_session(session)[1]
+        self._usage = Usage()
+        self._turns = 0
+        self._model = ""
+        self._text = ""
+        self._open: dict[str, Any] | None = None  # the message being streamed: its id, model and usage so far
+        self._counted: set[str] = set()
+        self._refusal = ""  # kind of the program's own error text, such as `authentication_failed`
+
+    def read(self, message: Message) -> Iterator[BrainEvent]:
+        """The events in one message; `BrainDone` is the last.
+
+        Raises:
+            BrainNotConfigured: the program is not signed in.
+            BrainRefused: the service said no.
+            BrainLost: the program did not do what it was started for.
+        """
+        match message:
+            case SystemMessage():
+                self._check_system(message)
+            case StreamEvent(parent_tool_use_id=None):
+                yield from self._read_stream(message.event)
+            case AssistantMessage(parent_tool_use_id=None):
+                yield from self._read_assistant(message)
+            case ResultMessage():
+                yield from self._count_open()
+                yield self._read_result(message)
+            case _:
+                return
+
+    def _check_system(self, message: SystemMessage) -> None:
+        data = message.data
+        if message.subtype == "init":
+            strange = set(data.get("tools") or ()) - self._offered
+            if strange:
+                raise BrainLost(NAME, f"its program offers tools that are not ours ({', '.join(sorted(strange))})")
+        elif message.subtype == "api_retry" and data.get("error_status") in _FINAL_STATUSES:
+            raise refused(data["error_status"], "")
+
+    def _read_stream(self, event: Mapping[str, Any]) -> Iterator[BrainEvent]:
+        kind = event.get("type")
+        if kind == "message_start":
+            yield from self._count_open()
+            started = event["message"]
+            self._open = {"id": started["id"], "model": started["model"], "usage": dict(started.get("usage") or {})}
+        elif kind == "content_block_delta" and event["delta"].get("type") == "text_delta":
+            yield BrainText(event["delta"]["text"], partial=True)
+        elif kind == "message_delta" and self._open is not None:
+            figures = {name: value for name, value in (event.get("usage") or {}).items() if value is not None}
+            self._open["usage"].update(figures)
+        elif kind == "message_stop":
+            yield from self._count_open()
+
+    def _read_assistant(self, message: AssistantMessage) -> Iterator[BrainEvent]:
+        if message.error is not None:
+            self._refusal = message.error  # its text is the program's, not the model's
+            return
+        for block in message.content:
+            if isinstance(block, TextBlock):
+                self._text = block.text
+                yield BrainText(block.text)
+        # A message that was not streamed is counted here, once for all its blocks.
+        streamed = self._open is not None and self._open["id"] == message.message_id
+        if not streamed and message.message_id and message.usage:
+            yield from self._count(message.message_id, message.model, message.usage)
+
+    def _count_open(self) -> Iterator[BrainEvent]:
+        """Count the streamed message, finished or broken off: it was paid for either way."""
+        if self._open is not None:
+            closed, self._open = self._open, None
+            yield from self._count(closed["id"], closed["model"], closed["usage"])
+
+    def _count(self, message_id: str, model: str, figures: Mapping[str, Any]) -> Iterator[BrainEvent]:
+        if message_id in self._counted:
+            return
+        self._counted.add(message_id)
+        usage = usage_of(figures)
+        self._usage += usage
+        self._turns += 1
+        self._model = model
+        yield BrainUsage(usage, model)
+
+    def _read_result(self, result: ResultMessage) -> BrainDone:
+        stopped = _STOPPED.get(result.subtype)
+        if result.is_error and stopped is None:
+            raise self._error(result)
+        reported = None
+        if result.total_cost_usd is not None:
+            # The program counts a resumed session from its beginning; this run is what was added.
+            reported = max(0.0, result.total_cost_usd - self._spent_before)
+        return BrainDone(
+            text=result.result or self._text,
+            session=join_session(result.session_id, result.total_cost_usd or 0.0),
+            reported_usd=reported,
+            usage=self._usage,
+            model=self._model,
+            turns=self._turns,
+            stopped=stopped or "",
+        )
+
+    def _error(self, result: ResultMessage) -> BrainError:
+        said = without(self._secrets, result.result or "; ".join(result.errors or ()) or result.subtype)
+        if result.api_error_status is not None:
+            return refused(result.api_error_status, said)
+        if self._refusal == "authentication_failed":
+            return BrainNotConfigured(f"The {NAME} brain is not signed in: {SIGN_IN_HINT}.")
+        if self._refusal:
+            return BrainRefused(NAME, said)
+        return BrainLost(NAME, f"its program gave up ({said})")
+
+
+def refused(status: int, said: str) -> BrainRefused:
+    """The service's no, with what to do about it."""
+    advice = {
+        401: "the key or the sign-in is not accepted (401). Check ANTHROPIC_API_KEY, or sign in again with `claude`.",
+        403: "this key or account may not do that (403). Ask whoever gave it to you.",
+        404: "there is no such model, or this account may not use it (404). Choose another with `--model`.",
+        429: "too many requests, or the account's limit is reached (429). Wait a little and run the cell again.",
+        529: "the service is overloaded (529). Wait a little and run the cell again.",
+    }.get(status)
+    return BrainRefused(NAME, advice or f"the service answered {status}: {said}", status)
+
+
+def without(secrets: Sequence[str], text: str) -> str:
+    """The text with `…` in place of each secret."""
+    for secret in secrets:
+        text = text.replace(secret, "…") if secret else text
+    return text
+
+
+def usage_of(figures: Mapping[str, Any]) -> Usage:
+    """Tokens as the API counts them, in our count, where input includes the cache."""
+    read = int(figures.get("cache_read_input_tokens") or 0)
+    written = int(figures.get("cache_creation_input_tokens") or 0)
+    fresh = int(figures.get("input_tokens") or 0)
+    return Usage(
+        input_tokens=fresh + read + written,
+        output_tokens=int(figures.get("output_tokens") or 0),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+
+
+def join_session(session_id: str, spent_usd: float) -> str:
+    """The program's session id and what the session has cost so far, as `BrainDone.session`."""
+    return f"{session_id}${spent_usd:.8f}" if session_id else ""
+
+
+def split_session(session: str) -> tuple[str, float]:
+    """The two parts of `join_session`; a plain session id has cost nothing yet.
+
+    Raises:
+        BrainRefused: it is no session of this brain.
+    """
+    session_id, _, spent = session.partition("$")
+    if not all(letter.isalnum() or letter == "-" for letter in session_id):
+        raise BrainRefused(NAME, f"{session!r} is no session of its. Start afresh with `--new`.")
+    try:
+        return session_id, float(spent or 0)
+    except ValueError as error:
+        raise BrainRefused(NAME, f"{session!r} is no session of its. Start afresh with `--new`.") from error

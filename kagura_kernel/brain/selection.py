@@ -1,0 +1,64 @@
+"""Which brain thinks, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kagura_kernel.brain.provider import BrainProvider
+from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageError
+
+AUTO = "auto"
+REPLAY = "replay"
+
+_THREE_WAYS = """\
+No brain is configured ({found}). Three ways to get one:
+  1. Sign in once with `claude` in a terminal; your Claude account is used.
+  2. Set ANTHROPIC_API_KEY (with ANTHROPIC_BASE_URL for a gateway) and restart the kernel.
+  3. Use no model at all: `%%sandbox` runs your own code in a box,
+     and `%%kagura --replay FILE` plays a recorded run with real tools."""
+
+
+def choose(
+    name: str, brains: Mapping[str, BrainProvider], *, replay: BrainProvider | None = None
+) -> tuple[BrainProvider, str]:
+    """The brain for a run, and half a sentence that says why it is this one.
+
+    Args:
+        name: What was asked for: a name in `brains`, `replay`, or `auto` (also when empty).
+        brains: What there is, the preferred first.
+        replay: The player, when a cassette was given.
+
+    Raises:
+        UnknownName: there is no such brain.
+        UsageError: a cassette and another brain were asked for, or `replay` without a cassette.
+        BrainNotConfigured: it cannot sign in, or with `auto` none can; the text says how to get one.
+    """
+    asked = name or AUTO
+    known = [AUTO, *brains, REPLAY]
+    if asked not in known:
+        raise UnknownName("brain", asked, known)
+    if replay is not None:
+        if asked not in (AUTO, REPLAY):
+            message = f"`--replay` plays a recorded run and `--brain {asked}` thinks anew. Use one of them."
+            raise UsageError(message)
+        return replay, "a cassette was given"
+    if asked == REPLAY:
+        message = "The replay brain plays a recorded run: say which with `--replay FILE`."
+        raise UsageError(message)
+    if asked == AUTO:
+        return _first_ready(brains)
+    auth = brains[asked].resolve_auth()
+    if not auth.ready:
+        message = f"The {asked} brain cannot think: {auth.reason}."
+        raise BrainNotConfigured(message)
+    return brains[asked], f"asked for, {auth.reason}"
+
+
+def _first_ready(brains: Mapping[str, BrainProvider]) -> tuple[BrainProvider, str]:
+    found = []
+    for name, brain in brains.items():
+        auth = brain.resolve_auth()
+        if auth.ready:
+            return brain, auth.reason
+        found.append(f"{name}: {auth.reason}")
+    raise BrainNotConfigured(_THREE_WAYS.format(found="; ".join(found) or "there is no brain to choose from"))

@@ -1,0 +1,33 @@
+"""What every back-end's boxes promise, as a suite: subclass `BoxConformance`, give it the async fixture `backend`.
+
+::
+
+    class TestMyBoxes(BoxConformance):
+        @pytest.fixture
+        async def backend(self):
+            backend = MyBackend()
+            yield backend
+            await backend.close()
+
+The boxes need bash and the usual small programs; `image` chooses one that has them.
+"""
+
+from __future__ import annotations
+
+from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
+from kagura_kernel.testing.conformance.box_commands import BoxCommandConformance
+from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
+from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
+from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
+from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
+
+
+class BoxConformance(
+    BoxCommandConformance,
+    BoxOutputConformance,
+    BoxLimitsConformance,
+    BoxFilesConformance,
+    BoxChangesConformance,
+    BoxLifeConformance,
+):
+    """Commands, output, limits, files, changes, life and death of boxes."""

@@ -1,0 +1,71 @@
+"""The project, the box and the small questions that all parts of the box suite share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.commands import Command, CommandResult, shell_command
+from kagura_kernel.domain.policy import CommandLimits
+from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
+
+NO_LIMITS = CommandLimits(None, None)
+HEARTBEAT = "while :; do echo x >> beat; sleep 0.05; done"
+
+
+class BoxFixtures:
+    """Base of the parts of the suite; `backend` is the subclass's."""
+
+    image: str | None = None
+    """Image for back-ends that have images."""
+
+    @pytest.fixture
+    def project(self, tmp_path: Path) -> Path:
+        """A small project with everything that can be in one."""
+        root = tmp_path / "project"
+        (root / "sub" / "deep").mkdir(parents=True)
+        (root / ".git").mkdir()
+        (root / ".git" / "config").write_text("[core]\n")
+        (root / "a.txt").write_text("alpha\n")
+        (root / "sub" / "b.py").write_text("print('b')\n")
+        (root / "sub" / "deep" / "c.txt").write_text("gamma\n")
+        (root / "tool.sh").write_text("#!/bin/sh\necho tool\n")
+        (root / "tool.sh").chmod(0o755)
+        (root / "plain.sh").write_text("echo plain\n")
+        (root / "plain.sh").chmod(0o644)
+        (root / "link").symlink_to("a.txt")
+        for path in [tmp_path, root, *root.rglob("*")]:
+            if path.is_dir():
+                path.chmod(0o755)
+        return root
+
+    def spec(self, project: Path | None) -> BoxSpec:
+        """What the box is made of."""
+        return BoxSpec(workspace=project, image=self.image)
+
+    @pytest.fixture
+    async def box(self, backend: SandboxBackend, project: Path) -> AsyncIterator[Box]:
+        """A box with the project in it."""
+        box = await backend.start(self.spec(project))
+        yield box
+        await box.close()
+
+
+async def sh(box: Box, line: str, *, limits: CommandLimits | None = None) -> CommandResult:
+    """What a shell line gives."""
+    return await box.run(shell_command(line, limits=limits or CommandLimits(30.0, None)))
+
+
+async def sizes_of_beat(box: Box) -> tuple[int, int]:
+    """The size of what a heartbeat writes, twice with time for several beats between; equal when it is dead."""
+    before = (await box.files.stat("beat")).size
+    await asyncio.sleep(0.4)
+    return before, (await box.files.stat("beat")).size
+
+
+def plain(*argv: str) -> Command:
+    """A command without a shell."""
+    return Command(argv)

@@ -1,0 +1,274 @@
+"""What every brain promises, as a suite: subclass `BrainConformance`, give it the fixture `brain_for`, run pytest.
+
+::
+
+    class TestMyBrain(BrainConformance):
+        @pytest.fixture
+        def brain_for(self, tmp_path):
+            @contextmanager
+            def make(script):
+                yield MyBrain(script)
+            return make
+"""
+
+# ruff: noqa: S101 - a conformance suite asserts; pytest runs it, never python -O
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainProvider, BrainText, BrainUsage, Turn
+from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round of a brain's loop: it says something, then asks for tools, all at once; without tools it is the last.
+
+    Attributes:
+        text: What it says.
+        calls: Names and arguments of the tools.
+        slow: Whether the text takes so long that a test can stop the brain in the middle of it.
+    """
+
+    text: str = ""
+    calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    slow: bool = False
+
+
+BrainFor = Callable[[Sequence[Round]], AbstractContextManager[BrainProvider]]
+
+ECHO = ToolSpec(
+    "echo",
+    "Says what it was told.",
+    {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
+    read_only=True,
+)
+TALK = (Round("I ask.", (("echo", {"word": "one"}),)), Round("The answer came."))
+FOREVER = (*(Round("Again.", (("echo", {"word": str(number)}),)) for number in range(8)), Round("At last."))
+
+
+@dataclass
+class ToolLog:
+    """A `call_tool` that keeps what it was asked.
+
+    Attributes:
+        calls: The calls in the order they began.
+        most_at_once: The largest number under way at one time.
+        wait: Seconds that each call takes.
+        error: Whether the answers are errors.
+        cancelled: How many calls were cancelled.
+    """
+
+    calls: list[ToolCall] = field(default_factory=list)
+    most_at_once: int = 0
+    wait: float = 0.0
+    error: bool = False
+    cancelled: int = 0
+    _under_way: int = 0
+
+    async def __call__(self, call: ToolCall) -> ToolResult:
+        """Answer with the word that was sent."""
+        self.calls.append(call)
+        self._under_way += 1
+        self.most_at_once = max(self.most_at_once, self._under_way)
+        try:
+            await asyncio.sleep(self.wait)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self._under_way -= 1
+        return ToolResult(f"echo: {call.arguments['word']}", is_error=self.error)
+
+
+def a_turn(call_tool: CallTool, **fields: Any) -> Turn:
+    """A turn with the one tool `echo`; `fields` are those of `Turn`."""
+    return Turn(task="Say something.", system="You are being tested.", tools=[ECHO], call_tool=call_tool, **fields)
+
+
+async def all_events(brain: BrainProvider, turn: Turn) -> list[BrainEvent]:
+    """Everything a run yields."""
+    return [event async for event in brain.run(turn)]
+
+
+def child_processes() -> set[int]:
+    """Process ids of this process's children, zombies left out."""
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        for pid in (task / "children").read_text().split():
+            stat = Path(f"/proc/{pid}/stat")
+            if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
+                found.add(int(pid))
+    return found
+
+
+async def close(events: Any) -> None:
+    """Close an iterator that can be closed."""
+    await events.aclose()
+
+
+class BrainConformance:
+    """The promises."""
+
+    @pytest.fixture
+    def brain_for(self) -> BrainFor:
+        """A context manager that makes a brain which follows the given rounds."""
+        raise NotImplementedError
+
+    async def test_it_says_its_text_and_is_done(self, brain_for: BrainFor) -> None:
+        """Text first, `BrainDone` last and once."""
+        with brain_for([Round("Hello there.")]) as brain:
+            events = await all_events(brain, a_turn(ToolLog()))
+        whole = [event.text for event in events if isinstance(event, BrainText) and not event.partial]
+        assert whole == ["Hello there."]
+        assert [index for index, event in enumerate(events) if isinstance(event, BrainDone)] == [len(events) - 1]
+        done = events[-1]
+        assert isinstance(done, BrainDone)
+        assert done.text == "Hello there."
+        assert done.stopped == ""
+
+    async def test_pieces_add_up_to_the_whole(self, brain_for: BrainFor) -> None:
+        """Partial texts come before their whole and, when there are any, are all of it."""
+        words = "A longer text that is written in several pieces, one after the other."
+        with brain_for([Round(words)]) as brain:
+            events = await all_events(brain, a_turn(ToolLog()))
+        texts = [event for event in events if isinstance(event, BrainText)]
+        assert texts[-1] == BrainText(words)
+        pieces = [text.text for text in texts[:-1]]
+        assert all(text.partial for text in texts[:-1])
+        assert "".join(pieces) == (words if brain.capabilities().streaming else "")
+
+    async def test_a_tool_is_called_through_the_turn(self, brain_for: BrainFor) -> None:
+        """Name and arguments arrive, and every call has an id of its own."""
+        log = ToolLog()
+        with brain_for(FOREVER[:2] + FOREVER[-1:]) as brain:
+            events = await all_events(brain, a_turn(log))
+        assert [(call.name, call.arguments) for call in log.calls] == [("echo", {"word": "0"}), ("echo", {"word": "1"})]
+        assert len({call.id for call in log.calls}) == 2  # noqa: PLR2004 - the two calls above
+        assert isinstance(events[-1], BrainDone)
+
+    async def test_two_tools_that_change_nothing_run_at_once(self, brain_for: BrainFor) -> None:
+        """Read-only calls of one round do not wait for each other."""
+        log = ToolLog(wait=0.3)
+        both = Round(calls=(("echo", {"word": "a"}), ("echo", {"word": "b"})))
+        with brain_for([both, Round("Both came.")]) as brain:
+            events = await all_events(brain, a_turn(log))
+        assert sorted(call.arguments["word"] for call in log.calls) == ["a", "b"]
+        assert log.most_at_once == 2  # noqa: PLR2004 - both
+        assert isinstance(events[-1], BrainDone)
+
+    async def test_a_failing_tool_does_not_end_the_run(self, brain_for: BrainFor) -> None:
+        """An error result is something to go on from."""
+        log = ToolLog(error=True)
+        with brain_for(TALK) as brain:
+            events = await all_events(brain, a_turn(log))
+        assert len(log.calls) == 1
+        done = events[-1]
+        assert isinstance(done, BrainDone)
+        assert done.text == "The answer came."
+
+    async def test_what_a_call_raises_ends_the_run(self, brain_for: BrainFor) -> None:
+        """`call_tool` raises only what must end it, and the caller sees that very error."""
+
+        async def broken(call: ToolCall) -> ToolResult:
+            raise LookupError(call.name)
+
+        before = child_processes()
+        with brain_for(TALK) as brain:
+            with pytest.raises(LookupError, match="echo"):
+                await all_events(brain, a_turn(broken))
+            assert child_processes() == before
+
+    async def test_usage_adds_up(self, brain_for: BrainFor) -> None:
+        """`BrainDone.usage` is the sum of the rounds, and input includes the cache."""
+        with brain_for(TALK) as brain:
+            events = await all_events(brain, a_turn(ToolLog()))
+        rounds = [event.usage for event in events if isinstance(event, BrainUsage)]
+        done = events[-1]
+        assert isinstance(done, BrainDone)
+        assert sum(rounds, Usage()) == done.usage
+        assert done.usage.input_tokens >= done.usage.cache_read_tokens + done.usage.cache_write_tokens
+
+    async def test_a_budget_stops_it_within_one_round(self, brain_for: BrainFor) -> None:
+        """With a budget it says so; a brain that knows none costs nothing."""
+        log = ToolLog()
+        with brain_for(FOREVER) as brain:
+            done = (await all_events(brain, a_turn(log, budget_usd=0.0001)))[-1]
+        assert isinstance(done, BrainDone)
+        if brain.capabilities().budget:
+            assert done.stopped == "budget"
+            assert len(log.calls) <= 1
+        else:
+            assert done.reported_usd in (None, 0.0)
+
+    async def test_closing_in_the_middle_leaves_nothing(self, brain_for: BrainFor) -> None:
+        """Closed while it speaks, and closed twice: no process, no task."""
+        before = child_processes()
+        slow = Round("word " * 200, slow=True)
+        with brain_for([slow, slow]) as brain:
+            events = brain.run(a_turn(ToolLog()))
+            assert isinstance(await anext(events), BrainText)
+            await close(events)
+            await close(events)
+            assert child_processes() == before
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    async def test_cancelling_during_a_tool_call_cancels_the_call(self, brain_for: BrainFor) -> None:
+        """The call hears of it, and when the run has ended nothing is left."""
+        before = child_processes()
+        log = ToolLog(wait=600)
+        with brain_for(TALK) as brain:
+            run = asyncio.create_task(all_events(brain, a_turn(log)))
+            while not log.calls:
+                assert not run.done()
+                await asyncio.sleep(0.02)
+            run.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+            assert log.cancelled == 1
+            assert child_processes() == before
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    async def test_two_runs_at_once(self, brain_for: BrainFor) -> None:
+        """They do not disturb each other."""
+        logs = [ToolLog(), ToolLog()]
+        with brain_for(TALK) as brain:
+            both = await asyncio.gather(*(all_events(brain, a_turn(log)) for log in logs))
+        assert [len(log.calls) for log in logs] == [1, 1]
+        assert [event.text for events in both for event in events if isinstance(event, BrainDone)] == [
+            "The answer came.",
+            "The answer came.",
+        ]
+
+    def test_it_runs_in_a_loop_of_another_thread(self, brain_for: BrainFor) -> None:
+        """Nothing in it needs the main thread."""
+        found: list[BrainEvent] = []
+
+        def run() -> None:
+            found.extend(asyncio.run(all_events(brain, a_turn(ToolLog()))))
+
+        with brain_for(TALK) as brain:
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join(60)
+        assert isinstance(found[-1], BrainDone)
+
+    async def test_it_says_who_it_is(self, brain_for: BrainFor) -> None:
+        """A name, a way to sign in that is ready, and the model that answered."""
+        with brain_for([Round("Hello.")]) as brain:
+            auth = brain.resolve_auth()
+            done = (await all_events(brain, a_turn(ToolLog())))[-1]
+        assert brain.name
+        assert auth.ready
+        assert auth.reason
+        assert isinstance(done, BrainDone)
+        assert done.model

@@ -1,0 +1,339 @@
+"""What no box may see or do, as a suite: subclass `WallsConformance`, give it the fixture `backend`, run pytest.
+
+Every test attacks from inside a real box, with what a model could write there: shell lines and Python. Paths, sockets
+and processes that must stay out of reach are planted on the host first, so that a box that fails to start, or a path
+that does not exist anyway, proves nothing.
+"""
+
+# ruff: noqa: S101, D102, PLR2004 - pytest runs it: asserts are its words, a name is a sentence, numbers are the point
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kagura_kernel.domain.commands import Command, CommandResult, shell_command
+from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
+from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
+
+# System calls that would succeed, or complain of their arguments only, if they were let through.
+_CALLS = {
+    "ptrace(PTRACE_TRACEME)": ({"x86_64": 101, "aarch64": 117}, (0, 0, 0, 0)),
+    "process_vm_readv": ({"x86_64": 310, "aarch64": 270}, (1, 0, 0, 0, 0, 0)),
+    "unshare(CLONE_NEWUSER)": ({"x86_64": 272, "aarch64": 97}, (0x10000000,)),
+    "unshare(CLONE_NEWNS)": ({"x86_64": 272, "aarch64": 97}, (0x00020000,)),
+    "clone(CLONE_NEWUSER)": ({"x86_64": 56, "aarch64": 220}, (0x10000000 | 17, 0, 0, 0, 0)),
+    "setns": ({"x86_64": 308, "aarch64": 268}, (0, 0)),
+    "mount": ({"x86_64": 165, "aarch64": 40}, (0, 0, 0, 0, 0)),
+    "open_tree": ({"x86_64": 428, "aarch64": 428}, (-100, 0, 1)),
+    "keyctl(GET_KEYRING_ID)": ({"x86_64": 250, "aarch64": 219}, (0, -3, 1)),
+    "add_key": ({"x86_64": 248, "aarch64": 217}, (0, 0, 0, 0, 0)),
+    "bpf": ({"x86_64": 321, "aarch64": 280}, (0, 0, 0)),
+    "perf_event_open": ({"x86_64": 298, "aarch64": 241}, (0, 0, 0, 0, 0)),
+    "userfaultfd": ({"x86_64": 323, "aarch64": 282}, (1,)),
+    "io_uring_setup": ({"x86_64": 425, "aarch64": 425}, (1, 0)),
+    "open_by_handle_at": ({"x86_64": 304, "aarch64": 265}, (0, 0, 0)),
+}
+
+_RAW_CALL = """
+import ctypes, errno, json, platform, sys
+numbers, arguments = json.loads(sys.argv[1])
+libc = ctypes.CDLL(None, use_errno=True)
+answer = libc.syscall(numbers[platform.machine()], *(ctypes.c_long(value) for value in arguments))
+print("let through" if answer >= 0 else errno.errorcode[ctypes.get_errno()])
+"""
+
+_WRITABLE_PLACES = """
+import json, os
+found = []
+for top, names, _ in os.walk("/"):
+    if top.count("/") > 3 or top.startswith(("/proc", "/sys")):
+        names.clear()
+        continue
+    try:
+        path = os.path.join(top, ".written-by-a-box")
+        with open(path, "w"):
+            pass
+        os.unlink(path)
+        found.append(top)
+    except OSError:
+        pass
+print(json.dumps(found))
+"""
+
+_OTHERS_OPENED = """
+import json, os
+opened = []
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    if int(pid) == os.getpid():
+        continue
+    for name in ("fd/0", "fd/1", "mem"):
+        try:
+            os.close(os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_NONBLOCK))
+            with open(f"/proc/{pid}/cmdline") as line:
+                opened.append([pid, name, line.read().replace(chr(0), " ")])
+        except OSError:
+            pass
+print(json.dumps(opened))
+"""
+
+_CONNECT = """
+import socket, sys
+kind, address = sys.argv[1], sys.argv[2]
+try:
+    if kind == "tcp":
+        socket.create_connection(("127.0.0.1", int(address)), 2).close()
+    elif kind == "abstract":
+        socket.socket(socket.AF_UNIX).connect(chr(0) + address)
+    elif kind == "name":
+        socket.getaddrinfo(address, 80)
+    elif kind == "route":
+        socket.create_connection((address, 80), 2).close()
+    elif kind == "raw":
+        socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    elif kind == "packet":
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    elif kind == "vsock":
+        socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
+    print("reached")
+except OSError as error:
+    print("refused", type(error).__name__, error)
+"""
+
+
+@asynccontextmanager
+async def open_box(backend: SandboxBackend, spec: BoxSpec) -> AsyncIterator[Box]:
+    """A box for one test, closed after it."""
+    box = await backend.start(spec)
+    try:
+        yield box
+    finally:
+        await box.close()
+
+
+async def bash(box: Box, line: str) -> CommandResult:
+    """Run a shell line."""
+    return await box.run(shell_command(line))
+
+
+async def python(box: Box, code: str, *arguments: str) -> str:
+    """What a piece of Python printed, without the last line's end.
+
+    Raises:
+        AssertionError: it failed.
+    """
+    result = await box.run(Command(("python3", "-c", code, *arguments)))
+    assert result.ok, result.stderr.text
+    return result.stdout.text.rstrip("\n")
+
+
+class WallsConformance:
+    """Sight and power: what a box sees of the host, and what it may ask of the system."""
+
+    image: str | None = None
+    """Image for back-ends that have images; it needs bash, coreutils and Python."""
+
+    @pytest.fixture
+    def workspace(self, tmp_path: Path) -> Path:
+        """A small project on the host."""
+        root = tmp_path / "project"
+        (root / "data").mkdir(parents=True)
+        (root / "data" / "table.csv").write_text("a,b\n1,2\n")
+        (root / "notes.md").write_text("notes\n")
+        return root
+
+    @pytest.fixture
+    def spec(self, workspace: Path) -> BoxSpec:
+        """The box that most tests start."""
+        return BoxSpec(workspace=workspace, image=self.image)
+
+    # ------------------------------------------------------------------ sight
+
+    async def test_files_outside_the_project_cannot_be_read(
+        self, backend: SandboxBackend, spec: BoxSpec, tmp_path: Path
+    ) -> None:
+        secret = f"secret-{secrets.token_hex(8)}"
+        places = [
+            Path.home() / f"{secret}.txt",
+            Path(os.environ.get("KAGURA_HOME", str(Path.home() / ".local/share"))) / f"{secret}.db",
+            Path(os.environ.get("XDG_RUNTIME_DIR", str(tmp_path))) / f"{secret}.token",
+            tmp_path / f"{secret}.neighbour",
+        ]
+        for place in places:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(secret)
+            place.chmod(0o644)
+        async with open_box(backend, spec) as box:
+            assert (await bash(box, "cat /workspace/notes.md")).stdout.text == "notes\n"
+            for place in places:
+                assert not (await bash(box, f"cat '{place}'")).ok
+            found = await bash(
+                box, f"find / -xdev -name '{secret}*' 2>/dev/null; grep -rs {secret} /tmp /home /root /run /var"
+            )
+            # The shell that looks is the only one that knows the word.
+            assert found.stdout.data == b""
+
+    @pytest.mark.parametrize(
+        "path",
+        ["/etc/shadow", "/etc/gshadow", "/run/docker.sock", "/var/run/docker.sock", "/root/.ssh", "/root/.bashrc"],
+    )
+    async def test_private_places_of_the_system_cannot_be_read(
+        self, backend: SandboxBackend, spec: BoxSpec, path: str
+    ) -> None:
+        async with open_box(backend, spec) as box:
+            assert not (await bash(box, f"cat {path} || ls {path}/")).ok
+
+    async def test_only_the_workspace_and_scratch_space_can_be_written(
+        self, backend: SandboxBackend, spec: BoxSpec
+    ) -> None:
+        async with open_box(backend, spec) as box:
+            home = (await bash(box, "echo -n $HOME")).stdout.text
+            places = json.loads(await python(box, _WRITABLE_PLACES))
+            allowed = ("/workspace", "/tmp", "/dev/shm", home)  # noqa: S108 - places in the box
+            assert [place for place in places if not place.startswith(allowed)] == []
+            assert {"/workspace", "/tmp", home} <= set(places)  # noqa: S108 - likewise
+
+    async def test_a_read_only_box_cannot_write_the_workspace(self, backend: SandboxBackend, spec: BoxSpec) -> None:
+        policy = SandboxPolicy(type=SandboxPolicyType.READ_ONLY)
+        async with open_box(backend, replace(spec, policy=policy)) as box:
+            assert (await bash(box, "cat notes.md")).ok
+            assert not (await bash(box, "echo more >> notes.md || touch new")).ok
+            assert (await bash(box, "touch /tmp/scratch")).ok
+
+    async def test_the_project_on_the_host_stays_as_it_was(
+        self, backend: SandboxBackend, spec: BoxSpec, workspace: Path
+    ) -> None:
+        before = _tree(workspace)
+        async with open_box(backend, spec) as box:
+            result = await bash(box, "echo more >> notes.md && rm -r data && mkdir data && touch data/new && ls")
+            assert result.ok, result.stderr.text
+            assert {change.path for change in await box.changes()} == {"data/new", "data/table.csv", "notes.md"}
+        assert _tree(workspace) == before
+
+    async def test_nothing_of_the_hosts_environment_comes_in(
+        self, backend: SandboxBackend, spec: BoxSpec, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        canary = secrets.token_hex(12)
+        monkeypatch.setenv("A_SECRET_OF_THE_HOST", canary)
+        async with open_box(backend, spec) as box:
+            seen = await bash(box, "env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'")
+            assert "PATH=" in seen.stdout.text
+            assert canary not in seen.stdout.text
+            assert "A_SECRET_OF_THE_HOST" not in seen.stdout.text
+
+    async def test_processes_of_the_host_cannot_be_seen(self, backend: SandboxBackend, spec: BoxSpec) -> None:
+        canary = f"argument-{secrets.token_hex(8)}"
+        host = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", canary])  # noqa: S603, ASYNC220 - ours; returns at once
+        try:
+            async with open_box(backend, spec) as box:
+                lines = (await bash(box, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).stdout.text
+                count = (await bash(box, "ls -d /proc/[0-9]* | wc -l")).stdout.text
+        finally:
+            host.kill()
+            host.wait()
+        assert canary not in lines
+        assert 1 <= int(count) <= 12
+
+    # ---------------------------------------------------------------- network
+
+    async def test_there_is_no_interface_but_loopback(self, backend: SandboxBackend, spec: BoxSpec) -> None:
+        async with open_box(backend, spec) as box:
+            assert await python(box, "import socket; print([name for _, name in socket.if_nameindex()])") == "['lo']"
+
+    async def test_a_listener_on_the_hosts_loopback_cannot_be_reached(
+        self, backend: SandboxBackend, spec: BoxSpec
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = str(listener.getsockname()[1])
+            async with open_box(backend, spec) as box:
+                assert (await python(box, _CONNECT, "tcp", port)).startswith("refused")
+
+    async def test_an_abstract_socket_of_the_host_cannot_be_reached(
+        self, backend: SandboxBackend, spec: BoxSpec
+    ) -> None:
+        name = f"kagura-{secrets.token_hex(8)}"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(f"\0{name}")
+            listener.listen()
+            async with open_box(backend, spec) as box:
+                assert (await python(box, _CONNECT, "abstract", name)).startswith("refused")
+
+    @pytest.mark.parametrize(
+        ("kind", "address"),
+        [("name", "example.org"), ("route", "198.18.0.1"), ("raw", ""), ("packet", ""), ("vsock", "")],
+    )
+    async def test_no_network_is_to_be_had(
+        self, backend: SandboxBackend, spec: BoxSpec, kind: str, address: str
+    ) -> None:
+        async with open_box(backend, spec) as box:
+            assert (await python(box, _CONNECT, kind, address)).startswith("refused")
+
+    # ------------------------------------------------------------------ power
+
+    async def test_a_process_has_no_capability_and_cannot_gain_any(
+        self, backend: SandboxBackend, spec: BoxSpec
+    ) -> None:
+        async with open_box(backend, spec) as box:
+            status = dict(
+                line.split(":\t", 1) for line in (await bash(box, "cat /proc/self/status")).stdout.text.splitlines()
+            )
+        assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+        assert status["NoNewPrivs"] == "1"
+        assert status["Seccomp"] == "2"
+        assert "0" not in status["Uid"].split()
+
+    @pytest.mark.parametrize(
+        "line", ["su -c id", "sudo -n id", "mount -t tmpfs none /tmp", "unshare -U id", "unshare -r id"]
+    )
+    async def test_programs_that_ask_for_more_power_fail(
+        self, backend: SandboxBackend, spec: BoxSpec, line: str
+    ) -> None:
+        async with open_box(backend, spec) as box:
+            assert not (await bash(box, f"{line} </dev/null")).ok
+
+    async def test_a_setuid_program_gains_nothing(
+        self, backend: SandboxBackend, spec: BoxSpec, workspace: Path
+    ) -> None:
+        planted = workspace / "setuid-id"
+        shutil.copy(shutil.which("id") or "/usr/bin/id", planted)
+        planted.chmod(0o4755)
+        async with open_box(backend, spec) as box:
+            line = "id -u; id -ru; cp setuid-id /tmp/x && chmod 4755 /tmp/x && /tmp/x -u; ./setuid-id -u"
+            own, *others = (await bash(box, line)).stdout.text.split()
+        assert own != "0"
+        assert set(others) <= {own}
+
+    @pytest.mark.parametrize("name", _CALLS)
+    async def test_a_risky_system_call_is_refused(self, backend: SandboxBackend, spec: BoxSpec, name: str) -> None:
+        async with open_box(backend, spec) as box:
+            answer = await python(box, _RAW_CALL, json.dumps(_CALLS[name]))
+        assert answer in ("EPERM", "ENOSYS")
+
+    async def test_a_command_cannot_reach_into_the_guest_or_its_pipe(
+        self, backend: SandboxBackend, spec: BoxSpec
+    ) -> None:
+        async with open_box(backend, spec) as box:
+            assert json.loads(await python(box, _OTHERS_OPENED)) == []
+
+
+def _tree(root: Path) -> dict[str, Any]:
+    """Everything below a directory, contents included."""
+    return dict(_entries(root))
+
+
+def _entries(root: Path) -> Iterator[tuple[str, Any]]:
+    for path in sorted(root.rglob("*")):
+        status = path.lstat()
+        content = path.read_bytes() if path.is_file() else None
+        yield str(path.relative_to(root)), (status.st_mode, status.st_uid, status.st_mtime_ns, content)

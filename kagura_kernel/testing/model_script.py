@@ -1,0 +1,162 @@
+"""What a scripted model answers: turns, faults, and ways to pick the next one.
+
+A script is handed to `ModelServer`. It is a list of steps that are used up in order, or one callable that is asked
+every time. A step is a `ModelTurn`, a fault, or a callable that looks at the request and returns one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Says:
+    """A block of text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """A block that asks for a tool; `name` as the model is offered it, or without the `mcp__…__` before it."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTurn:
+    """One answer of the model.
+
+    Attributes:
+        blocks: Text and tool calls in their order.
+        input_tokens: Fresh input, as the API counts it: without what came from or went to a cache.
+        output_tokens: Tokens written.
+        cache_read_tokens: Input read from a cache.
+        cache_write_tokens: Input written to a cache.
+        stop_reason: As the API says it; empty means `tool_use` if a tool is asked for, else `end_turn`.
+        delay: Seconds between two pieces of the stream.
+    """
+
+    blocks: tuple[Says | Calls, ...]
+    input_tokens: int = 120
+    output_tokens: int = 40
+    cache_read_tokens: int = 1000
+    cache_write_tokens: int = 300
+    stop_reason: str = ""
+    delay: float = 0.0
+
+    @property
+    def reason(self) -> str:
+        """The stop reason to send."""
+        if self.stop_reason:
+            return self.stop_reason
+        return "tool_use" if any(isinstance(block, Calls) for block in self.blocks) else "end_turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An HTTP error in place of an answer, such as 401, 404, 429 or 529.
+
+    Attributes:
+        status: The HTTP status.
+        retry_after: Seconds, sent as header; None sends none.
+        message: The API's text; empty takes a usual one.
+    """
+
+    status: int
+    retry_after: float | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenStream:
+    """The stream ends in the middle of this turn, without a word."""
+
+    turn: ModelTurn
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Nothing comes until the client gives up or the server closes."""
+
+
+Answer = ModelTurn | Refusal | BrokenStream | Silence
+Request = Mapping[str, Any]
+Step = Answer | Callable[[Request], Answer]
+Script = Sequence[Step] | Callable[[Request], Answer]
+
+
+def says(text: str, **figures: Any) -> ModelTurn:
+    """A turn of plain text; `figures` are fields of `ModelTurn`."""
+    return ModelTurn((Says(text),), **figures)
+
+
+def calls(name: str, arguments: Mapping[str, Any] | None = None, *, first: str = "", **figures: Any) -> ModelTurn:
+    """A turn that asks for one tool, after the text `first` if there is one."""
+    before = (Says(first),) if first else ()
+    return ModelTurn((*before, Calls(name, arguments or {})), **figures)
+
+
+def by_conversation(talks: Mapping[str, Sequence[Step]]) -> Callable[[Request], Answer]:
+    """A script for many conversations at once, in any order.
+
+    The conversation is the first of `talks` whose key stands in one of the person's messages, the latest first; the
+    step is the number of the model's answers since that message. Retries and resumed conversations get the right step.
+    """
+
+    def pick(request: Request) -> Answer:
+        answered = 0
+        for message in reversed(request.get("messages", [])):
+            if message["role"] == "assistant":
+                answered += 1
+            if message["role"] != "user" or _holds_results(message):
+                continue
+            text = message_text(message)
+            for key, steps in talks.items():
+                if key in text and answered < len(steps):
+                    step = steps[answered]
+                    return step(request) if callable(step) else step
+        return Refusal(400, message="no talk of the script fits this request")
+
+    return pick
+
+
+def message_text(message: Mapping[str, Any]) -> str:
+    """The text blocks of one message, joined."""
+    content = message.get("content", "")
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.get("text", "") for block in content if block.get("type") == "text")
+
+
+def tool_results(request: Request) -> list[tuple[str, bool]]:
+    """Text and error flag of every tool result in the request's last message, in their order."""
+    messages = request.get("messages", [])
+    content = messages[-1].get("content", "") if messages else ""
+    if isinstance(content, str):
+        return []
+    return [
+        (_result_text(block.get("content", "")), bool(block.get("is_error", False)))
+        for block in content
+        if block.get("type") == "tool_result"
+    ]
+
+
+def offered_tools(request: Request) -> list[str]:
+    """Names of the tools that the request offers to the model."""
+    return [tool["name"] for tool in request.get("tools", [])]
+
+
+def _holds_results(message: Mapping[str, Any]) -> bool:
+    content = message.get("content", "")
+    return not isinstance(content, str) and any(block.get("type") == "tool_result" for block in content)
+
+
+def _result_text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content if part.get("type") == "text")

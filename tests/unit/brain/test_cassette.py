@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kagura_kernel.brain.cassette import (
+    Called,
+    CassetteHeader,
+    Counted,
+    Finished,
+    Spoken,
+    entry_line,
+    header_line,
+    read_cassette,
+)
+from kagura_kernel.brain.provider import BrainDone
+from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.errors import CassetteBroken, CassetteMissing
+from kagura_kernel.domain.tools import ToolCall
+
+HEADER = '{"kagura_cassette": 1}'
+DONE = '{"done": {"text": "Bye."}}'
+
+
+@pytest.fixture
+def tape(tmp_path):
+    def write(*lines: str):
+        path = tmp_path / "run.jsonl"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_what_is_written_is_what_is_read(tape):
+    header = CassetteHeader("2026-01-02T03:04:05+00:00", "claude", "opus", "näh 布\nzwei")
+    one, two = ToolCall("1", "bash", {"command": "ls\n"}), ToolCall("2", "read_file", {"path": "a"})
+    entries = [Spoken("Hé\n\n*x*"), Called((one,)), Called((one, two)), Counted(Usage(4, 3, 2, 1), "m")]
+    done = BrainDone(text="Bye.", model="m", turns=3, stopped="turns", reported_usd=0.5)
+    cassette = read_cassette(tape(header_line(header), *map(entry_line, entries), entry_line(done)))
+    assert cassette.header == header
+    assert cassette.entries == (*entries, Finished("Bye.", "m", 3, "turns"))
+    assert cassette.finished.text == "Bye."
+
+
+def test_empty_lines_and_little_are_fine(tape):
+    cassette = read_cassette(tape("", HEADER, "", DONE, ""))
+    assert cassette.entries == (Finished("Bye."),)
+
+
+def test_a_missing_cassette_is_missing(tmp_path):
+    with pytest.raises(CassetteMissing, match="--record"):
+        read_cassette(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("lines", "number", "why"),
+    [
+        ([], 1, "empty"),
+        (["hello"], 1, "not JSON"),
+        (["[1]"], 1, "not a JSON object"),
+        ([DONE], 1, "first line"),
+        (['{"kagura_cassette": 2}', DONE], 1, "version is 2"),
+        ([HEADER], 1, "cut short"),
+        ([HEADER, '{"text": "x"}'], 2, "cut short"),
+        ([HEADER, "", '{"text": "x"'], 3, "not JSON"),
+        ([HEADER, DONE, '{"text": "x"}', DONE], 2, "lines follow"),
+        ([HEADER, '{"shout": "x"}', DONE], 2, "'shout' is none"),
+        ([HEADER, '{"text": "x", "call": {}}', DONE], 2, "exactly one"),
+        ([HEADER, "{}", DONE], 2, "exactly one"),
+        ([HEADER, '{"text": 7}', DONE], 2, "'text' is not as it should be"),
+        ([HEADER, '{"call": {"arguments": {}}}', DONE], 2, "'call' is not"),
+        ([HEADER, '{"call": {"name": "bash", "arguments": []}}', DONE], 2, "'call' is not"),
+        ([HEADER, '{"calls": []}', DONE], 2, "no call in it"),
+        ([HEADER, '{"calls": {"name": "bash"}}', DONE], 2, "'calls' is not"),
+        ([HEADER, '{"usage": {"dollars": 3}}', DONE], 2, "'usage' is not"),
+        ([HEADER, '{"usage": {"input_tokens": "3"}}', DONE], 2, "'usage' is not"),
+        ([HEADER, '{"done": {"stopped": "bored"}}'], 2, "bored"),
+        ([HEADER, '{"done": []}'], 2, "'done' is not"),
+    ],
+)
+def test_a_broken_cassette_says_where_and_why(tape, lines, number, why):
+    with pytest.raises(CassetteBroken) as caught:
+        read_cassette(tape(*lines))
+    assert caught.value.line == number
+    assert why in caught.value.why
+
+
+def test_bytes_that_are_no_text_are_broken(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(CassetteBroken, match="UTF-8"):
+        read_cassette(path)
+
+
+def test_a_folder_is_broken(tmp_path):
+    with pytest.raises(CassetteBroken, match="cannot be read"):
+        read_cassette(tmp_path)
+
+
+def test_a_tool_that_does_not_exist_is_found_with_its_line(tape):
+    calls = [{"id": "1", "name": "bash", "arguments": {}}, {"id": "2", "name": "teleport", "arguments": {}}]
+    path = tape(HEADER, '{"text": "x"}', json.dumps({"calls": calls}), DONE)
+    with pytest.raises(CassetteBroken, match="no tool 'teleport'") as caught:
+        read_cassette(path, ["bash", "grep"])
+    assert caught.value.line == 3
+    assert read_cassette(path).finished.text == "Bye."

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.brain.selection import choose
+from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageError
+from kagura_kernel.testing.brain import FakeBrain
+
+READY, UNREADY, PLAYER = FakeBrain(name="b"), FakeBrain(name="a", ready=False), FakeBrain(name="replay")
+
+
+@pytest.mark.parametrize("name", ["auto", ""])
+def test_auto_takes_the_first_that_is_ready_and_says_why(name):
+    brain, reason = choose(name, {"a": UNREADY, "b": READY})
+    assert brain is READY
+    assert reason == "it needs no sign-in"
+
+
+def test_a_brain_asked_for_by_name_is_taken():
+    brain, reason = choose("b", {"a": UNREADY, "b": READY})
+    assert brain is READY
+    assert reason.startswith("asked for")
+
+
+def test_a_brain_asked_for_by_name_that_is_not_ready_is_no_reason_to_take_another():
+    with pytest.raises(BrainNotConfigured, match="without a sign-in"):
+        choose("a", {"a": UNREADY, "b": READY})
+
+
+@pytest.mark.parametrize("name", ["auto", "", "replay"])
+def test_a_cassette_that_was_given_is_played(name):
+    assert choose(name, {"a": UNREADY}, replay=PLAYER) == (PLAYER, "a cassette was given")
+
+
+def test_a_cassette_and_a_brain_are_one_too_many():
+    with pytest.raises(UsageError, match="one of them"):
+        choose("b", {"b": READY}, replay=PLAYER)
+
+
+def test_replay_without_a_cassette_says_what_is_missing():
+    with pytest.raises(UsageError, match="--replay FILE"):
+        choose("replay", {"b": READY})
+
+
+def test_an_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(UnknownName, match="Did you mean 'claude'") as caught:
+        choose("cluade", {"claude": READY})
+    assert caught.value.known == ("auto", "claude", "replay")
+
+
+def test_with_nothing_configured_there_are_three_ways_in_five_lines():
+    with pytest.raises(BrainNotConfigured) as caught:
+        choose("auto", {"a": UNREADY})
+    text = caught.value.message
+    assert len(text.splitlines()) == 5
+    for way in ("`claude`", "ANTHROPIC_API_KEY", "%%sandbox", "--replay FILE", "a: it was made without a sign-in"):
+        assert way in text
+
+
+def test_with_no_brain_at_all_it_says_the_same():
+    with pytest.raises(BrainNotConfigured, match="no brain to choose from"):
+        choose("auto", {})

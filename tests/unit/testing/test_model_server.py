@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from kagura_kernel.testing.model_script import (
+    BrokenStream,
+    Calls,
+    ModelTurn,
+    Refusal,
+    Says,
+    Silence,
+    by_conversation,
+    calls,
+    offered_tools,
+    says,
+    tool_results,
+)
+from kagura_kernel.testing.model_server import ModelServer
+
+TOOLS = [{"name": "mcp__kagura__bash"}, {"name": "mcp__kagura__grep"}]
+
+
+def ask(
+    server: ModelServer, body: Any = None, *, path: str = "/v1/messages?beta=true", method: str = "POST", key: str = "k"
+) -> tuple[int, dict[str, str], bytes]:
+    address = urlsplit(server.url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    try:
+        data = body if isinstance(body, bytes) else json.dumps(body or {"stream": True, "messages": []}).encode()
+        connection.request(method, path, data if method == "POST" else None, {"x-api-key": key} if key else {})
+        response = connection.getresponse()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+    finally:
+        connection.close()
+
+
+def events_of(raw: bytes) -> Iterator[dict[str, Any]]:
+    for chunk in raw.decode().split("\n\n"):
+        if chunk:
+            name, data = chunk.split("\n", 1)
+            event = json.loads(data.removeprefix("data: "))
+            assert name == f"event: {event['type']}"
+            yield event
+
+
+def test_a_turn_is_streamed_as_the_service_streams_it():
+    turn = ModelTurn((Says("A text that needs more than one piece."), Calls("bash", {"command": "ls"})))
+    with ModelServer([turn]) as server:
+        status, headers, raw = ask(server, {"stream": True, "model": "m-1", "messages": [], "tools": TOOLS})
+    events = list(events_of(raw))
+    assert (status, headers["content-type"]) == (200, "text/event-stream")
+    assert events[0]["message"]["model"] == "m-1"
+    assert events[0]["message"]["usage"] == {
+        "input_tokens": 120,
+        "cache_read_input_tokens": 1000,
+        "cache_creation_input_tokens": 300,
+        "output_tokens": 1,
+    }
+    deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
+    texts = [delta["text"] for delta in deltas if delta["type"] == "text_delta"]
+    assert len(texts) > 1
+    assert "".join(texts) == "A text that needs more than one piece."
+    arguments = "".join(delta["partial_json"] for delta in deltas if delta["type"] == "input_json_delta")
+    assert json.loads(arguments) == {"command": "ls"}
+    starts = [event["content_block"] for event in events if event["type"] == "content_block_start"]
+    assert starts[1]["name"] == "mcp__kagura__bash"
+    assert events[-2]["delta"]["stop_reason"] == "tool_use"
+    assert events[-2]["usage"]["output_tokens"] == 40
+    assert events[-1]["type"] == "message_stop"
+
+
+def test_without_a_stream_the_message_comes_whole():
+    with ModelServer([says("Hi.", output_tokens=7)]) as server:
+        _, _, raw = ask(server, {"messages": [{"role": "user", "content": "?"}], "max_tokens": 100})
+    message = json.loads(raw)
+    assert message["content"] == [{"type": "text", "text": "Hi."}]
+    assert (message["stop_reason"], message["usage"]["output_tokens"]) == ("end_turn", 7)
+
+
+def test_the_script_is_used_up_in_order_and_then_says_so():
+    with ModelServer([says("one"), lambda request: says(f"two of {len(request['messages'])}")]) as server:
+        answers = [ask(server, {"messages": []}) for _ in range(3)]
+    assert [json.loads(raw)["content"][0]["text"] for _, _, raw in answers[:2]] == ["one", "two of 0"]
+    assert answers[2][0] == 400
+    assert b"used up" in answers[2][2]
+
+
+def test_an_answer_can_depend_on_tool_results():
+    results = [
+        {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "a.csv"}]},
+        {"type": "tool_result", "tool_use_id": "2", "content": "no such file", "is_error": True},
+    ]
+    body = {"messages": [{"role": "user", "content": results}], "tools": TOOLS}
+    assert tool_results(body) == [("a.csv", False), ("no such file", True)]
+    assert tool_results({"messages": [{"role": "user", "content": "words"}]}) == []
+    assert offered_tools(body) == ["mcp__kagura__bash", "mcp__kagura__grep"]
+
+
+def test_conversations_are_told_apart_by_what_the_person_said():
+    script = by_conversation({"cats": [calls("bash"), says("Cats.")], "dogs": [says("Dogs.")]})
+    person = {"role": "user", "content": [{"type": "text", "text": "about cats"}]}
+    result = {"role": "user", "content": [{"type": "tool_result", "content": "x"}]}
+    assistant = {"role": "assistant", "content": "…"}
+    note = {"role": "system", "content": "dogs"}
+    assert script({"messages": [person, note]}) == calls("bash")
+    assert script({"messages": [person, note, assistant, result]}) == says("Cats.")
+    later = {"role": "user", "content": "and dogs"}
+    assert script({"messages": [person, assistant, result, assistant, later]}) == says("Dogs.")
+    assert isinstance(script({"messages": [{"role": "user", "content": "fish"}]}), Refusal)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, "authentication_error"), (529, "overloaded_error"), (500, "api_")])
+def test_a_refusal_is_an_error_of_the_service(status, kind):
+    with ModelServer([Refusal(status, retry_after=2)]) as server:
+        answered, headers, raw = ask(server)
+    assert answered == status
+    assert headers["retry-after"] == "2"
+    assert kind in json.loads(raw)["error"]["type"]
+
+
+def test_a_broken_stream_ends_before_its_end():
+    with ModelServer([BrokenStream(says("word " * 50))]) as server:
+        status, _, raw = ask(server)
+    events = list(events_of(raw))
+    assert status == 200
+    assert events
+    assert events[-1]["type"] == "content_block_delta"
+
+
+def test_silence_ends_when_the_server_closes():
+    failures: list[BaseException] = []
+
+    def client(server: ModelServer) -> None:
+        try:
+            ask(server)
+        except (OSError, http.client.HTTPException) as error:
+            failures.append(error)
+
+    with ModelServer([Silence()]) as server:
+        thread = threading.Thread(target=client, args=(server,))
+        thread.start()
+        while not server.turns:
+            time.sleep(0.01)
+        assert thread.is_alive()
+    thread.join(10)
+    assert len(failures) == 1
+
+
+def test_a_slow_turn_does_not_hold_up_the_closing():
+    with ModelServer([says("word " * 1000, delay=60)]) as server:
+        thread = threading.Thread(target=lambda: ask(server))
+        thread.start()
+        while not server.turns:
+            time.sleep(0.01)
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_no_key_and_a_wrong_key_are_refused_and_use_up_nothing():
+    with ModelServer([says("ok")], key="right") as server:
+        assert [ask(server, key=key)[0] for key in ("", "wrong", "right")] == [401, 401, 200]
+
+
+def test_it_keeps_what_it_was_sent_but_never_a_key():
+    with ModelServer([says("ok")]) as server:
+        ask(server, {"system": [{"text": "You"}, {"text": "are."}], "messages": [], "stream": True}, key="sk-secret")
+    (request,) = server.turns
+    assert request.system == "You\nare."
+    assert request.headers["x-api-key"] == "(hidden)"
+    assert "sk-secret" not in repr(server.requests)
+
+
+def test_calls_beside_the_conversation_use_up_nothing():
+    with ModelServer([says("the script")]) as server:
+        assert ask(server, method="HEAD", path="/")[0] == 200
+        assert ask(server, method="GET", path="/v1/models")[0] == 200
+        counted = json.loads(ask(server, {"messages": []}, path="/v1/messages/count_tokens?beta=true")[2])
+        quota = {"model": "small", "max_tokens": 1, "messages": [{"role": "user", "content": "quota"}]}
+        assert ask(server, quota)[0] == 200
+        assert ask(server, {"events": []}, path="/api/event_logging/batch")[0] == 200
+        assert server.turns == []
+        assert b"the script" in ask(server, {"messages": []})[2]
+    assert counted["input_tokens"] > 0
+    assert [request.side for request in server.requests] == [True] * 5 + [False]
+
+
+def test_a_body_that_is_no_json_is_refused():
+    with ModelServer([says("ok")]) as server:
+        assert ask(server, b"{nonsense")[0] == 400
+
+
+def test_many_clients_at_once_are_answered():
+    with ModelServer(lambda _request: says("ok", delay=0.01)) as server:
+        statuses: list[int] = []
+        threads = [threading.Thread(target=lambda: statuses.append(ask(server)[0])) for _ in range(30)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert statuses == [200] * 30
+
+
+def test_it_leaves_no_thread_behind():
+    before = threading.active_count()
+    with ModelServer([says("ok")]) as server:
+        ask(server)
+    assert threading.active_count() == before
+
+
+def test_outside_its_with_statement_it_has_no_address():
+    with pytest.raises(RuntimeError, match="with"):
+        _ = ModelServer().url
