@@ -1,0 +1,60 @@
+# Every target does the set-up it needs; `make help` lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+VENV := .venv
+BIN := $(VENV)/bin
+
+# A notebook's project is the folder it lies in, so demo and lab work on copies, never on the repository.
+LAB_FLAGS := $(if $(filter 0,$(shell id -u)),--allow-root) $(if $(DISPLAY)$(WAYLAND_DISPLAY),,--no-browser)
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: setup
+setup: ## Python environment in .venv and what a box needs from the system
+	@dev/setup.sh run
+
+.PHONY: demo
+demo: ## Run the quickstart notebook for real and say where the executed copy lies
+	@dev/setup.sh run
+	@$(BIN)/python dev/demo.py
+
+.PHONY: lab
+lab: ## Open JupyterLab on a copy of the notebooks, kept in out/lab until make clean
+	@dev/setup.sh run
+	@mkdir -p out && { [ -d out/lab ] || cp -r notebooks out/lab; }
+	@cd out/lab && exec ../../$(BIN)/jupyter-lab $(LAB_FLAGS) $(LAB_ARGS) quickstart.ipynb
+
+.PHONY: test
+test: ## Format, lint, types, contracts, notebooks and every test: what CI runs
+	@dev/setup.sh test
+	@dev/check.sh
+
+.PHONY: bench
+bench: ## Measure speed against its floor; the table goes to the screen and to out/bench.md
+	@dev/setup.sh test
+	@$(BIN)/python -m tests.bench
+
+.PHONY: lint
+lint: ## Format, lint, types and contracts, without changing a file
+	@dev/setup.sh python
+	@dev/check.sh lint
+
+.PHONY: format
+format: ## Rewrite files as the formatter and the safe fixes of the linter want them
+	@dev/setup.sh python
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: images
+images: ## Build the box images with the Docker daemon of this machine
+	@dev/setup.sh run
+	@dev/images.sh
+
+.PHONY: clean
+clean: ## Remove what was built or left behind; .venv stays
+	@rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +

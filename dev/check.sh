@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Every check, in the order of its price: dev/check.sh [lint]
+#
+# All of them run even when one fails, so that one run shows everything there is to mend.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+BIN=$PWD/.venv/bin
+failed=()
+
+step() {
+  local name=$1
+  shift
+  printf '\n\033[1m== %s\033[0m\n' "$name"
+  "$@" || failed+=("$name")
+}
+
+# nbval runs each notebook in a kernel of its own, so the notebook's home is given by the environment.
+# A saved notebook must come out the same on a machine that knows nothing of the person who saved it. A copy is run:
+# what a run applies to its project must not land in the repository.
+notebooks() {
+  local home status=0
+  home=$(mktemp -d)
+  rm -rf out/check && mkdir -p out/check && cp -r notebooks out/check/
+  env -u JUPYTER_PATH -u DOCKER_HOST \
+    HOME="$home" KAGURA_HOME="$home/kagura" XDG_RUNTIME_DIR="$home" \
+    JUPYTER_DATA_DIR="$home/jupyter" JUPYTER_CONFIG_DIR="$home/jupyter-config" JUPYTER_RUNTIME_DIR="$home/jupyter-runtime" \
+    JUPYTER_PREFER_ENV_PATH=1 IPYTHONDIR="$home/ipython" \
+    "$BIN/python" -m pytest -p no:cacheprovider -p no:xdist --nbval \
+    --nbval-kernel-name python3 --nbval-cell-timeout 120 out/check/notebooks || status=$?
+  rm -rf "$home"
+  return $status
+}
+
+step "format" "$BIN/ruff" format --check .
+step "lint" "$BIN/ruff" check .
+step "types" "$BIN/mypy"
+step "contracts" "$BIN/lint-imports" --no-logo
+if [ "${1:-}" != lint ]; then
+  step "notebooks" notebooks
+  # Two workers; conftest keeps tests that share a daemon, a browser or a database on one of them.
+  step "tests" "$BIN/python" -m pytest -n "${WORKERS:-2}" --dist loadgroup
+fi
+
+if [ ${#failed[@]} -gt 0 ]; then
+  printf '\nfailed: %s\n' "${failed[*]}"
+  exit 1
+fi

@@ -1,0 +1,49 @@
+"""The environment of a test: a home that is nobody's, no keys, no daemons. Decides names, makes folders."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from pathlib import Path
+
+TOKEN = "KAGURA_TEST_HOME_IS_A_FAKE"  # noqa: S105 - the name of a variable
+"""Variable that every process of a test session carries; leftovers are recognised by its value."""
+
+# Keys, addresses and switches of the person's own set-up. A test that needs one sets it.
+_FORGOTTEN_PREFIXES = ("ANTHROPIC_", "AWS_", "CLAUDE", "DOCKER_", "GOOGLE_", "JUPYTER", "KAGURA_", "OPENAI_", "PG")
+_FORGOTTEN = ("DBUS_SESSION_BUS_ADDRESS", "GH_TOKEN", "GITHUB_TOKEN", "IPYTHONDIR", "SSH_AUTH_SOCK")
+
+_FOLDERS = {
+    "HOME": "home",
+    "XDG_CONFIG_HOME": "home/.config",
+    "XDG_DATA_HOME": "home/.local/share",
+    "XDG_STATE_HOME": "home/.local/state",
+    "XDG_CACHE_HOME": "home/.cache",
+    "XDG_RUNTIME_DIR": "run",
+    "KAGURA_HOME": "home/.kagura-test",
+    "CLAUDE_CONFIG_DIR": "home/.claude",
+    "DOCKER_CONFIG": "home/.docker",
+    "IPYTHONDIR": "home/.ipython",
+    "JUPYTER_CONFIG_DIR": "home/.jupyter",
+    "JUPYTER_DATA_DIR": "home/.local/share/jupyter",
+    "JUPYTER_RUNTIME_DIR": "run/jupyter",
+}
+
+
+def apply(environment: MutableMapping[str, str], base: Path, *, token: str, keychain: bool = False) -> None:
+    """Point everything that says where things of a person lie below `base`, and forget every key."""
+    for name in list(environment):
+        # What steers the tests themselves (where images are kept, say) is no one's set-up.
+        if (name.startswith(_FORGOTTEN_PREFIXES) and not name.startswith("KAGURA_TEST_")) or name in _FORGOTTEN:
+            del environment[name]
+    for name, folder in _FOLDERS.items():
+        path = base / folder
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        environment[name] = str(path)
+    environment[TOKEN] = token
+    environment["DOCKER_HOST"] = f"unix://{base}/run/no-docker-daemon-without-its-marker.sock"
+    # The kernels of this environment, whatever the machine has installed beside them.
+    environment["JUPYTER_PREFER_ENV_PATH"] = "1"
+    if keychain:
+        environment.pop("PYTHON_KEYRING_BACKEND", None)
+    else:
+        environment["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"

@@ -1,0 +1,104 @@
+"""The contracts in pyproject.toml hold, and each of them bites."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "kagura_kernel"
+
+# What breaks each contract: a line, and the file it is put into. Only files that no other contract cares about are new.
+VIOLATIONS = {
+    "Rooms lie in their order": ("journal/store.py", "import kagura_kernel.runs.run"),
+    "A brain sees only the domain": ("brain/provider.py", "import kagura_kernel.sandbox.backend"),
+    "No siblings in a ring": ("domain/clock.py", "import kagura_kernel.jupyter.options"),
+    "The domain does no I/O": ("domain/commands.py", "import subprocess"),
+    "Adapters are named by the assembly alone": ("jupyter/options.py", "import kagura_kernel.sandbox.docker"),
+    "Which database it is stays in the journal": ("cockpit/desk.py", "import kagura_kernel.journal.sqlite"),
+    "Displays do not act": ("jupyter/cards/view.py", "import kagura_kernel.cockpit.desk"),
+    "The guest stands alone": ("sandbox/guest/loop.py", "import kagura_kernel.domain.errors"),
+    "SQLAlchemy and psycopg live in the journal": ("memory/store.py", "import sqlalchemy"),
+    "The Docker library lives in its back-end": ("sandbox/pool.py", "import docker"),
+    "The Claude Agent SDK lives in its brain": ("runs/run.py", "import claude_agent_sdk"),
+    "Everything from Jupyter and pandas lives in jupyter": ("journal/views.py", "import pandas"),
+    "The price list lives in runs.prices": ("runs/ledger.py", "import genai_prices"),
+    "No keychain yet": ("cockpit/engine.py", "import keyring"),
+}
+
+
+def contracts() -> dict[str, dict]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return {contract["name"]: contract for contract in settings["tool"]["importlinter"]["contracts"]}
+
+
+def lint_imports(folder: Path) -> tuple[int, str]:
+    """Exit code and text of the check on the package that lies in this folder."""
+    # The folder comes first on the path: what is looked at is the copy, not the installed package.
+    answer = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-logo"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return answer.returncode, answer.stdout + answer.stderr
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    shutil.copytree(PACKAGE, tmp_path / "kagura_kernel", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_every_contract_holds(copy):
+    code, text = lint_imports(copy)
+    assert code == 0, text
+    assert " 0 broken" in text
+
+
+def test_every_contract_has_a_violation_to_prove_it():
+    assert set(VIOLATIONS) == set(contracts())
+
+
+@pytest.mark.parametrize("name", VIOLATIONS)
+def test_a_violation_is_found(copy, name):
+    place, line = VIOLATIONS[name]
+    path = copy / "kagura_kernel" / place
+    path.touch()
+    path.write_text(f"{path.read_text('utf-8')}\n{line}\n", "utf-8")
+
+    code, text = lint_imports(copy)
+
+    assert code == 1, text
+    assert f"{name} BROKEN" in text
+
+
+def test_a_room_that_has_no_place_in_the_order_is_found(copy):
+    room = copy / "kagura_kernel" / "helpers"
+    room.mkdir()
+    (room / "__init__.py").touch()
+
+    code, text = lint_imports(copy)
+
+    assert code == 1
+    assert "kagura_kernel.helpers" in text
+
+
+def test_every_module_of_a_vendor_s_home_is_one_of_that_vendor():
+    """A home may be several files; they are named for the vendor, so that a reader finds them together."""
+    homes = {
+        "The Docker library lives in its back-end": "kagura_kernel.sandbox.docker",
+        "The Claude Agent SDK lives in its brain": "kagura_kernel.brain.claude",
+    }
+    for name, prefix in homes.items():
+        importers = [one for one in contracts()[name]["allowed_importers"] if one != "kagura_kernel.testing"]
+        assert all(one.startswith(prefix) for one in importers)

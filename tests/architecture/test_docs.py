@@ -1,0 +1,63 @@
+"""The documents speak of what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "kagura_kernel"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "images").glob("*.md")])
+
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+FILE = re.compile(r"`((?:[\w.*-]+/)*[\w.*-]+(?:\.py|\.toml|\.sh|/))`")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(path):
+    assert [target for target in LINK.findall(path.read_text("utf-8")) if not (path.parent / target).exists()] == []
+
+
+def named_files(text: str) -> list[str]:
+    """Paths that a document names, below the repository, the package, or one of its rooms."""
+    return [name for name in FILE.findall(text) if not name.startswith(("-", "."))]
+
+
+def test_every_file_the_architecture_names_is_there():
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    rooms = [folder for folder in PACKAGE.iterdir() if folder.is_dir()]
+    # What lies in the user's directories is not in the repository.
+    elsewhere = {"config.toml", "blobs/", "outputs/"}
+    missing = [
+        name
+        for name in named_files(text)
+        if name not in elsewhere and not any(list(place.glob(name)) for place in (ROOT, PACKAGE, *rooms))
+    ]
+    assert missing == []
+    assert len(named_files(text)) > 20
+
+
+def test_every_room_stands_in_the_architecture():
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    rooms = {folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").exists()}
+    assert {room for room in rooms if f"`{room}`" not in text} == set()
+
+
+def test_every_decision_is_listed_and_has_its_three_parts():
+    folder = ROOT / "docs" / "decisions"
+    listed = (folder / "README.md").read_text("utf-8")
+    records = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+    for number, path in enumerate(records, start=1):
+        text = path.read_text("utf-8")
+        assert path.name.startswith(f"{number:04}-")
+        assert path.name in listed
+        assert all(f"\n## {part}\n" in text for part in ("Context", "Decision", "Consequences"))
+
+
+def test_the_glossary_is_in_order_and_says_each_thing_once():
+    text = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    words = re.findall(r"^\| \*\*(.+?)\*\* \|", text, re.MULTILINE)
+    assert words == sorted(set(words), key=lambda word: word.replace("-", ""))
+    assert len(words) > 50

@@ -1,0 +1,39 @@
+"""What runs inside boxes, or beside the kernel as a small process, has the standard library and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.sandbox import guest
+
+FOLDER = Path(guest.__file__).parent
+ROOT = FOLDER.parents[2]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
+def test_the_guest_imports_only_the_standard_library_and_itself(path):
+    foreign = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            foreign += [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            foreign.append(node.module or "")
+    own = ("kagura_kernel.sandbox.guest",)
+    assert [
+        name for name in foreign if name.partition(".")[0] not in sys.stdlib_module_names and not name.startswith(own)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "module", ["runtime.host_keeper", "sandbox.docker_reaper", "sandbox.keeper_main", "tools.box_grep"]
+)
+def test_small_processes_start_without_any_package(module):
+    # -S leaves out site-packages: an import of anything else would fail.
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import kagura_kernel.{module}"
+    answer = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert answer.stderr == ""

@@ -1,0 +1,108 @@
+"""`make bench`: the table of speeds beside their floors, measured here and now. It prints; it decides nothing.
+
+python -m tests.bench [--samples N] [--only WORD]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from kagura_kernel.testing import dockerd, false_home
+from kagura_kernel.testing.docker_images import ensure_images
+from tests.bench.clicking import click_to_going_on
+from tests.bench.commands import command_in_a_warm_box
+from tests.bench.flowing import bytes_out_of_a_box
+from tests.bench.harness import Bench, Line, Missing, table
+from tests.bench.loading import loading
+from tests.bench.replayed import replayed_run
+from tests.bench.starting import bubblewrap_box_ready, docker_box_ready
+
+OUT = Path(__file__).resolve().parents[2] / "out" / "bench.md"
+
+ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
+    command_in_a_warm_box,
+    bubblewrap_box_ready,
+    docker_box_ready,
+    bytes_out_of_a_box,
+    loading,
+    replayed_run,
+    click_to_going_on,
+)
+
+PACKAGES = ("kagura-kernel", "ipykernel", "ipython", "docker", "sqlalchemy", "pydantic")
+PROGRAMS = (("bwrap", "--version"), ("docker", "--version"), ("git", "--version"))
+
+
+def versions() -> str:
+    """What was measured with, and on what; a load well above what the rows themselves cause blurs every figure."""
+    found = [
+        f"Python {platform.python_version()}",
+        f"{platform.system()} {platform.release()}",
+        f"{os.cpu_count()} cores",
+    ]
+    found.append(f"load {os.getloadavg()[0]:.1f}")
+    found += [f"{name} {version(name)}" for name in PACKAGES]
+    for program, option in PROGRAMS:
+        if shutil.which(program):
+            answer = subprocess.run([program, option], capture_output=True, text=True, check=False)
+            found.append(answer.stdout.strip().splitlines()[0])
+    return ", ".join(found)
+
+
+async def measure(bench: Bench, only: str) -> list[Line]:
+    """All rows; one that fails leaves its reason in its place and does not keep the others from being measured."""
+    lines: list[Line] = []
+    for row in ROWS:
+        name = row.__name__.replace("_", " ")
+        if only not in name:
+            continue
+        print(f"measuring: {name}", file=sys.stderr, flush=True)
+        try:
+            lines += await row(bench)
+        except Missing as missing:
+            lines.append(Line(name, missing=str(missing)))
+        # A part that is broken must not take the figures of the others with it.
+        except Exception as error:  # noqa: BLE001
+            traceback.print_exc()
+            lines.append(Line(name, missing=f"{type(error).__name__}: {error}".replace("\n", " ")[:200]))
+    return lines
+
+
+def main() -> int:
+    """Measure, print, and keep the table in out/bench.md."""
+    parser = argparse.ArgumentParser(prog="make bench")
+    parser.add_argument("--samples", type=int, default=20, help="measurements of each side")
+    parser.add_argument("--only", default="", help="only rows whose names hold this word")
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        # Short, because sockets are made below it.
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kagura-bench-")))
+        false_home.apply(os.environ, folder / "home", token=str(folder))
+        daemon, no_daemon = None, dockerd.why_not()
+        if not no_daemon:
+            daemon = stack.enter_context(dockerd.shared_daemon())
+            ensure_images(daemon)
+        bench = Bench(folder, samples=options.samples, daemon=daemon, no_daemon=no_daemon)
+        lines = asyncio.run(measure(bench, options.only))
+    text = f"{table(lines)}\n\n{datetime.now(UTC):%Y-%m-%d %H:%M} UTC: {versions()}\n"
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(text, "utf-8")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

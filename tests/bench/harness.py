@@ -1,0 +1,152 @@
+"""Fair measuring: what is compared takes turns, so that a busy moment of the machine falls on both."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+from kagura_kernel.testing.dockerd import TestDaemon
+
+Measure = Callable[[], Awaitable[float]]
+"""Does the thing once and tells the figure; what it does beside is not in it."""
+
+WARM_UP = 2
+
+
+class Missing(Exception):
+    """A part that this machine has not got; the row says so in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a row is measured with.
+
+    Attributes:
+        folder: Scratch space, empty at the start and removed at the end.
+        samples: How often each side is measured; the table shows medians.
+        daemon: A Docker daemon with the images of the tests; None when there is none.
+        no_daemon: Why there is none.
+    """
+
+    folder: Path
+    samples: int = 20
+    daemon: TestDaemon | None = None
+    no_daemon: str = ""
+
+    def docker(self) -> TestDaemon:
+        """The daemon.
+
+        Raises:
+            Missing: there is none.
+        """
+        if self.daemon is None:
+            raise Missing(self.no_daemon)
+        return self.daemon
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What is wanted of a figure beside its floor: `factor` times it, at most or at least; or a figure by itself."""
+
+    text: str
+    factor: float
+    kind: Literal["most", "least"] = "most"
+
+    def met(self, figure: float) -> bool:
+        """Whether a figure (a ratio, when there is a floor) is as wanted."""
+        return figure <= self.factor if self.kind == "most" else figure >= self.factor
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table.
+
+    Attributes:
+        what: What was measured.
+        floor: What it is compared with; empty when it stands by itself.
+        figure: The median.
+        floor_figure: The floor's median, in the same unit.
+        unit: `ms`, `MB/s`, `MiB`, …
+        bound: What is wanted.
+        samples: Of each side.
+        missing: Why there are no figures.
+    """
+
+    what: str
+    floor: str = ""
+    figure: float | None = None
+    floor_figure: float | None = None
+    unit: str = "ms"
+    bound: Bound = field(default_factory=lambda: Bound("", float("inf")))
+    samples: int = 0
+    missing: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Figure by floor."""
+        if self.figure is None or not self.floor_figure:
+            return None
+        return self.figure / self.floor_figure
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is as wanted, as a word. It decides nothing."""
+        judged = self.figure if not self.floor else self.ratio
+        if judged is None:
+            return ""
+        return "yes" if self.bound.met(judged) else "no"
+
+
+async def interleaved(samples: int, **sides: Measure) -> dict[str, float]:
+    """The median of each side, measured in turns that begin with another side each time."""
+    figures: dict[str, list[float]] = {name: [] for name in sides}
+    names = list(sides)
+    gc.collect()
+    gc.disable()
+    try:
+        for turn in range(WARM_UP + samples):
+            shift = turn % len(names)
+            for name in names[shift:] + names[:shift]:
+                figure = await sides[name]()
+                if turn >= WARM_UP:
+                    figures[name].append(figure)
+            gc.collect()
+    finally:
+        gc.enable()
+    return {name: median(values) for name, values in figures.items()}
+
+
+def milliseconds(seconds: float) -> float:
+    """For the table."""
+    return seconds * 1000
+
+
+def table(lines: list[Line]) -> str:
+    """The lines as Markdown."""
+    rows = [("what", "measured", "floor", "measured", "ratio", "wanted", "met", "samples"), ("---",) * 8]
+    for line in lines:
+        if line.missing:
+            rows.append((line.what, f"not measured: {line.missing}", line.floor, "", "", line.bound.text, "", ""))
+            continue
+        ratio = "" if line.ratio is None else f"{line.ratio:.2f}×" if line.ratio >= 0.1 else f"1/{1 / line.ratio:.1f}"
+        floor = "" if line.floor_figure is None else _figure(line.floor_figure, line.unit)
+        figure = "" if line.figure is None else _figure(line.figure, line.unit)
+        rows.append((line.what, figure, line.floor, floor, ratio, line.bound.text, line.verdict, str(line.samples)))
+    widths = [max(len(row[column]) for row in rows if row[0] != "---") for column in range(8)]
+    return "\n".join(
+        "| "
+        + " | ".join(
+            "-" * width if cell == "---" else cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        )
+        + " |"
+        for row in rows
+    )
+
+
+def _figure(value: float, unit: str) -> str:
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:.{digits}f} {unit}"
