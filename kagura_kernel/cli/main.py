@@ -1,0 +1,104 @@
+"""`kagura-kernel`: finds the command and runs it.
+
+Exit codes: 0 all is well; 2 wrong usage, wrong configuration, or what was asked for failed; 3 the machine is not set up
+for it; 4 `doctor` found something. An expected error is one line, `CODE: message`, on standard error.
+
+A command is a module with `add_arguments(parser)` and `run(arguments) -> int`. It is imported when it is called, so
+that `--help` and every other command stay fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+from kagura_kernel import __version__
+from kagura_kernel.domain.errors import (
+    BrainNotConfigured,
+    IsolationTooWeak,
+    KaguraError,
+    SandboxDied,
+    SandboxUnavailable,
+    UnknownName,
+)
+
+PROGRAM = "kagura-kernel"
+OK, FAILED, NOT_SET_UP, INTERRUPTED = 0, 2, 3, 130
+
+
+class CommandEntry(NamedTuple):
+    """One command: its word, its line in the help, and the module that is imported when it is called."""
+
+    name: str
+    help: str
+    module: str
+
+
+COMMANDS = (
+    CommandEntry("journal", "check the journal, or say where it lies", "kagura_kernel.cli.journal"),
+    CommandEntry("route", "explain where a shell command would run", "kagura_kernel.cli.route"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code. `--help`, `--version` and wrong options leave with `SystemExit`."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(words)
+    except KaguraError as error:
+        print(f"{error.code}: {error.message}", file=sys.stderr)
+        return exit_code(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`head`) has what it wanted; Python would complain again when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def exit_code(error: KaguraError) -> int:
+    """3 when something has to be installed or configured first, otherwise 2."""
+    missing = isinstance(error, (SandboxUnavailable, IsolationTooWeak, BrainNotConfigured))
+    return NOT_SET_UP if missing and not isinstance(error, SandboxDied) else FAILED
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0].startswith("-"):
+        parser = _overview()
+        parser.parse_args(words)
+        parser.print_help()
+        return FAILED
+    known = {entry.name: entry for entry in COMMANDS}
+    if words[0] not in known:
+        raise UnknownName("command", words[0], list(known))
+    entry = known[words[0]]
+    module = import_module(entry.module)
+    parser = argparse.ArgumentParser(prog=f"{PROGRAM} {entry.name}", description=_sentence(entry.help))
+    module.add_arguments(parser)
+    return int(module.run(parser.parse_args(words[1:])))
+
+
+def _overview() -> argparse.ArgumentParser:
+    width = max(len(entry.name) for entry in COMMANDS)
+    listed = "\n".join(f"  {entry.name:<{width}}  {entry.help}" for entry in COMMANDS)
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        usage=f"{PROGRAM} [--help] [--version] COMMAND …",
+        description="A Jupyter cell becomes an agent run that is safe by construction.",
+        epilog=f"commands:\n{listed}\n\n`{PROGRAM} COMMAND --help` says more about one.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    return parser
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

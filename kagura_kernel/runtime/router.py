@@ -1,0 +1,299 @@
+"""Runs a command where the rules say, after asking where they say so.
+
+One runtime belongs to one run: it holds the run's box and the way to the host. It never falls back by itself: without
+a box a command reaches the host only after an approval (or under full control, which a person chose).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kagura_kernel.domain.approvals import ApprovalKind, Decision
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.commands import Command, CommandResult, OutputListener, shell_command
+from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.domain.files import FileSystem
+from kagura_kernel.domain.policy import (
+    CommandDecision,
+    CommandLimits,
+    ExecutionRoute,
+    PermissionMode,
+    SandboxPermission,
+    SandboxPolicy,
+)
+from kagura_kernel.runtime.approving import Asker, require_allowed
+from kagura_kernel.runtime.files import HostFiles
+from kagura_kernel.runtime.host import HostRunner
+from kagura_kernel.runtime.routing import decide_route
+from kagura_kernel.runtime.safelist import SAFE_COMMANDS, SYSTEM_DIRECTORIES
+from kagura_kernel.sandbox.backend import Box
+
+NOT_FOUND = 127
+"""What a shell returns for a program that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSettings:
+    """What the person in charge decided for a run.
+
+    Attributes:
+        mode: How much was handed over.
+        policy: The box's boundary, for those who ask; the box itself was started with it.
+        strict: Whether the safe list holds in the box as well.
+        safe_commands: Programs that only look.
+        preapproved: Programs, or whole lines, that may run on the host unasked as long as they are safe.
+        sandbox_why: Why there is no box, when there is none.
+        deadline: Seconds until an unanswered approval is a denial.
+    """
+
+    mode: PermissionMode = PermissionMode.DEFAULT
+    policy: SandboxPolicy = field(default_factory=SandboxPolicy)
+    strict: bool = False
+    safe_commands: tuple[str, ...] = SAFE_COMMANDS
+    preapproved: tuple[str, ...] = ()
+    sandbox_why: str = ""
+    deadline: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """A command that ran, and how it came to run there.
+
+    Attributes:
+        result: What came of it.
+        decision: Where it ran, and why.
+        approval: The person's word, when one was needed.
+        hint: What might help, for the brain; never acted upon by itself.
+    """
+
+    result: CommandResult
+    decision: CommandDecision
+    approval: Decision | None = None
+    hint: str = ""
+
+
+class Runtime:
+    """The run's box and the way to the host, behind one door.
+
+    Args:
+        box: The run's box; None when none can be had (`settings.sandbox_why` says why) or none is wanted.
+        host: Runs approved commands on the host, in the project.
+        settings: What the person in charge decided.
+        run_id: The run that asks; stands in every approval.
+        session_id: Its session.
+        clock: Where the time of asking comes from.
+    """
+
+    def __init__(
+        self,
+        box: Box | None,
+        host: HostRunner,
+        settings: RuntimeSettings | None = None,
+        *,
+        run_id: str = "",
+        session_id: str = "",
+        clock: Clock | None = None,
+    ) -> None:
+        self._box = box
+        self._host = host
+        self._settings = settings or RuntimeSettings()
+        self._closed = False
+        self.asker = Asker(run_id, session_id, clock or SystemClock(), self._settings.deadline)
+
+    @property
+    def permission_mode(self) -> PermissionMode:
+        """How much the person in charge has handed over."""
+        return self._settings.mode
+
+    @property
+    def sandbox_type(self) -> str:
+        """Name of the box's back-end; empty without a box."""
+        return self._box.backend if self._box else ""
+
+    @property
+    def sandbox_policy(self) -> SandboxPolicy:
+        """The box's boundary."""
+        return self._settings.policy
+
+    @property
+    def fallback_to_host(self) -> bool:
+        """Whether commands go to the host (after an approval each) because there is no box."""
+        return self._box is None and self._settings.mode is PermissionMode.DEFAULT
+
+    @property
+    def fallback_reason(self) -> str:
+        """Why there is no box; empty when there is one, or none was wanted."""
+        return (self._settings.sandbox_why or "no box was started") if self.fallback_to_host else ""
+
+    @property
+    def files(self) -> FileSystem:
+        """Files for tools: the box's; the project's own only under full control.
+
+        Raises:
+            SandboxUnavailable: there is no box, and nobody handed the host's files over.
+        """
+        if self._box is not None:
+            return self._box.files
+        if self._settings.mode is PermissionMode.FULL_CONTROL:
+            return HostFiles(self._host.directory)
+        raise SandboxUnavailable(self.fallback_reason)
+
+    @property
+    def has_files(self) -> bool:
+        """Whether `files` answers."""
+        return not self.fallback_to_host
+
+    @property
+    def host_runner(self) -> HostRunner:
+        """What runs commands on the host; whoever calls it past `run` has to have asked."""
+        return self._host
+
+    @property
+    def sandbox_runner(self) -> Box | None:
+        """The run's box."""
+        return self._box
+
+    @property
+    def safe_commands(self) -> tuple[str, ...]:
+        """Programs that only look."""
+        return self._settings.safe_commands
+
+    @property
+    def deny_meta_chars(self) -> bool:
+        """Whether a meta-character alone takes a command out of the box."""
+        return self._settings.strict
+
+    def decide(self, command: str, permission: SandboxPermission = SandboxPermission.AUTO) -> CommandDecision:
+        """Where a command would run, and why; runs nothing."""
+        return decide_route(
+            command,
+            permission,
+            mode=self._settings.mode,
+            sandbox_ok=self._box is not None,
+            sandbox_why=self._settings.sandbox_why,
+            safe_commands=self._settings.safe_commands,
+            strict=self._settings.strict,
+            preapproved=self._settings.preapproved,
+        )
+
+    async def run(
+        self,
+        command: str,
+        *,
+        permission: SandboxPermission = SandboxPermission.AUTO,
+        reason: str = "",
+        call_id: str = "",
+        limits: CommandLimits = CommandLimits(),
+        stdin: bytes = b"",
+        on_output: OutputListener | None = None,
+        spill_dir: Path | None = None,
+    ) -> Routed:
+        """Run a shell line to its end where the rules say, asking first where they say so.
+
+        Args:
+            command: The shell line.
+            permission: Whether it asks for the host.
+            reason: Why it has to leave the box, in the asker's words; shown to the person.
+            call_id: The tool call it belongs to.
+            limits: Time limits; waiting for an approval is not counted.
+            stdin: What it reads.
+            on_output: Called for each chunk it prints.
+            spill_dir: Where output goes that is too long for memory.
+
+        Raises:
+            ApprovalRequired: it needs an approval, and nobody can be asked here.
+            ApprovalDenied: the answer was no, or none came.
+            ApprovalAborted: the person called the run off.
+            SandboxCommandTimeout, SandboxIdleTimeout, HostCommandTimeout, HostIdleTimeout: a limit was reached.
+            SandboxUnavailable: the box is gone, or the runtime was closed.
+        """
+        self._refuse_when_closed()
+        decision = self.decide(command, permission)
+        _make_private(spill_dir)
+        line = shell_command(command, stdin=stdin, limits=limits, spill_dir=spill_dir)
+        if decision.route is ExecutionRoute.SANDBOX and self._box is not None:
+            result = await self._box.run(line, on_output)
+            return Routed(result, decision, hint=_not_found_hint(result))
+        if not decision.needs_approval and self._settings.mode is PermissionMode.DEFAULT:
+            # Nobody looks at a pre-approved line, so neither a profile nor a PATH that leads into the project may
+            # decide which program its name means.
+            line = replace(line, env={"PATH": ":".join(SYSTEM_DIRECTORIES)})
+            return Routed(await self._host.run(line, on_output), decision)
+        approval = None
+        if decision.needs_approval:
+            why = reason or (decision.escalation.message if decision.escalation else "")
+            approval = await self.ask_host(command, reason=why, call_id=call_id, stdin=stdin)
+            self._refuse_when_closed()
+        login = replace(line, argv=("bash", "-lc", command))
+        return Routed(await self._host.run(login, on_output), decision, approval)
+
+    async def ask_host(self, command: str, *, reason: str = "", call_id: str = "", stdin: bytes = b"") -> Decision:
+        """The approval of one host command; what is shown is exactly what would run, its input included.
+
+        Raises:
+            ApprovalRequired: nobody can be asked here.
+            ApprovalDenied: the answer was no, or none came.
+            ApprovalAborted: the person called the run off.
+        """
+        directory = str(self._host.directory)
+        arguments = {"command": command, "directory": directory}
+        detail = f"{command}\n\nin {directory}"
+        if stdin:
+            text = stdin.decode("utf-8", "backslashreplace")
+            arguments["stdin"] = text
+            detail += f"\n\nreading\n{text}"
+        subject = "The host command"
+        decision = await self.asker.ask(
+            ApprovalKind.HOST_COMMAND,
+            "Run a command on the host",
+            detail,
+            subject=subject,
+            reason=reason,
+            arguments=arguments,
+            call_id=call_id,
+        )
+        return require_allowed(decision, subject)
+
+    async def run_own(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
+        """Run a program of this package, never a brain's words, where `files` are.
+
+        Raises:
+            SandboxUnavailable: there is no box (and no full control), it is gone, or the runtime was closed.
+        """
+        self._refuse_when_closed()
+        if self._box is not None:
+            return await self._box.run(command, on_output)
+        if self._settings.mode is PermissionMode.FULL_CONTROL:
+            return await self._host.run(command, on_output)
+        raise SandboxUnavailable(self.fallback_reason)
+
+    async def close(self) -> None:
+        """Stop what still runs, close the box, and refuse whatever comes later; may be called twice."""
+        self._closed = True
+        try:
+            await self._host.close()
+        finally:
+            if self._box is not None:
+                await self._box.close()
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise SandboxUnavailable("the runtime was closed")
+
+
+def _make_private(directory: Path | None) -> None:
+    if directory is not None:
+        # Where it cannot be made, long outputs lose their middle and nothing else.
+        with contextlib.suppress(OSError):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _not_found_hint(result: CommandResult) -> str:
+    if result.exit_code != NOT_FOUND or b"not found" not in result.stderr.data:
+        return ""
+    return (
+        "There is no such program in the box. If the host has it and the task needs it there, "
+        "ask for the same command with host=true and a reason; a person decides."
+    )

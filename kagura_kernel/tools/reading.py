@@ -1,0 +1,172 @@
+"""Looking at files: `read_file`, `list_files`, `glob`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kagura_kernel.domain.files import FileStat, FileSystem
+from kagura_kernel.domain.tools import ToolResult, ToolSpec
+from kagura_kernel.runtime.router import Runtime
+from kagura_kernel.tools import schema
+from kagura_kernel.tools.bounded import TEXT_BYTES
+from kagura_kernel.tools.paths import workspace_path
+from kagura_kernel.tools.text_file import decode_text, is_binary
+from kagura_kernel.tools.toolbox import CallContext
+
+MOST_LINES = 2000
+MOST_ENTRIES = 500
+LONGEST_LINE = 2000
+_CHUNK = 1 << 20
+_FARTHEST = 64 << 20
+
+
+class ReadFileTool:
+    """Shows a part of a text file with line numbers."""
+
+    spec = ToolSpec(
+        "read_file",
+        "Read a text file of the workspace, with line numbers as `cat -n` prints them (they and the tab are not part "
+        f"of the file). At most {MOST_LINES} lines at once; offset and limit choose others. Binary files are refused.",
+        schema.arguments(
+            "path",
+            path=schema.text("Path in the workspace."),
+            offset=schema.whole("First line to show; 1 when left out."),
+            limit=schema.whole(f"How many lines; {MOST_LINES} when left out.", maximum=MOST_LINES),
+        ),
+    )
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
+        """Read, number and bound the lines."""
+        files = self._runtime.files
+        path = workspace_path(files.root, arguments["path"])
+        first = int(arguments.get("offset", 1))
+        wanted = int(arguments.get("limit", MOST_LINES))
+        data, complete = await _read_lines(files, path, first + wanted)
+        if is_binary(data):
+            return ToolResult(f"{arguments['path']} is a binary file; look at it with bash or python.", is_error=True)
+        if not data:
+            return ToolResult("(the file is empty)")
+        lines = decode_text(data).text.splitlines()
+        if first > len(lines):
+            return ToolResult(f"The file has {len(lines)} lines; there is no line {first}.", is_error=True)
+        return ToolResult(_numbered(lines, first, wanted, complete=complete))
+
+
+class ListFilesTool:
+    """Lists one directory."""
+
+    spec = ToolSpec(
+        "list_files",
+        f"List one directory of the workspace by name, at most {MOST_ENTRIES} entries: directories end in /, links "
+        "show where they point, files their size in bytes. Use glob to search deeper.",
+        schema.arguments(path=schema.text("Directory in the workspace; its top when left out.")),
+    )
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
+        """List it."""
+        files = self._runtime.files
+        entries = await files.list_dir(workspace_path(files.root, arguments.get("path", ".")))
+        lines = [_entry(entry) for entry in entries[:MOST_ENTRIES]]
+        if len(entries) > MOST_ENTRIES:
+            lines.append(f"… and {len(entries) - MOST_ENTRIES} more")
+        return ToolResult("\n".join(lines) or "(the directory is empty)")
+
+
+class GlobTool:
+    """Finds files by name."""
+
+    spec = ToolSpec(
+        "glob",
+        f"Find paths in the workspace by pattern, sorted, at most {MOST_ENTRIES}: * and ? stay within one directory, "
+        "** crosses them, so **/*.py finds every Python file. Links are not followed.",
+        schema.arguments(
+            "pattern",
+            pattern=schema.text("The pattern, with /."),
+            path=schema.text("Directory to look below; the top of the workspace when left out."),
+        ),
+    )
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
+        """Find them."""
+        files = self._runtime.files
+        below = workspace_path(files.root, arguments.get("path", "."))
+        pattern = arguments["pattern"] if below == "." else f"{below}/{arguments['pattern']}"
+        found = await files.glob(pattern, limit=MOST_ENTRIES + 1)
+        if len(found) > MOST_ENTRIES:
+            found = [*found[:MOST_ENTRIES], "… and more; narrow the pattern"]
+        return ToolResult("\n".join(found) or "Nothing matches.")
+
+
+async def _read_lines(files: FileSystem, path: str, lines: int) -> tuple[bytes, bool]:
+    """The beginning of a file, at least `lines` lines of it, and whether that is all there is."""
+    parts: list[bytes] = []
+    size = seen = 0
+    while seen < lines and size < _FARTHEST:
+        part = await files.read(path, offset=size, limit=_CHUNK)
+        parts.append(part)
+        size += len(part)
+        seen += part.count(b"\n")
+        if len(part) < _CHUNK:
+            return b"".join(parts), True
+        if len(parts) == 1 and is_binary(part):
+            break
+    return b"".join(parts), False
+
+
+@dataclass
+class _Page:
+    """Lines of a result until it is full."""
+
+    lines: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, line: str) -> bool:
+        """Take a line; False when the page is full."""
+        if self.lines and self.size + len(line) > TEXT_BYTES:
+            return False
+        self.lines.append(line)
+        self.size += len(line) + 1
+        return True
+
+
+def _numbered(lines: list[str], first: int, wanted: int, *, complete: bool) -> str:
+    page = _Page()
+    last = first - 1
+    for number, line in enumerate(lines[first - 1 : first - 1 + wanted], first):
+        shown = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… ({len(line)} characters)"
+        if not page.add(f"{number:6d}\t{_printable(shown)}"):
+            break
+        last = number
+    if last < len(lines) or not complete:
+        total = f"{len(lines)} lines" if complete else "more lines"
+        page.lines.append(f"… up to line {last} of {total}; go on with offset={last + 1}")
+    return "\n".join(page.lines)
+
+
+def _printable(line: str) -> str:
+    """Bytes that are no text, shown as �."""
+    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _entry(entry: FileStat) -> str:
+    name = entry.path.rsplit("/", 1)[-1]
+    match entry.kind:
+        case "directory":
+            return f"{name}/"
+        case "link":
+            return f"{name} -> {entry.target}"
+        case "file":
+            return f"{name}  {entry.size}"
+        case _:
+            return f"{name}  (special file)"

@@ -1,0 +1,36 @@
+"""The tools that every run has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kagura_kernel.runtime.router import Runtime
+from kagura_kernel.tools.ask import AskUserTool
+from kagura_kernel.tools.reading import GlobTool, ListFilesTool, ReadFileTool
+from kagura_kernel.tools.searching import GrepTool
+from kagura_kernel.tools.shell import BashTool, PythonTool
+from kagura_kernel.tools.toolbox import Tool, Toolbox
+from kagura_kernel.tools.writing import EditFileTool, WriteFileTool
+
+
+def standard_tools(runtime: Runtime) -> list[Tool]:
+    """Tools that work with this runtime; without a box, and without full control, only those that ask."""
+    ask = AskUserTool(runtime.asker)
+    if not runtime.has_files:
+        return [BashTool(runtime), ask]
+    return [
+        BashTool(runtime),
+        PythonTool(runtime),
+        ReadFileTool(runtime),
+        WriteFileTool(runtime),
+        EditFileTool(runtime),
+        ListFilesTool(runtime),
+        GlobTool(runtime),
+        GrepTool(runtime),
+        ask,
+    ]
+
+
+def standard_toolbox(runtime: Runtime, *, spill_dir: Path | None = None) -> Toolbox:
+    """The standard tools as a toolbox; `spill_dir` takes output that is too long for memory."""
+    return Toolbox(standard_tools(runtime), spill_dir=spill_dir)

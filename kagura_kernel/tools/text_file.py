@@ -1,0 +1,61 @@
+"""Text files as bytes and as text: encoding and newlines survive an edit. Pure."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+from dataclasses import dataclass
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file's text and how it was written.
+
+    Attributes:
+        text: Its text; bytes that are not valid stand as lone surrogates and become the same bytes again.
+        encoding: How it is written.
+        mark: The byte order mark before it, or nothing.
+    """
+
+    text: str
+    encoding: str = "utf-8"
+    mark: bytes = b""
+
+    @property
+    def clean(self) -> bool:
+        """Whether every byte was valid."""
+        return not any("\udc80" <= char <= "\udcff" for char in self.text)
+
+    @property
+    def crlf(self) -> bool:
+        """Whether every line ends in CR LF."""
+        return "\r\n" in self.text and self.text.count("\r\n") == self.text.count("\n")
+
+    def encoded(self) -> bytes:
+        """The bytes of the file."""
+        return self.mark + self.text.encode(self.encoding, _errors(self.encoding))
+
+
+def decode_text(data: bytes) -> TextFile:
+    """Text of a file; never fails."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            # Half a character at the end of UTF-16 is an error that no handler mends; it is read as bytes then.
+            with contextlib.suppress(UnicodeDecodeError):
+                return TextFile(data[len(mark) :].decode(encoding, _errors(encoding)), encoding, mark)
+    return TextFile(data.decode("utf-8", "surrogateescape"))
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether the beginning of a file looks like no text."""
+    return b"\0" in data[:8192] and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
+def _errors(encoding: str) -> str:
+    return "surrogateescape" if encoding == "utf-8" else "surrogatepass"

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.cli.main import main
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.sample_run import SampleRun
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A journal with three rows, in use by the settings."""
+    monkeypatch.setenv("KAGURA_HOME", str(tmp_path))
+    monkeypatch.delenv("KAGURA_JOURNAL_URL", raising=False)
+    journal = Journal.open(tmp_path)
+    for number in range(3):
+        journal.append(SampleRun().noted(str(number)))
+    journal.close()
+    return tmp_path
+
+
+def tamper(home: Path) -> None:
+    with sqlite3.connect(home / "journal.db") as file:
+        file.execute("DELETE FROM journal_events WHERE seq = 2")
+    file.close()
+
+
+def test_a_journal_that_holds_says_how_many_rows_it_checked(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "verify"]) == 0
+    said = capsys.readouterr().out
+    assert f"{home / 'journal.db'}: 3 rows, all as they were written." in said
+    assert "Last hash " in said
+
+
+def test_the_same_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "verify", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["rows"], found["where"]) == (True, 3, str(home / "journal.db"))
+    assert len(found["last_hash"]) == 64
+
+
+def test_a_journal_that_does_not_hold_fails_and_names_the_row(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tamper(home)
+    assert main(["journal", "verify"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("ERR_JOURNAL_TAMPERED: ")
+    assert "row 2: it is missing" in said.err
+
+
+def test_the_same_failure_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tamper(home)
+    assert main(["journal", "verify", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["seq"], found["code"]) == (False, 2, "ERR_JOURNAL_TAMPERED")
+    assert "missing" in found["why"]
+
+
+@pytest.mark.usefixtures("home")
+def test_another_directory_can_be_named(
+    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    Journal.open(other).close()
+    assert main(["journal", "verify", "--dir", str(other)]) == 0
+    assert "0 rows" in capsys.readouterr().out
+
+
+def test_where_there_is_no_journal_none_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "verify", "--dir", str(tmp_path / "nowhere")]) == 2
+    assert "ERR_USAGE: There is no journal" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_path_is_that_of_the_file_whether_it_is_there_or_not(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["journal", "path"]) == 0
+    assert main(["journal", "path", "--dir", "/nowhere"]) == 0
+    assert capsys.readouterr().out.split() == [str(home / "journal.db"), "/nowhere/journal.db"]
+
+
+@pytest.mark.usefixtures("home")
+def test_a_server_is_shown_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KAGURA_JOURNAL_URL", "postgresql://ada:hunter2@db/books")
+    assert main(["journal", "path"]) == 0
+    assert capsys.readouterr().out == "postgresql+psycopg://ada@db/books\n"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_url_in_the_configuration_file_is_honoured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "settings.toml").write_text('journal_url = "postgresql://db/books"\n')
+    monkeypatch.setenv("KAGURA_CONFIG", str(tmp_path / "settings.toml"))
+    assert main(["journal", "path"]) == 0
+    assert capsys.readouterr().out == "postgresql+psycopg://db/books\n"
+
+
+def test_a_url_of_something_else_is_a_wrong_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "verify", "--url", "mysql://db/x"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_CONFIGURATION: ")
+
+
+@pytest.mark.parametrize("words", [["journal"], ["journal", "burn"], ["journal", "verify", "--dir", "x", "--url", "y"]])
+def test_wrong_words_are_answered_with_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    assert "usage: kagura-kernel journal" in capsys.readouterr().err

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kagura_kernel.domain.approvals import ApprovalKind, Verdict
+from kagura_kernel.domain.commands import Command
+from kagura_kernel.domain.errors import (
+    ApprovalAborted,
+    ApprovalDenied,
+    ApprovalRequired,
+    HostIdleTimeout,
+    SandboxIdleTimeout,
+    SandboxUnavailable,
+)
+from kagura_kernel.domain.policy import CommandLimits, ExecutionRoute, PermissionMode, SandboxPermission
+from kagura_kernel.runtime.approving import use_approver
+from kagura_kernel.runtime.host import HostRunner
+from kagura_kernel.runtime.router import Runtime, RuntimeSettings
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.testing.box import FakeBackend
+
+ESCALATED = SandboxPermission.REQUIRE_ESCALATED
+
+
+@pytest.fixture
+async def box(tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "here.txt").write_text("project\n")
+    backend = FakeBackend()
+    yield await backend.start(BoxSpec(workspace=project))
+    await backend.close()
+
+
+@pytest.fixture
+async def make(tmp_path):
+    made = []
+
+    def build(box=None, **settings) -> Runtime:
+        host = tmp_path / "host"
+        host.mkdir(exist_ok=True)
+        (host / "here.txt").write_text("host\n")
+        runtime = Runtime(box, HostRunner(host), RuntimeSettings(**settings), run_id="run-1", session_id="ses-1")
+        made.append(runtime)
+        return runtime
+
+    yield build
+    for runtime in made:
+        await runtime.close()
+
+
+async def test_a_command_runs_in_the_box_without_asking(box, make):
+    approver = ScriptedApprover()
+    with use_approver(approver):
+        routed = await make(box).run("cat here.txt | tr a-z A-Z")
+    assert routed.result.stdout.text == "PROJECT\n"
+    assert (routed.decision.route, routed.approval) == (ExecutionRoute.SANDBOX, None)
+    assert approver.requests == []
+
+
+async def test_a_host_command_runs_once_a_person_agrees(box, make):
+    approver = ScriptedApprover(Verdict.ALLOW)
+    with use_approver(approver):
+        routed = await make(box).run("cat here.txt", permission=ESCALATED, reason="the box lacks it", call_id="call-1")
+    assert routed.result.stdout.text == "host\n"
+    assert routed.decision.route is ExecutionRoute.HOST
+    assert routed.approval is not None
+    assert routed.approval.allowed
+
+
+async def test_the_person_sees_the_whole_command_its_directory_its_input_and_the_reason(box, make):
+    approver = ScriptedApprover(Verdict.ALLOW, Verdict.ALLOW)
+    runtime = make(box, deadline=7)
+    line = "cat > copy.txt # " + "x" * 500
+    with use_approver(approver):
+        await runtime.run(line, permission=ESCALATED, reason="why not", call_id="call-1", stdin=b"text \xff")
+        await runtime.run(line, permission=ESCALATED, stdin=b"other")
+    first, second = approver.requests
+    assert first.kind is ApprovalKind.HOST_COMMAND
+    assert line in first.detail
+    assert str(runtime.host_runner.directory) in first.detail
+    assert "text \\xff" in first.detail
+    assert (first.reason, first.call_id, first.deadline) == ("why not", "call-1", 7)
+    assert (first.run_id, first.session_id) == ("run-1", "ses-1")
+    assert "requires approval" in second.reason
+    assert first.content_hash != second.content_hash
+
+
+@pytest.mark.parametrize(
+    ("verdict", "error"),
+    [
+        (Verdict.DENY, ApprovalDenied),
+        (Verdict.TIMEOUT, ApprovalDenied),
+        (Verdict.ABORTED, ApprovalAborted),
+    ],
+)
+async def test_without_a_yes_nothing_runs_on_the_host(box, make, verdict, error):
+    runtime = make(box)
+    with use_approver(ScriptedApprover(verdict)), pytest.raises(error):
+        await runtime.run("touch ran", permission=ESCALATED)
+    assert not (runtime.host_runner.directory / "ran").exists()
+
+
+async def test_with_nobody_to_ask_an_approval_is_required(box, make):
+    runtime = make(box)
+    with pytest.raises(ApprovalRequired):
+        await runtime.run("touch ran", permission=ESCALATED)
+    assert not (runtime.host_runner.directory / "ran").exists()
+
+
+async def test_without_a_box_every_command_asks_even_a_pre_approved_one(make):
+    runtime = make(None, sandbox_why="no bwrap", preapproved=("cat",))
+    assert runtime.fallback_to_host
+    assert runtime.fallback_reason == "no bwrap"
+    approver = ScriptedApprover(Verdict.ALLOW)
+    with use_approver(approver):
+        assert (await runtime.run("cat here.txt")).result.stdout.text == "host\n"
+        with pytest.raises(ApprovalDenied):
+            await runtime.run("cat here.txt")
+    assert len(approver.requests) == 2
+    assert "no bwrap" in approver.requests[0].reason
+
+
+async def test_without_a_box_there_are_no_files(make):
+    runtime = make(None)
+    assert not runtime.has_files
+    with pytest.raises(SandboxUnavailable):
+        _ = runtime.files
+    with pytest.raises(SandboxUnavailable):
+        await runtime.run_own(Command(("true",)))
+
+
+async def test_full_control_runs_on_the_host_without_asking_and_has_the_projects_files(make):
+    runtime = make(None, mode=PermissionMode.FULL_CONTROL)
+    routed = await runtime.run("cat here.txt")
+    assert (routed.result.stdout.text, routed.approval) == ("host\n", None)
+    assert await runtime.files.read("here.txt") == b"host\n"
+    assert (await runtime.run_own(Command(("true",)))).ok
+    assert not runtime.fallback_to_host
+
+
+async def test_settings_may_pre_approve_a_safe_command(box, make):
+    routed = await make(box, preapproved=("cat",)).run("cat here.txt", permission=ESCALATED)
+    assert (routed.result.stdout.text, routed.approval) == ("host\n", None)
+
+
+async def test_a_pre_approved_name_never_means_a_program_of_the_project(box, make, tmp_path):
+    host = make(None).host_runner.directory
+    (host / "cat").write_text("#!/bin/sh\necho evil\n")
+    (host / "cat").chmod(0o755)
+    (tmp_path / ".bash_profile").write_text(f"PATH={host}:$PATH\n")
+    runner = HostRunner(host, environment={"PATH": f"{host}:/usr/bin:/bin", "HOME": str(tmp_path)})
+    runtime = Runtime(box, runner, RuntimeSettings(preapproved=("cat",)))
+    assert (await runtime.run("cat here.txt", permission=ESCALATED)).result.stdout.text == "host\n"
+    with use_approver(ScriptedApprover(Verdict.ALLOW)):
+        assert (await runtime.run("cat < here.txt", permission=ESCALATED)).result.stdout.text == "evil\n"
+    await runtime.close()
+
+
+async def test_the_strict_order_asks_for_what_a_box_would_do(box, make):
+    runtime = make(box, strict=True)
+    assert runtime.deny_meta_chars
+    assert (await runtime.run("cat here.txt")).result.stdout.text == "project\n"
+    with pytest.raises(ApprovalRequired):
+        await runtime.run("cat here.txt | wc")
+
+
+async def test_a_program_missing_in_the_box_is_offered_and_never_run_on_the_host(box, make):
+    approver = ScriptedApprover(Verdict.ALLOW)
+    with use_approver(approver):
+        routed = await make(box).run("no-such-program-anywhere")
+    assert routed.result.exit_code == 127
+    assert "host=true" in routed.hint
+    assert approver.requests == []
+    assert (await make(box).run("true")).hint == ""
+
+
+async def test_a_limit_is_told_apart_by_where_it_was_reached(box, make):
+    limits = CommandLimits(None, 0.3)
+    with pytest.raises(SandboxIdleTimeout):
+        await make(box).run("sleep 30", limits=limits)
+    with use_approver(ScriptedApprover(Verdict.ALLOW)), pytest.raises(HostIdleTimeout):
+        await make(box).run("sleep 30", limits=limits, permission=ESCALATED)
+
+
+async def test_long_output_is_kept_in_a_directory_made_for_it(box, make, tmp_path):
+    spill = tmp_path / "state" / "run-1"
+    routed = await make(box).run("seq 1 200000", spill_dir=spill)
+    assert routed.result.stdout.spill is not None
+    assert routed.result.stdout.spill.parent == spill
+    assert spill.stat().st_mode & 0o777 == 0o700
+
+
+async def test_closing_closes_the_box_and_refuses_what_comes_later(box, make):
+    runtime = make(box)
+    await runtime.close()
+    await runtime.close()
+    assert await asyncio.wait_for(box.wait_closed(), 5) == ""
+    with pytest.raises(SandboxUnavailable):
+        await runtime.run("true")
+    with pytest.raises(SandboxUnavailable):
+        await runtime.run_own(Command(("true",)))
+
+
+async def test_an_answer_that_comes_after_closing_runs_nothing(box, make):
+    runtime = make(box)
+
+    class Slow(ScriptedApprover):
+        async def approve(self, request):
+            await runtime.close()
+            return await super().approve(request)
+
+    with use_approver(Slow(Verdict.ALLOW)), pytest.raises(SandboxUnavailable):
+        await runtime.run("touch ran", permission=ESCALATED)
+    assert not (runtime.host_runner.directory / "ran").exists()
+
+
+async def test_a_runtime_says_what_it_works_with(box, make):
+    runtime = make(box)
+    assert (runtime.sandbox_type, runtime.sandbox_runner) == ("fake", box)
+    assert runtime.permission_mode is PermissionMode.DEFAULT
+    assert runtime.sandbox_policy.writable
+    assert "ls" in runtime.safe_commands
+    assert (runtime.fallback_to_host, runtime.fallback_reason, runtime.deny_meta_chars) == (False, "", False)
+    assert make(None).sandbox_type == ""

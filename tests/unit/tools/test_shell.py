@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from kagura_kernel.domain.approvals import Verdict
+from kagura_kernel.runtime.approving import use_approver
+from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.tools.bounded import TEXT_BYTES
+
+
+async def test_bash_tells_output_complaints_and_exit_code(hand):
+    result = await hand("bash", command="echo out; echo err >&2; exit 3")
+    assert result.text == "out\n[stderr]\nerr\n[exit code 3]"
+    assert (result.is_error, result.exit_code, result.route) == (True, 3, "sandbox")
+    assert sorted(hand.heard) == [b"err\n", b"out\n"]
+
+
+async def test_each_bash_call_is_a_fresh_shell_in_the_workspace(hand):
+    await hand("bash", command="mkdir d; cd d; X=1; touch here")
+    result = await hand("bash", command="ls d; echo $X")
+    assert result.text == "here"
+
+
+async def test_a_host_command_shows_the_person_the_line_and_the_reason(hand):
+    approver = ScriptedApprover(Verdict.ALLOW)
+    with use_approver(approver):
+        result = await hand("bash", command="echo on the host", host=True, reason="needs the network")
+    assert (result.text, result.route, result.is_error) == ("on the host", "host", False)
+    (request,) = approver.requests
+    assert (request.reason, request.call_id) == ("needs the network", "call-1")
+    assert "echo on the host" in request.detail
+
+
+async def test_a_refused_host_command_is_an_answer(hand):
+    with use_approver(ScriptedApprover(Verdict.DENY)):
+        result = await hand("bash", command="echo x", host=True)
+    assert result.is_error
+    assert "ERR_APPROVAL_DENIED" in result.text
+
+
+async def test_a_command_that_takes_too_long_answers_with_its_last_words(hand):
+    result = await hand("bash", command="echo started; sleep 60", timeout=1)
+    assert result.is_error
+    assert "ERR_SANDBOX_COMMAND_TIMEOUT" in result.text
+    assert result.text.endswith("The end of its output:\nstarted")
+
+
+async def test_a_silent_one_says_that_it_printed_nothing(hand):
+    assert (await hand("bash", command="sleep 60", timeout=1)).text.endswith("It had printed nothing.")
+
+
+async def test_a_flood_is_bounded_and_kept_in_a_file(hand):
+    result = await hand("bash", command="seq 1 200000")
+    assert len(result.text) < TEXT_BYTES + 500
+    assert result.text.startswith("1\n2\n")
+    assert "\n200000\n" in result.text
+    assert result.spill is not None
+    assert (hand.spill / result.spill).read_text().split()[-1] == "200000"
+
+
+async def test_a_missing_program_comes_with_a_hint(hand):
+    result = await hand("bash", command="no-such-program-anywhere")
+    assert result.exit_code == 127
+    assert "host=true" in result.text
+
+
+async def test_an_empty_command_and_a_wrong_timeout_are_not_run(hand):
+    assert "must not be empty" in (await hand("bash", command="")).text
+    assert "must lie between" in (await hand("bash", command="true", timeout=0)).text
+    assert "must lie between" in (await hand("bash", command="true", timeout=100_000)).text
+
+
+async def test_a_nul_is_refused(hand):
+    assert "NUL" in (await hand("bash", command="ls\0")).text
+
+
+async def test_python_code_runs_whatever_its_quotes_and_length(hand):
+    code = "print('a \"b\" $c `d`')\n" + f"x = '{'y' * 300_000}'\nprint(len(x))"
+    result = await hand("python", code=code)
+    assert result.text == 'a "b" $c `d`\n300000'
+    assert result.route == "sandbox"
+
+
+async def test_python_imports_from_the_workspace_and_tells_tracebacks(hand):
+    await hand.put("mine.py", b"value = 7")
+    assert (await hand("python", code="import mine; print(mine.value)")).text == "7"
+    result = await hand("python", code="print('before')\n1/0")
+    assert result.is_error
+    assert "before" in result.text
+    assert "ZeroDivisionError" in result.text
