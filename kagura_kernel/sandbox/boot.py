@@ -1,0 +1,123 @@
+"""How the guest gets into a box: a tiny stub on the command line, everything else through the pipe.
+
+Nothing of ours is baked into an image or mounted into a box. The stub reads one length-prefixed payload from standard
+input and runs it; the same pipe then carries frames. Sent as code objects when the box runs this very Python (nothing
+is compiled in the box), as source text otherwise; code objects of another version are never loaded, the source that
+travels with them is.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from importlib.util import MAGIC_NUMBER
+
+MODULES = (
+    "frames",
+    "signals",
+    "loop",
+    "link",
+    "processes",
+    "spawn",
+    "commands",
+    "jobs",
+    "files",
+    "changes",
+    "unpack",
+    "main",
+)
+
+STUB = """
+import marshal, posix, sys
+import _frozen_importlib_external as here
+
+def take(count):
+    data = b""
+    while len(data) < count:
+        part = posix.read(0, count - len(data))
+        if not part:
+            sys.exit(1)
+        data += part
+    return data
+
+magic, codes, sources, config = marshal.loads(take(int.from_bytes(take(4), "big")))
+codes = marshal.loads(codes) if magic == here.MAGIC_NUMBER else [
+    compile(text, "<guest %s>" % name, "exec") for name, text in sources
+]
+Module = type(sys)
+package = sys.modules["kagura_guest"] = Module("kagura_guest")
+package.__path__ = []
+for (name, text), code in zip(sources, codes):
+    module = sys.modules["kagura_guest." + name] = Module("kagura_guest." + name)
+    module.__package__ = "kagura_guest"
+    setattr(package, name, module)
+    exec(code, module.__dict__)
+package.main.main(config)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GuestConfig:
+    """What the guest is told about its box, before anything else.
+
+    Attributes:
+        workspace: Where the workspace lies in the box.
+        upper: Where the overlay's upper directory is visible in the box, for `changes`; None compares with the state
+            recorded after `populate` (nothing populated: everything there is an addition).
+        lower: Where the untouched project is visible in the box; needed beside `upper` to tell an addition from a
+            modification and to name the files of a deleted directory.
+        protected: Subpaths of the workspace that `changes` never tells.
+        env: The whole environment of commands, before their own variables. Never secrets.
+        rlimits: Limits set before the first command, by name without prefix (`NOFILE`, `FSIZE`, `CORE`, `AS`, `NPROC`).
+        writable: Whether the workspace may be written; when not, `files.write` below it answers EROFS.
+    """
+
+    workspace: str = "/workspace"
+    upper: str | None = None
+    lower: str | None = None
+    protected: tuple[str, ...] = (".git", ".kagura")
+    env: Mapping[str, str] = field(default_factory=dict)
+    rlimits: Mapping[str, int] = field(default_factory=dict)
+    writable: bool = True
+
+
+def guest_argv(python: str) -> list[str]:
+    """The command line that waits for a guest on standard input; `python` is the interpreter's path in the box."""
+    return [python, "-I", "-S", "-c", STUB]
+
+
+def guest_payload(config: GuestConfig, *, same_python: bool) -> bytes:
+    """What must be written to the stub first.
+
+    Args:
+        config: What the guest is told.
+        same_python: Whether the box most likely runs this interpreter; only speed hangs on it.
+    """
+    magic, codes = (MAGIC_NUMBER, _codes()) if same_python else (b"", b"")
+    told = {
+        "workspace": config.workspace,
+        "upper": config.upper,
+        "lower": config.lower,
+        "protected": list(config.protected),
+        "env": dict(config.env),
+        "rlimits": dict(config.rlimits),
+        "writable": config.writable,
+    }
+    # Version 2 of the format is read by every Python that a box may have.
+    body = marshal.dumps((magic, codes, sources(), told), 2)
+    return len(body).to_bytes(4, "big") + body
+
+
+@cache
+def sources() -> tuple[tuple[str, str], ...]:
+    """The guest's modules as (name, text), each after those it imports."""
+    folder = resources.files("kagura_kernel.sandbox.guest")
+    return tuple((name, (folder / f"{name}.py").read_text("utf-8")) for name in MODULES)
+
+
+@cache
+def _codes() -> bytes:
+    return marshal.dumps([compile(text, f"<guest {name}>", "exec", dont_inherit=True) for name, text in sources()])

@@ -1,0 +1,338 @@
+"""One pipe to one guest: commands, files and changes over frames.
+
+The guest is never trusted to be well behaved: the first frame that is malformed, too large, out of turn or against
+credit closes the channel with `SandboxProtocolError`, and whatever waited on it fails with that. Memory is bounded by
+the windows of the streams, whatever the guest sends or refuses to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
+from kagura_kernel.domain.errors import (
+    KaguraError,
+    SandboxDied,
+    SandboxProtocolError,
+    SandboxUnavailable,
+)
+from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange
+from kagura_kernel.sandbox.execution import run_command
+from kagura_kernel.sandbox.files import BoxFiles
+from kagura_kernel.sandbox.guest import frames
+from kagura_kernel.sandbox.pipe import Buffer, FdPipe, Pipe
+from kagura_kernel.sandbox.populate import send_project
+from kagura_kernel.sandbox.streams import DataHandler, HostStream
+from kagura_kernel.sandbox.wire import (
+    ROOM,
+    Frame,
+    FrameDecoder,
+    WireError,
+    encode_control,
+    header,
+    parse_credit,
+    parse_object,
+)
+
+Explain = Callable[[], Awaitable[str]]
+"""Asked once when the pipe ends although nobody closed it: why, in half a sentence (exit code, out of memory, the
+last lines of the guest's standard error); empty when it has no idea. It gets half a second."""
+
+EXPLAIN_SECONDS = 0.5
+STOP_SECONDS = 5.0
+MAX_BACKLOG = 16 * 2**20
+MAX_STREAMS = 256
+MAX_REFUSALS = 1000
+TURN = 0.01
+"""Seconds that one delivery may keep the loop; others live on it."""
+
+SMALL_BITE = 4096
+
+
+class BoxChannel:
+    """One pipe to one guest, on one loop; it owns the pipe.
+
+    Made, then `start`ed with the guest's payload, then waited for with `hello`; after that everything may be called at
+    once and often.
+    """
+
+    def __init__(self, box_id: str, pipe: Pipe, *, workspace: str = WORKSPACE, explain: Explain | None = None) -> None:
+        self.box_id = box_id
+        self._pipe = pipe
+        self._explain = explain
+        self._files = BoxFiles(self, workspace)
+        self._decoder = FrameDecoder()
+        self._appetite = ROOM
+        self._refusals = 0
+        self._streams: dict[int, HostStream] = {}
+        self._slots = asyncio.Semaphore(MAX_STREAMS)
+        self._next_id = 1
+        self._hello: asyncio.Future[dict[str, Any]] | None = None
+        self._gone: asyncio.Future[str] | None = None
+        self._error: KaguraError | None = None
+        self._ending = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    def over_fds(
+        cls, box_id: str, read_fd: int, write_fd: int, *, workspace: str = WORKSPACE, explain: Explain | None = None
+    ) -> Self:
+        """A channel over two descriptors, which it owns from now on."""
+        return cls(box_id, FdPipe(read_fd, write_fd), workspace=workspace, explain=explain)
+
+    # ------------------------------------------------------------------- life
+
+    def start(self, payload: bytes) -> None:
+        """Begin to read, and send the payload of `boot.guest_payload`; never blocks."""
+        loop = asyncio.get_running_loop()
+        self._hello = loop.create_future()
+        self._gone = loop.create_future()
+        self._pipe.start(self)
+        self._pipe.write(payload)
+
+    async def hello(self, timeout: float) -> None:  # noqa: ASYNC109 - the guest has this long, whoever waits
+        """Wait for the guest's first frame.
+
+        Raises:
+            SandboxUnavailable: it did not come; with what was printed instead. The channel is closed.
+        """
+        if self._hello is None:
+            raise RuntimeError("the channel was not started")
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.shield(self._hello)
+        except (TimeoutError, KaguraError) as problem:
+            why = getattr(problem, "reason", None) or getattr(problem, "why", f"nothing came for {timeout:g} s")
+            printed = self._decoder.pending.decode("utf-8", "replace").strip()
+            await self.close()
+            raise SandboxUnavailable(
+                f"the guest of {self.box_id} did not start: {why}" + (f"; it printed {printed!r}" if printed else "")
+            ) from problem
+
+    @property
+    def closed(self) -> bool:
+        """Whether the box is gone or going, closed or dead."""
+        return self._error is not None or self._ending
+
+    async def wait_closed(self) -> str:
+        """Return when the pipe is closed: why the box died, or "" after `close`."""
+        if self._gone is None:
+            return ""
+        return await asyncio.shield(self._gone)
+
+    async def close(self) -> None:
+        """Close the pipe, at which the guest kills everything and ends; may be called twice."""
+        self._end(SandboxUnavailable(f"box {self.box_id} is closed"), "")
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def broke(self, why: WireError | str) -> SandboxProtocolError:
+        """Close the channel because the guest broke the protocol; the error to raise."""
+        error = SandboxProtocolError(self.box_id, str(why))
+        self._end(error, f"it broke the protocol: {why}")
+        return error
+
+    def _end(self, error: KaguraError, why: str) -> None:
+        if self._error is not None:
+            return
+        self._error = error
+        self._pipe.close()
+        for stream in list(self._streams.values()):
+            stream.end(error)
+        self._streams.clear()
+        if self._hello is not None and not self._hello.done():
+            self._hello.set_exception(error)
+            self._hello.exception()
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(why)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # ------------------------------------------------------------ what it does
+
+    @property
+    def files(self) -> BoxFiles:
+        """Files inside, rooted at the workspace."""
+        return self._files
+
+    async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
+        """Run one command; see `Box.run`."""
+        return await run_command(self, command, on_output)
+
+    async def populate(self, root: Path, *, exclude: Sequence[str] = (), limit_bytes: int) -> tuple[str, ...]:
+        """Send a project into the workspace and let the guest record it as the baseline.
+
+        Returns:
+            What was left out, as relative paths: excluded ones, sockets, FIFOs, devices, what cannot be read.
+
+        Raises:
+            WorkspaceTooLarge: it holds more than `limit_bytes`.
+            WorkspaceUnreadable: the root cannot be read.
+        """
+        return await send_project(self, root, exclude=exclude, limit_bytes=limit_bytes)
+
+    async def changes(self) -> list[BoxChange]:
+        """How the workspace differs from what it was; see `Box.changes`."""
+        return await self._files.changes()
+
+    # ---------------------------------------------------------------- streams
+
+    @property
+    def slots(self) -> asyncio.Semaphore:
+        """How many streams may be open at once; held while one is."""
+        return self._slots
+
+    def open(self, request: Mapping[str, Any], on_data: DataHandler) -> HostStream:
+        """Open a stream with a request.
+
+        Raises:
+            SandboxUnavailable: the box is dead or closed.
+            SandboxProtocolError: it was closed because it broke the protocol.
+            ValueError: the request is longer than a guest takes.
+        """
+        if self._error is not None:
+            raise self._error
+        frame = encode_control(frames.OPEN, self._next_id, request)
+        if len(frame) > frames.MAX_REQUEST:
+            raise ValueError("the request is too long")
+        stream = HostStream(self._next_id, self, on_data)
+        self._next_id += 2
+        self._streams[stream.id] = stream
+        self._pipe.write(frame)
+        return stream
+
+    async def call_off(self, stream: HostStream, grace: float) -> None:
+        """End a stream early and wait until the guest says that it has; a guest that does not is closed.
+
+        Cancelling the wait does not end it: it goes on in the background.
+        """
+        if stream.over.done():
+            return
+        self._pipe.write(encode_control(frames.CANCEL, stream.id, {"grace": grace}))
+        await asyncio.shield(self._spawn(self._await_end(stream)))
+
+    async def _await_end(self, stream: HostStream) -> None:
+        done, _ = await asyncio.wait([stream.over], timeout=STOP_SECONDS)
+        if not done:
+            self.broke("it did not stop what it was told to stop")
+
+    def send(self, kind: int, stream: int, *parts: bytes | memoryview) -> None:
+        """Send one frame; never blocks. A guest that lets far too much pile up is closed."""
+        self._pipe.write(header(kind, stream, sum(map(len, parts))), *parts)
+        if self._pipe.backlog > MAX_BACKLOG:
+            self.broke("it does not read")
+
+    async def drained(self) -> None:
+        """Return when the pipe takes data again, or is gone."""
+        await self._pipe.drained()
+
+    # --------------------------------------------------------- what comes in
+
+    def get_buffer(self) -> memoryview:
+        """Room to read into; little while the guest sends frames so small that they keep the loop busy."""
+        return self._decoder.room()[: self._appetite]
+
+    def buffer_updated(self, count: int) -> None:
+        """The first `count` bytes of the room were filled."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        try:
+            for frame in self._decoder.filled(count):
+                if self._error is not None:
+                    return
+                self._receive(frame, now)
+        except WireError as problem:
+            self.broke(problem)
+        if loop.time() - now > TURN:
+            self._appetite = max(SMALL_BITE, self._appetite // 4)
+        elif self._appetite < ROOM:
+            self._appetite *= 2
+
+    def feed(self, data: Buffer) -> None:
+        """Bytes that are already in memory."""
+        rest = memoryview(data)
+        while rest and self._error is None:
+            room = self.get_buffer()
+            count = min(len(room), len(rest))
+            room[:count] = rest[:count]
+            rest = rest[count:]
+            self.buffer_updated(count)
+
+    def ended(self, why: str) -> None:
+        """The pipe ended; unless somebody closed it, the box is dead, and is told so when the reason is known."""
+        if self._error is None and not self._ending:
+            self._ending = True
+            self._spawn(self._die(why))
+
+    async def _die(self, why: str) -> None:
+        reason = ""
+        if self._explain is not None:
+            try:
+                async with asyncio.timeout(EXPLAIN_SECONDS):
+                    reason = await self._explain()
+            # Whatever goes wrong in finding the reason, the box is dead and everybody must hear it.
+            except Exception:  # noqa: BLE001
+                reason = ""
+        self._end(SandboxDied(self.box_id, reason or why), reason or why)
+
+    def _receive(self, frame: Frame, now: float) -> None:
+        if frame.type == frames.HELLO:
+            self._greeted(parse_object(frame.payload))
+            return
+        if self._hello is None or not self._hello.done():
+            raise WireError("something else came before its hello")
+        if frame.stream % 2 == 0:
+            self._guest_stream(frame)
+            return
+        stream = self._streams.get(frame.stream)
+        if stream is None:
+            raise WireError(f"a frame for stream {frame.stream}, which is not open")
+        match frame.type:
+            case frames.DATA | frames.ERRDATA:
+                stream.received(frame.type, frame.payload, now)
+            case frames.CREDIT:
+                stream.credited(parse_credit(frame.payload), now)
+            case frames.RESULT:
+                outcome = parse_object(frame.payload)
+                del self._streams[frame.stream]
+                stream.end(outcome)
+            case _:
+                raise WireError(f"a frame of type {frame.type} on a stream of the host's")
+
+    def _greeted(self, greeting: dict[str, Any]) -> None:
+        if self._hello is None or self._hello.done():
+            raise WireError("a second hello")
+        if greeting.get("version") != frames.VERSION:
+            raise WireError("a guest of another version")
+        self._hello.set_result(greeting)
+
+    def _guest_stream(self, frame: Frame) -> None:
+        """A stream that the guest opened (egress, call). Nobody serves these yet: each is refused and over.
+
+        The one place where a handler by kind is put in: it takes the OPEN and keeps the stream.
+        """
+        if frame.type != frames.OPEN:
+            raise WireError(f"a frame of type {frame.type} for a stream that it never opened")
+        parse_object(frame.payload)
+        self._refusals += 1
+        if self._refusals > MAX_REFUSALS:
+            raise WireError("it opens one stream after another that nobody serves")
+        refusal = encode_control(frames.RESULT, frame.stream, {"error": "ECONNREFUSED", "text": "nobody serves this"})
+        self.send(frames.RESULT, frame.stream, memoryview(refusal)[frames.HEADER.size :])
+
+    @property
+    def hardened(self) -> bool:
+        """Whether the guest could hide itself from its commands; False before it said hello."""
+        if self._hello is None or not self._hello.done() or self._hello.exception() is not None:
+            return False
+        return self._hello.result().get("hardened") is True

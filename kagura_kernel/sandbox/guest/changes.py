@@ -1,0 +1,225 @@
+"""What differs in the workspace: an overlay's upper directory read, or the present compared with a recorded state."""
+
+# ruff: noqa: PTH115, PTH123, PTH208 - pathlib takes milliseconds to import, and paths in a box are bytes
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from . import frames
+from .files import in_batches, name_of
+from .jobs import refusal
+
+TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .jobs import Operation
+
+    Mark = tuple[int, int, int, int, int]
+    Baseline = dict[bytes, Mark]
+    Change = dict[str, Any]
+
+OPAQUE = ("user.overlay.opaque", "trusted.overlay.opaque")
+
+
+def report(found: Iterator[Change | None]) -> Operation:
+    """The changes, counted, as lines."""
+    yield from in_batches(_counted(found))
+    return {}
+
+
+def _counted(found: Iterator[Change | None]) -> Iterator[Change | None]:
+    count = 0
+    for change in found:
+        if change is not None:
+            count += 1
+            if count > frames.MAX_ENTRIES // 2:
+                raise refusal(errno.E2BIG, f"More than {frames.MAX_ENTRIES // 2} files changed")
+        yield change
+
+
+def is_protected(path: bytes, protected: tuple[bytes, ...]) -> bool:
+    """Whether `path`, relative to the workspace, is one of these or lies below one."""
+    return any(path == one or path.startswith(one + b"/") for one in protected)
+
+
+def told(path: bytes, status: str, found: os.stat_result, target: bytes) -> Change:
+    """One change for the host."""
+    link = stat.S_ISLNK(found.st_mode)
+    return {
+        "path": name_of(path),
+        "status": status,
+        "kind": "link" if link else "file",
+        "size": found.st_size,
+        "mode": stat.S_IMODE(found.st_mode),
+        "target": name_of(target),
+    }
+
+
+def gone(path: bytes) -> Change:
+    """One deletion for the host."""
+    return {"path": name_of(path), "status": "deleted"}
+
+
+def _target(path: bytes, found: os.stat_result) -> bytes:
+    return os.readlink(path) if stat.S_ISLNK(found.st_mode) else b""
+
+
+def _is_told(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
+
+
+def walk(root: bytes, below: bytes, protected: tuple[bytes, ...]) -> Iterator[tuple[bytes, os.stat_result]]:
+    """Everything below `root`/`below` but the protected, as (path relative to `root`, stat), directories first."""
+    try:
+        names = sorted(os.listdir(root + b"/" + below if below else root))
+    except OSError:
+        return
+    for name in names:
+        path = below + b"/" + name if below else name
+        if is_protected(path, protected):
+            continue
+        try:
+            found = os.lstat(root + b"/" + path)
+        except OSError:
+            continue
+        yield path, found
+        if stat.S_ISDIR(found.st_mode):
+            yield from walk(root, path, protected)
+
+
+# ------------------------------------------------------------- recorded state
+
+
+def mark(found: os.stat_result) -> Mark:
+    """What cannot stay the same when a file is written, replaced or given another mode."""
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
+
+
+def record(root: bytes, protected: tuple[bytes, ...]) -> Iterator[tuple[bytes, Mark]]:
+    """The state to compare with later."""
+    for path, found in walk(root, b"", protected):
+        if _is_told(found):
+            yield path, mark(found)
+
+
+def since(root: bytes, baseline: Baseline, protected: tuple[bytes, ...]) -> Iterator[Change | None]:
+    """How `root` differs from a recorded state."""
+    seen: set[bytes] = set()
+    for path, found in walk(root, b"", protected):
+        yield None
+        if not _is_told(found):
+            continue
+        seen.add(path)
+        before = baseline.get(path)
+        if before != mark(found):
+            status = "added" if before is None else "modified"
+            yield told(path, status, found, _target(root + b"/" + path, found))
+    for path in baseline:
+        if path not in seen and not is_protected(path, protected):
+            yield gone(path)
+
+
+# -------------------------------------------------------------------- overlay
+
+
+def in_overlay(upper: bytes, lower: bytes | None, protected: tuple[bytes, ...]) -> Iterator[Change | None]:
+    """What an overlay's upper directory adds to, changes in and hides of `lower`."""
+    for path, found in walk(upper, b"", protected):
+        yield None
+        old = _lstat(lower + b"/" + path) if lower is not None else None
+        if stat.S_ISCHR(found.st_mode):
+            if found.st_rdev == 0:
+                yield from _hidden(path, old, lower, protected)
+        elif stat.S_ISDIR(found.st_mode):
+            yield from _merged(path, old, upper, lower, protected)
+        elif _is_told(found):
+            yield from _present(path, found, old, upper, lower)
+            if old is not None and lower is not None and stat.S_ISDIR(old.st_mode):
+                yield from _hidden(path, old, lower, protected)
+
+
+def _lstat(path: bytes) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def _hidden(
+    path: bytes,
+    old: os.stat_result | None,
+    lower: bytes | None,
+    protected: tuple[bytes, ...],
+) -> Iterator[Change]:
+    """A whiteout, or whatever stands where a directory was: all files that were there are gone."""
+    if old is not None and lower is not None and stat.S_ISDIR(old.st_mode):
+        for inner, found in walk(lower, path, protected):
+            if _is_told(found):
+                yield gone(inner)
+    elif lower is None or (old is not None and _is_told(old)):
+        yield gone(path)
+
+
+def _merged(
+    path: bytes,
+    old: os.stat_result | None,
+    upper: bytes,
+    lower: bytes | None,
+    protected: tuple[bytes, ...],
+) -> Iterator[Change]:
+    """A directory in the upper one: an opaque one, or one that replaced a file, hides what was below."""
+    if old is None or lower is None:
+        return
+    if not stat.S_ISDIR(old.st_mode):
+        if _is_told(old):
+            yield gone(path)
+    elif _is_opaque(upper + b"/" + path):
+        for inner, found in walk(lower, path, protected):
+            if _is_told(found) and _lstat(upper + b"/" + inner) is None:
+                yield gone(inner)
+
+
+def _is_opaque(path: bytes) -> bool:
+    for name in OPAQUE:
+        try:
+            if os.getxattr(path, name, follow_symlinks=False) in (b"y", b"x"):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _present(
+    path: bytes,
+    found: os.stat_result,
+    old: os.stat_result | None,
+    upper: bytes,
+    lower: bytes | None,
+) -> Iterator[Change]:
+    target = _target(upper + b"/" + path, found)
+    if old is None or not _is_told(old):
+        yield told(path, "modified" if lower is None else "added", found, target)
+    elif lower is None or not _same(upper + b"/" + path, found, lower + b"/" + path, old):
+        yield told(path, "modified", found, target)
+
+
+def _same(new_path: bytes, new: os.stat_result, old_path: bytes, old: os.stat_result) -> bool:
+    """Whether a file that was only opened for writing, or touched, is still what it was."""
+    if new.st_mode != old.st_mode or new.st_size != old.st_size:
+        return False
+    try:
+        if stat.S_ISLNK(new.st_mode):
+            return os.readlink(new_path) == os.readlink(old_path)
+        with open(new_path, "rb") as one, open(old_path, "rb") as other:
+            while True:
+                left, right = one.read(65536), other.read(65536)
+                if left != right:
+                    return False
+                if not left:
+                    return True
+    except OSError:
+        return False

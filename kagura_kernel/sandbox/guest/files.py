@@ -1,0 +1,217 @@
+"""Files in the box, one generator for each operation; see `jobs` for what they yield."""
+
+# ruff: noqa: PTH103, PTH104, PTH108, PTH112, PTH115, PTH116, PTH120, PTH208 - pathlib takes milliseconds to import, and paths in a box are bytes
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from . import frames
+from .jobs import INPUT, refusal
+
+TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .jobs import Input, Operation
+
+CHUNK = 256 * 1024
+BATCH = 128
+
+
+def name_of(path: bytes) -> str:
+    """A path for the host; bytes that are no UTF-8 travel as lone surrogates."""
+    return path.decode("utf-8", "surrogateescape")
+
+
+def kind_of(mode: int) -> str:
+    """The host's word for a file type."""
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    return "link" if stat.S_ISLNK(mode) else "other"
+
+
+def describe(path: bytes, shown: str) -> dict[str, Any]:
+    """One path without following it."""
+    found = os.lstat(path)
+    target = name_of(os.readlink(path)) if stat.S_ISLNK(found.st_mode) else ""
+    return {
+        "path": shown,
+        "kind": kind_of(found.st_mode),
+        "size": found.st_size,
+        "mode": stat.S_IMODE(found.st_mode),
+        "modified": found.st_mtime,
+        "target": target,
+    }
+
+
+def read(path: bytes, offset: int, limit: int | None) -> Operation:
+    """A regular file's bytes."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise refusal(errno.EISDIR, "Is a directory")
+        if not stat.S_ISREG(mode):
+            raise refusal(errno.EINVAL, "Not a regular file")
+        if offset:
+            os.lseek(fd, offset, os.SEEK_SET)
+        left = limit
+        while left is None or left > 0:
+            data = os.read(fd, CHUNK if left is None else min(CHUNK, left))
+            if not data:
+                break
+            if left is not None:
+                left -= len(data)
+            yield data
+    finally:
+        os.close(fd)
+    return {}
+
+
+def write(path: bytes, mode: int | None) -> Operation:
+    """Replace a file by what comes in; either all of it is there afterwards or nothing has changed."""
+    path = os.path.realpath(path)
+    old_mode = _old_mode(path)
+    parent = os.path.dirname(path)
+    os.makedirs(parent, exist_ok=True)
+    temporary = parent + b"/.kagura-" + os.urandom(6).hex().encode() + b".tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    kept = False
+    try:
+        while True:
+            data = yield INPUT
+            if not data:
+                break
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+        wanted = mode if mode is not None else old_mode
+        if wanted is not None:
+            os.fchmod(fd, wanted)
+        os.rename(temporary, path)
+        kept = True
+    finally:
+        os.close(fd)
+        if not kept:
+            os.unlink(temporary)
+    return {}
+
+
+def _old_mode(path: bytes) -> int | None:
+    try:
+        found = os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found):
+        raise refusal(errno.EISDIR, "Is a directory")
+    if not stat.S_ISREG(found):
+        raise refusal(errno.EINVAL, "Not a regular file")
+    return stat.S_IMODE(found)
+
+
+def describe_one(path: bytes, shown: str) -> Operation:
+    """One path."""
+    yield None
+    return describe(path, shown)
+
+
+def list_dir(path: bytes, shown: str) -> Operation:
+    """A directory's entries by name."""
+    names = sorted(os.listdir(path))
+    prefix = shown.rstrip("/") + "/" if shown not in ("", ".") else ""
+    yield from in_batches(_entry(path, name, prefix) for name in names)
+    return {}
+
+
+def _entry(path: bytes, name: bytes, prefix: str) -> dict[str, Any] | None:
+    try:
+        return describe(path + b"/" + name, prefix + name_of(name))
+    except FileNotFoundError:
+        return None
+
+
+def in_batches(entries: Iterator[Any]) -> Iterator[bytes | Input | None]:
+    """Entries as one JSON text a line, many lines at a time; None entries only let others work."""
+    lines: list[bytes] = []
+    for steps, entry in enumerate(entries, 1):
+        if entry is not None:
+            lines.append(frames.dumps(entry) + b"\n")
+        if len(lines) >= BATCH:
+            yield b"".join(lines)
+            lines = []
+        elif steps % BATCH == 0:
+            yield None
+    if lines:
+        yield b"".join(lines)
+
+
+def glob(root: bytes, pattern: str, limit: int) -> Operation:
+    """Paths that match, in the order of a sorted walk, at most `limit`."""
+    absolute = pattern.startswith("/")
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise refusal(errno.EINVAL, "A pattern must not go up")
+    base = b"/" if absolute else root
+    if not os.path.isdir(base):
+        raise refusal(errno.ENOENT, "No such file or directory")
+    yield from in_batches(_limited(_matches(base, _compiled(parts), "/" if absolute else ""), limit))
+    return {}
+
+
+def _limited(found: Iterator[str | None], limit: int) -> Iterator[str | None]:
+    seen: set[str] = set()
+    for path in found:
+        if path is None:
+            yield None
+        elif path not in seen:
+            if len(seen) >= limit:
+                return
+            seen.add(path)
+            yield path
+
+
+def _compiled(parts: list[str]) -> list[Any]:
+    """One test for each part; None is `**`. Imports late: patterns are rarer than commands."""
+    import fnmatch
+    import re
+
+    return [None if part == "**" else (part, re.compile(fnmatch.translate(part)).match) for part in parts]
+
+
+def _matches(directory: bytes, parts: list[Any], prefix: str) -> Iterator[str | None]:
+    """Depth first, in the order of names. A name that begins with a dot is matched only by a part that does."""
+    if not parts:
+        return
+    try:
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except OSError:
+        return
+    if parts[0] is None:
+        yield from _matches(directory, parts[1:], prefix)
+    for entry in entries:
+        yield None
+        yield from _below(entry, parts, prefix)
+
+
+def _below(entry: os.DirEntry[bytes], parts: list[Any], prefix: str) -> Iterator[str | None]:
+    first, rest = parts[0], parts[1:]
+    name = name_of(entry.name)
+    is_dir = entry.is_dir(follow_symlinks=False)
+    if first is None:
+        if name.startswith("."):
+            return
+        following, is_match = parts, not rest
+    else:
+        text, match = first
+        if (name.startswith(".") and not text.startswith(".")) or not match(name):
+            return
+        following, is_match = rest, not rest
+    if is_match:
+        yield prefix + name
+    if is_dir and following:
+        yield from _matches(entry.path, following, prefix + name + "/")

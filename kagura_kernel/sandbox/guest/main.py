@@ -1,0 +1,207 @@
+"""The guest: hides itself, says hello, and serves what the host opens until the pipe ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+from . import frames
+from .commands import GRACE, Running
+from .jobs import Job, described, refusal
+from .link import Link
+from .loop import READ, Loop
+from .processes import descendants, harden, kill_all
+from .signals import SIG_IGN, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXFSZ, set_wakeup_fd, signal
+from .spawn import text_bytes
+
+TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .jobs import Operation
+
+    Served = Running | Job
+
+FIRST_OWN_FD = 100
+
+
+class Guest:
+    """What is open in this box."""
+
+    def __init__(self, config: dict[str, Any], read_fd: int, write_fd: int) -> None:
+        self._config = config
+        self._workspace = text_bytes(config["workspace"])
+        self._protected: tuple[bytes, ...] = tuple(text_bytes(path) for path in config["protected"])
+        self._env = {text_bytes(key): text_bytes(value) for key, value in config["env"].items()}
+        self._secret = os.urandom(8).hex()
+        self._baseline: dict[bytes, Any] = {}
+        self._served: dict[int, Served] = {}
+        self._by_pid: dict[int, Running] = {}
+        self._loop = Loop()
+        self._link = Link(self._loop, read_fd, write_fd, self._frame)
+
+    def run(self, hardened: bool) -> None:
+        """Serve until the pipe ends, then end everything that was started."""
+        wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._loop.watch(wake_read, READ, lambda _events: self._reap(wake_read))
+        signal(SIGCHLD, lambda _number, _frame: None)
+        set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        self._link.send_json(
+            frames.HELLO,
+            0,
+            {"version": frames.VERSION, "python": sys.version.split()[0], "hardened": hardened},
+        )
+        try:
+            self._loop.run()
+        finally:
+            kill_all(descendants)
+
+    # ----------------------------------------------------------------- frames
+
+    def _frame(self, kind: int, stream: int, payload: bytes) -> None:
+        if kind == frames.OPEN:
+            self._open(stream, frames.loads(payload))
+            return
+        served = self._served.get(stream)
+        if served is None:
+            return  # it ended while this frame was under way
+        if kind == frames.DATA:
+            served.feed(payload)
+        elif kind == frames.EOF:
+            served.end_input()
+        elif kind == frames.CREDIT:
+            served.add_credit(frames.CREDIT_BODY.unpack(payload)[0])
+        elif kind == frames.CANCEL:
+            served.stop("cancel", float(frames.loads(payload).get("grace", GRACE)))
+
+    def _open(self, stream: int, request: dict[str, Any]) -> None:
+        if request["kind"] == frames.EXEC:
+            self._start(stream, request)
+        else:
+            self._served[stream] = Job(self._loop, self._link, stream, self._operation(request), self._done)
+
+    def _done(self, stream: int) -> None:
+        served = self._served.pop(stream, None)
+        if isinstance(served, Running):
+            self._by_pid.pop(served.pid, None)
+
+    # --------------------------------------------------------------- commands
+
+    def _start(self, stream: int, request: dict[str, Any]) -> None:
+        marker = f"{self._secret}-{stream}"
+        env = dict(self._env)
+        for key, value in request.get("env", {}).items():
+            env[text_bytes(key)] = text_bytes(value)
+        env[b"KAGURA_COMMAND"] = marker.encode()
+        running = Running(self._loop, self._link, stream, b"KAGURA_COMMAND=" + marker.encode() + b"\0", self._done)
+        self._served[stream] = running
+        running.start(request, env, self._path(request.get("cwd") or "."))
+        if running.pid:
+            self._by_pid[running.pid] = running
+
+    def _reap(self, wake_fd: int) -> None:
+        os.read(wake_fd, 4096)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            running = self._by_pid.pop(pid, None)
+            if running is not None:
+                running.reaped(status)
+
+    # ------------------------------------------------------------------ files
+
+    def _path(self, path: str) -> bytes:
+        given = text_bytes(path)
+        return given if given.startswith(b"/") else os.path.normpath(self._workspace + b"/" + given)
+
+    def _operation(self, request: dict[str, Any]) -> Operation:
+        try:
+            return self._chosen(request)
+        except OSError as problem:
+            return _failed(problem)
+        except ValueError:
+            return _failed(refusal(errno.EINVAL, "Not a path"))
+
+    def _chosen(self, request: dict[str, Any]) -> Operation:  # noqa: PLR0911 - a table of operations
+        from . import changes, files, unpack
+
+        name, shown = request["op"], request.get("path", "")
+        if "\0" in shown:
+            raise refusal(errno.EINVAL, "Embedded null byte")
+        path = self._path(shown)
+        if name == "read":
+            return files.read(path, request["offset"], request["limit"])
+        if name == "write":
+            self._check_writable(path)
+            return files.write(path, request["mode"])
+        if name == "stat":
+            return files.describe_one(path, shown)
+        if name == "list":
+            return files.list_dir(path, shown)
+        if name == "glob":
+            return files.glob(self._workspace, request["pattern"], request["limit"])
+        if name == "populate":
+            return unpack.unpack(self._workspace, self._baseline, self._protected)
+        if name == "changes":
+            return changes.report(self._differences())
+        raise refusal(errno.ENOSYS, "Unknown operation")
+
+    def _check_writable(self, path: bytes) -> None:
+        inside = path == self._workspace or path.startswith(self._workspace + b"/")
+        if inside and not self._config["writable"]:
+            raise refusal(errno.EROFS, "Read-only file system")
+
+    def _differences(self) -> Any:
+        from . import changes
+
+        upper: str | None = self._config["upper"]
+        lower: str | None = self._config["lower"]
+        if upper is None:
+            return changes.since(self._workspace, self._baseline, self._protected)
+        return changes.in_overlay(text_bytes(upper), text_bytes(lower) if lower else None, self._protected)
+
+
+def _failed(problem: OSError) -> Operation:
+    yield None
+    return described(problem)
+
+
+def _take_pipe() -> tuple[int, int]:
+    """Move the pipe away from 0 and 1, close on exec, and leave nothing in its place."""
+    import fcntl
+
+    os.closerange(3, FIRST_OWN_FD)
+    read_fd = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, FIRST_OWN_FD)
+    write_fd = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, FIRST_OWN_FD)
+    nothing = os.open("/dev/null", os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+    return read_fd, write_fd
+
+
+def _limit(rlimits: dict[str, int]) -> None:
+    if not rlimits:
+        return
+    import resource
+
+    for name, value in rlimits.items():
+        number = getattr(resource, "RLIMIT_" + name)
+        hard = resource.getrlimit(number)[1]
+        wanted = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(number, (wanted, wanted))
+
+
+def main(config: dict[str, Any]) -> None:
+    """Be the guest of the box described by `config`; returns when the host is gone."""
+    for number in (SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXFSZ):
+        signal(number, SIG_IGN)
+    read_fd, write_fd = _take_pipe()
+    hardened = harden()
+    _limit(config["rlimits"])
+    Guest(config, read_fd, write_fd).run(hardened)

@@ -1,0 +1,101 @@
+"""What a command prints, kept within bounds: the head and the tail in memory, everything in a file when it is long."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from kagura_kernel.domain.commands import Output
+
+SPILL_LIMIT = 4 * 2**30
+
+
+class OutputCapture:
+    """One stream of one command.
+
+    Memory stays at about `keep_bytes`, however much is printed. The file is made when more than that has come, is
+    readable by its owner only, holds every byte from the first on, and stops to exist (as does `Output.spill`) when it
+    would grow past the limit or the disk is full: a file that only seems complete is worse than none.
+    """
+
+    def __init__(self, keep_bytes: int, spill_dir: Path | None, name: str, spill_limit: int = SPILL_LIMIT) -> None:
+        self._head_size = keep_bytes - keep_bytes // 2
+        self._tail_size = keep_bytes // 2
+        self._spill_dir = spill_dir
+        self._spill_limit = spill_limit
+        self._name = name
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._total = 0
+        self._fd = -1
+        self._path: Path | None = None
+
+    @property
+    def total(self) -> int:
+        """Bytes printed so far."""
+        return self._total
+
+    def add(self, data: memoryview) -> None:
+        """More was printed."""
+        if self._total + len(data) > self._head_size + self._tail_size:
+            self._spill(data)
+        self._total += len(data)
+        space = self._head_size - len(self._head)
+        if space > 0:
+            self._head += data[:space]
+            data = data[space:]
+        if not data or not self._tail_size:
+            return
+        if len(data) >= self._tail_size:
+            self._tail[:] = data[len(data) - self._tail_size :]
+            return
+        self._tail += data
+        # Cut now and then only, so that many small pieces do not move the tail each time.
+        if len(self._tail) > self._tail_size * 2:
+            del self._tail[: len(self._tail) - self._tail_size]
+
+    def finish(self) -> Output:
+        """The result; closes the file and leaves it where it is."""
+        self._close()
+        tail = bytes(self._tail[-self._tail_size :]) if self._tail_size else b""
+        if self._total <= len(self._head) + len(tail):
+            return Output(bytes(self._head) + tail, b"", self._total, self._path)
+        return Output(bytes(self._head), tail, self._total, self._path)
+
+    def discard(self) -> None:
+        """Remove the file, and make none for what still comes; may be called after `finish` and twice."""
+        self._spill_dir = None
+        self._close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path = None
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _spill(self, data: memoryview) -> None:
+        if self._spill_dir is None:
+            return
+        try:
+            if self._fd < 0:
+                self._open(self._spill_dir)
+            if self._total + len(data) > self._spill_limit:
+                self.discard()
+                return
+            rest = data
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+        except OSError:
+            self.discard()
+
+    def _open(self, folder: Path) -> None:
+        self._fd, path = tempfile.mkstemp(prefix=f"{self._name}-", suffix=".txt", dir=folder)
+        self._path = Path(path)
+        # Until now everything fitted, so head and tail together are all there was.
+        for part in (self._head, self._tail):
+            rest = memoryview(part)
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]

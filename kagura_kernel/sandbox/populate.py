@@ -1,0 +1,177 @@
+"""A project sent into a box that shares nothing with the host: read carefully, streamed, never followed out.
+
+The project is walked with directory descriptors and no link is followed, so that nothing outside it can be read even
+while somebody changes it. The format is said in `guest.unpack`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kagura_kernel.domain.errors import WorkspaceTooLarge, WorkspaceUnreadable
+from kagura_kernel.sandbox.files import finish, raise_error
+from kagura_kernel.sandbox.guest import frames
+from kagura_kernel.sandbox.streams import HostStream, Opener
+from kagura_kernel.sandbox.wire import WireError
+
+PIECE = 128 * 1024
+BATCH = 512 * 1024
+DEEPEST = 64
+ENTRY_COST = 512
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+async def send_project(channel: Opener, root: Path, *, exclude: Sequence[str], limit_bytes: int) -> tuple[str, ...]:
+    """Send a project into the workspace; see `BoxChannel.populate`."""
+    project = Project(root, exclude, limit_bytes)
+    async with channel.slots:
+        stream = channel.open({"kind": frames.FILE, "op": "populate"}, _nothing)
+        sender = asyncio.get_running_loop().create_task(_send(stream, project))
+        try:
+            await asyncio.wait([sender, stream.over], return_when=asyncio.FIRST_COMPLETED)
+            if sender.done():
+                sender.result()
+            outcome = await finish(channel, stream)
+        except BaseException:
+            await channel.call_off(stream, 0.0)
+            raise
+        finally:
+            sender.cancel()
+    try:
+        raise_error(str(root), outcome)
+    except WireError as problem:
+        raise channel.broke(problem) from problem
+    return tuple(sorted(project.left_out))
+
+
+def _nothing(_kind: int, _payload: memoryview) -> None:
+    raise WireError("data on a stream that has none")
+
+
+async def _send(stream: HostStream, project: Project) -> None:
+    batches = project.batches()
+    loop = asyncio.get_running_loop()
+    while True:
+        step = loop.run_in_executor(None, next, batches, b"")
+        try:
+            data = await asyncio.shield(step)
+        except asyncio.CancelledError:
+            # The thread is in the middle of a step; its descriptors are closed when that one is done.
+            step.add_done_callback(lambda done: _leave(done, batches))
+            raise
+        if not data:
+            break
+        try:
+            await stream.send_all(data)
+        except asyncio.CancelledError:
+            batches.close()
+            raise
+        if stream.over.done():
+            batches.close()
+            return
+    stream.send_eof()
+
+
+def _leave(step: asyncio.Future[bytes], batches: Generator[bytes, None, None]) -> None:
+    step.exception()
+    batches.close()
+
+
+class Project:
+    """A project as a byte stream, read step by step; `left_out` fills as it goes."""
+
+    def __init__(self, root: Path, exclude: Sequence[str], limit_bytes: int) -> None:
+        self._root = root
+        self._exclude = frozenset(exclude)
+        self._limit = limit_bytes
+        self._size = 0
+        self.left_out: list[str] = []
+
+    def batches(self) -> Generator[bytes, None, None]:
+        """The stream in pieces worth sending.
+
+        Raises:
+            WorkspaceTooLarge: there is more than the limit.
+            WorkspaceUnreadable: the root cannot be opened.
+        """
+        try:
+            fd = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as problem:
+            raise WorkspaceUnreadable(str(self._root), problem.strerror or "it cannot be opened") from problem
+        waiting = bytearray()
+        try:
+            for part in self._directory(fd, "", 0):
+                waiting += part
+                if len(waiting) >= BATCH:
+                    yield bytes(waiting)
+                    waiting.clear()
+            if waiting:
+                yield bytes(waiting)
+        finally:
+            os.close(fd)
+
+    def _directory(self, fd: int, below: str, depth: int) -> Iterator[bytes]:
+        with os.scandir(fd) as entries:
+            names = sorted(entry.name for entry in entries)
+        for name in names:
+            path = f"{below}/{name}" if below else name
+            if path in self._exclude:
+                self.left_out.append(path)
+                continue
+            try:
+                yield from self._entry(fd, name, path, depth)
+            except OSError:
+                self.left_out.append(path)
+
+    def _entry(self, fd: int, name: str, path: str, depth: int) -> Iterator[bytes]:
+        found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        self._count(ENTRY_COST)
+        if stat.S_ISLNK(found.st_mode):
+            yield _record(path, "link", found, target=os.readlink(name, dir_fd=fd))
+        elif stat.S_ISREG(found.st_mode):
+            yield from self._file(os.open(name, REGULAR, dir_fd=fd), path)
+        elif stat.S_ISDIR(found.st_mode) and depth < DEEPEST:
+            inner = os.open(name, DIRECTORY, dir_fd=fd)
+            try:
+                yield _record(path, "directory", os.fstat(inner))
+                yield from self._directory(inner, path, depth + 1)
+            finally:
+                os.close(inner)
+        else:
+            self.left_out.append(path)
+
+    def _file(self, fd: int, path: str) -> Iterator[bytes]:
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                self.left_out.append(path)
+                return
+            yield _record(path, "file", found)
+            try:
+                while data := os.read(fd, PIECE):
+                    self._count(len(data))
+                    yield frames.LENGTH.pack(len(data)) + data
+            except OSError:
+                # What was sent of it stays, so that the stream stays whole; the name tells that it is not.
+                self.left_out.append(path)
+            yield frames.LENGTH.pack(0)
+        finally:
+            os.close(fd)
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        if self._size > self._limit:
+            raise WorkspaceTooLarge(str(self._root), self._size, self._limit)
+
+
+def _record(path: str, kind: str, found: os.stat_result, **more: Any) -> bytes:
+    fields = {"path": path, "kind": kind, "mode": stat.S_IMODE(found.st_mode), "modified": found.st_mtime_ns, **more}
+    text = json.dumps(fields).encode("ascii")
+    return frames.LENGTH.pack(len(text)) + text
