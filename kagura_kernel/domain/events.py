@@ -6,6 +6,7 @@ live for years. `Streamed` events are for live displays alone: what they say is 
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -364,4 +365,11 @@ def parse_event(data: str | bytes) -> AnyEvent:
     Raises:
         ValueError: the text is no event that this version knows.
     """
-    return _adapter().validate_json(data)
+    try:
+        return _adapter().validate_json(data)
+    except ValueError:
+        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        if "\\ud" not in text:
+            raise
+        # Bytes that are no text stand in JSON as escapes of lone surrogates, which only the tolerant parser takes.
+        return _adapter().validate_python(json.loads(data))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,13 +22,13 @@ def moment(text: str) -> datetime:
 def encode(event: Event) -> str:
     r"""The event as JSON.
 
-    Text that is not Unicode (a file name with odd bytes) is kept readable: each such byte stands there as `\\udcNN`,
-    in six plain characters. Values that JSON does not have stand there as their text.
+    Text that is not Unicode (a file name with odd bytes) comes back exactly: such a text is written in ASCII, each odd
+    byte as the escape `\udcNN`. Values that JSON does not have stand there as their text.
     """
     try:
         return event.model_dump_json()
     except ValueError:
-        return json.dumps(_plain(event.model_dump(mode="python")), ensure_ascii=False, default=_foreign)
+        return json.dumps(event.model_dump(mode="python"), default=_foreign)
 
 
 def decode(body: str) -> Event:
@@ -45,20 +44,8 @@ def decode(body: str) -> Event:
 
 
 def as_text(value: str) -> str:
-    r"""The text with what no database takes written out: odd bytes as `encode` does it, NUL as `\x00`."""
+    r"""The text with what no database takes written out in plain characters: odd bytes as `\udcNN`, NUL as `\x00`."""
     return value.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case str():
-            return as_text(value)
-        case Mapping():
-            return {_plain(key) if isinstance(key, str) else key: _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case _:
-            return value
 
 
 def _foreign(value: Any) -> str:

@@ -35,6 +35,7 @@ class ReadFileTool:
             offset=schema.whole("First line to show; 1 when left out."),
             limit=schema.whole(f"How many lines; {MOST_LINES} when left out.", maximum=MOST_LINES),
         ),
+        read_only=True,
     )
 
     def __init__(self, runtime: Runtime) -> None:
@@ -65,6 +66,7 @@ class ListFilesTool:
         f"List one directory of the workspace by name, at most {MOST_ENTRIES} entries: directories end in /, links "
         "show where they point, files their size in bytes. Use glob to search deeper.",
         schema.arguments(path=schema.text("Directory in the workspace; its top when left out.")),
+        read_only=True,
     )
 
     def __init__(self, runtime: Runtime) -> None:
@@ -92,6 +94,7 @@ class GlobTool:
             pattern=schema.text("The pattern, with /."),
             path=schema.text("Directory to look below; the top of the workspace when left out."),
         ),
+        read_only=True,
     )
 
     def __init__(self, runtime: Runtime) -> None:

@@ -39,6 +39,7 @@ class GrepTool:
             ignore_case=schema.flag("Whether capital and small letters are the same."),
             max=schema.whole(f"Most lines to answer; {USUAL_MATCHES} when left out.", maximum=MOST_MATCHES),
         ),
+        read_only=True,
     )
 
     def __init__(self, runtime: Runtime) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kagura_kernel.domain.commands import OutputChunk
@@ -11,7 +12,6 @@ from kagura_kernel.domain.errors import (
     HostIdleTimeout,
     SandboxCommandTimeout,
     SandboxIdleTimeout,
-    UsageError,
 )
 from kagura_kernel.domain.policy import CommandLimits, SandboxPermission
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
@@ -26,64 +26,99 @@ _KEPT_ON_TIMEOUT = 8192
 _TIMEOUTS = (HostCommandTimeout, HostIdleTimeout, SandboxCommandTimeout, SandboxIdleTimeout)
 
 
+@dataclass(frozen=True, slots=True)
+class ToolTimes:
+    """How long a tool's command may take.
+
+    Attributes:
+        limits: When the model names no time.
+        longest: The most that the model may name, in seconds.
+    """
+
+    limits: CommandLimits = field(default_factory=CommandLimits)
+    longest: int = LONGEST_SECONDS
+
+    @property
+    def sentence(self) -> str:
+        """The same for a model."""
+        stops = [
+            words
+            for words, seconds in (
+                ("after {:g} s", self.limits.total),
+                ("after {:g} s without output", self.limits.idle),
+            )
+            if seconds is not None
+            for words in [words.format(seconds)]
+        ]
+        return f"Stopped {' or '.join(stops)}; a timeout of your own replaces that." if stops else ""
+
+    @property
+    def argument(self) -> dict[str, Any]:
+        """The schema of a `timeout` argument."""
+        return schema.whole("Seconds it may take, also in silence.", maximum=self.longest)
+
+
 class BashTool:
     """Runs a shell line in the box, or on the host when a person agrees."""
 
-    spec = ToolSpec(
-        "bash",
-        "Run a bash line in the sandbox, in the workspace, and read its output and exit code. Each call is a fresh "
-        "shell: `cd` and variables do not last. There is no network, nobody types input, and whatever still runs when "
-        "the line ends is stopped. Stopped after 90 s, or 45 s without output; a timeout of your own replaces both. "
-        "host=true runs it on the person's own machine instead: give a reason; a person sees the exact line and may "
-        "refuse.",
-        schema.arguments(
-            "command",
-            command=schema.text("The line, for bash."),
-            timeout=schema.whole("Seconds it may take, also in silence.", maximum=LONGEST_SECONDS),
-            host=schema.flag("Run on the host, outside of the sandbox. Only when the sandbox cannot do it."),
-            reason=schema.text("Why it has to run on the host; shown to the person.", empty=True),
-        ),
-    )
-
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, times: ToolTimes | None = None) -> None:
         self._runtime = runtime
+        self._times = times or ToolTimes()
+        self.spec = ToolSpec(
+            "bash",
+            "Run a bash line in the sandbox, in the workspace, and read its output and exit code. Each call is a fresh "
+            "shell: `cd` and variables do not last. There is no network, nobody types input, and whatever still runs "
+            f"when the line ends is stopped. {self._times.sentence} host=true runs it on the person's own machine "
+            "instead: give a reason; a person sees the exact line and may refuse.",
+            schema.arguments(
+                "command",
+                command=schema.text("The line, for bash."),
+                timeout=self._times.argument,
+                host=schema.flag("Run on the host, outside of the sandbox. Only when the sandbox cannot do it."),
+                reason=schema.text("Why it has to run on the host; shown to the person.", empty=True),
+            ),
+        )
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Run the line."""
-        if "\0" in arguments["command"]:
-            raise UsageError("The command holds a NUL, which no shell takes.")
         return await _run(
             self._runtime,
             arguments["command"],
             context,
             permission=SandboxPermission.REQUIRE_ESCALATED if arguments.get("host") else SandboxPermission.AUTO,
             reason=arguments.get("reason", ""),
-            seconds=arguments.get("timeout"),
+            limits=_limits(self._times, arguments.get("timeout")),
         )
 
 
 class PythonTool:
     """Runs Python code with the box's interpreter."""
 
-    spec = ToolSpec(
-        "python",
-        "Run Python code in the sandbox, in the workspace, and read what it prints (print what you want to see; a last "
-        "expression is not shown). Each call is a fresh interpreter with the packages of the sandbox; there is no "
-        "network. Stopped after 90 s, or 45 s without output; a timeout of your own replaces both.",
-        schema.arguments(
-            "code",
-            code=schema.text("The program."),
-            timeout=schema.whole("Seconds it may take, also in silence.", maximum=LONGEST_SECONDS),
-        ),
-    )
-
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, times: ToolTimes | None = None) -> None:
         self._runtime = runtime
+        self._times = times or ToolTimes()
+        self.spec = ToolSpec(
+            "python",
+            "Run Python code in the sandbox, in the workspace, and read what it prints (print what you want to see; a "
+            "last expression is not shown). Each call is a fresh interpreter with the packages of the sandbox; there "
+            f"is no network. {self._times.sentence}",
+            schema.arguments(
+                "code",
+                code=schema.text("The program."),
+                timeout=self._times.argument,
+            ),
+        )
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Run the code; it travels by standard input, so its length and its quotes do not matter."""
-        code = arguments["code"].encode("utf-8")
-        return await _run(self._runtime, PYTHON_LINE, context, stdin=code, seconds=arguments.get("timeout"))
+        code = arguments["code"].encode("utf-8", "backslashreplace")
+        limits = _limits(self._times, arguments.get("timeout"))
+        return await _run(self._runtime, PYTHON_LINE, context, stdin=code, limits=limits)
+
+
+def _limits(times: ToolTimes, seconds: float | None) -> CommandLimits:
+    # Who names a time knows how long it takes, in silence too.
+    return times.limits if seconds is None else CommandLimits(seconds, None)
 
 
 async def _run(
@@ -93,12 +128,10 @@ async def _run(
     *,
     permission: SandboxPermission = SandboxPermission.AUTO,
     reason: str = "",
-    seconds: float | None = None,
+    limits: CommandLimits,
     stdin: bytes = b"",
 ) -> ToolResult:
     heard = _Heard(context)
-    # Who names a time knows how long it takes, in silence too.
-    limits = CommandLimits() if seconds is None else CommandLimits(seconds, None)
     try:
         routed = await runtime.run(
             command,

@@ -8,19 +8,19 @@ from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools.ask import AskUserTool
 from kagura_kernel.tools.reading import GlobTool, ListFilesTool, ReadFileTool
 from kagura_kernel.tools.searching import GrepTool
-from kagura_kernel.tools.shell import BashTool, PythonTool
+from kagura_kernel.tools.shell import BashTool, PythonTool, ToolTimes
 from kagura_kernel.tools.toolbox import Tool, Toolbox
 from kagura_kernel.tools.writing import EditFileTool, WriteFileTool
 
 
-def standard_tools(runtime: Runtime) -> list[Tool]:
+def standard_tools(runtime: Runtime, times: ToolTimes | None = None) -> list[Tool]:
     """Tools that work with this runtime; without a box, and without full control, only those that ask."""
     ask = AskUserTool(runtime.asker)
     if not runtime.has_files:
-        return [BashTool(runtime), ask]
+        return [BashTool(runtime, times), ask]
     return [
-        BashTool(runtime),
-        PythonTool(runtime),
+        BashTool(runtime, times),
+        PythonTool(runtime, times),
         ReadFileTool(runtime),
         WriteFileTool(runtime),
         EditFileTool(runtime),
@@ -31,6 +31,6 @@ def standard_tools(runtime: Runtime) -> list[Tool]:
     ]
 
 
-def standard_toolbox(runtime: Runtime, *, spill_dir: Path | None = None) -> Toolbox:
+def standard_toolbox(runtime: Runtime, *, times: ToolTimes | None = None, spill_dir: Path | None = None) -> Toolbox:
     """The standard tools as a toolbox; `spill_dir` takes output that is too long for memory."""
-    return Toolbox(standard_tools(runtime), spill_dir=spill_dir)
+    return Toolbox(standard_tools(runtime, times), spill_dir=spill_dir)

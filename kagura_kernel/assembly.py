@@ -1,0 +1,254 @@
+"""Settings become parts, and parts one cockpit: the only file that names concrete back-ends and brains."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from kagura_kernel.brain.provider import BrainProvider
+from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
+from kagura_kernel.cockpit.ordering import Choices
+from kagura_kernel.cockpit.status import PartStatus
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.errors import UnknownName
+from kagura_kernel.domain.settings import Settings, parse_settings
+from kagura_kernel.journal.owner import mark_lost, owner_alive, process_owner
+from kagura_kernel.journal.place import data_home
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.journal.views import session_last_brain_session
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.mounts import check_project
+from kagura_kernel.runs.order import LaunchedBox
+from kagura_kernel.runs.prices import price
+from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
+from kagura_kernel.sandbox.pool import WarmPool
+from kagura_kernel.sandbox.selection import BUILT_IN, choose, is_shared, registered
+
+# What lies in a home directory and is nobody's project, whatever the notebook's working directory says.
+_PRIVATE = (
+    ".aws",
+    ".claude",
+    ".config",
+    ".docker",
+    ".gnupg",
+    ".jupyter",
+    ".kagura",
+    ".kube",
+    ".local/share/jupyter",
+    ".ssh",
+)
+
+_lock = threading.Lock()
+_cockpit: Cockpit | None = None
+
+
+def get_cockpit() -> Cockpit:
+    """The cockpit of this process, made on first use from the user's settings and this environment.
+
+    Raises:
+        ConfigurationError: the settings are wrong.
+        JournalError: the journal cannot be used.
+    """
+    global _cockpit  # noqa: PLW0603 - one cockpit per process is the point
+    with _lock:
+        if _cockpit is None:
+            _cockpit = make_cockpit(os.environ)
+            _close_before_threads_end()
+        return _cockpit
+
+
+def close_cockpit() -> None:
+    """Stop and free everything that `get_cockpit` made; may be called twice, and a later use makes a new one."""
+    global _cockpit
+    with _lock:
+        cockpit, _cockpit = _cockpit, None
+    if cockpit is not None:
+        cockpit.close()
+
+
+@cache
+def _close_before_threads_end() -> None:
+    # Closing needs executors, which are shut before ordinary exit functions run. Hooks of `threading` run earlier, the
+    # latest first, so the executors' own hook has to be there before ours.
+    import concurrent.futures.thread  # noqa: F401
+
+    register = getattr(threading, "_register_atexit", atexit.register)
+    register(close_cockpit)
+
+
+def load_settings(environ: Mapping[str, str]) -> Settings:
+    """The user's settings: `KAGURA_CONFIG` or the usual place for configuration, overridden by `KAGURA_…` variables.
+
+    Raises:
+        ConfigurationError: with every problem.
+    """
+    path = _config_file(environ)
+    text = path.read_text("utf-8") if path.is_file() else ""
+    return parse_settings(text, environ, str(path) if text else "the environment")
+
+
+def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> Cockpit:
+    """A cockpit of its own, for programs and tests; the caller closes it.
+
+    Raises:
+        ConfigurationError: the settings are wrong.
+        JournalError: the journal cannot be used.
+    """
+    clock = clock or SystemClock()
+    settings = load_settings(environ)
+    home = data_home(environ)
+    owner = process_owner()
+    brains = _brains(environ, home)
+    boxes = Boxes(environ, settings, owner)
+    journal = Journal.open(settings.journal_url or home, clock=clock)
+    try:
+        lost = tuple(mark_lost(journal, clock))
+        BlobStore(home / "blobs").prune()
+    except BaseException:
+        journal.close()
+        raise
+
+    async def probe() -> tuple[Sequence[PartStatus], Sequence[PartStatus]]:
+        signed = [(brain.name, brain.resolve_auth()) for brain in brains.values()]
+        return await boxes.probe(), [PartStatus(name, auth.ready, auth.reason) for name, auth in signed]
+
+    choices = Choices(
+        settings=settings,
+        boxes=boxes.names,
+        choose_brain=_brain_chooser(brains),
+        replay=_replay,
+        record=_record,
+        check_project=_project_checker(environ, home),
+        resume=lambda session_id, brain: session_last_brain_session(journal, session_id, brain=brain),
+        owner=owner,
+    )
+    return Cockpit(
+        CockpitParts(
+            journal=journal,
+            clock=clock,
+            choices=choices,
+            start_box=boxes.start,
+            probe=probe,
+            close_boxes=boxes.close,
+            price=price,
+            home=home,
+            lost=lost,
+        )
+    )
+
+
+class Boxes:
+    """All back-ends of this process, each behind a warm pool; made on the engine's loop when first needed."""
+
+    def __init__(self, environ: Mapping[str, str], settings: Settings, owner: str) -> None:
+        self._environ = dict(environ)
+        self._settings = settings
+        self._owner = owner
+        self._third_parties = registered()
+        self._backends: dict[str, SandboxBackend] | None = None
+        self._sweep: asyncio.Task[int] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What `--box` takes, beside `auto`."""
+        return (*BUILT_IN, *self._third_parties.backends)
+
+    async def start(self, name: str, spec: BoxSpec) -> LaunchedBox:
+        """Choose a back-end and start a box; see `StartBox`."""
+        shared = is_shared(self._settings.shared or None, self._environ.get("JUPYTERHUB_USER"))
+        choice = await choose(name, self._made(), image=spec.image, shared=shared)
+        return LaunchedBox(await choice.backend.start(spec), choice.reason)
+
+    async def probe(self) -> list[PartStatus]:
+        """Every back-end's state, by starting a box of each."""
+        made = self._made()
+        probes = await asyncio.gather(*(backend.probe() for backend in made.values()))
+        return [
+            PartStatus(name, probe.ok, " ".join(filter(None, (probe.reason, probe.install))))
+            for name, probe in zip(made, probes, strict=True)
+        ]
+
+    async def close(self) -> None:
+        """Close every box and pool; may be called twice."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            await asyncio.wait({self._sweep})
+        for backend in (self._backends or {}).values():
+            await backend.close()
+
+    def _made(self) -> dict[str, SandboxBackend]:
+        if self._backends is None:
+            from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+            from kagura_kernel.sandbox.docker import DockerBackend
+            from kagura_kernel.sandbox.docker_endpoint import endpoint_from
+
+            docker = DockerBackend(endpoint_from(self._environ), owner=self._owner)
+            own: dict[str, SandboxBackend] = {"docker": docker, "bubblewrap": BubblewrapBackend()}
+            every = own | dict(self._third_parties.backends)
+            size = self._settings.pool_size
+            self._backends = {name: WarmPool(backend, size=size) for name, backend in every.items()}
+            # What a killed process left at the daemon goes now, behind whatever is being started.
+            self._sweep = asyncio.create_task(docker.sweep(owner_alive), name="sweep containers")
+            self._sweep.add_done_callback(_heard)
+        return self._backends
+
+
+def _heard(task: asyncio.Task[int]) -> None:
+    # A sweep that fails finds the same containers again next time; nothing depends on it.
+    if not task.cancelled():
+        task.exception()
+
+
+def _brains(environ: Mapping[str, str], home: Path) -> dict[str, BrainProvider]:
+    from kagura_kernel.brain.claude import ClaudeBrain
+
+    claude = ClaudeBrain(environ, home / "claude")
+    return {claude.name: claude}
+
+
+def _brain_chooser(brains: Mapping[str, BrainProvider]) -> Callable[[str], tuple[BrainProvider, str]]:
+    from kagura_kernel.brain.selection import choose as choose_brain
+
+    def pick(name: str) -> tuple[BrainProvider, str]:
+        if name == "replay":
+            raise UnknownName("brain", "replay", ("auto", *brains, "--replay FILE"))
+        return choose_brain(name, brains)
+
+    return pick
+
+
+def _replay(path: Path) -> tuple[BrainProvider, str]:
+    from kagura_kernel.brain.replay import open_cassette
+
+    return open_cassette(path)
+
+
+def _record(brain: BrainProvider, path: Path) -> BrainProvider:
+    from kagura_kernel.brain.recording import RecordingBrain
+
+    return RecordingBrain(brain, path)
+
+
+def _project_checker(environ: Mapping[str, str], home: Path) -> Callable[[Path], Path]:
+    person = Path(environ["HOME"]) if environ.get("HOME") else None
+    private = [home, *(person / name for name in _PRIVATE if person)]
+    if runtime := environ.get("JUPYTER_RUNTIME_DIR"):
+        private.append(Path(runtime))
+
+    def check(path: Path) -> Path:
+        return check_project(path, home=person, private=private)
+
+    return check
+
+
+def _config_file(environ: Mapping[str, str]) -> Path:
+    if named := environ.get("KAGURA_CONFIG"):
+        return Path(named).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir("kagura-kernel", appauthor=False)) / "config.toml"

@@ -1,0 +1,267 @@
+"""The one object behind every front door: intents go in, runs and tables come out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from kagura_kernel.cockpit.desk import Desk, PolicyApprover
+from kagura_kernel.cockpit.engine import Engine
+from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.cockpit.intents import Launch
+from kagura_kernel.cockpit.ordering import Choices, order_for, session_name
+from kagura_kernel.cockpit.sessions import Sessions
+from kagura_kernel.cockpit.settling import ChangeDesk
+from kagura_kernel.cockpit.status import PartStatus, StatusReport
+from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict
+from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import RunUnknown
+from kagura_kernel.domain.events import ChangesSettled
+from kagura_kernel.domain.identity import new_session_id
+from kagura_kernel.journal import views
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.runs.order import Price, RunParts, StartBox
+from kagura_kernel.runs.run import Run
+
+HEADLESS = "nobody can be asked here, so the policy says no"
+CONTROL_SECONDS = 0.5
+"""How often words from other processes are looked for while a run goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class CockpitParts:
+    """What a cockpit is joined from; `assembly` names the concrete ones.
+
+    Attributes:
+        journal: The record; the cockpit closes it.
+        clock: The time.
+        choices: What orders are put together from.
+        start_box: Where boxes come from.
+        probe: The state of back-ends and brains, for `status`.
+        close_boxes: Frees every box and pool.
+        price: What tokens cost.
+        home: Our data directory.
+        lost: Runs that an earlier process left behind.
+    """
+
+    journal: Journal
+    clock: Clock
+    choices: Choices
+    start_box: StartBox
+    probe: Callable[[], Awaitable[tuple[Sequence[PartStatus], Sequence[PartStatus]]]]
+    close_boxes: Callable[[], Awaitable[None]]
+    price: Price
+    home: Path
+    lost: tuple[str, ...] = ()
+
+
+class Cockpit:
+    """Everything a person can do, from any thread; nothing here waits for a run."""
+
+    def __init__(self, parts: CockpitParts, engine: Engine | None = None) -> None:
+        self._parts = parts
+        self._engine = engine or Engine()
+        self._mailbox = Mailbox(parts.journal)
+        self._desk = Desk(self._mailbox, parts.clock)
+        self._sessions = Sessions()
+        self._blobs = BlobStore(parts.home / "blobs")
+        self._changes = ChangeDesk(parts.journal, self._blobs, parts.clock)
+        self._lock = threading.Lock()
+        self._handles: dict[str, RunHandle] = {}
+        self._own_session = new_session_id()
+        self._controls_read = False
+
+    # -------------------------------------------------------------------- runs
+
+    def launch(self, intent: Launch) -> RunHandle:
+        """Set a run going; returns at once.
+
+        Raises:
+            UsageError: something in the intent cannot be understood.
+            SessionBusy: its session has a run already.
+            WorkspaceError: its project cannot be used.
+            BrainError: its brain, or its cassette, cannot be used.
+        """
+        session_id = self._session_of(intent)
+        order = order_for(intent, session_id, self._parts.choices)
+        approver: Approver = PolicyApprover(self._parts.clock, HEADLESS) if intent.headless else self._desk
+        run = Run(order, self._run_parts(approver))
+        handle = RunHandle(run, self._engine)
+        self._sessions.enter(session_id, order.run_id)
+        with self._lock:
+            self._handles[order.run_id] = handle
+        handle.start(self._ended)
+        self._read_controls()
+        return handle
+
+    def handle(self, run_id: str) -> RunHandle | None:
+        """A run of this process that still goes on."""
+        with self._lock:
+            return self._handles.get(run_id)
+
+    def kill(self, run_id: str, *, by: str) -> None:
+        """Stop a run, of this process or of another one; returns at once.
+
+        Raises:
+            RunUnknown: there is no such run, or it has ended.
+        """
+        handle = self.handle(run_id)
+        if handle is not None:
+            handle.kill(by)
+            return
+        if run_id not in {row.run_id for row in views.unfinished(self._parts.journal)}:
+            raise RunUnknown(run_id)
+        self._mailbox.send(run_id, "kill", by=by)
+
+    # ------------------------------------------------------------ the approvals
+
+    def pending(self) -> list[ApprovalRequest]:
+        """Approvals that wait, of every process on this journal, oldest first."""
+        return self._desk.pending()
+
+    def decide(self, approval_id: str, allow: bool, *, by: str, via: str, answer: str = "") -> Decision:
+        """Answer an approval.
+
+        Raises:
+            ApprovalUnknown: there is no such approval.
+            ApprovalAlreadyDecided: somebody, or the deadline, was faster.
+        """
+        return self._desk.decide(approval_id, Verdict.ALLOW if allow else Verdict.DENY, by=by, via=via, answer=answer)
+
+    def abort(self, approval_id: str, *, by: str, via: str) -> Decision:
+        """Answer an approval by calling its whole run off; raises like `decide`."""
+        return self._desk.decide(approval_id, Verdict.ABORTED, by=by, via=via)
+
+    # -------------------------------------------------------------- the changes
+
+    def changes(self, run_id: str) -> list[FileChange]:
+        """A run's changes with their states; raises `RunUnknown`."""
+        return self._changes.changes(run_id)
+
+    def apply_changes(self, run_id: str, paths: Sequence[str] | None = None, *, by: str) -> ChangesSettled:
+        """Bring changes into the project; see `ChangeDesk.apply`."""
+        return self._changes.apply(run_id, paths, by=by)
+
+    def discard_changes(self, run_id: str, paths: Sequence[str] | None = None, *, by: str) -> ChangesSettled:
+        """Give changes up; see `ChangeDesk.discard`."""
+        return self._changes.discard(run_id, paths, by=by)
+
+    # ---------------------------------------------------------------- the views
+
+    def runs(self, limit: int = 100) -> list[RunRow]:
+        """The latest runs, newest first."""
+        return views.runs(self._parts.journal, limit=limit)
+
+    def approvals(self, limit: int = 100) -> list[ApprovalRow]:
+        """The latest approvals, newest first."""
+        return views.approvals(self._parts.journal, limit=limit)
+
+    def costs(self, limit: int = 1000) -> list[CostRow]:
+        """What the latest runs used, newest first."""
+        return views.costs(self._parts.journal, limit=limit)
+
+    def status(self) -> StatusReport:
+        """The state of everything; probes the back-ends, so it may take a second."""
+        boxes, brains = self._engine.call(_awaited(self._parts.probe()), timeout=30)
+        today = self._parts.clock.now().date()
+        rows = [row for row in self.costs() if _day(row.at) == today]
+        known = [usd for row in rows if (usd := _usd(row)) is not None]
+        return StatusReport(
+            running=tuple(views.unfinished(self._parts.journal)),
+            pending=tuple(self.pending()),
+            boxes=tuple(boxes),
+            brains=tuple(brains),
+            journal=self._parts.journal.where,
+            spent_today_usd=sum(known),
+            unpriced_today=sum(1 for row in rows if row.brain and _usd(row) is None),
+            lost=self._parts.lost,
+        )
+
+    # ------------------------------------------------------------------ closing
+
+    def close(self) -> None:
+        """Stop every run, free every box, end the engine, close the journal; may be called twice."""
+        with self._lock:
+            handles = list(self._handles.values())
+        if self._engine.running:
+            for handle in handles:
+                handle.kill("the end of the kernel")
+            self._engine.call(_drain(handles, self._parts.close_boxes), timeout=20)
+            self._engine.stop()
+        self._parts.journal.close()
+
+    # ----------------------------------------------------------------- privates
+
+    def _session_of(self, intent: Launch) -> str:
+        if intent.session is not None:
+            return session_name(intent.session)
+        if intent.new_session:
+            with self._lock:
+                self._own_session = new_session_id()
+        return self._own_session
+
+    def _run_parts(self, approver: Approver) -> RunParts:
+        parts = self._parts
+        return RunParts(
+            journal=parts.journal,
+            clock=parts.clock,
+            approver=approver,
+            blobs=self._blobs,
+            start_box=parts.start_box,
+            spill_root=parts.home / "outputs",
+            price=parts.price,
+        )
+
+    def _ended(self, handle: RunHandle) -> None:
+        self._sessions.leave(handle.session_id, handle.run_id)
+        with self._lock:
+            self._handles.pop(handle.run_id, None)
+
+    def _read_controls(self) -> None:
+        with self._lock:
+            if self._controls_read:
+                return
+            self._controls_read = True
+        self._engine.submit(self._controls())
+
+    async def _controls(self) -> None:
+        while True:
+            await asyncio.sleep(CONTROL_SECONDS)
+            with self._lock:
+                running = list(self._handles)
+                if not running:
+                    self._controls_read = False
+                    return
+            for message in self._mailbox.take(running):
+                if (handle := self.handle(message.run_id)) is not None:
+                    handle.kill(message.by)
+
+
+async def _awaited(
+    work: Awaitable[tuple[Sequence[PartStatus], Sequence[PartStatus]]],
+) -> tuple[Sequence[PartStatus], Sequence[PartStatus]]:
+    return await work
+
+
+async def _drain(handles: Sequence[RunHandle], close_boxes: Callable[[], Awaitable[None]]) -> None:
+    waits = [asyncio.ensure_future(handle.wait()) for handle in handles]
+    if waits:
+        await asyncio.wait(waits, timeout=8)
+        await asyncio.gather(*waits, return_exceptions=True)
+    await close_boxes()
+
+
+def _usd(row: CostRow) -> float | None:
+    return row.reported_usd if row.reported_usd is not None else row.computed_usd
+
+
+def _day(at: datetime) -> object:
+    return at.date()

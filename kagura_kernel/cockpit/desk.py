@@ -1,0 +1,118 @@
+"""The desk: where approvals wait for a person, and what happens when nobody comes.
+
+A question lies in the journal's mailbox, so that any process can answer it; the first answer wins, wherever it comes
+from. No answer by the deadline is a denial. A run that ends takes its open questions with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from typing import Any
+
+from kagura_kernel.domain.approvals import ApprovalRequest, Decision, Verdict
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import ApprovalAborted, ApprovalAlreadyDecided
+from kagura_kernel.journal.mailbox import Mailbox
+
+POLL_SECONDS = 0.2
+"""How often answers from other processes are looked for while a question is open."""
+
+
+class Desk:
+    """An `Approver` with people at it."""
+
+    def __init__(self, mailbox: Mailbox, clock: Clock) -> None:
+        self._mailbox = mailbox
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiting: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Future[Decision]]] = {}
+
+    async def approve(self, request: ApprovalRequest) -> Decision:
+        """Wait for the first answer, from here or from another process, or for the deadline.
+
+        Raises:
+            ApprovalAborted: a person called the run off.
+            JournalError: the question could not be put where others see it.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Decision] = loop.create_future()
+        with self._lock:
+            self._waiting[request.id] = (loop, answer)
+        try:
+            self._mailbox.post(request)
+            decision = await self._first(request, answer)
+        except asyncio.CancelledError:
+            # The run is over: the question must not stay open for somebody to answer in vain.
+            self._claim(request.id, Verdict.ABORTED, "run", "run", "the run ended before an answer came")
+            raise
+        finally:
+            with self._lock:
+                self._waiting.pop(request.id, None)
+        if decision.verdict is Verdict.ABORTED:
+            raise ApprovalAborted(request.title)
+        return decision
+
+    def pending(self) -> list[ApprovalRequest]:
+        """Open questions of every process on this journal, oldest first."""
+        return self._mailbox.pending()
+
+    def decide(self, approval_id: str, verdict: Verdict, *, by: str, via: str, answer: str = "") -> Decision:
+        """Answer a question; from any thread.
+
+        Raises:
+            ApprovalUnknown: there is no such question.
+            ApprovalAlreadyDecided: somebody, or the deadline, was faster.
+        """
+        decision = self._mailbox.decide(approval_id, verdict, by=by, via=via, answer=answer)
+        with self._lock:
+            waiting = self._waiting.get(approval_id)
+        if waiting is not None:
+            loop, future = waiting
+            # A loop that has just been closed has nobody waiting on it any more.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_resolve, future, decision)
+        return decision
+
+    async def _first(self, request: ApprovalRequest, answer: asyncio.Future[Decision]) -> Decision:
+        deadline = self._clock.monotonic() + request.deadline
+        while not answer.done():
+            left = deadline - self._clock.monotonic()
+            if left <= 0:
+                return self._claim(request.id, Verdict.TIMEOUT, "deadline", "deadline", "nobody answered in time")
+            pause = asyncio.ensure_future(self._clock.sleep(min(POLL_SECONDS, left)))
+            both: set[asyncio.Future[Any]] = {pause, answer}
+            try:
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                pause.cancel()
+            if not answer.done() and (elsewhere := self._mailbox.decision(request.id)) is not None:
+                return elsewhere
+        return answer.result()
+
+    def _claim(self, approval_id: str, verdict: Verdict, by: str, via: str, remark: str) -> Decision:
+        try:
+            return self._mailbox.decide(approval_id, verdict, by=by, via=via, answer=remark)
+        except ApprovalAlreadyDecided:
+            found = self._mailbox.decision(approval_id)
+            if found is None:
+                raise
+            return found
+
+
+def _resolve(future: asyncio.Future[Decision], decision: Decision) -> None:
+    if not future.done():
+        future.set_result(decision)
+
+
+class PolicyApprover:
+    """Nobody is there: every question is answered at once, with no."""
+
+    def __init__(self, clock: Clock, why: str) -> None:
+        self._clock = clock
+        self._why = why
+
+    async def approve(self, request: ApprovalRequest) -> Decision:
+        """A denial by policy."""
+        return Decision(request.id, Verdict.DENY, "policy", "policy", self._clock.now(), self._why)

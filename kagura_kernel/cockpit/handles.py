@@ -1,0 +1,104 @@
+"""A run as those outside the engine see it: to listen to, to wait for, to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+from kagura_kernel.cockpit.engine import Engine
+from kagura_kernel.domain.events import AnyEvent
+from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.runs.run import Run
+
+Listener = Callable[[AnyEvent], None]
+
+
+class RunHandle:
+    """One run, usable from any thread and any loop.
+
+    Attributes:
+        run_id: `run-…`.
+        session_id: The session it belongs to.
+    """
+
+    def __init__(self, run: Run, engine: Engine) -> None:
+        self.run_id = run.order.run_id
+        self.session_id = run.order.session_id
+        self._run = run
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._past: list[AnyEvent] = []
+        self._listeners: list[Listener] = []
+        self._result: concurrent.futures.Future[RunOutcome] | None = None
+
+    def start(self, on_end: Callable[[RunHandle], None]) -> None:
+        """Set the run going; `on_end` is called on the engine's thread when it is over, however it ended."""
+        self._result = self._engine.submit(self._pump(on_end))
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self._result is not None and self._result.done()
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Hear everything: what has been, then what comes, each once and in order.
+
+        The past is told on the calling thread, the rest on the engine's thread, where a listener must not block.
+        Streamed events of the past are left out: durable ones repeat them. Returns how to stop listening.
+        """
+        with self._lock:
+            for event in self._past:
+                listener(event)
+            self._listeners.append(listener)
+
+        def stop() -> None:
+            with self._lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return stop
+
+    def kill(self, by: str) -> None:
+        """Stop the run; returns at once. Nothing happens when it is over."""
+        self._engine.post(self._run.kill, by)
+
+    async def wait(self) -> RunOutcome:
+        """How it ended. Cancelling the wait does not stop the run.
+
+        Raises:
+            JournalError: its facts could not be stored; it was stopped.
+        """
+        if self._result is None:
+            raise RuntimeError("the run was not started")
+        return await asyncio.shield(asyncio.wrap_future(self._result))
+
+    def __await__(self) -> Generator[Any, None, RunOutcome]:
+        """The same as `wait`."""
+        return self.wait().__await__()
+
+    def result(self, timeout: float | None = None) -> RunOutcome:
+        """The same for callers without a loop; blocks. Never from the engine's thread."""
+        if self._result is None:
+            raise RuntimeError("the run was not started")
+        return self._result.result(timeout)
+
+    async def _pump(self, on_end: Callable[[RunHandle], None]) -> RunOutcome:
+        try:
+            async for event in self._run.events():
+                self._tell(event)
+        finally:
+            on_end(self)
+        if self._run.outcome is None:
+            raise RuntimeError(f"{self.run_id} ended without an outcome")
+        return self._run.outcome
+
+    def _tell(self, event: AnyEvent) -> None:
+        with self._lock:
+            if event.durable:
+                self._past.append(event)
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener(event)

@@ -1,0 +1,69 @@
+"""What a person can ask for, as values: every front door hands over one of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from kagura_kernel.domain.policy import WriteMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What every run can be told; None leaves a choice to the settings.
+
+    Attributes:
+        session: Name of the session; None is the front door's own (a notebook's).
+        new_session: Start a fresh session instead.
+        box: Back-end's name, or `auto`.
+        image: Image, for back-ends that have images.
+        command_timeout: Seconds each command may take; 0 lifts the limit.
+        idle_timeout: Seconds each command may be silent; 0 lifts the limit.
+        write_mode: How changes reach the project.
+        project: The project root; None is the working directory.
+        headless: Whether nobody can be asked.
+        origin: Which front door.
+    """
+
+    session: str | None = None
+    new_session: bool = False
+    box: str | None = None
+    image: str | None = None
+    command_timeout: float | None = None
+    idle_timeout: float | None = None
+    write_mode: WriteMode | None = None
+    project: Path | None = None
+    headless: bool = False
+    origin: str = "notebook"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRun(Launch):
+    """Send a task to a brain.
+
+    Attributes:
+        task: The prompt.
+        brain: Brain's name, or `auto`.
+        model: Model for it.
+        budget_usd: Limit in USD.
+        max_turns: Limit of rounds.
+        record: Write a cassette here.
+        replay: Play this cassette instead of asking a brain.
+    """
+
+    task: str
+    brain: str | None = None
+    model: str | None = None
+    budget_usd: float | None = None
+    max_turns: int | None = None
+    record: Path | None = None
+    replay: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchCell(Launch):
+    """Run a cell's own code in a box, without any model."""
+
+    code: str
+    language: Literal["python", "bash"] = "python"

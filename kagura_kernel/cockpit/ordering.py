@@ -1,0 +1,173 @@
+"""From an intent and the settings to an order: every choice made, every mistake told before anything runs."""
+
+from __future__ import annotations
+
+import getpass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kagura_kernel.brain.provider import BrainProvider
+from kagura_kernel.cockpit.intents import Launch, LaunchCell, LaunchRun
+from kagura_kernel.domain.errors import UnknownName, UsageError
+from kagura_kernel.domain.identity import new_run_id
+from kagura_kernel.domain.policy import BoxLimits, CommandLimits
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.runs.order import Routing, RunOrder
+from kagura_kernel.sandbox.backend import BoxSpec
+
+_SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What an order is put together from.
+
+    Attributes:
+        settings: The user's.
+        boxes: Names that `--box` takes, beside `auto`.
+        choose_brain: A name to a brain and the reason for it; raises `UnknownName` and `BrainNotConfigured`.
+        replay: A cassette to a brain that plays it and the task it was recorded with; raises `CassetteMissing` and
+            `CassetteBroken`.
+        record: A brain and a path to the same brain, recorded.
+        check_project: A directory to the project root; raises `WorkspaceError`.
+        resume: Session and brain to what that brain needs to go on; empty to start afresh.
+        owner: Identifies this process.
+        env: Variables that every command in a box sees.
+    """
+
+    settings: Settings
+    boxes: tuple[str, ...]
+    choose_brain: Callable[[str], tuple[BrainProvider, str]]
+    replay: Callable[[Path], tuple[BrainProvider, str]]
+    record: Callable[[BrainProvider, Path], BrainProvider]
+    check_project: Callable[[Path], Path]
+    resume: Callable[[str, str], str]
+    owner: str
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
+    """The order that an intent means.
+
+    Raises:
+        UsageError: something in it cannot be understood.
+        WorkspaceError: its project cannot be used.
+        BrainError: its brain, or its cassette, cannot be used.
+    """
+    settings = choices.settings
+    box = intent.box or settings.box
+    if box != "auto" and box not in choices.boxes:
+        raise UnknownName("box", box, ("auto", *choices.boxes))
+    _check_numbers(intent)
+    project = choices.check_project(intent.project or _working_directory())
+    common = {
+        "run_id": new_run_id(),
+        "session_id": session_id,
+        "project": project,
+        "spec": BoxSpec(project, intent.image or settings.image or None, limits=_box_limits(settings), env=choices.env),
+        "box": box,
+        "write_mode": intent.write_mode or settings.write,
+        "limits": _command_limits(intent, settings),
+        "longest": intent.command_timeout or None,
+        "routing": Routing(
+            settings.permission_mode,
+            settings.strict_routing,
+            settings.preapproved_host_commands,
+            settings.approval_deadline,
+        ),
+        "origin": intent.origin,
+        "user": _user(),
+        "owner": choices.owner,
+        "headless": intent.headless,
+    }
+    if isinstance(intent, LaunchCell):
+        if not intent.code.strip():
+            raise UsageError("The cell is empty: write the code to run in the box below the first line.")
+        return RunOrder(task=intent.code, language=intent.language, **common)  # type: ignore[arg-type]
+    if not isinstance(intent, LaunchRun):
+        raise TypeError(type(intent).__name__)
+    return _brain_order(intent, choices, common)
+
+
+def _brain_order(intent: LaunchRun, choices: Choices, common: Mapping[str, object]) -> RunOrder:
+    if not intent.task.strip() and intent.replay is None:
+        raise UsageError("The task is empty: write what the agent should do below the first line.")
+    if intent.replay is not None and intent.record is not None:
+        raise UsageError("`--replay` and `--record` exclude each other: a replay has nothing new to record.")
+    settings, task = choices.settings, intent.task
+    if intent.replay is not None:
+        brain, recorded = choices.replay(intent.replay)
+        reason = f"the cassette {intent.replay.name} is played"
+        task = task if task.strip() else recorded
+    else:
+        brain, reason = choices.choose_brain(intent.brain or settings.brain)
+    session_id = str(common["session_id"])
+    resume = choices.resume(session_id, brain.name) if brain.capabilities().resume else ""
+    if intent.record is not None:
+        brain = choices.record(brain, intent.record)
+    return RunOrder(
+        task=task,
+        brain=brain,
+        brain_reason=reason,
+        model=intent.model if intent.model is not None else settings.model,
+        budget_usd=intent.budget_usd if intent.budget_usd is not None else settings.budget_usd,
+        max_turns=intent.max_turns,
+        resume=resume,
+        **common,  # type: ignore[arg-type]
+    )
+
+
+def session_name(name: str) -> str:
+    """A session's name, checked.
+
+    Raises:
+        UsageError: it is not 1 to 64 letters, digits, dots, dashes and underscores, beginning with a letter or digit.
+    """
+    if not _SESSION_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot name a session: use 1 to 64 letters, digits, dots, dashes and underscores, "
+            "beginning with a letter or digit."
+        )
+    return name
+
+
+def _check_numbers(intent: Launch) -> None:
+    for option, value in (("--timeout", intent.command_timeout), ("--idle", intent.idle_timeout)):
+        if value is not None and not 0 <= value < 10**7:
+            raise UsageError(f"{option} takes seconds, 0 or more (0 lifts the limit), not {value:g}.")
+    if isinstance(intent, LaunchRun):
+        if intent.budget_usd is not None and not 0 < intent.budget_usd < 10**6:
+            raise UsageError(f"--budget takes an amount in USD above 0, not {intent.budget_usd:g}.")
+        if intent.max_turns is not None and intent.max_turns < 1:
+            raise UsageError(f"--max-turns takes a whole number from 1, not {intent.max_turns}.")
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        # check_project says it in the words of a workspace error.
+        return Path("(the kernel's working directory, which is gone)")
+
+
+def _command_limits(intent: Launch, settings: Settings) -> CommandLimits:
+    total = settings.command_timeout if intent.command_timeout is None else intent.command_timeout
+    idle = settings.idle_timeout if intent.idle_timeout is None else intent.idle_timeout
+    return CommandLimits(total or None, idle or None)
+
+
+def _box_limits(settings: Settings) -> BoxLimits:
+    return BoxLimits(
+        memory_bytes=settings.memory_mib * 2**20,
+        processes=settings.processes,
+        workspace_bytes=settings.workspace_mib * 2**20,
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"

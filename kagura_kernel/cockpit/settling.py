@@ -1,0 +1,116 @@
+"""What became of a run's changes, and a person's decision about them; works after the run, in any process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kagura_kernel.domain.changes import ChangeState, FileChange
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import ChangeConflict, RunUnknown, UnknownName
+from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunStarted
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.project import ProjectFiles
+from kagura_kernel.membrane.writeback import apply_changes
+
+_KINDS = ("run.started", "changes.collected", "changes.settled")
+
+
+class ChangeDesk:
+    """Applies and discards what runs proposed."""
+
+    def __init__(self, journal: Journal, blobs: BlobStore, clock: Clock) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._clock = clock
+
+    def changes(self, run_id: str) -> list[FileChange]:
+        """A run's changes with their states, sorted by path.
+
+        Raises:
+            RunUnknown: there is no such run.
+        """
+        return self._read(run_id)[1]
+
+    def apply(self, run_id: str, paths: Sequence[str] | None, *, by: str) -> ChangesSettled:
+        """Bring changes into the project: all that are proposed, or those at `paths`.
+
+        Raises:
+            RunUnknown: there is no such run.
+            UnknownName: the run changed no such file.
+            ChangeConflict: nothing could be applied; the project changed meanwhile.
+            WorkspaceUnreadable: the project cannot be written.
+        """
+        started, changes = self._read(run_id)
+        wanted = _pick(changes, paths)
+        done = apply_changes(ProjectFiles(Path(started.project)), self._blobs, wanted)
+        settled = self._record(started, applied=done.applied, conflicts=done.conflicts, by=by)
+        if done.conflicts and not done.applied:
+            raise ChangeConflict(done.conflicts)
+        return settled
+
+    def discard(self, run_id: str, paths: Sequence[str] | None, *, by: str) -> ChangesSettled:
+        """Give changes up: all that are proposed, or those at `paths`.
+
+        Raises:
+            RunUnknown: there is no such run.
+            UnknownName: the run changed no such file.
+        """
+        started, changes = self._read(run_id)
+        return self._record(started, discarded=tuple(c.path for c in _pick(changes, paths)), by=by)
+
+    def _record(
+        self,
+        started: RunStarted,
+        *,
+        by: str,
+        applied: tuple[str, ...] = (),
+        discarded: tuple[str, ...] = (),
+        conflicts: tuple[str, ...] = (),
+    ) -> ChangesSettled:
+        event = ChangesSettled(
+            run_id=started.run_id,
+            session_id=started.session_id,
+            at=self._clock.now(),
+            applied=applied,
+            discarded=discarded,
+            conflicts=conflicts,
+            by=by,
+        )
+        self._journal.append(event)
+        return event
+
+    def _read(self, run_id: str) -> tuple[RunStarted, list[FileChange]]:
+        started: RunStarted | None = None
+        changes: dict[str, FileChange] = {}
+        for row in self._journal.events(run_id=run_id, kinds=_KINDS):
+            match row.event:
+                case RunStarted() as event:
+                    started = event
+                case ChangesCollected() as event:
+                    changes |= {c.path: FileChange(**c.model_dump()) for c in event.changes}
+                case ChangesSettled() as event:
+                    _mark(changes, event.applied, "applied")
+                    _mark(changes, event.discarded, "discarded")
+                    _mark(changes, event.conflicts, "conflict")
+        if started is None:
+            raise RunUnknown(run_id)
+        return started, [changes[path] for path in sorted(changes)]
+
+
+def _mark(changes: dict[str, FileChange], paths: Sequence[str], state: ChangeState) -> None:
+    for path in paths:
+        if path in changes:
+            changes[path] = replace(changes[path], state=state)
+
+
+def _pick(changes: Sequence[FileChange], paths: Sequence[str] | None) -> list[FileChange]:
+    open_ones = {change.path: change for change in changes if change.state in ("proposed", "conflict")}
+    if paths is None:
+        return [change for change in open_ones.values() if change.state == "proposed"]
+    for path in paths:
+        if path not in open_ones:
+            raise UnknownName("open change", path, tuple(open_ones))
+    return [open_ones[path] for path in paths]

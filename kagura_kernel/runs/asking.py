@@ -1,0 +1,65 @@
+"""How a run asks for more power: the question and its end are events of the run."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import ApprovalAborted
+from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested
+from kagura_kernel.runs.recorder import Recorder
+
+
+class RecordedApprover:
+    """Puts another approver's questions and answers into a run's record.
+
+    The order is claim, record, act: the approver claims the decision, it is stored here, and only then does the
+    caller get it and may act on it.
+    """
+
+    def __init__(self, inner: Approver, recorder: Recorder, clock: Clock) -> None:
+        self._inner = inner
+        self._recorder = recorder
+        self._clock = clock
+        self.denied = 0
+
+    async def approve(self, request: ApprovalRequest) -> Decision:
+        """Ask, record and answer; see `Approver.approve`."""
+        self._recorder.record(
+            ApprovalRequested,
+            approval_id=request.id,
+            subject=request.kind,
+            title=request.title,
+            detail=request.detail,
+            reason=request.reason,
+            arguments=dict(request.arguments),
+            call_id=request.call_id,
+            deadline=request.deadline,
+            options=request.options,
+            content_hash=request.content_hash,
+        )
+        began = self._clock.monotonic()
+        verdict, by, via, answer = Verdict.ABORTED, "run", "run", "the run ended before an answer came"
+        try:
+            decision = await self._inner.approve(request)
+        except ApprovalAborted:
+            by, via, answer = "person", "desk", "the run was called off"
+            raise
+        except asyncio.CancelledError:
+            raise
+        else:
+            verdict, by, via, answer = decision.verdict, decision.by, decision.via, decision.answer
+            self.denied += not decision.allowed
+            return decision
+        finally:
+            self._recorder.record(
+                ApprovalDecided,
+                approval_id=request.id,
+                verdict=verdict,
+                by=by,
+                via=via,
+                answer=answer,
+                content_hash=request.content_hash,
+                waited=self._clock.monotonic() - began,
+            )

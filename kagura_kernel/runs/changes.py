@@ -1,0 +1,82 @@
+"""A run's changes on their way to the project: collected, applied as it goes, or left for a person."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import asdict, replace
+
+from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
+from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.collect import Collector
+from kagura_kernel.membrane.project import ProjectFiles
+from kagura_kernel.membrane.writeback import apply_changes
+from kagura_kernel.runs.order import RunOrder
+from kagura_kernel.runs.recorder import Recorder
+from kagura_kernel.sandbox.backend import Box
+
+
+class RunChanges:
+    """Brings one run's changes out of its box.
+
+    With `ask` they are stored and wait for a person; with `through` they are applied after every tool call, without
+    ever touching a file that changed in the project meanwhile; with `none` they are only told.
+    """
+
+    def __init__(self, order: RunOrder, blobs: BlobStore, recorder: Recorder) -> None:
+        self._mode = order.write_mode
+        self._recorder = recorder
+        self._project = ProjectFiles(order.project)
+        self._blobs = blobs
+        self._ours: dict[str, str] = {}
+        self._settled: dict[str, FileChange] = {}
+        self._order = asyncio.Lock()
+        self._collector = Collector(
+            self._project,
+            blobs,
+            since=time.time(),
+            protected=order.spec.policy.read_only_subpaths,
+            limit_bytes=order.spec.limits.workspace_bytes,
+        )
+
+    @property
+    def through(self) -> bool:
+        """Whether changes are applied as the run goes on."""
+        return self._mode is WriteMode.THROUGH
+
+    async def write_through(self, box: Box) -> None:
+        """Apply what is new since the last call."""
+        async with self._order:
+            fresh = [c for c in await self._collector.collect(box, self._ours) if self._is_fresh(c)]
+            if not fresh:
+                return
+            self._record_collected(fresh)
+            done = await asyncio.to_thread(apply_changes, self._project, self._blobs, fresh)
+            by_path = {change.path: change for change in fresh}
+            for path in done.applied:
+                self._ours[path] = by_path[path].new_sha256
+                self._settled[path] = replace(by_path[path], state="applied")
+            for path in done.conflicts:
+                self._settled[path] = replace(by_path[path], state="conflict")
+            self._recorder.record(ChangesSettled, applied=done.applied, conflicts=done.conflicts, by="write through")
+
+    async def settle(self, box: Box) -> tuple[FileChange, ...]:
+        """What the run leaves behind, each file with its state; called once, before the box is closed."""
+        if self.through:
+            await self.write_through(box)
+            return tuple(self._settled[path] for path in sorted(self._settled))
+        changes = await self._collector.collect(box, self._ours)
+        if self._mode is WriteMode.NONE:
+            changes = [replace(change, state="discarded") for change in changes]
+        if changes:
+            self._record_collected(changes)
+        return tuple(changes)
+
+    def _is_fresh(self, change: FileChange) -> bool:
+        before = self._settled.get(change.path)
+        return before is None or (before.new_sha256, before.mode) != (change.new_sha256, change.mode)
+
+    def _record_collected(self, changes: list[FileChange]) -> None:
+        self._recorder.record(ChangesCollected, changes=[asdict(change) for change in changes])

@@ -1,0 +1,88 @@
+"""How a brain's tool calls are carried out and recorded: stored, run, stored again."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.commands import OutputChunk, OutputListener
+from kagura_kernel.domain.events import OutputStreamed, ToolCalled, ToolFinished
+from kagura_kernel.domain.tools import ToolCall, ToolResult
+from kagura_kernel.runs.recorder import Recorder
+
+UseTool = Callable[[ToolCall, OutputListener], Awaitable[ToolResult]]
+"""Carries one call out; raises only what must end the run."""
+
+
+class Hands:
+    """Records every call before it runs and every result before the brain sees it.
+
+    Args:
+        use: Carries a call out.
+        recorder: The run's record.
+        clock: For durations.
+        fatal: Told what must end the run, before it is raised: a brain's own program may swallow the exception.
+        after: Called when a call has been answered; what it raises is fatal too.
+    """
+
+    def __init__(
+        self,
+        use: UseTool,
+        recorder: Recorder,
+        clock: Clock,
+        *,
+        fatal: Callable[[BaseException], None],
+        after: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._use = use
+        self._recorder = recorder
+        self._clock = clock
+        self._fatal = fatal
+        self._after = after
+        self.calls = 0
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """One tool call, from the brain's request to the answer it reads."""
+        try:
+            return await self._recorded(call)
+        except Exception as error:
+            # Whatever a tool could not turn into a result ends the run, even if the brain hides it.
+            self._fatal(error)
+            raise
+
+    async def _recorded(self, call: ToolCall) -> ToolResult:
+        self.calls += 1
+        self._recorder.record(ToolCalled, call_id=call.id, tool=call.name, arguments=dict(call.arguments))
+        began = self._clock.monotonic()
+        result = await self._use(call, streamer(self._recorder, call.id))
+        self._recorder.record(
+            ToolFinished,
+            call_id=call.id,
+            tool=call.name,
+            text=result.text,
+            is_error=result.is_error,
+            exit_code=result.exit_code,
+            route=result.route,
+            duration=self._clock.monotonic() - began,
+            spill=result.spill,
+        )
+        if self._after is not None:
+            await self._after()
+        return result
+
+
+def streamer(recorder: Recorder, call_id: str) -> OutputListener:
+    """A listener that turns a command's bytes into streamed events; a character cut in two is put together again."""
+    decoders: dict[str, Any] = {}
+
+    def listen(chunk: OutputChunk) -> None:
+        decoder = decoders.get(chunk.stream)
+        if decoder is None:
+            decoder = decoders[chunk.stream] = codecs.getincrementaldecoder("utf-8")("replace")
+        text = decoder.decode(chunk.data)
+        if text:
+            recorder.record(OutputStreamed, call_id=call_id, stream=chunk.stream, text=text)
+
+    return listen

@@ -1,0 +1,71 @@
+"""The running account of one run: tokens, money, and whether there is any left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kagura_kernel.domain.cost import Cost, Usage
+from kagura_kernel.domain.errors import BudgetExhausted, NotThisTime
+
+
+@dataclass
+class Account:
+    """What a run has used so far.
+
+    Attributes:
+        budget_usd: Its limit; None is none.
+        usage: Tokens of all turns.
+        computed_usd: Price of the turns that have one; None until one has.
+        unpriced: How many turns used tokens of a model without a known price.
+        reported_usd: What the brain says it all cost.
+        source: Price list and version.
+        model: The model that answered last.
+        turns: How many turns were counted.
+    """
+
+    budget_usd: float | None = None
+    usage: Usage = field(default_factory=Usage)
+    computed_usd: float | None = None
+    unpriced: int = 0
+    reported_usd: float | None = None
+    source: str = ""
+    model: str = ""
+    turns: int = 0
+
+    def count(self, usage: Usage, model: str, usd: float | None, source: str) -> None:
+        """Add one turn."""
+        self.usage += usage
+        self.turns += 1
+        self.model = model or self.model
+        self.source = source or self.source
+        if usd is not None:
+            self.computed_usd = (self.computed_usd or 0.0) + usd
+        elif usage != Usage():
+            self.unpriced += 1
+
+    def check(self) -> None:
+        """Stop a run that has spent its budget, or whose spending cannot be known.
+
+        Raises:
+            BudgetExhausted: at the first turn that reaches the budget.
+            NotThisTime: a budget was set and the model's price is not known.
+        """
+        if self.budget_usd is None:
+            return
+        if self.unpriced:
+            raise NotThisTime(
+                f"A budget of ${self.budget_usd:g} cannot be kept: no price is known for model {self.model!r}. "
+                "Leave `--budget` out, or name another model with `--model`."
+            )
+        if (self.computed_usd or 0.0) >= self.budget_usd:
+            raise BudgetExhausted(self.computed_usd or 0.0, self.budget_usd)
+
+    @property
+    def left_usd(self) -> float | None:
+        """What remains of the budget; None without one."""
+        return None if self.budget_usd is None else max(0.0, self.budget_usd - (self.computed_usd or 0.0))
+
+    @property
+    def cost(self) -> Cost:
+        """Both figures; a sum with unknown parts is unknown."""
+        return Cost(self.reported_usd, None if self.unpriced else self.computed_usd, self.source)

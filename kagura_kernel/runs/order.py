@@ -1,0 +1,117 @@
+"""What a run is made of: the order that was given, and the parts that carry it out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from kagura_kernel.brain.provider import BrainProvider
+from kagura_kernel.domain.approvals import Approver
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.policy import CommandLimits, PermissionMode, WriteMode
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.sandbox.backend import Box, BoxSpec
+
+Price = Callable[[Usage, str, datetime], tuple[float | None, str]]
+"""Tokens, model and time to USD (None when unknown) and the price list's name and version."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchedBox:
+    """A box and why it is of this kind."""
+
+    box: Box
+    reason: str
+
+
+StartBox = Callable[[str, BoxSpec], Awaitable[LaunchedBox]]
+"""Choose a back-end by name, or by itself for `auto`, and start a box; raises `SandboxError` or `WorkspaceError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """The settings that decide where commands run."""
+
+    mode: PermissionMode = PermissionMode.DEFAULT
+    strict: bool = False
+    preapproved: tuple[str, ...] = ()
+    approval_deadline: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrder:
+    """One run as it was asked for, with every choice made.
+
+    Attributes:
+        run_id: `run-…`.
+        session_id: The session it belongs to.
+        task: The prompt, or a cell's own code.
+        project: The project root, checked.
+        spec: The box it gets.
+        box: Name of the back-end, or `auto`.
+        brain: Who thinks; None for a `%%sandbox` cell.
+        brain_reason: Why this one.
+        language: Of a `%%sandbox` cell's code; empty for a brain's run.
+        model: Model asked for.
+        write_mode: How changes reach the project.
+        budget_usd: Limit in USD.
+        max_turns: Limit of rounds.
+        limits: Limits of each command.
+        longest: The most seconds that a tool call may ask for; None leaves it to the tools.
+        resume: What the brain needs to go on from the session's last run.
+        routing: Where commands run.
+        origin: Where it was asked for.
+        user: Login name.
+        owner: The process that runs it.
+        headless: Whether nobody can be asked.
+    """
+
+    run_id: str
+    session_id: str
+    task: str
+    project: Path
+    spec: BoxSpec
+    box: str = "auto"
+    brain: BrainProvider | None = None
+    brain_reason: str = ""
+    language: Literal["", "python", "bash"] = ""
+    model: str = ""
+    write_mode: WriteMode = WriteMode.ASK
+    budget_usd: float | None = None
+    max_turns: int | None = None
+    limits: CommandLimits = field(default_factory=CommandLimits)
+    longest: float | None = None
+    resume: str = ""
+    routing: Routing = field(default_factory=Routing)
+    origin: str = "api"
+    user: str = ""
+    owner: str = ""
+    headless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunParts:
+    """What carries a run out.
+
+    Attributes:
+        journal: Where every fact goes before anything follows from it.
+        clock: The time.
+        approver: Who is asked for more power.
+        blobs: Where new file contents wait.
+        start_box: Where boxes come from.
+        spill_root: Directory below which each run keeps the full text of long outputs.
+        price: What tokens cost.
+    """
+
+    journal: Journal
+    clock: Clock
+    approver: Approver
+    blobs: BlobStore
+    start_box: StartBox
+    spill_root: Path
+    price: Price

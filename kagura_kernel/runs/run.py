@@ -1,0 +1,238 @@
+"""One run, from the order to its last event.
+
+*prepare* (the journal takes the first row, or nothing happens) → *launch* (a box) → *converse* (the brain thinks, its
+tools act in the box, or the cell's own code runs) → *settle* (changes collected, box closed, ledger row). Stopping it
+at any await leaves no process, container or pending approval behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+
+from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.errors import JournalError, KaguraError, RunKilled, SandboxDied
+from kagura_kernel.domain.events import AnyEvent, BoxClosed, BoxStarted, Noted, RunFinished, RunStarted
+from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.runs.asking import RecordedApprover
+from kagura_kernel.runs.cell import run_cell
+from kagura_kernel.runs.changes import RunChanges
+from kagura_kernel.runs.conversation import converse
+from kagura_kernel.runs.ending import Ending, ending_of
+from kagura_kernel.runs.ledger import Account
+from kagura_kernel.runs.order import RunOrder, RunParts
+from kagura_kernel.runs.recorder import Recorder
+from kagura_kernel.runs.stage import Stage
+from kagura_kernel.sandbox.backend import Box
+
+log = logging.getLogger(__name__)
+
+SETTLE_SECONDS = 60.0
+"""How long a run that ended by itself may take to bring its changes out."""
+
+KILLED_SETTLE_SECONDS = 5.0
+"""How long a run that was stopped may."""
+
+
+class Run:
+    """A run that can be listened to once, and stopped at any time.
+
+    Attributes:
+        order: What was asked for.
+        outcome: How it ended; None until the iterator of events has ended.
+    """
+
+    def __init__(self, order: RunOrder, parts: RunParts) -> None:
+        self.order = order
+        self.outcome: RunOutcome | None = None
+        self._parts = parts
+        self._recorder = Recorder(parts.journal, parts.clock, order.run_id, order.session_id)
+        self._account = Account(order.budget_usd)
+        self._changes = RunChanges(order, parts.blobs, self._recorder)
+        self._work: asyncio.Task[Ending] | None = None
+        self._stage: Stage | None = None
+        self._box: Box | None = None
+        self._cause: BaseException | None = None
+
+    def kill(self, by: str) -> None:
+        """Stop it, on the run's own loop: commands end, changes are still collected. May be called twice."""
+        self._stop(RunKilled(self.order.run_id, by))
+
+    async def events(self) -> AsyncIterator[AnyEvent]:
+        """Everything that happens, to the end. Closing the iterator early stops the run.
+
+        Raises:
+            JournalError: a fact could not be stored; the run was stopped.
+        """
+        driver = asyncio.create_task(self._drive(), name=f"drive {self.order.run_id}")
+        driver.add_done_callback(lambda _: self._recorder.end())
+        try:
+            while (event := await self._recorder.next()) is not None:
+                yield event
+            await driver
+        finally:
+            if not driver.done():
+                driver.cancel()
+                await asyncio.wait({driver})
+
+    async def _drive(self) -> None:
+        began = self._parts.clock.monotonic()
+        self._record_start()
+        ending = Ending("killed", error=RunKilled(self.order.run_id, "the end of its process"))
+        changes: tuple[FileChange, ...] = ()
+        try:
+            ending = await self._work_to_the_end()
+            changes = await self._settle(ending)
+        finally:
+            await self._close_box()
+            self._finish(ending, changes, self._parts.clock.monotonic() - began)
+
+    # ----------------------------------------------------------------- prepare
+
+    def _record_start(self) -> None:
+        order = self.order
+        self._recorder.record(
+            RunStarted,
+            task=order.task,
+            flavour="sandbox" if order.language else "agent",
+            brain=order.brain.name if order.brain else "",
+            brain_reason=order.brain_reason,
+            model=order.model,
+            project=str(order.project),
+            write_mode=order.write_mode,
+            budget_usd=order.budget_usd,
+            origin=order.origin,
+            user=order.user,
+            owner=order.owner,
+            headless=order.headless,
+        )
+
+    # ----------------------------------------------------- launch and converse
+
+    async def _work_to_the_end(self) -> Ending:
+        self._work = asyncio.create_task(self._launch_and_converse(), name=f"work {self.order.run_id}")
+        if self._cause is not None:
+            self._work.cancel()
+        try:
+            await asyncio.wait({self._work})
+        finally:
+            if not self._work.done():
+                self._work.cancel()
+                await asyncio.wait({self._work})
+        error = self._cause or (None if self._work.cancelled() else self._work.exception())
+        if error is None:
+            return self._work.result()
+        if isinstance(error, JournalError):
+            raise error
+        if not isinstance(error, KaguraError):
+            # A fault of ours must still close the box and leave a row that says so.
+            log.error("%s failed", self.order.run_id, exc_info=error)
+        return ending_of(error)
+
+    async def _launch_and_converse(self) -> Ending:
+        order, clock = self.order, self._parts.clock
+        began = clock.monotonic()
+        launched = await self._parts.start_box(order.box, order.spec)
+        box = self._box = launched.box
+        self._recorder.record(
+            BoxStarted,
+            box_id=box.id,
+            backend=box.backend,
+            isolation=box.isolation.label,
+            reason=launched.reason,
+            image=box.image,
+            warm=box.warm,
+            ready_ms=(clock.monotonic() - began) * 1000,
+            notes=box.notes,
+        )
+        approver = RecordedApprover(self._parts.approver, self._recorder, clock)
+        self._stage = stage = Stage(
+            order, self._parts, box, self._recorder, self._account, approver, self._changes, self._stop
+        )
+        watch = asyncio.create_task(self._watch(box), name=f"watch {box.id}")
+        try:
+            return await (run_cell(stage) if order.language else converse(stage))
+        finally:
+            watch.cancel()
+            await asyncio.wait({watch})
+
+    async def _watch(self, box: Box) -> None:
+        why = await box.wait_closed()
+        self._stop(SandboxDied(box.id, why or "it was closed from outside"))
+
+    def _stop(self, cause: BaseException) -> None:
+        # The first cause stands: what follows from stopping must not hide why it was stopped.
+        if self._cause is None and (self._work is None or not self._work.done()):
+            self._cause = cause
+            if self._work is not None:
+                self._work.cancel()
+
+    # ------------------------------------------------------------------ settle
+
+    async def _settle(self, ending: Ending) -> tuple[FileChange, ...]:
+        if self._box is None or isinstance(ending.error, SandboxDied):
+            return ()
+        try:
+            async with asyncio.timeout(KILLED_SETTLE_SECONDS if ending.status == "killed" else SETTLE_SECONDS):
+                return await self._changes.settle(self._box)
+        except JournalError:
+            raise
+        except (KaguraError, TimeoutError) as error:
+            why = error.message if isinstance(error, KaguraError) else "the box did not answer in time"
+            self._recorder.record(Noted, text=f"The run's changes could not be brought out of its box: {why}")
+            return ()
+
+    async def _close_box(self) -> None:
+        if self._box is None:
+            return
+        box, self._box = self._box, None
+        closing = asyncio.ensure_future(box.close())
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            # Stopped once more while closing: the box still has to be gone before anyone says that the run is.
+            await asyncio.wait({closing})
+            raise
+        finally:
+            with contextlib.suppress(JournalError):
+                self._recorder.record(BoxClosed, box_id=box.id)
+
+    def _finish(self, ending: Ending, changes: tuple[FileChange, ...], duration: float) -> None:
+        account, cost = self._account, self._account.cost
+        status = ending.status
+        self.outcome = RunOutcome(
+            run_id=self.order.run_id,
+            session_id=self.order.session_id,
+            status=status,
+            text=ending.text,
+            cost=cost,
+            usage=account.usage,
+            changes=changes,
+            duration=duration,
+            error_code=ending.error_code,
+            error=ending.error_text,
+            exit_code=ending.exit_code,
+        )
+        self._recorder.record(
+            RunFinished,
+            status=status,
+            text=ending.text,
+            error_code=ending.error_code,
+            error=ending.error_text,
+            brain=self.order.brain.name if self.order.brain else "",
+            model=account.model or self.order.model,
+            turns=account.turns,
+            tool_calls=self._stage.tool_calls if self._stage else 0,
+            input_tokens=account.usage.input_tokens,
+            output_tokens=account.usage.output_tokens,
+            cache_read_tokens=account.usage.cache_read_tokens,
+            cache_write_tokens=account.usage.cache_write_tokens,
+            reported_usd=cost.reported_usd,
+            computed_usd=cost.computed_usd,
+            cost_source=cost.source,
+            duration=duration,
+            exit_code=ending.exit_code,
+            brain_session=ending.brain_session,
+        )

@@ -1,0 +1,46 @@
+"""What the middle of a run works with: its order, its parts, its box and its books."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kagura_kernel.runs.asking import RecordedApprover
+from kagura_kernel.runs.changes import RunChanges
+from kagura_kernel.runs.ledger import Account
+from kagura_kernel.runs.order import RunOrder, RunParts
+from kagura_kernel.runs.recorder import Recorder
+from kagura_kernel.sandbox.backend import Box
+
+
+@dataclass
+class Stage:
+    """One run while it converses.
+
+    Attributes:
+        order: What was asked for.
+        parts: What carries it out.
+        box: Where everything happens.
+        recorder: Its record.
+        account: Its money.
+        approver: Who is asked for more.
+        changes: Its changes on their way to the project.
+        stop: Ends the run for a reason; the first reason stands.
+        tool_calls: How many calls were made so far.
+    """
+
+    order: RunOrder
+    parts: RunParts
+    box: Box
+    recorder: Recorder
+    account: Account
+    approver: RecordedApprover
+    changes: RunChanges
+    stop: Callable[[BaseException], None]
+    tool_calls: int = 0
+
+    @property
+    def spill_dir(self) -> Path:
+        """Where the full text of long outputs goes; made when it is first needed."""
+        return self.parts.spill_root / self.order.run_id

@@ -1,0 +1,88 @@
+"""A real kernel, driven by code as a notebook would: cells in, outputs out, without a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+
+KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What one cell published.
+
+    Attributes:
+        outputs: As nbformat has them.
+    """
+
+    outputs: Sequence[Mapping[str, Any]]
+
+    @property
+    def text(self) -> str:
+        """All that a reader without widgets sees: streams, plain texts and tracebacks."""
+        parts = []
+        for output in self.outputs:
+            match output["output_type"]:
+                case "stream":
+                    parts.append(output["text"])
+                case "error":
+                    parts.append("\n".join(output["traceback"]) or output["evalue"])
+                case _:
+                    parts.append(output["data"].get("text/plain", ""))
+        return "\n".join(parts)
+
+    def data(self, mime: str) -> list[Any]:
+        """Everything published under a MIME type."""
+        return [output["data"][mime] for output in self.outputs if mime in output.get("data", {})]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the cell ended in an error."""
+        return any(output["output_type"] == "error" for output in self.outputs)
+
+
+def run_cells(sources: Sequence[str], *, environ: Mapping[str, str], cwd: Path, timeout: float = 120.0) -> list[Ran]:
+    """Run cells one after the other in a fresh kernel, headless as nbclient is; failing cells do not stop the rest.
+
+    Args:
+        sources: The cells' texts.
+        environ: The kernel's whole environment.
+        cwd: Its working directory, and so the project.
+        timeout: Seconds per cell.
+    """
+    notebook = new_notebook(
+        cells=[new_code_cell(source) for source in sources], metadata={"kernelspec": dict(KERNELSPEC)}
+    )
+    client = NotebookClient(notebook, timeout=timeout, kernel_name="python3", allow_errors=True)
+
+    async def execute() -> None:
+        async with client.async_setup_kernel(cwd=str(cwd), env=dict(environ)):
+            for index, cell in enumerate(notebook.cells):
+                await client.async_execute_cell(cell, index)
+
+    asyncio.run(execute())
+    return [Ran(cell["outputs"]) for cell in notebook.cells]
+
+
+def kernel_environ(home: Path, **more: str) -> dict[str, str]:
+    """A kernel's environment that holds nothing of ours: a home of its own, and what is handed in."""
+    home.mkdir(parents=True, exist_ok=True)
+    return {
+        "HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "KAGURA_HOME": str(home / "kagura"),
+        "KAGURA_CONFIG": str(home / "no-config.toml"),
+        "IPYTHONDIR": str(home / "ipython"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "DOCKER_HOST": f"unix://{home}/no-daemon.sock",
+        **more,
+    }

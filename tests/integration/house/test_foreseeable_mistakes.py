@@ -1,0 +1,209 @@
+"""Every foreseeable mistake ends in one clear, coded message, and nothing is half done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.assembly import make_cockpit
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
+from kagura_kernel.domain.errors import (
+    BrainNotConfigured,
+    ConfigurationError,
+    JournalTooNew,
+    JournalUnreadable,
+    JournalUnwritable,
+    KaguraError,
+    UnknownName,
+    WorkspaceRefused,
+    WorkspaceUnreadable,
+)
+from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.testing.kernel import kernel_environ
+
+pytestmark = [pytest.mark.timeout(180)]
+
+Open = Callable[..., Cockpit]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    project.mkdir()
+    return project
+
+
+@pytest.fixture
+def open_cockpit(tmp_path: Path) -> Iterator[Open]:
+    made: list[Cockpit] = []
+
+    def make(**environ: str) -> Cockpit:
+        made.append(make_cockpit(kernel_environ(tmp_path / "home", **environ)))
+        return made[-1]
+
+    yield make
+    for cockpit in made:
+        cockpit.close()
+
+
+def cell(project: Path, code: str = "print('hello')", **options: object) -> LaunchCell:
+    return LaunchCell(code=code, project=project, **({"box": "bubblewrap"} | options))  # type: ignore[arg-type]
+
+
+def test_an_unknown_brain_or_box_names_what_there_is(open_cockpit: Open, project: Path) -> None:
+    cockpit = open_cockpit()
+    with pytest.raises(UnknownName, match="Did you mean 'claude'"):
+        cockpit.launch(LaunchRun(task="x", brain="cluade", project=project))
+    with pytest.raises(UnknownName, match="Did you mean 'bubblewrap'"):
+        cockpit.launch(cell(project, box="bublewrap"))
+
+
+def test_without_any_brain_the_three_ways_to_get_one_are_told(open_cockpit: Open, project: Path) -> None:
+    with pytest.raises(BrainNotConfigured) as caught:
+        open_cockpit().launch(LaunchRun(task="x", project=project))
+    text = caught.value.message
+    assert len(text.splitlines()) == 5
+    assert all(way in text for way in ("claude", "ANTHROPIC_API_KEY", "%%sandbox", "--replay"))
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda path: path / "gone", WorkspaceUnreadable),
+        (lambda path: _made(path / "file", lambda p: p.write_text("x")), WorkspaceUnreadable),
+        (lambda path: _made(path / "alias", lambda p: p.symlink_to(path)), WorkspaceRefused),
+        (lambda _: Path("/"), WorkspaceRefused),
+        (lambda _: Path("/etc"), WorkspaceRefused),
+    ],
+)
+def test_a_project_that_cannot_be_used_says_why(
+    open_cockpit: Open, tmp_path: Path, make: Callable[[Path], Path], error: type[KaguraError]
+) -> None:
+    cockpit = open_cockpit()
+    with pytest.raises(error):
+        cockpit.launch(cell(make(tmp_path)))
+    assert cockpit.runs() == []
+
+
+def _made(path: Path, make: Callable[[Path], object]) -> Path:
+    make(path)
+    return path
+
+
+def test_a_project_of_five_gigabytes_is_shown_without_copying_it(open_cockpit: Open, project: Path) -> None:
+    with (project / "big.bin").open("wb") as file:
+        file.truncate(5 * 2**30)
+    outcome = open_cockpit().launch(cell(project, "import os; print(os.path.getsize('big.bin'))")).result(60)
+    assert (outcome.status, outcome.text) == ("done", f"{5 * 2**30}\n")
+    assert outcome.changes == ()
+
+
+@pytest.mark.docker
+def test_a_project_of_five_gigabytes_is_refused_where_it_would_be_copied(
+    open_cockpit: Open, project: Path, docker_daemon
+) -> None:
+    with (project / "big.bin").open("wb") as file:
+        file.truncate(5 * 2**30)
+    cockpit = open_cockpit(DOCKER_HOST=docker_daemon.host)
+    outcome = cockpit.launch(cell(project, box="docker")).result(120)
+    assert (outcome.status, outcome.error_code) == ("failed", "ERR_WORKSPACE_TOO_LARGE")
+    assert "--box bubblewrap" in outcome.error
+
+
+def test_a_box_that_cannot_be_had_says_what_to_install(open_cockpit: Open, project: Path, tmp_path: Path) -> None:
+    cockpit = open_cockpit(DOCKER_HOST=f"unix://{tmp_path}/no.sock")
+    outcome = cockpit.launch(cell(project, box="docker")).result(60)
+    assert (outcome.status, outcome.error_code) == ("failed", "ERR_SANDBOX_UNAVAILABLE")
+    assert "Docker" in outcome.error
+
+
+def test_a_shared_deployment_refuses_weak_walls(open_cockpit: Open, project: Path) -> None:
+    outcome = open_cockpit(KAGURA_SHARED="true").launch(cell(project)).result(60)
+    assert (outcome.status, outcome.error_code) == ("failed", "ERR_ISOLATION_TOO_WEAK")
+
+
+def test_wrong_settings_are_told_all_at_once(open_cockpit: Open) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        open_cockpit(KAGURA_POOL_SIZE="many", KAGURA_WRITE="sometimes")
+    assert len(caught.value.problems) == 2
+
+
+def test_a_journal_of_a_newer_version_is_left_alone(open_cockpit: Open, tmp_path: Path) -> None:
+    open_cockpit().close()
+    place = tmp_path / "home" / "kagura" / "journal.db"
+    connection = sqlite3.connect(place)
+    table = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE '%version%'").fetchone()[0]
+    column = connection.execute(f"SELECT name FROM pragma_table_info('{table}')").fetchone()[0]
+    connection.execute(f"UPDATE {table} SET {column} = 999")
+    connection.commit()
+    connection.close()
+    with pytest.raises(JournalTooNew, match="999"):
+        open_cockpit()
+
+
+def test_a_file_that_is_no_journal_is_left_alone(open_cockpit: Open, tmp_path: Path) -> None:
+    place = tmp_path / "home" / "kagura"
+    place.mkdir(parents=True)
+    (place / "journal.db").write_bytes(b"these are my notes, not a database" * 100)
+    with pytest.raises(JournalUnreadable):
+        open_cockpit()
+    assert (place / "journal.db").read_bytes().startswith(b"these are my notes")
+
+
+def test_two_kernels_share_one_journal(open_cockpit: Open, project: Path) -> None:
+    one, two = open_cockpit(), open_cockpit()
+    handles = [cockpit.launch(cell(project, session=f"s{n}")) for n, cockpit in enumerate((one, two))]
+    assert [handle.result(60).status for handle in handles] == ["done", "done"]
+    assert {row.run_id for row in one.runs()} == {row.run_id for row in two.runs()} == {h.run_id for h in handles}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    place = tmp_path / "home" / "kagura"
+    place.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m,mode=0700", "tmpfs", str(place)], check=True)
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk_stops_a_run_before_anything_is_executed(
+    open_cockpit: Open, project: Path, small_disk: Path
+) -> None:
+    cockpit = open_cockpit()
+    assert cockpit.launch(cell(project, write_mode=WriteMode.NONE)).result(60).status == "done"
+    with contextlib.suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(b"x" * 4096)
+
+    def run_until_it_fails() -> None:
+        # A database may still hold a few free pages: a run that found room is whole, and the next one finds none.
+        for _ in range(50):
+            cockpit.launch(cell(project, "open('ran', 'w')", write_mode=WriteMode.THROUGH)).result(60)
+            (project / "ran").unlink()
+
+    with pytest.raises(JournalUnwritable, match="cannot be written"):
+        run_until_it_fails()
+    assert not (project / "ran").exists()
+    cockpit.close()
+
+
+def test_a_read_only_journal_is_told_before_anything_can_be_launched(open_cockpit: Open, small_disk: Path) -> None:
+    open_cockpit().close()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(JournalUnwritable, match="KAGURA_HOME"):
+        open_cockpit()
+
+
+def test_twenty_runs_at_once_in_real_boxes_finish(open_cockpit: Open, project: Path) -> None:
+    cockpit = open_cockpit()
+    handles = [cockpit.launch(cell(project, f"print({n})", session=f"s{n}")) for n in range(20)]
+    assert [handle.result(120).text for handle in handles] == [f"{n}\n" for n in range(20)]

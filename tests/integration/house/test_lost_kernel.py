@@ -1,0 +1,131 @@
+"""A kernel that is killed leaves nothing behind, and the next one says what happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.assembly import make_cockpit
+from kagura_kernel.testing.kernel import kernel_environ
+
+pytestmark = [pytest.mark.timeout(180)]
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from kagura_kernel.assembly import get_cockpit
+from kagura_kernel.cockpit.intents import LaunchCell
+marker = sys.argv[2]
+code = f"(setsid sleep {marker} &) ; sleep {marker}"
+handle = get_cockpit().launch(
+    LaunchCell(code=code, language="bash", box=sys.argv[1], project=Path.cwd(), command_timeout=0, idle_timeout=0)
+)
+handle.subscribe(lambda event: print(event.kind, flush=True))
+handle.result()
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    project.mkdir()
+    return project
+
+
+def processes_with(word: str) -> list[str]:
+    """Command lines of all processes that name a word, as the host sees them."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and entry.name != str(os.getpid()):
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if word in line:
+                found.append(line)
+    return found
+
+
+def gone_within(seconds: float, word: str) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if not processes_with(word):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.fixture
+def killed(project: Path, tmp_path: Path) -> Iterator[object]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run_and_kill(box: str, marker: str, **environ: str) -> dict[str, str]:
+        environment = kernel_environ(tmp_path / "home", **environ)
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, box, marker],
+            cwd=project,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.strip() == "tool.called":
+                break
+        until = time.monotonic() + 20
+        while len(processes_with(f"sleep {marker}")) < 2:
+            assert time.monotonic() < until, "the cell's own processes never came up"
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+        process.wait(10)
+        process.stdout.close()
+        return environment | {"KILLED_PID": str(process.pid)}
+
+    yield run_and_kill
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.wait(10)
+
+
+def check_the_next_start(environment: dict[str, str]) -> None:
+    cockpit = make_cockpit(environment)
+    try:
+        row = cockpit.runs()[0]
+        assert (row.status, row.error_code) == ("lost", "ERR_RUN_LOST")
+        assert cockpit.status().lost == (row.run_id,)
+    finally:
+        cockpit.close()
+    again = make_cockpit(environment)
+    try:
+        assert again.status().lost == ()
+    finally:
+        again.close()
+
+
+def test_a_killed_kernel_leaves_no_bubblewrap_box_and_the_next_start_marks_the_run_lost(killed) -> None:
+    environment = killed("bubblewrap", "86543.21")
+    assert gone_within(10, "sleep 86543.21"), processes_with("86543.21")
+    check_the_next_start(environment)
+
+
+@pytest.mark.docker
+def test_a_killed_kernel_leaves_no_container_and_the_next_start_marks_the_run_lost(killed, docker_daemon) -> None:
+    environment = killed("docker", "86543.22", DOCKER_HOST=docker_daemon.host)
+    assert gone_within(10, "sleep 86543.22"), processes_with("86543.22")
+    until = time.monotonic() + 10
+    owners = '{{.Label "kagura.owner"}}'
+    listing = ["docker", "-H", docker_daemon.host, "ps", "-a", "--filter", "label=kagura.box", "--format", owners]
+    mine = f":{environment['KILLED_PID']}:"
+    while mine in (left := subprocess.run(listing, capture_output=True, text=True, check=True).stdout):
+        assert time.monotonic() < until, left
+        time.sleep(0.2)
+    check_the_next_start(environment)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.domain.approvals import ApprovalRequest
+from kagura_kernel.testing.box import FakeBackend
+from kagura_kernel.testing.brain import FakeBrain
+from kagura_kernel.testing.cockpit import fake_cockpit
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "data.csv").write_text("a,b\n1,2\n")
+    return project
+
+
+@pytest.fixture
+def backend() -> FakeBackend:
+    return FakeBackend()
+
+
+@pytest.fixture
+def cockpit_with(tmp_path: Path, backend: FakeBackend) -> Iterator[Callable[..., Cockpit]]:
+    made: list[Cockpit] = []
+
+    def make(script: object = ("Done.",), **options: object) -> Cockpit:
+        brain = script if hasattr(script, "run") else FakeBrain(script)  # type: ignore[arg-type]
+        cockpit = fake_cockpit(tmp_path / "home", backend=backend, brains=[brain], **options)  # type: ignore[arg-type]
+        made.append(cockpit)
+        return cockpit
+
+    yield make
+    for cockpit in made:
+        cockpit.close()
+
+
+@pytest.fixture
+def await_question() -> Callable[[Cockpit], ApprovalRequest]:
+    def wait(cockpit: Cockpit) -> ApprovalRequest:
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            if pending := cockpit.pending():
+                return pending[0]
+            time.sleep(0.01)
+        pytest.fail("no question was asked")
+
+    return wait

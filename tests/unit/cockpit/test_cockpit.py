@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
+from kagura_kernel.domain.approvals import ApprovalRequest
+from kagura_kernel.domain.errors import (
+    BrainNotConfigured,
+    CassetteMissing,
+    ChangeConflict,
+    RunUnknown,
+    SessionBusy,
+    UnknownName,
+    UsageError,
+    WorkspaceUnreadable,
+)
+from kagura_kernel.domain.events import AnyEvent
+from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.testing.box import FakeBackend
+from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Together
+
+Make = Callable[..., Cockpit]
+AwaitQuestion = Callable[[Cockpit], ApprovalRequest]
+
+HOST = Ask("bash", {"command": "echo from the host", "host": True, "reason": "to see it"})
+
+
+def task(project: Path, **options: object) -> LaunchRun:
+    return LaunchRun(task="do it", project=project, **options)  # type: ignore[arg-type]
+
+
+def kinds(events: list[AnyEvent]) -> list[str]:
+    return [event.kind for event in events]
+
+
+def test_a_run_goes_from_start_to_finish_and_every_step_is_an_event(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with(["I look.", Ask("bash", {"command": "cat data.csv"}), "It holds two columns."])
+    heard: list[AnyEvent] = []
+    handle = cockpit.launch(task(project))
+    handle.subscribe(heard.append)
+    outcome = handle.result(30)
+    assert (outcome.status, outcome.text) == ("done", "It holds two columns.")
+    assert [event.kind for event in heard if event.durable] == [
+        "run.started",
+        "box.started",
+        "text.written",
+        "turn.counted",
+        "tool.called",
+        "tool.finished",
+        "text.written",
+        "turn.counted",
+        "box.closed",
+        "run.finished",
+    ]
+    finished = next(event for event in heard if event.kind == "tool.finished")
+    assert "1,2" in finished.text  # type: ignore[union-attr]
+    row = cockpit.runs()[0]
+    assert (row.run_id, row.status, row.tool_calls, row.box) == (outcome.run_id, "done", 1, "fake")
+
+
+def test_a_late_listener_hears_all_durable_events_once_and_in_order(cockpit_with: Make, project: Path) -> None:
+    handle = cockpit_with(["Hello.", Ask("bash", {"command": "true"}), "Bye."]).launch(task(project))
+    first: list[AnyEvent] = []
+    handle.subscribe(first.append)
+    handle.result(30)
+    second: list[AnyEvent] = []
+    handle.subscribe(second.append)
+    assert kinds(second) == [event.kind for event in first if event.durable]
+
+
+def test_an_allowed_host_command_runs_and_the_approval_is_a_row(
+    cockpit_with: Make, project: Path, await_question: AwaitQuestion
+) -> None:
+    cockpit = cockpit_with([HOST, lambda results: results[-1].text])
+    handle = cockpit.launch(task(project))
+    question = await_question(cockpit)
+    assert question.run_id == handle.run_id
+    assert "echo from the host" in question.detail
+    cockpit.decide(question.id, allow=True, by="ann", via="cell")
+    assert "from the host" in handle.result(30).text
+    row = cockpit.approvals()[0]
+    assert (row.verdict, row.by, row.via, row.content_hash) == ("allow", "ann", "cell", question.content_hash)
+
+
+def test_a_denied_host_command_never_runs_and_the_brain_sees_the_refusal(
+    cockpit_with: Make, project: Path, await_question: AwaitQuestion
+) -> None:
+    marker = project.parent / "ran"
+    ask = Ask("bash", {"command": f"touch {marker}", "host": True, "reason": "to try"})
+    cockpit = cockpit_with([ask, lambda results: results[-1].text])
+    handle = cockpit.launch(task(project))
+    cockpit.decide(await_question(cockpit).id, allow=False, by="ann", via="cell", answer="not on my machine")
+    outcome = handle.result(30)
+    assert not marker.exists()
+    assert outcome.status == "done"
+    assert "ERR_APPROVAL_DENIED" in outcome.text
+    assert "not on my machine" in outcome.text
+
+
+def test_headless_the_policy_denies_at_once_and_says_so(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with([HOST, lambda results: results[-1].text])
+    outcome = cockpit.launch(task(project, headless=True)).result(30)
+    assert "nobody can be asked" in outcome.text
+    row = cockpit.approvals()[0]
+    assert (row.verdict, row.by) == ("deny", "policy")
+
+
+def test_calling_the_run_off_ends_it(cockpit_with: Make, project: Path, await_question: AwaitQuestion) -> None:
+    cockpit = cockpit_with([HOST, "never said"])
+    handle = cockpit.launch(task(project))
+    cockpit.abort(await_question(cockpit).id, by="ann", via="cell")
+    outcome = handle.result(30)
+    assert (outcome.status, outcome.error_code) == ("killed", "ERR_APPROVAL_ABORTED")
+
+
+def test_changes_wait_for_a_person_and_the_project_is_untouched_until_then(cockpit_with: Make, project: Path) -> None:
+    script = [Ask("bash", {"command": "echo 3,4 >> data.csv; mkdir out; echo hi > out/new.txt"}), "Done."]
+    cockpit = cockpit_with(script)
+    outcome = cockpit.launch(task(project)).result(30)
+    assert outcome.changed_files == ["data.csv", "out/new.txt"]
+    assert (project / "data.csv").read_text() == "a,b\n1,2\n"
+    assert not (project / "out").exists()
+    assert "+3,4" in outcome.changes[0].diff
+    cockpit.apply_changes(outcome.run_id, ["out/new.txt"], by="ann")
+    assert (project / "out" / "new.txt").read_text() == "hi\n"
+    assert (project / "data.csv").read_text() == "a,b\n1,2\n"
+    cockpit.discard_changes(outcome.run_id, by="ann")
+    assert [change.state for change in cockpit.changes(outcome.run_id)] == ["discarded", "applied"]
+
+
+def test_a_file_that_changed_meanwhile_is_a_conflict_and_never_overwritten(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with([Ask("bash", {"command": "echo box >> data.csv"}), "Done."])
+    outcome = cockpit.launch(task(project)).result(30)
+    (project / "data.csv").write_text("mine\n")
+    with pytest.raises(ChangeConflict) as caught:
+        cockpit.apply_changes(outcome.run_id, by="ann")
+    assert caught.value.paths == ("data.csv",)
+    assert (project / "data.csv").read_text() == "mine\n"
+
+
+def test_write_through_applies_after_each_call(cockpit_with: Make, project: Path) -> None:
+    seen: list[str] = []
+
+    def look(_: object) -> str:
+        seen.append((project / "data.csv").read_text())
+        return "Done."
+
+    script = [
+        Ask("bash", {"command": "echo 3,4 >> data.csv"}),
+        Ask("bash", {"command": "echo 5,6 >> data.csv"}),
+        look,
+    ]
+    outcome = cockpit_with(script).launch(task(project, write_mode=WriteMode.THROUGH)).result(30)
+    assert seen == ["a,b\n1,2\n3,4\n5,6\n"]
+    assert [(change.path, change.state) for change in outcome.changes] == [("data.csv", "applied")]
+
+
+def test_write_none_tells_changes_and_never_applies_them(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with([Ask("bash", {"command": "rm data.csv"}), "Done."])
+    outcome = cockpit.launch(task(project, write_mode=WriteMode.NONE)).result(30)
+    assert [(c.path, c.status, c.state) for c in outcome.changes] == [("data.csv", "deleted", "discarded")]
+    with pytest.raises(UnknownName):
+        cockpit.apply_changes(outcome.run_id, ["data.csv"], by="ann")
+    assert (project / "data.csv").exists()
+
+
+def test_one_session_runs_one_run_at_a_time(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with([Hang()])
+    first = cockpit.launch(task(project, session="s"))
+    with pytest.raises(SessionBusy, match=first.run_id):
+        cockpit.launch(task(project, session="s"))
+    other = cockpit.launch(task(project, session="t"))
+    for handle in (first, other):
+        handle.kill("ann")
+        assert handle.result(30).status == "killed"
+
+
+def test_a_killed_run_says_by_whom_and_still_hands_over_its_changes(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with([Ask("bash", {"command": "echo x > made.txt"}), Hang()])
+    handle = cockpit.launch(task(project))
+    called = threading.Event()
+    handle.subscribe(lambda event: called.set() if event.kind == "tool.finished" else None)
+    assert called.wait(20)
+    cockpit.kill(handle.run_id, by="ann")
+    outcome = handle.result(30)
+    assert (outcome.status, outcome.error_code) == ("killed", "ERR_RUN_KILLED")
+    assert "ann" in outcome.error
+    assert outcome.changed_files == ["made.txt"]
+
+
+def test_a_kill_before_the_box_is_there_is_a_kill_too(cockpit_with: Make, project: Path) -> None:
+    handle = cockpit_with(["Done."]).launch(task(project))
+    handle.kill("ann")
+    assert handle.result(30).status in ("killed", "done")
+
+
+def test_a_box_that_dies_ends_the_run_with_its_reason(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with([Ask("bash", {"command": "kill -9 $PPID; sleep 60"}), "never"])
+    outcome = cockpit.launch(task(project)).result(30)
+    assert (outcome.status, outcome.error_code) == ("failed", "ERR_SANDBOX_DIED")
+
+
+def test_a_budget_stops_the_run(cockpit_with: Make, project: Path) -> None:
+    script = [Ask("bash", {"command": "true"})] * 50
+    brain = FakeBrain(script, model="claude-sonnet-4-5")
+    outcome = cockpit_with(brain).launch(task(project, budget_usd=0.00001)).result(30)
+    assert (outcome.status, outcome.error_code) == ("stopped", "ERR_BUDGET_EXHAUSTED")
+
+
+def test_twenty_runs_at_once_finish_whatever_order_their_approvals_come_in(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with([HOST, lambda results: results[-1].text])
+    handles = [cockpit.launch(task(project, session=f"s{n}")) for n in range(20)]
+    answered: set[str] = set()
+    while len(answered) < 20:
+        for question in reversed(cockpit.pending()):
+            cockpit.decide(question.id, len(answered) % 2 == 0, by="ann", via="cell")
+            answered.add(question.id)
+    outcomes = [handle.result(60) for handle in handles]
+    assert {outcome.status for outcome in outcomes} == {"done"}
+    assert sum("from the host" in outcome.text for outcome in outcomes) == 10
+
+
+def test_calls_made_together_are_all_recorded(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with([Together((Ask("bash", {"command": "echo 1"}), Ask("bash", {"command": "echo 2"}))), "Ok."])
+    cockpit.launch(task(project)).result(30)
+    assert cockpit.runs()[0].tool_calls == 2
+
+
+def test_a_session_goes_on_where_its_brain_left_off(cockpit_with: Make, project: Path) -> None:
+    brain = FakeBrain(["Done."])
+    cockpit = cockpit_with(brain)
+    for session in ("s", "s", "t"):
+        cockpit.launch(task(project, session=session)).result(30)
+    assert brain.turns[0].resume == ""
+    assert bool(brain.turns[1].resume) == brain.capabilities().resume
+    assert brain.turns[2].resume == ""
+
+
+def test_a_cell_of_code_runs_without_a_brain(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with()
+    cell = LaunchCell(code="print(open('data.csv').read())", project=project)
+    outcome = cockpit.launch(cell).result(30)
+    assert (outcome.status, outcome.exit_code) == ("done", 0)
+    assert "1,2" in outcome.text
+    assert cockpit.costs()[0].computed_usd is None
+
+
+def test_a_cell_whose_program_fails_says_its_exit_code(cockpit_with: Make, project: Path) -> None:
+    outcome = cockpit_with().launch(LaunchCell(code="exit 3", language="bash", project=project)).result(30)
+    assert (outcome.status, outcome.error_code, outcome.exit_code) == ("failed", "ERR_CELL_FAILED", 3)
+
+
+def test_a_silent_cell_is_stopped_at_its_idle_limit(cockpit_with: Make, project: Path) -> None:
+    cell = LaunchCell(code="sleep 60", language="bash", project=project, idle_timeout=0.3)
+    outcome = cockpit_with().launch(cell).result(30)
+    assert (outcome.status, outcome.error_code) == ("failed", "ERR_SANDBOX_IDLE_TIMEOUT")
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"brain": "clod"}, UnknownName),
+        ({"box": "dokcer"}, UnknownName),
+        ({"budget_usd": -1.0}, UsageError),
+        ({"max_turns": 0}, UsageError),
+        ({"command_timeout": -2.0}, UsageError),
+        ({"session": "../x"}, UsageError),
+        ({"project": Path("/no/such/place")}, WorkspaceUnreadable),
+    ],
+)
+def test_a_mistake_is_told_at_once_and_nothing_is_started(
+    cockpit_with: Make, project: Path, options: dict[str, object], error: type[Exception]
+) -> None:
+    cockpit = cockpit_with()
+    with pytest.raises(error):
+        cockpit.launch(LaunchRun(**({"task": "do it", "project": project} | options)))  # type: ignore[arg-type]
+    assert cockpit.runs() == []
+
+
+def test_an_empty_task_and_an_empty_cell_are_mistakes(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with()
+    for intent in (LaunchRun(task=" \n", project=project), LaunchCell(code="", project=project)):
+        with pytest.raises(UsageError, match="empty"):
+            cockpit.launch(intent)
+
+
+def test_a_missing_cassette_and_a_missing_brain_are_told(cockpit_with: Make, project: Path, tmp_path: Path) -> None:
+    cockpit = cockpit_with(FakeBrain(["x"], ready=False))
+    with pytest.raises(BrainNotConfigured):
+        cockpit.launch(task(project))
+    with pytest.raises(CassetteMissing):
+        cockpit.launch(task(project, replay=tmp_path / "gone.jsonl"))
+    assert cockpit.runs() == []
+
+
+def test_a_recorded_run_is_replayed_with_real_tools(cockpit_with: Make, project: Path, tmp_path: Path) -> None:
+    cockpit = cockpit_with(["Look.", Ask("bash", {"command": "cat data.csv"}), "Two columns."])
+    cassette = tmp_path / "run.jsonl"
+    cockpit.launch(task(project, record=cassette)).result(30)
+    (project / "data.csv").write_text("changed\n")
+    heard: list[AnyEvent] = []
+    handle = cockpit.launch(task(project, replay=cassette))
+    handle.subscribe(heard.append)
+    outcome = handle.result(30)
+    assert (outcome.status, outcome.text) == ("done", "Two columns.")
+    assert "changed" in next(event.text for event in heard if event.kind == "tool.finished")  # type: ignore[union-attr]
+
+
+def test_a_run_that_nobody_knows_cannot_be_killed(cockpit_with: Make) -> None:
+    with pytest.raises(RunUnknown):
+        cockpit_with().kill("run-nope", by="ann")
+
+
+def test_closing_stops_what_runs_and_leaves_no_box(cockpit_with: Make, project: Path, backend: FakeBackend) -> None:
+    cockpit = cockpit_with([Hang()])
+    handle = cockpit.launch(task(project))
+    begun = threading.Event()
+    handle.subscribe(lambda event: begun.set() if event.kind == "box.started" else None)
+    assert begun.wait(20)
+    cockpit.close()
+    assert handle.result(1).status == "killed"
+    assert all(box.closed for box in backend.boxes)
+    cockpit.close()
+
+
+def test_status_shows_boxes_brains_and_what_waits(
+    cockpit_with: Make, project: Path, await_question: AwaitQuestion
+) -> None:
+    cockpit = cockpit_with([HOST, "Done."], settings=Settings(approval_deadline=60))
+    handle = cockpit.launch(task(project))
+    question = await_question(cockpit)
+    status = cockpit.status()
+    assert [row.run_id for row in status.running] == [handle.run_id]
+    assert [request.id for request in status.pending] == [question.id]
+    assert status.boxes[0].ok
+    assert status.brains[0].name == "fake"
+    cockpit.decide(question.id, allow=False, by="ann", via="cell")
+    handle.result(30)

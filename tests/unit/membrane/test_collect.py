@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.commands import shell_command
+from kagura_kernel.domain.errors import WorkspaceTooLarge
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.collect import Collector
+from kagura_kernel.membrane.project import ProjectFiles
+from kagura_kernel.membrane.writeback import WrittenBack, apply_changes
+from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec
+from kagura_kernel.testing.box import FakeBackend
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "data.csv").write_text("a,b\n1,2\n")
+    (project / "src" / "tool.sh").write_text("#!/bin/sh\n")
+    (project / ".git").mkdir()
+    (project / ".git" / "config").write_text("[core]\n")
+    past = time.time() - 3600
+    for path in project.rglob("*"):
+        os.utime(path, (past, past))
+    return project
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> BlobStore:
+    return BlobStore(tmp_path / "blobs")
+
+
+@pytest.fixture
+async def box(project: Path) -> AsyncIterator[Box]:
+    backend = FakeBackend()
+    yield await backend.start(BoxSpec(project))
+    await backend.close()
+
+
+class Collected:
+    """Runs a line in a box and collects what it changed."""
+
+    def __init__(self, project: Path, blobs: BlobStore, box: Box) -> None:
+        self.project, self.blobs, self.box = ProjectFiles(project), blobs, box
+        self.since = time.time()
+
+    async def after(self, line: str, *, limit: int = 2**20, ours: dict[str, str] | None = None) -> list[FileChange]:
+        result = await self.box.run(shell_command(line))
+        assert result.ok, result.stderr.text
+        collector = Collector(
+            self.project, self.blobs, since=self.since, protected=(".git", ".kagura"), limit_bytes=limit
+        )
+        return await collector.collect(self.box, ours or {})
+
+    def apply(self, changes: list[FileChange]) -> WrittenBack:
+        return apply_changes(self.project, self.blobs, changes)
+
+
+@pytest.fixture
+def collected(project: Path, blobs: BlobStore, box: Box) -> Collected:
+    return Collected(project, blobs, box)
+
+
+async def test_added_modified_and_deleted_files_are_told_with_their_diffs(collected: Collected) -> None:
+    changes = await collected.after("echo 3,4 >> data.csv; echo new > src/new.txt; rm src/tool.sh")
+    assert [(c.path, c.status, c.state) for c in changes] == [
+        ("data.csv", "modified", "proposed"),
+        ("src/new.txt", "added", "proposed"),
+        ("src/tool.sh", "deleted", "proposed"),
+    ]
+    assert "+3,4" in changes[0].diff
+    assert "+new" in changes[1].diff
+    assert "-#!/bin/sh" in changes[2].diff
+
+
+async def test_a_file_that_was_rewritten_as_it_was_is_no_change(collected: Collected) -> None:
+    assert await collected.after("cp data.csv x; mv x data.csv; touch src/tool.sh") == []
+
+
+async def test_becoming_a_program_is_a_change_and_other_permissions_are_not(
+    collected: Collected, project: Path
+) -> None:
+    changes = await collected.after("chmod 755 src/tool.sh; chmod 600 data.csv")
+    assert [change.path for change in changes] == ["src/tool.sh"]
+    collected.apply(changes)
+    assert (project / "src/tool.sh").stat().st_mode & 0o111
+    assert (project / "data.csv").stat().st_mode & 0o777 == 0o644
+
+
+async def test_binary_files_have_no_diff_and_arrive_whole(collected: Collected, project: Path) -> None:
+    changes = await collected.after("head -c 300000 /dev/urandom > blob.bin; sha256sum blob.bin > sum.txt")
+    by_path = {change.path: change for change in changes}
+    assert by_path["blob.bin"].binary
+    assert not by_path["blob.bin"].diff
+    collected.apply(changes)
+    assert (project / "sum.txt").read_text().split()[0] == by_path["blob.bin"].new_sha256
+    assert (project / "blob.bin").stat().st_size == 300_000
+
+
+async def test_what_the_project_protects_is_never_changed(collected: Collected, project: Path) -> None:
+    changes = await collected.after(
+        "mkdir -p .kagura; echo x > .kagura/y; echo evil >> .git/config 2>/dev/null || true"
+    )
+    assert [change.path for change in changes] == []
+    assert (project / ".git" / "config").read_text() == "[core]\n"
+
+
+async def test_a_link_that_leads_out_is_told_and_never_applied(collected: Collected, project: Path) -> None:
+    changes = await collected.after("ln -s /etc/passwd out; ln -s ../../x up; ln -s data.csv in")
+    assert {c.path: c.state for c in changes} == {"in": "proposed", "out": "protected", "up": "protected"}
+    done = collected.apply(changes)
+    assert done.applied == ("in",)
+    assert (project / "in").readlink() == Path("data.csv")
+    assert not (project / "out").is_symlink()
+
+
+async def test_a_file_that_changed_in_the_project_meanwhile_is_a_conflict(collected: Collected, project: Path) -> None:
+    (project / "data.csv").write_text("mine\n")
+    changes = await collected.after("echo theirs > data.csv")
+    assert [change.state for change in changes] == ["conflict"]
+    assert collected.apply(changes).conflicts == ("data.csv",)
+    assert (project / "data.csv").read_text() == "mine\n"
+
+
+async def test_what_the_run_itself_put_there_is_no_conflict(collected: Collected, project: Path) -> None:
+    first = await collected.after("echo one > data.csv")
+    collected.apply(first)
+    second = await collected.after("echo two > data.csv", ours={"data.csv": first[0].new_sha256})
+    assert [change.state for change in second] == ["proposed"]
+    collected.apply(second)
+    assert (project / "data.csv").read_text() == "two\n"
+
+
+async def test_a_change_made_after_collecting_is_a_conflict_when_applied(collected: Collected, project: Path) -> None:
+    changes = await collected.after("echo theirs > data.csv")
+    (project / "data.csv").write_text("mine\n")
+    assert collected.apply(changes) == WrittenBack((), ("data.csv",))
+    assert (project / "data.csv").read_text() == "mine\n"
+
+
+async def test_a_directory_swapped_for_a_link_is_not_followed_when_applied(
+    collected: Collected, project: Path, tmp_path: Path
+) -> None:
+    changes = await collected.after("echo new > src/new.txt")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (project / "src" / "tool.sh").unlink()
+    (project / "src").rmdir()
+    (project / "src").symlink_to(outside)
+    assert collected.apply(changes).conflicts == ("src/new.txt",)
+    assert list(outside.iterdir()) == []
+
+
+async def test_a_directory_where_a_file_should_go_is_left_alone(collected: Collected, project: Path) -> None:
+    changes = await collected.after("echo new > thing")
+    (project / "thing").mkdir()
+    assert collected.apply(changes).conflicts == ("thing",)
+    assert (project / "thing").is_dir()
+
+
+async def test_a_content_that_is_gone_is_a_conflict(collected: Collected, blobs: BlobStore, project: Path) -> None:
+    changes = await collected.after("echo new > thing")
+    blobs.prune(older_than_days=-1)
+    assert collected.apply(changes).conflicts == ("thing",)
+    assert not (project / "thing").exists()
+
+
+async def test_more_than_the_limit_is_refused_as_a_whole(collected: Collected) -> None:
+    with pytest.raises(WorkspaceTooLarge):
+        await collected.after("head -c 70000 /dev/zero > a; head -c 70000 /dev/zero > b", limit=100_000)
+
+
+async def test_paths_a_hostile_box_makes_up_are_dropped(collected: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lies() -> list[BoxChange]:
+        return [BoxChange(path, "deleted") for path in ("../outside", "/etc/passwd", "a/../../b", "", "data.csv")]
+
+    monkeypatch.setattr(collected.box, "changes", lies, raising=False)
+    assert [change.path for change in await collected.after("true")] == ["data.csv"]
+
+
+async def test_names_of_any_alphabet_and_with_blanks_arrive(collected: Collected, project: Path) -> None:
+    changes = await collected.after("echo x > 'a b\tc.txt'; echo y > 神楽.md")
+    assert sorted(change.path for change in changes) == ["a b\tc.txt", "神楽.md"]
+    collected.apply(changes)
+    assert (project / "神楽.md").read_text() == "y\n"
