@@ -6,14 +6,20 @@ settings, gets an empty directory to stand in, and of the environment only what 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.claude_auth import SERVICE_VARIABLES, ClaudeHome, program_environ, resolve
 from kagura_kernel.brain.claude_command import find_program
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured
+
+if TYPE_CHECKING:
+    from kagura_kernel.brain.claude_talk import Talk
 
 _INSTALL = "install it with `pip install claude-agent-sdk`, which brings it along"
 
@@ -84,10 +90,10 @@ class ClaudeBrain:
         except OSError as error:
             raise BrainLost(self.name, f"{self._home.root} cannot be used ({error.strerror})") from error
 
-        # Imported late: the SDK takes half a second, and a kernel that only replays never needs it.
-        from kagura_kernel.brain.claude_talk import Talk
-
-        talk = Talk(
+        # Imported late, since a kernel that only replays never needs it, and beside the loop: the SDK takes half a
+        # second, in which other runs go on.
+        talking = await asyncio.to_thread(import_module, "kagura_kernel.brain.claude_talk")
+        talk: Talk = talking.Talk(
             turn,
             program=program,
             environ=program_environ(self._environ, self._home, max_retries=self._max_retries),

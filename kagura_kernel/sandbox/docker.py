@@ -1,0 +1,367 @@
+"""Boxes in Docker containers: started with flags that never change, spoken to over the attach stream.
+
+Nothing of the host is mounted. The project travels into a memory-backed workspace over the same pipe as everything
+else, so that a daemon on another machine is no different. A container removes itself when its guest ends, the guest
+ends when the pipe closes, and a reaper sees to those that cannot notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kagura_kernel.domain.commands import Command
+from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable
+from kagura_kernel.domain.identity import new_box_id
+from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxChange, BoxSpec, Probe
+from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
+from kagura_kernel.sandbox.box import PipedBox
+from kagura_kernel.sandbox.channel import BoxChannel
+from kagura_kernel.sandbox.docker_attach import AttachPipe, attach
+from kagura_kernel.sandbox.docker_endpoint import Endpoint
+from kagura_kernel.sandbox.docker_engine import DockerEngine, Image, no_daemon
+from kagura_kernel.sandbox.docker_events import DockerEvents
+from kagura_kernel.sandbox.docker_flags import (
+    HOLDER_LABEL,
+    NAME,
+    OWNER_LABEL,
+    ROOT,
+    Labels,
+    command_environment,
+    create_body,
+    refuse_unsupported,
+    sizes,
+)
+from kagura_kernel.sandbox.docker_reaper import Reaper
+from kagura_kernel.sandbox.owner import this_owner
+
+DEFAULT_IMAGE = "kagura/python:latest"
+LEFT_OUT = (".venv", "venv", "node_modules", "__pycache__", ".ipynb_checkpoints")
+"""Names that are not sent into the workspace, at any depth: large, made anew by one command, or useless in a box."""
+
+_PYTHON = "python3"
+_HELLO_SECONDS = 20.0
+_PROBE_SECONDS = 1.5
+_KEEP_SECONDS = 2.0
+_EXPLAIN_SECONDS = 0.4
+
+
+def build_command(image: str) -> str:
+    """What makes that image."""
+    if image != DEFAULT_IMAGE:
+        return f"Build or pull it: `docker build --tag {image} DIRECTORY` or `docker pull {image}`."
+    return (
+        "Build it: `docker build --file images/base.Dockerfile --tag kagura/base:latest images && "
+        "docker build --file images/python.Dockerfile --tag kagura/python:latest images`."
+    )
+
+
+class DockerBackend:
+    """Starts boxes at one daemon; made on the loop that uses it, costs nothing until something is asked."""
+
+    def __init__(
+        self, endpoint: Endpoint | None = None, *, owner: str | None = None, default_image: str = DEFAULT_IMAGE
+    ) -> None:
+        self._endpoint = endpoint or Endpoint()
+        self._owner = owner or this_owner()
+        self._default_image = default_image
+        self._holder = secrets.token_hex(8)
+        self._engine = DockerEngine(self._endpoint)
+        self._events = DockerEvents(self._endpoint, self._holder)
+        self._reaper: Reaper | None = None
+        self._probes: dict[str, tuple[float, Probe]] = {}
+        self._proven: set[str] = set()
+        self._images: dict[str, tuple[float, Image]] = {}
+        self._open: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
+        self._ready = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """`docker`."""
+        return NAME
+
+    @property
+    def isolation(self) -> IsolationClass:
+        """A container: the host's kernel is shared, and filtered."""
+        return IsolationClass.CONTAINER
+
+    async def probe(self, image: str | None = None) -> Probe:
+        """Whether a box of that image starts and runs a command; a daemon that is silent is found out in 1.5 s.
+
+        The box is started once for each image; afterwards the daemon must answer and the image be the same.
+        """
+        wanted = image or self._default_image
+        until, probe = self._probes.get(wanted, (0.0, None))
+        if probe is None or time.monotonic() > until:
+            probe = await self._probe(wanted)
+            self._probes[wanted] = (time.monotonic() + _KEEP_SECONDS, probe)
+        return probe
+
+    async def _probe(self, image: str) -> Probe:
+        try:
+            daemon = await self._engine.hello(_PROBE_SECONDS)
+        except SandboxUnavailable as error:
+            if self._endpoint.problem:
+                return Probe(ok=False, reason=error.reason, install=error.install or "")
+            cure = "Install and start Docker, or let DOCKER_HOST name a daemon."
+            return Probe(ok=False, reason=f"{error.reason} at {self._endpoint.url}", install=cure)
+        answers = f"daemon {daemon.version} answers"
+        try:
+            found = await self._engine.image(image)
+            if found is None:
+                why = f"{answers}, but image {image} is not there"
+                return Probe(ok=False, reason=why, install=build_command(image))
+            if found.id not in self._proven:
+                await self._try_out(image)
+                self._proven.add(found.id)
+        except KaguraError as error:
+            return Probe(ok=False, reason=f"{answers}, but no box starts: {error.message.rstrip('.')}")
+        return Probe(ok=True, reason=f"{answers}, image {image.removesuffix(':latest')} is built")
+
+    async def _try_out(self, image: str) -> None:
+        box = await self.start(BoxSpec(image=image))
+        try:
+            result = await box.run(Command(("true",)))
+        finally:
+            await box.close()
+        if not result.ok:
+            raise SandboxUnavailable(f"a box of {image} cannot run `true`")
+
+    async def start(self, spec: BoxSpec) -> Box:
+        """A box with the project in it, ready for its first command."""
+        running = await self._launch(spec)
+        return await self._hand_over(running, spec, warm=False)
+
+    def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
+        """Boxes wait without a workspace, so any project may have them."""
+        return None if spec.extra_read_only else replace(spec, workspace=None)
+
+    async def park(self, spec: BoxSpec) -> ParkedContainer:
+        """A box that is frozen until it is taken."""
+        running = await self._launch(spec)
+        async with self._freed_on_failure(running.id):
+            await self._engine.pause(running.id)
+        parked = ParkedContainer(self, running)
+        self._open[running.id] = parked.close
+        return parked
+
+    async def sweep(self, owner_alive: Callable[[str], bool]) -> int:
+        """Remove containers whose owner is gone, and tell how many; a daemon that does not answer has none."""
+        removed = 0
+        with contextlib.suppress(SandboxUnavailable):
+            await self._engine.hello(_PROBE_SECONDS)
+            for container in await self._engine.containers(OWNER_LABEL):
+                if not owner_alive(str(container["Labels"][OWNER_LABEL])):
+                    await self._engine.remove(str(container["Id"]))
+                    removed += 1
+        return removed
+
+    async def close(self) -> None:
+        """Close every box, parked ones too, and let go of the daemon; may be called twice."""
+        self._closed = True
+        await asyncio.gather(*(close() for close in list(self._open.values())))
+        await self._events.close()
+        reaper, self._reaper = self._reaper, None
+        if reaper is not None:
+            # A start that was cancelled twice may have left what it was clearing up.
+            with contextlib.suppress(SandboxUnavailable):
+                for container in await self._engine.containers(f"{HOLDER_LABEL}={self._holder}"):
+                    await self._engine.remove(str(container["Id"]))
+            await asyncio.to_thread(reaper.dismiss)
+        self._engine.close()
+
+    # ------------------------------------------------------------- launching
+
+    async def _launch(self, spec: BoxSpec) -> _Running:
+        """A container whose guest has answered, with an empty workspace."""
+        refuse_unsupported(spec)
+        if self._closed:
+            raise SandboxUnavailable("this Docker back-end was closed")
+        name = spec.image or self._default_image
+        image = await self._image(name)
+        daemon = await self._engine.daemon()
+        await self._stand_by(daemon.api)
+        box_id = new_box_id()
+        labels = Labels(box_id, self._owner, self._holder)
+        async with self._freed_on_failure(box_id):
+            body = create_body(spec, image.id, guest_argv(_PYTHON), labels, daemon.cpus)
+            warnings = await self._engine.create(box_id, body)
+            query = "stream=1&stdin=1&stdout=1&stderr=1"
+            pipe = await attach(self._endpoint, f"/v{daemon.api}/containers/{box_id}/attach?{query}")
+            self._events.expect(box_id)
+            channel = BoxChannel(box_id, pipe, workspace=WORKSPACE, explain=lambda: self._explain(box_id, pipe))
+            running = _Running(box_id, name, image, channel, warnings)
+            try:
+                # Waits in the daemon until the guest reads; nothing is lost by being early.
+                channel.start(guest_payload(_guest_config(spec, image), same_python=True))
+                await self._engine.start(box_id)
+                await channel.hello(_HELLO_SECONDS)
+            except BaseException:
+                await channel.close()
+                raise
+        return running
+
+    async def _image(self, name: str) -> Image:
+        until, image = self._images.get(name, (0.0, None))
+        if image is None or time.monotonic() > until:
+            image = await self._engine.image(name)
+            if image is None:
+                raise SandboxUnavailable(f"Docker has no image {name}", build_command(name))
+            self._images[name] = (time.monotonic() + _KEEP_SECONDS, image)
+        return image
+
+    async def _stand_by(self, api: str) -> None:
+        """See to it that deaths are heard of and that nothing outlives this process."""
+        async with self._ready:
+            try:
+                await self._events.listen(api)
+            except OSError as error:
+                raise no_daemon() from error
+            if self._reaper is None or not self._reaper.alive:
+                self._reaper = await asyncio.to_thread(Reaper, self._endpoint, self._holder, this_owner())
+
+    async def _explain(self, box_id: str, pipe: AttachPipe) -> str:
+        why = await self._events.why(box_id, _EXPLAIN_SECONDS)
+        last = pipe.stderr.splitlines()[-3:]
+        return "; ".join(part for part in (why, " ".join(last)) if part)
+
+    # ----------------------------------------------------------- handing over
+
+    async def _hand_over(self, running: _Running, spec: BoxSpec, *, warm: bool) -> Box:
+        async with self._freed_on_failure(running.id, running.channel):
+            if self._closed:
+                raise SandboxUnavailable("this Docker back-end was closed")
+            left_out = await self._fill(running, spec)
+            kind = PipedBox if spec.policy.writable else _ReadOnlyBox
+            box = kind(
+                running.channel,
+                id=running.id,
+                backend=NAME,
+                isolation=self.isolation,
+                image=running.name,
+                warm=warm,
+                notes=(*running.warnings, *_told(left_out)),
+                on_close=lambda: self._discard(running.id),
+            )
+        self._open[running.id] = box.close
+        return box
+
+    async def _fill(self, running: _Running, spec: BoxSpec) -> tuple[str, ...]:
+        if not spec.policy.writable:
+            return await self._fill_as_root(running, spec)
+        return await _send(running.channel, spec)
+
+    async def _fill_as_root(self, running: _Running, spec: BoxSpec) -> tuple[str, ...]:
+        """Fill a workspace that nobody in the box may write: as its root, who leaves before any command runs."""
+        daemon = await self._engine.daemon()
+        exec_id = await self._engine.exec_create(running.id, guest_argv(_PYTHON), ROOT)
+        path = f"/v{daemon.api}/exec/{exec_id}/start"
+        pipe = await attach(self._endpoint, path, {"Detach": False, "Tty": False})
+        channel = BoxChannel(running.id, pipe, workspace=WORKSPACE)
+        try:
+            config = GuestConfig(workspace=WORKSPACE, env=command_environment(running.image.env, {}))
+            channel.start(guest_payload(config, same_python=True))
+            await channel.hello(_HELLO_SECONDS)
+            left_out = await _send(channel, spec)
+            # What only its owner may read on the host is still part of the project that was handed over; and the
+            # directory itself may have taken its mode from the image.
+            await channel.run(Command(("chmod", "-R", "a+rX,go-w", "--", WORKSPACE)))
+        finally:
+            await channel.close()
+        return left_out
+
+    # ---------------------------------------------------------------- freeing
+
+    @contextlib.asynccontextmanager
+    async def _freed_on_failure(self, box_id: str, channel: BoxChannel | None = None) -> Any:
+        try:
+            yield
+        except BaseException:
+            if channel is not None:
+                await channel.close()
+            await self._discard(box_id)
+            raise
+
+    async def _discard(self, box_id: str) -> None:
+        """Remove a container, whatever state it is in."""
+        self._open.pop(box_id, None)
+        # A daemon that does not answer holds nothing that could be freed now; the next start sweeps.
+        with contextlib.suppress(SandboxUnavailable):
+            await self._engine.remove(box_id)
+        self._events.forget(box_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A container whose guest has answered."""
+
+    id: str
+    name: str
+    image: Image
+    channel: BoxChannel
+    warnings: tuple[str, ...]
+
+
+class _ReadOnlyBox(PipedBox):
+    """A box whose workspace belongs to someone who has left: what its guest finds there is not its doing."""
+
+    async def changes(self) -> list[BoxChange]:
+        """None: nothing can be."""
+        return []
+
+
+class ParkedContainer:
+    """A frozen container; made by `DockerBackend.park`."""
+
+    def __init__(self, backend: DockerBackend, running: _Running) -> None:
+        self._backend = backend
+        self._running = running
+        self._used = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether its pipe still stands."""
+        return not self._used and not self._running.channel.closed
+
+    async def take(self, spec: BoxSpec) -> Box:
+        """Let it go on, and send the project in."""
+        self._used = True
+        backend, running = self._backend, self._running
+        async with backend._freed_on_failure(running.id, running.channel):  # noqa: SLF001 - one file, one idea
+            await backend._engine.unpause(running.id)  # noqa: SLF001 - likewise
+        return await backend._hand_over(running, spec, warm=True)  # noqa: SLF001 - likewise
+
+    async def close(self) -> None:
+        """Remove it."""
+        self._used = True
+        await self._running.channel.close()
+        await self._backend._discard(self._running.id)  # noqa: SLF001 - likewise
+
+
+def _guest_config(spec: BoxSpec, image: Image) -> GuestConfig:
+    return GuestConfig(
+        workspace=WORKSPACE,
+        protected=spec.policy.read_only_subpaths,
+        env=command_environment(image.env, spec.env),
+        writable=spec.policy.writable,
+    )
+
+
+async def _send(channel: BoxChannel, spec: BoxSpec) -> tuple[str, ...]:
+    if spec.workspace is None:
+        return ()
+    return await channel.populate(spec.workspace, exclude=LEFT_OUT, limit_bytes=sizes(spec.limits).sendable)
+
+
+def _told(left_out: tuple[str, ...]) -> tuple[str, ...]:
+    if not left_out:
+        return ()
+    shown = ", ".join(left_out[:5]) + (f" and {len(left_out) - 5} more" if len(left_out) > 5 else "")  # noqa: PLR2004 - as many as fit a line
+    return (f"not copied into the box: {shown}",)

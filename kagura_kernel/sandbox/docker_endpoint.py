@@ -1,0 +1,112 @@
+"""Where the Docker daemon listens, read from the variables that Docker's own client reads."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+FORWARDING = (
+    "For a machine behind ssh forward its socket: `ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock HOST` and "
+    "DOCKER_HOST=unix:///tmp/docker.sock."
+)
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A daemon's address.
+
+    Attributes:
+        url: `unix:///path` or `tcp://host:port`.
+        certificates: Directory with `ca.pem`, `cert.pem` and `key.pem` when it is spoken to over TLS.
+        verify: Whether the daemon's certificate must be signed by that `ca.pem`.
+        problem: Why it cannot be used at all; empty when it can.
+    """
+
+    url: str = DEFAULT_HOST
+    certificates: Path | None = None
+    verify: bool = True
+    problem: str = ""
+
+    @property
+    def socket_path(self) -> str | None:
+        """The socket's path; None for a daemon on the network."""
+        return self.url.removeprefix("unix://") if self.url.startswith("unix://") else None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of a daemon on the network."""
+        host, _, port = self.url.removeprefix("tcp://").rstrip("/").rpartition(":")
+        return host.strip("[]"), int(port)
+
+    def tls(self) -> ssl.SSLContext | None:
+        """What a connection is wrapped in; None when it is not."""
+        if self.certificates is None:
+            return None
+        context = ssl.create_default_context(cafile=str(self.certificates / "ca.pem") if self.verify else None)
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        context.load_cert_chain(str(self.certificates / "cert.pem"), str(self.certificates / "key.pem"))
+        return context
+
+
+async def open_stream(endpoint: Endpoint, limit: int = 64 * 1024) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the daemon, read in lines of at most `limit` bytes.
+
+    Raises:
+        OSError: nobody is there.
+    """
+    if (path := endpoint.socket_path) is not None:
+        return await asyncio.open_unix_connection(path, limit=limit)
+    host, port = endpoint.address
+    return await asyncio.open_connection(host, port, ssl=endpoint.tls(), limit=limit)
+
+
+async def ask_version(endpoint: Endpoint, seconds: float) -> str:
+    """The version of the interface that the daemon speaks, by its shortest answer; the question whether it is there.
+
+    Raises:
+        OSError: nobody is there, or it takes longer than so many seconds, or it is no Docker daemon.
+    """
+    async with asyncio.timeout(seconds):
+        reader, writer = await open_stream(endpoint)
+        try:
+            writer.write(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            raise ConnectionError("it does not speak Docker's language") from error
+        finally:
+            writer.close()
+    for line in head.decode("latin-1").splitlines():
+        name, _, value = line.partition(":")
+        if name.lower() == "api-version":
+            return value.strip()
+    raise ConnectionError("it does not speak Docker's language")
+
+
+def endpoint_from(environment: Mapping[str, str]) -> Endpoint:
+    """The daemon that `DOCKER_HOST`, `DOCKER_TLS_VERIFY` and `DOCKER_CERT_PATH` name, or this machine's.
+
+    An address of a kind that is not spoken here is no error yet: other back-ends do without Docker.
+    """
+    url = environment.get("DOCKER_HOST", "").strip() or _default_host(environment)
+    if url.startswith("unix://"):
+        return Endpoint(url)
+    host, _, port = url.removeprefix("tcp://").rstrip("/").rpartition(":")
+    if not url.startswith("tcp://") or not host or not port.isdigit():
+        return Endpoint(url, problem=f"DOCKER_HOST is {url!r}, neither unix:///path nor tcp://host:port")
+    verify = bool(environment.get("DOCKER_TLS_VERIFY"))
+    where = environment.get("DOCKER_CERT_PATH") or (f"{environment.get('HOME', '')}/.docker" if verify else "")
+    return Endpoint(url, Path(where) if where else None, verify)
+
+
+def _default_host(environment: Mapping[str, str]) -> str:
+    """The system's socket, or the one that Docker Desktop keeps in the home directory."""
+    desktop = Path(environment.get("HOME", "/nonexistent")) / ".docker" / "run" / "docker.sock"
+    if not Path("/var/run/docker.sock").exists() and desktop.exists():
+        return f"unix://{desktop}"
+    return DEFAULT_HOST

@@ -1,0 +1,227 @@
+"""The Docker daemon, called without blocking the loop: the blocking SDK in threads of its own.
+
+The one module that imports `docker`, and only when something is asked. Its errors become ours here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.sandbox.docker_endpoint import FORWARDING, Endpoint, ask_version
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+T = TypeVar("T")
+
+_HELLO_SECONDS = 5.0
+_PATIENCE = 60
+"""Seconds that any call but the first may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A daemon that answered.
+
+    Attributes:
+        version: Its release.
+        api: Version of the interface that is spoken with it.
+        cpus: Cores of its machine.
+    """
+
+    version: str
+    api: str
+    cpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image that is there: its id, and the variables it sets."""
+
+    id: str
+    env: tuple[str, ...] = ()
+
+
+class DockerEngine:
+    """One daemon. Every method raises `SandboxUnavailable` when it does not answer or refuses."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._threads: ThreadPoolExecutor | None = None
+        self._client: APIClient | None = None
+        self._daemon: Daemon | None = None
+        self._meeting = asyncio.Lock()
+
+    async def hello(self, seconds: float) -> Daemon:
+        """The daemon, asked anew; a socket that nobody answers at takes so many seconds at most."""
+        if self.endpoint.problem:
+            raise SandboxUnavailable(self.endpoint.problem, FORWARDING)
+        try:
+            api = await ask_version(self.endpoint, seconds)
+        except OSError as error:
+            raise no_daemon() from error
+        async with self._meeting:
+            if self._daemon is None or self._daemon.api != api:
+                self._daemon = await self._thread(self._hello, api)
+            return self._daemon
+
+    async def daemon(self) -> Daemon:
+        """The daemon as it was when it was first asked."""
+        return self._daemon or await self.hello(_HELLO_SECONDS)
+
+    async def image(self, name: str) -> Image | None:
+        """An image by name or id; None when it is not there."""
+        return await self._call(self._image, name)
+
+    async def create(self, name: str, body: Mapping[str, Any]) -> tuple[str, ...]:
+        """Create a container and return the daemon's warnings."""
+        return await self._call(self._create, name, body)
+
+    async def start(self, name: str) -> None:
+        """Start a container that was created."""
+        await self._call(lambda: self._api().start(name))
+
+    async def pause(self, name: str) -> None:
+        """Freeze all of a container's processes."""
+        await self._call(lambda: self._api().pause(name))
+
+    async def unpause(self, name: str) -> None:
+        """Let a frozen container go on."""
+        await self._call(lambda: self._api().unpause(name))
+
+    async def remove(self, name: str) -> None:
+        """Kill a container and remove it; returns when it is gone, and when it never was."""
+        # Asked first: clearing up must not wait for long on a daemon that hangs.
+        await self.hello(_HELLO_SECONDS)
+        await self._call(self._remove, name)
+
+    async def exec_create(self, name: str, argv: list[str], user: str) -> str:
+        """Prepare a second process in a container and return its id."""
+        return await self._call(
+            lambda: str(self._api().exec_create(name, argv, stdin=True, user=user, environment={})["Id"])
+        )
+
+    async def containers(self, label: str) -> list[dict[str, Any]]:
+        """Containers that bear a label (`key` or `key=value`), stopped ones too, in Docker's words."""
+        await self.hello(_HELLO_SECONDS)
+        return await self._call(lambda: list(self._api().containers(all=True, filters={"label": [label]})))
+
+    def close(self) -> None:
+        """Let go of connections and threads; may be called twice, and the engine used again afterwards."""
+        threads, self._threads = self._threads, None
+        client, self._client, self._daemon = self._client, None, None
+        if threads is not None:
+            threads.shutdown(wait=False)
+        if client is not None:
+            client.close()
+
+    async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run `function` in a thread, once a daemon has answered.
+
+        A thread cannot be stopped: when cancelled, its end is awaited first, so that nobody clears up ahead of a call
+        that is still making something.
+        """
+        if self._client is None:
+            await self.hello(_HELLO_SECONDS)
+        return await self._thread(function, *arguments)
+
+    async def _thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="kagura-docker")
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(self._threads, _translated, function, arguments)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            await _ended(future)
+            raise
+
+    def _hello(self, api: str) -> Daemon:
+        import docker
+
+        tls = None
+        if (certificates := self.endpoint.certificates) is not None:
+            tls = docker.tls.TLSConfig(
+                client_cert=(str(certificates / "cert.pem"), str(certificates / "key.pem")),
+                ca_cert=str(certificates / "ca.pem") if self.endpoint.verify else None,
+                verify=self.endpoint.verify,
+            )
+        client = docker.APIClient(base_url=self.endpoint.url, version=api, timeout=_PATIENCE, tls=tls or False)
+        try:
+            info = client.info()
+        except BaseException:
+            client.close()
+            raise
+        old, self._client = self._client, client
+        if old is not None:
+            old.close()
+        return Daemon(str(info["ServerVersion"]), api, int(info["NCPU"]))
+
+    def _api(self) -> APIClient:
+        if self._client is None:
+            raise SandboxUnavailable("the Docker client was closed")
+        return self._client
+
+    def _image(self, name: str) -> Image | None:
+        import docker
+
+        try:
+            found = self._api().inspect_image(name)
+        except docker.errors.NotFound:
+            return None
+        return Image(str(found["Id"]), tuple((found.get("Config") or {}).get("Env") or ()))
+
+    def _create(self, name: str, body: Mapping[str, Any]) -> tuple[str, ...]:
+        answer = self._api().create_container_from_config(dict(body), name)
+        return tuple(answer.get("Warnings") or ())
+
+    def _remove(self, name: str) -> None:
+        import docker
+
+        # Gone already, or on its way: the daemon removes a box that ended by itself, too.
+        with contextlib.suppress(docker.errors.NotFound):
+            try:
+                self._api().remove_container(name, force=True, v=True)
+            except docker.errors.APIError as error:
+                if error.status_code != 409:  # noqa: PLR2004 - HTTP's "conflict": a removal is going on
+                    raise
+                self._api().wait(name, condition="removed", timeout=10)
+
+
+def _translated(function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+    with _our_errors():
+        return function(*arguments)
+
+
+@contextlib.contextmanager
+def _our_errors() -> Iterator[None]:
+    import docker
+    import requests
+
+    try:
+        yield
+    except docker.errors.APIError as error:
+        raise SandboxUnavailable(f"Docker refused: {error.explanation or error}") from error
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        raise no_daemon() from error
+
+
+def no_daemon() -> SandboxUnavailable:
+    """The error for a daemon that is not there."""
+    return SandboxUnavailable("no Docker daemon answers", "Start it, or use `--box bubblewrap`.")
+
+
+async def _ended(future: asyncio.Future[Any]) -> None:
+    """Wait for a future whatever happens, then forget its outcome."""
+    while not future.done():
+        # Cancelled again while waiting: the wait is what cancelling promised.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([future])
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,174 @@
+"""What a box is made of in Docker's words: from a spec to the body of the create call. Pure, and the same for everyone.
+
+The flags here never change with policy, prompt or user: another user id, no capability, no new privileges, our own
+list of system calls, a read-only root, no network, nothing of the host mounted, limits on everything. Nothing of the
+kernel's environment goes in; labels hold no secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kagura_kernel.domain.errors import SandboxUnsupported
+from kagura_kernel.domain.policy import BoxLimits
+from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
+from kagura_kernel.sandbox.docker_seccomp import profile
+
+NAME = "docker"
+USER = "65532:65532"
+ROOT = "0:0"
+HOME = "/home/agent"
+BOX_LABEL = "kagura.box"
+OWNER_LABEL = "kagura.owner"
+HOLDER_LABEL = "kagura.holder"
+
+_PAGE = 65536
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Sizes in bytes of the three places that can be written."""
+
+    workspace: int
+    temporary: int
+    home: int
+
+    @property
+    def sendable(self) -> int:
+        """How large a project may be: half, so that a run has room to add to it."""
+        return self.workspace // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Whose a container is.
+
+    Attributes:
+        box: The box's id, also the container's name.
+        owner: The process that it belongs to, for a sweep by another one.
+        holder: The back-end object of that process, for its own clearing up.
+    """
+
+    box: str
+    owner: str
+    holder: str
+
+
+def sizes(limits: BoxLimits) -> Sizes:
+    """How large each writable place is.
+
+    They are memory, and count against the box's memory: together they take three quarters of it at most (in a box of
+    a megabyte or more), so that a full disk is "no space left" and not the end of the box.
+    """
+    wanted = limits.workspace_bytes + limits.scratch_bytes
+    share = min(1.0, limits.memory_bytes * 0.75 / max(wanted, 1))
+    scratch = int(limits.scratch_bytes * share / 2)
+    # Size 0 would mean no limit at all.
+    return Sizes(*(max(size, _PAGE) for size in (int(limits.workspace_bytes * share), scratch, scratch)))
+
+
+def refuse_unsupported(spec: BoxSpec) -> None:
+    """Say no to what a Docker box cannot be.
+
+    Raises:
+        SandboxUnsupported: host directories beside the project, or writable places of the caller's choice.
+    """
+    if spec.extra_read_only:
+        raise SandboxUnsupported(NAME, "showing further host directories: nothing of the host is mounted into a box")
+    for root in spec.policy.writable_roots:
+        if not f"{root}/".startswith((f"{WORKSPACE}/", "/tmp/", f"{HOME}/")):  # noqa: S108 - the box's own /tmp
+            raise SandboxUnsupported(NAME, f"a writable {root}: only {WORKSPACE}, /tmp and {HOME} can be written")
+
+
+def create_body(spec: BoxSpec, image: str, argv: Sequence[str], labels: Labels, cpus_there: int) -> dict[str, Any]:
+    """The body of `POST /containers/create`.
+
+    Args:
+        spec: What the box shall be.
+        image: The image's id or name, one that is there.
+        argv: The guest's command line.
+        labels: Whose it is.
+        cpus_there: Cores of the daemon's machine; more cannot be asked for.
+    """
+    return {
+        "Image": image,
+        "Entrypoint": list(argv),
+        "Cmd": [],
+        "User": USER,
+        "Hostname": "box",
+        "Env": [],
+        "WorkingDir": WORKSPACE,
+        "Labels": {BOX_LABEL: labels.box, OWNER_LABEL: labels.owner, HOLDER_LABEL: labels.holder},
+        "Healthcheck": {"Test": ["NONE"]},
+        "NetworkDisabled": True,
+        "Tty": False,
+        "OpenStdin": True,
+        # The end of our connection is the end of the guest's input, and that is the end of the box.
+        "StdinOnce": True,
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "HostConfig": _host_config(spec, cpus_there),
+    }
+
+
+def _host_config(spec: BoxSpec, cpus_there: int) -> dict[str, Any]:
+    limits = spec.limits
+    return {
+        "AutoRemove": True,
+        "Binds": [],
+        "CapAdd": [],
+        "CapDrop": ["ALL"],
+        "CgroupnsMode": "private",
+        "Devices": [],
+        "GroupAdd": [],
+        # The guest itself is the first process: it reaps, nothing in the box can stop or kill it, and no helper of
+        # Docker's stands beside it with the pipe in its open descriptors.
+        "Init": False,
+        "IpcMode": "private",
+        "LogConfig": {"Type": "none"},
+        "Memory": limits.memory_bytes,
+        "MemorySwap": limits.memory_bytes,
+        "NanoCpus": int(min(limits.cpus, cpus_there) * 1e9),
+        "NetworkMode": "none",
+        # When the machine itself runs out of memory, boxes go before anything of the host.
+        "OomScoreAdj": 500,
+        "PidsLimit": limits.processes,
+        "Privileged": False,
+        "PublishAllPorts": False,
+        "ReadonlyRootfs": True,
+        "RestartPolicy": {"Name": "no"},
+        "SecurityOpt": ["no-new-privileges:true", f"seccomp={profile()}"],
+        "ShmSize": max(_PAGE, min(64 * 2**20, limits.scratch_bytes)),
+        "Tmpfs": _tmpfs(sizes(limits), writable=spec.policy.writable),
+        "Ulimits": [
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "fsize", "Soft": limits.file_bytes, "Hard": limits.file_bytes},
+            {"Name": "nofile", "Soft": limits.open_files, "Hard": limits.open_files},
+        ],
+    }
+
+
+def _tmpfs(size: Sizes, *, writable: bool) -> dict[str, str]:
+    agent = "uid=65532,gid=65532,mode=0700"
+    # A workspace that must not be written belongs to root, and nothing in the box is root.
+    workspace_owner = agent if writable else "uid=0,gid=0,mode=0755"
+    common = "rw,exec,nosuid,nodev,nr_inodes=1000000"
+    return {
+        WORKSPACE: f"{common},size={size.workspace},{workspace_owner}",
+        "/tmp": f"{common},size={size.temporary},uid=65532,gid=65532,mode=1777",  # noqa: S108 - the box's own /tmp
+        HOME: f"{common},size={size.home},{agent}",
+        # Message queues need no directory; without this, theirs could be written.
+        "/dev/mqueue": f"ro,nosuid,nodev,noexec,size={_PAGE},mode=0555",
+    }
+
+
+def command_environment(image_env: Sequence[str], extra: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of commands: the image's own, what every program expects, and the spec's."""
+    env = {"PATH": _PATH, "LANG": "C.UTF-8"}
+    env |= dict(line.split("=", 1) for line in image_env if "=" in line)
+    env |= {"HOME": HOME, "USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/bash", "TMPDIR": "/tmp"}  # noqa: S108 - the box's own /tmp
+    return env | dict(extra)

@@ -1,0 +1,105 @@
+"""A small process that outlives a killed kernel by seconds, to remove the containers it held.
+
+A guest ends when its pipe closes, but a parked container is frozen and a hostile program may have stopped the guest:
+neither would notice. The reaper waits for the end of its standard input (the kernel's end of a pipe) or of the owner,
+and then removes every container of that holder. Run as `python -m kagura_kernel.sandbox.docker_reaper URL CERTS VERIFY
+HOLDER OWNER`; until it has something to do it imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kagura_kernel.sandbox.owner import owner_alive
+
+if TYPE_CHECKING:
+    from kagura_kernel.sandbox.docker_endpoint import Endpoint
+
+_LOOK_SECONDS = 2.0
+_GIVE_UP_SECONDS = 30.0
+_DONE = b"."
+
+
+class Reaper:
+    """The process, seen from the kernel; started once per holder, at its first box."""
+
+    def __init__(self, endpoint: Endpoint, holder: str, owner: str) -> None:
+        words = [endpoint.url, str(endpoint.certificates or ""), str(int(endpoint.verify)), holder, owner]
+        self._process = subprocess.Popen(  # noqa: S603 - our own module and our own words
+            [sys.executable, "-P", "-m", "kagura_kernel.sandbox.docker_reaper", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # A session of its own: an interrupt or a kill of the kernel's process group does not reach it.
+            start_new_session=True,
+            cwd="/",
+            env={name: os.environ[name] for name in ("PATH", "PYTHONPATH", "VIRTUAL_ENV") if name in os.environ},
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still stands by."""
+        return self._process.poll() is None
+
+    def dismiss(self) -> None:
+        """Everything is removed already: end it. May be called twice."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            with contextlib.suppress(OSError):
+                self._process.stdin.write(_DONE)
+                self._process.stdin.close()
+        try:
+            self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def wait_for_the_end(owner: str) -> bool:
+    """Block until the owner is gone, and say whether there is something to reap."""
+    while True:
+        ready, _, _ = select.select([0], [], [], _LOOK_SECONDS)
+        if ready:
+            return os.read(0, 1) != _DONE
+        if not owner_alive(owner):
+            return True
+
+
+async def reap(endpoint: Endpoint, holder: str) -> None:
+    """Remove every container of that holder, also one that the daemon was just making."""
+    from kagura_kernel.domain.errors import SandboxUnavailable
+    from kagura_kernel.sandbox.docker_engine import DockerEngine
+    from kagura_kernel.sandbox.docker_flags import HOLDER_LABEL
+
+    engine = DockerEngine(endpoint)
+    deadline = time.monotonic() + _GIVE_UP_SECONDS
+    quiet = 0
+    while quiet < 2 and time.monotonic() < deadline:  # noqa: PLR2004 - nothing there, and still nothing a moment later
+        # The daemon may be restarting; the next start of a kernel sweeps what is left after all.
+        with contextlib.suppress(SandboxUnavailable):
+            found = await engine.containers(f"{HOLDER_LABEL}={holder}")
+            quiet = 0 if found else quiet + 1
+            await asyncio.gather(*(engine.remove(str(box["Id"])) for box in found), return_exceptions=True)
+        await asyncio.sleep(0.5)
+    engine.close()
+
+
+def main(url: str, certificates: str, verify: str, holder: str, owner: str) -> None:
+    """Wait, then reap."""
+    if not wait_for_the_end(owner):
+        return
+    from kagura_kernel.sandbox.docker_endpoint import Endpoint
+
+    endpoint = Endpoint(url, Path(certificates) if certificates else None, verify == "1")
+    asyncio.run(reap(endpoint, holder))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:6])

@@ -1,0 +1,139 @@
+"""Which back-end a run gets, and why: by name, or the first that works in a fixed order, or a clear no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+
+from kagura_kernel.domain.errors import IsolationTooWeak, SandboxUnavailable, UnknownName
+from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.sandbox.backend import SandboxBackend
+
+AUTO = "auto"
+BUILT_IN = ("docker", "bubblewrap")
+"""Names of our own, in the order in which `auto` tries them; nobody else can take one."""
+
+GROUP = "kagura_kernel.backends"
+"""Entry points of this group name a callable without arguments that returns a `SandboxBackend`."""
+
+SHARED_NEEDS = IsolationClass.GVISOR
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A back-end that works.
+
+    Attributes:
+        backend: It.
+        reason: Why this one, in half a sentence, for the cell's header.
+    """
+
+    backend: SandboxBackend
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What third parties offer.
+
+    Attributes:
+        backends: Those that could be made, by name.
+        problems: Why each of the others could not, a line each.
+    """
+
+    backends: Mapping[str, SandboxBackend]
+    problems: tuple[str, ...] = ()
+
+
+def is_shared(setting: bool | None, jupyterhub_user: str | None) -> bool:
+    """Whether several people use this deployment: the setting decides, else the presence of JupyterHub's variable."""
+    return bool(jupyterhub_user) if setting is None else setting
+
+
+async def choose(
+    name: str, backends: Mapping[str, SandboxBackend], *, image: str | None = None, shared: bool = False
+) -> Choice:
+    """The back-end for `--box NAME`.
+
+    Args:
+        name: `auto`, or one of `backends`.
+        backends: All that exist here, by name.
+        image: The image that the run wants; None is the back-end's default.
+        shared: Whether this is a shared deployment, where weaker walls than gVisor's are refused.
+
+    Raises:
+        UnknownName: no back-end has that name.
+        IsolationTooWeak: the deployment is shared and the back-end's walls (with `auto`: all of them) are too weak.
+        SandboxUnavailable: it does not work here; the text names what to install.
+    """
+    if name == AUTO:
+        return await _first_that_works(backends, image, shared=shared)
+    if name not in backends:
+        raise UnknownName("box", name, [AUTO, *_in_order(backends)])
+    backend = backends[name]
+    if shared:
+        _demand_walls(backend)
+    probe = await backend.probe(image)
+    if not probe.ok:
+        raise SandboxUnavailable(f"{name}: {probe.reason}", probe.install or None)
+    return Choice(backend, f"{name}: {probe.reason}")
+
+
+async def _first_that_works(backends: Mapping[str, SandboxBackend], image: str | None, *, shared: bool) -> Choice:
+    candidates = [backends[name] for name in _in_order(backends)]
+    if shared and candidates:
+        strong = [backend for backend in candidates if backend.isolation >= SHARED_NEEDS]
+        if not strong:
+            _demand_walls(max(candidates, key=lambda backend: backend.isolation))
+        candidates = strong
+    failed: list[tuple[str, str, str]] = []
+    for backend in candidates:
+        probe = await backend.probe(image)
+        if probe.ok:
+            # What was preferred and did not work is the better half of the reason.
+            why = failed[0][1] if failed else probe.reason
+            return Choice(backend, f"{backend.name}: {why}")
+        failed.append((backend.name, probe.reason, probe.install))
+    if not failed:
+        raise SandboxUnavailable("no back-end is registered")
+    reasons = "; ".join(f"{name}: {reason}" for name, reason, _ in failed)
+    installs = " ".join(f"For {name}: {install}" for name, _, install in failed if install)
+    raise SandboxUnavailable(reasons, installs or None)
+
+
+def _demand_walls(backend: SandboxBackend) -> None:
+    if backend.isolation < SHARED_NEEDS:
+        raise IsolationTooWeak(backend.name, backend.isolation.label, SHARED_NEEDS.label)
+
+
+def _in_order(backends: Mapping[str, SandboxBackend]) -> list[str]:
+    ours = [name for name in BUILT_IN if name in backends]
+    return ours + sorted(name for name in backends if name not in BUILT_IN)
+
+
+def registered(found: list[EntryPoint] | None = None) -> Registered:
+    """Back-ends of installed packages; one that is broken is left out and told, it never stops the others."""
+    backends: dict[str, SandboxBackend] = {}
+    problems: list[str] = []
+    for entry in sorted(found if found is not None else entry_points(group=GROUP), key=lambda entry: entry.name):
+        if entry.name in (*BUILT_IN, AUTO):
+            problems.append(f"back-end {entry.name!r} of {entry.value}: the name is built in and cannot be replaced")
+            continue
+        if entry.name in backends:
+            problems.append(f"back-end {entry.name!r} of {entry.value}: another package has registered that name")
+            continue
+        # Code of a stranger: whatever it raises means that this back-end does not exist here, and nothing else.
+        try:
+            backends[entry.name] = _made(entry)
+        except Exception as error:  # noqa: BLE001 - see above
+            problems.append(f"back-end {entry.name!r} of {entry.value}: {type(error).__name__}: {error}")
+    return Registered(backends, tuple(problems))
+
+
+def _made(entry: EntryPoint) -> SandboxBackend:
+    make: Callable[[], SandboxBackend] = entry.load()
+    backend = make()
+    if backend.name != entry.name or not isinstance(backend.isolation, IsolationClass):
+        raise TypeError(f"it calls itself {backend.name!r}, of class {backend.isolation!r}")
+    return backend

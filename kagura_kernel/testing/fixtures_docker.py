@@ -1,0 +1,49 @@
+"""Fixtures for tests that need Docker: a daemon of our own with our images, shared by all test processes.
+
+Load them with `pytest_plugins = ["kagura_kernel.testing.fixtures_docker"]` in a root conftest, or import the names.
+Where no daemon can be started the tests are skipped with the cure, unless `KAGURA_TEST_REQUIRE_DOCKER` is set: then
+they fail.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker_endpoint import Endpoint
+from kagura_kernel.testing.docker_images import BASE, ensure_images
+from kagura_kernel.testing.dockerd import TestDaemon, shared_daemon, why_not
+
+REQUIRE = "KAGURA_TEST_REQUIRE_DOCKER"
+
+
+@pytest.fixture(scope="session")
+def docker_daemon() -> Iterator[TestDaemon]:
+    """The shared daemon, with `kagura/base` and `kagura/python` built."""
+    if reason := why_not():
+        if os.environ.get(REQUIRE):
+            pytest.fail(f"Docker is required here: {reason}")
+        pytest.skip(reason)
+    with shared_daemon() as daemon:
+        ensure_images(daemon)
+        yield daemon
+
+
+@pytest.fixture
+def docker_endpoint(docker_daemon: TestDaemon) -> Endpoint:
+    """Where it listens, as product code wants it."""
+    return Endpoint(docker_daemon.host)
+
+
+@pytest_asyncio.fixture
+async def docker_backend(docker_endpoint: Endpoint) -> AsyncIterator[DockerBackend]:
+    """A back-end at that daemon, on the small image; closed afterwards."""
+    backend = DockerBackend(docker_endpoint, default_image=BASE)
+    try:
+        yield backend
+    finally:
+        await backend.close()

@@ -1,0 +1,204 @@
+"""How Docker boxes end: closed, cancelled, killed, starved, orphaned. None of it leaves a container."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from kagura_kernel.domain.commands import Command, CommandLimits, shell_command
+from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable
+from kagura_kernel.domain.policy import BoxLimits
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker_endpoint import Endpoint
+from kagura_kernel.sandbox.docker_engine import DockerEngine
+from kagura_kernel.sandbox.docker_flags import BOX_LABEL, OWNER_LABEL
+from kagura_kernel.sandbox.owner import owner_alive, owner_of
+from kagura_kernel.testing.docker_images import BASE, copy_image
+from kagura_kernel.testing.dockerd import TestDaemon, private_daemon
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
+
+FOREVER = Command(("sleep", "1000"), limits=CommandLimits(total=None, idle=None))
+
+KERNEL = """
+import asyncio, sys
+from kagura_kernel.domain.commands import shell_command
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker_endpoint import Endpoint
+
+async def main(url, image):
+    backend = DockerBackend(Endpoint(url), default_image=image)
+    box = await backend.start(BoxSpec())
+    hostile = await backend.start(BoxSpec())
+    parked = await backend.park(BoxSpec())
+    running = asyncio.create_task(box.run(shell_command("sleep 1000")))
+    # A program that stops the guest: it cannot notice that its pipe has closed.
+    stopping = asyncio.create_task(hostile.run(shell_command("kill -STOP $PPID; sleep 1000")))
+    await asyncio.sleep(0.3)
+    print("ready", flush=True)
+    await asyncio.sleep(1000)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def owned_by(endpoint: Endpoint, owner: str) -> list[str]:
+    engine = DockerEngine(endpoint)
+    try:
+        return [str(found["Id"]) for found in await engine.containers(f"{OWNER_LABEL}={owner}")]
+    finally:
+        engine.close()
+
+
+async def exists(endpoint: Endpoint, box_id: str) -> bool:
+    engine = DockerEngine(endpoint)
+    try:
+        return bool(await engine.containers(f"{BOX_LABEL}={box_id}"))
+    finally:
+        engine.close()
+
+
+async def test_a_killed_kernel_leaves_no_container_neither_frozen_nor_hostile(docker_endpoint: Endpoint):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", KERNEL, docker_endpoint.url, BASE, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert await asyncio.wait_for(process.stdout.readline(), 60) == b"ready\n"
+    owner = owner_of(process.pid)
+    assert len(await owned_by(docker_endpoint, owner)) == 3
+    process.kill()
+    await process.wait()
+    killed = time.monotonic()
+    while left := await owned_by(docker_endpoint, owner):
+        assert time.monotonic() - killed < 10, left
+        await asyncio.sleep(0.2)
+
+
+async def test_closing_a_box_removes_its_container_at_once(docker_backend: DockerBackend, docker_endpoint: Endpoint):
+    box = await docker_backend.start(BoxSpec())
+    assert await exists(docker_endpoint, box.id)
+    await box.close()
+    assert not await exists(docker_endpoint, box.id)
+    assert await box.wait_closed() == ""
+    await box.close()
+    with pytest.raises(SandboxUnavailable):
+        await box.run(Command(("true",)))
+
+
+async def test_closing_the_back_end_removes_boxes_and_parked_ones(docker_endpoint: Endpoint):
+    backend = DockerBackend(docker_endpoint, default_image=BASE)
+    box = await backend.start(BoxSpec())
+    parked = await backend.park(BoxSpec())
+    waiting = asyncio.create_task(box.run(FOREVER))
+    await asyncio.sleep(0.1)
+    await backend.close()
+    with pytest.raises(SandboxUnavailable):
+        await waiting
+    assert not await exists(docker_endpoint, box.id)
+    assert not parked.alive
+    await backend.close()
+    with pytest.raises(SandboxUnavailable, match="closed"):
+        await backend.start(BoxSpec())
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.005, 0.02, 0.05, 0.08, 0.12])
+async def test_a_start_that_is_cancelled_leaves_no_container(
+    docker_backend: DockerBackend, docker_endpoint: Endpoint, delay: float
+):
+    await docker_backend.probe()
+    before = await owned_by(docker_endpoint, owner_of(os.getpid()))
+    starting = asyncio.create_task(docker_backend.start(BoxSpec()))
+    await asyncio.sleep(delay)
+    starting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await (await starting).close()
+    assert await owned_by(docker_endpoint, owner_of(os.getpid())) == before
+
+
+async def test_a_start_that_is_cancelled_again_and_again_is_cleared_up_by_closing(docker_endpoint: Endpoint):
+    backend = DockerBackend(docker_endpoint, owner="elsewhere:2:2", default_image=BASE)
+    await backend.probe()
+    for delay in (0.004, 0.008, 0.012, 0.02):
+        starting = asyncio.create_task(backend.start(BoxSpec()))
+        await asyncio.sleep(delay)
+        while not starting.done():
+            starting.cancel()
+            await asyncio.sleep(0.001)
+    await backend.close()
+    assert await owned_by(docker_endpoint, "elsewhere:2:2") == []
+
+
+async def test_a_box_that_is_killed_says_so_within_a_second(docker_backend: DockerBackend, docker_endpoint: Endpoint):
+    box = await docker_backend.start(BoxSpec())
+    running = asyncio.create_task(box.run(FOREVER))
+    await asyncio.sleep(0.1)
+    engine = DockerEngine(docker_endpoint)
+    await engine.remove(box.id)
+    engine.close()
+    assert "killed" in await asyncio.wait_for(box.wait_closed(), 5)
+    with pytest.raises(SandboxDied, match="killed"):
+        await running
+
+
+async def test_a_box_whose_guest_runs_out_of_memory_says_so(docker_backend: DockerBackend):
+    limits = BoxLimits(memory_bytes=16 * 2**20, workspace_bytes=12 * 2**20, scratch_bytes=0)
+    box = await docker_backend.start(BoxSpec(limits=limits))
+    # Files lie in memory, and the guest, who writes this one, is all that could be killed for it.
+    with pytest.raises(SandboxDied, match="memory"):
+        await box.files.write("large", bytes(12 * 2**20 - 65536))
+    assert "memory" in await box.wait_closed()
+
+
+async def test_a_memory_hog_is_killed_and_its_box_lives_on(docker_backend: DockerBackend):
+    box = await docker_backend.start(BoxSpec(limits=BoxLimits(memory_bytes=128 * 2**20)))
+    result = await box.run(shell_command("python3 -c 'x = bytearray(512 * 2**20)'"))
+    assert result.exit_code == 128 + signal.SIGKILL
+    assert (await box.run(Command(("true",)))).ok
+    await box.close()
+
+
+@pytest.mark.slow
+async def test_a_daemon_that_dies_takes_its_boxes_with_it(docker_daemon: TestDaemon):
+    with private_daemon() as daemon:
+        await asyncio.to_thread(copy_image, docker_daemon, daemon, BASE)
+        backend = DockerBackend(Endpoint(daemon.host), default_image=BASE)
+        box = await backend.start(BoxSpec())
+        running = asyncio.create_task(box.run(FOREVER))
+        await asyncio.sleep(0.1)
+        os.kill(daemon.pid, signal.SIGKILL)
+        why = await asyncio.wait_for(box.wait_closed(), 5)
+        assert "daemon went away" in why
+        with pytest.raises(SandboxDied, match="daemon went away"):
+            await running
+        with pytest.raises(SandboxUnavailable, match="no Docker daemon answers"):
+            await backend.start(BoxSpec())
+        await backend.close()
+
+
+async def test_a_sweep_removes_what_the_dead_left_and_nothing_else(
+    docker_backend: DockerBackend, docker_endpoint: Endpoint
+):
+    ghost = DockerBackend(docker_endpoint, owner="elsewhere:1:1", default_image=BASE)
+    left = await ghost.start(BoxSpec())
+    mine = await docker_backend.start(BoxSpec())
+    try:
+        assert await docker_backend.sweep(owner_alive) == 0
+        assert await docker_backend.sweep(lambda owner: owner != "elsewhere:1:1") == 1
+        assert not await exists(docker_endpoint, left.id)
+        assert (await mine.run(Command(("true",)))).ok
+    finally:
+        await ghost.close()
+
+
+async def test_a_sweep_without_a_daemon_finds_nothing(tmp_path):
+    backend = DockerBackend(Endpoint(f"unix://{tmp_path / 'no.sock'}"))
+    assert await backend.sweep(owner_alive) == 0
+    await backend.close()

@@ -1,0 +1,64 @@
+"""What the Docker back-end says and decides before any daemon is asked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.errors import SandboxUnavailable, SandboxUnsupported
+from kagura_kernel.domain.policy import BoxLimits, IsolationClass
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.docker import DEFAULT_IMAGE, DockerBackend, build_command
+from kagura_kernel.sandbox.docker_endpoint import Endpoint
+
+
+@pytest.fixture
+async def backend(tmp_path: Path):
+    backend = DockerBackend(Endpoint(f"unix://{tmp_path / 'none.sock'}"))
+    yield backend
+    await backend.close()
+
+
+def test_the_default_image_is_built_by_two_plain_commands():
+    command = build_command(DEFAULT_IMAGE)
+    assert "docker build --file images/base.Dockerfile --tag kagura/base:latest images" in command
+    assert "docker build --file images/python.Dockerfile --tag kagura/python:latest images" in command
+    assert "docker pull other:1" in build_command("other:1")
+
+
+async def test_it_is_a_container_called_docker(backend: DockerBackend):
+    assert (backend.name, backend.isolation) == ("docker", IsolationClass.CONTAINER)
+
+
+async def test_without_a_daemon_every_start_says_so(backend: DockerBackend):
+    probe = await backend.probe()
+    assert (probe.ok, "no Docker daemon answers" in probe.reason) == (False, True)
+    with pytest.raises(SandboxUnavailable, match="no Docker daemon answers"):
+        await backend.start(BoxSpec())
+
+
+async def test_what_docker_cannot_do_is_refused_before_it_is_asked(backend: DockerBackend):
+    with pytest.raises(SandboxUnsupported):
+        await backend.start(BoxSpec(extra_read_only=((Path("/data"), "/data"),)))
+
+
+async def test_projects_share_parked_boxes_and_nothing_else_does(backend: DockerBackend):
+    spec = BoxSpec(workspace=Path("/a"), env={"A": "1"})
+    assert backend.parking_spec(spec) == backend.parking_spec(replace(spec, workspace=Path("/b")))
+    for other in (
+        replace(spec, env={"A": "2"}),
+        replace(spec, image="other"),
+        replace(spec, limits=BoxLimits(processes=3)),
+    ):
+        assert backend.parking_spec(other) != backend.parking_spec(spec)
+    assert backend.parking_spec(replace(spec, extra_read_only=((Path("/d"), "/d"),))) is None
+
+
+def test_the_docker_library_is_not_loaded_with_the_back_end():
+    code = "import sys, kagura_kernel.sandbox.docker, kagura_kernel.sandbox.pool; print('docker' in sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed == "False\n"

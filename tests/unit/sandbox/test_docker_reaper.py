@@ -1,0 +1,56 @@
+"""The process that outlives a killed kernel: when it acts, and when it does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.sandbox.docker_endpoint import Endpoint
+from kagura_kernel.sandbox.docker_reaper import Reaper
+from kagura_kernel.sandbox.owner import owner_of, this_owner
+
+WAIT = "import sys; from kagura_kernel.sandbox.docker_reaper import wait_for_the_end as w; print(w(sys.argv[1]))"
+
+
+def waits(owner: str, *, told: bytes | None) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([sys.executable, "-c", WAIT, owner], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    if told is not None and process.stdin is not None:
+        process.stdin.write(told)
+        process.stdin.close()
+    return process
+
+
+@pytest.mark.parametrize(("told", "reaps"), [(b"", b"True\n"), (b".", b"False\n")])
+def test_a_closed_pipe_is_an_end_and_a_dismissal_is_none(told: bytes, reaps: bytes):
+    with waits(this_owner(), told=told) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == reaps
+
+
+def test_an_owner_that_is_gone_is_an_end_though_someone_still_holds_the_pipe():
+    with subprocess.Popen(["sleep", "100"]) as owner, waits(owner_of(owner.pid), told=None) as process:
+        assert process.stdout is not None
+        owner.kill()
+        owner.wait()
+        assert process.stdout.read() == b"True\n"
+
+
+def test_a_reaper_that_is_dismissed_is_gone_and_may_be_dismissed_again(tmp_path: Path):
+    reaper = Reaper(Endpoint(f"unix://{tmp_path / 'none.sock'}"), "holder", this_owner())
+    assert reaper.alive
+    reaper.dismiss()
+    assert not reaper.alive
+    reaper.dismiss()
+
+
+def test_nothing_of_the_environment_goes_to_the_reaper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-not-a-real-one")
+    reaper = Reaper(Endpoint(f"unix://{tmp_path / 'none.sock'}"), "holder", this_owner())
+    try:
+        environ = Path(f"/proc/{reaper._process.pid}/environ").read_bytes()
+        assert b"sk-not-a-real-one" not in environ
+    finally:
+        reaper.dismiss()

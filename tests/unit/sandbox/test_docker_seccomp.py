@@ -1,0 +1,118 @@
+"""The profile: an allow-list, with nothing in it that opens a door."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kagura_kernel.sandbox.docker_seccomp import allowed_names, profile
+
+DOORS = [
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "pidfd_getfd",
+    "kcmp",
+    "process_madvise",
+    "add_key",
+    "keyctl",
+    "request_key",
+    "userfaultfd",
+    "perf_event_open",
+    "bpf",
+    "mount",
+    "umount2",
+    "umount",
+    "pivot_root",
+    "move_mount",
+    "open_tree",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+    "mount_setattr",
+    "unshare",
+    "setns",
+    "chroot",
+    "reboot",
+    "kexec_load",
+    "kexec_file_load",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "open_by_handle_at",
+    "name_to_handle_at",
+    "iopl",
+    "ioperm",
+    "swapon",
+    "swapoff",
+    "acct",
+    "quotactl",
+    "sethostname",
+    "setdomainname",
+    "settimeofday",
+    "clock_settime",
+    "adjtimex",
+    "syslog",
+    "mbind",
+    "set_mempolicy",
+    "move_pages",
+    "migrate_pages",
+    "lookup_dcookie",
+    "fanotify_init",
+    "modify_ldt",
+    "vhangup",
+    "uselib",
+    "personality",
+    "socket",
+    "clone",
+    "clone3",
+]
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_door_is_not_open_unconditionally(name: str):
+    assert name not in allowed_names()
+
+
+def test_everything_else_is_refused_and_not_fatal():
+    assert json.loads(profile())["defaultAction"] == "SCMP_ACT_ERRNO"
+
+
+def test_only_judged_calls_are_allowed_with_conditions():
+    rules = json.loads(profile())["syscalls"]
+    conditional = {
+        name for rule in rules if rule["args"] and rule["action"] == "SCMP_ACT_ALLOW" for name in rule["names"]
+    }
+    assert conditional == {"socket", "personality", "ioctl", "clone"}
+
+
+def test_clone_is_allowed_only_without_any_new_namespace():
+    (rule,) = [rule for rule in json.loads(profile())["syscalls"] if rule["names"] == ["clone"]]
+    (argument,) = rule["args"]
+    assert (argument["index"], argument["valueTwo"], argument["op"]) == (0, 0, "SCMP_CMP_MASKED_EQ")
+    for flag in (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000):
+        assert argument["value"] & flag
+
+
+def test_clone3_does_not_exist_so_that_libraries_fall_back():
+    (rule,) = [rule for rule in json.loads(profile())["syscalls"] if rule["names"] == ["clone3"]]
+    assert (rule["action"], rule["errnoRet"]) == ("SCMP_ACT_ERRNO", 38)
+
+
+def test_every_program_can_still_live():
+    assert {
+        "read",
+        "write",
+        "execve",
+        "mmap",
+        "futex",
+        "wait4",
+        "exit_group",
+        "rt_sigaction",
+        "openat",
+    } <= allowed_names()

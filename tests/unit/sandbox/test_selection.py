@@ -1,0 +1,167 @@
+"""Which back-end a run gets, and in which words it is told."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from kagura_kernel.domain.errors import IsolationTooWeak, SandboxUnavailable, UnknownName
+from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.sandbox.backend import Probe, SandboxBackend
+from kagura_kernel.sandbox.selection import choose, is_shared, registered
+from kagura_kernel.testing.backends import IdleBackend
+
+WORKS = Probe(ok=True, reason="daemon 20.10 answers, image kagura/python is built")
+NO_DAEMON = Probe(ok=False, reason="no Docker daemon answers", install="Install Docker.")
+NO_BWRAP = Probe(ok=False, reason="bwrap is not installed", install="apt-get install bubblewrap")
+
+
+def docker(probe: Probe = WORKS) -> IdleBackend:
+    return IdleBackend("docker", isolation=IsolationClass.CONTAINER, probe=probe)
+
+
+def bubblewrap(probe: Probe = WORKS) -> IdleBackend:
+    return IdleBackend("bubblewrap", probe=probe)
+
+
+def named(*backends: IdleBackend) -> dict[str, SandboxBackend]:
+    return {backend.name: backend for backend in backends}
+
+
+async def test_auto_takes_docker_when_it_works():
+    choice = await choose("auto", named(bubblewrap(), docker()))
+    assert choice.backend.name == "docker"
+    assert choice.reason == "docker: daemon 20.10 answers, image kagura/python is built"
+
+
+async def test_auto_falls_back_on_bubblewrap_and_says_what_docker_lacks():
+    choice = await choose("auto", named(bubblewrap(), docker(NO_DAEMON)))
+    assert choice.backend.name == "bubblewrap"
+    assert choice.reason == "bubblewrap: no Docker daemon answers"
+
+
+async def test_auto_without_any_names_what_to_install_for_each():
+    with pytest.raises(SandboxUnavailable) as told:
+        await choose("auto", named(bubblewrap(NO_BWRAP), docker(NO_DAEMON)))
+    for part in ("no Docker daemon answers", "bwrap is not installed", "Install Docker.", "apt-get install bubblewrap"):
+        assert part in told.value.message
+
+
+async def test_auto_tries_other_packages_back_ends_last():
+    other = IdleBackend("aardvark", probe=Probe(ok=True, reason="it is there"))
+    choice = await choose("auto", named(other, bubblewrap(NO_BWRAP), docker(NO_DAEMON)))
+    assert choice.backend is other
+
+
+async def test_the_image_that_is_asked_for_is_the_one_that_is_probed():
+    backend = docker()
+    await choose("auto", named(backend), image="my/image")
+    await choose("docker", named(backend), image="my/image")
+    assert backend.probed == ["my/image", "my/image"]
+
+
+async def test_a_named_back_end_is_that_one_or_its_error():
+    assert (await choose("bubblewrap", named(bubblewrap(), docker()))).backend.name == "bubblewrap"
+    with pytest.raises(SandboxUnavailable, match=r"docker: no Docker daemon answers\. Install Docker\."):
+        await choose("docker", named(bubblewrap(), docker(NO_DAEMON)))
+
+
+async def test_a_misspelt_name_is_answered_with_the_nearest():
+    with pytest.raises(UnknownName, match=r"no box 'dokcer'.*mean 'docker'.*auto, docker, bubblewrap"):
+        await choose("dokcer", named(bubblewrap(), docker()))
+
+
+@pytest.mark.parametrize("name", ["auto", "docker", "bubblewrap"])
+async def test_a_shared_deployment_refuses_weak_walls_even_where_they_work(name: str):
+    backends = named(bubblewrap(), docker())
+    with pytest.raises(IsolationTooWeak, match="gvisor"):
+        await choose(name, backends, shared=True)
+    assert all(backend.probed == [] for backend in backends.values() if isinstance(backend, IdleBackend))
+
+
+async def test_a_shared_deployment_takes_the_strong_one_though_weaker_ones_come_first():
+    strong = IdleBackend("gvisor", isolation=IsolationClass.GVISOR)
+    choice = await choose("auto", named(docker(), strong), shared=True)
+    assert choice.backend is strong
+
+
+async def test_a_shared_deployment_never_falls_back_on_weaker_walls():
+    strong = IdleBackend("gvisor", isolation=IsolationClass.GVISOR, probe=Probe(ok=False, reason="runsc is missing"))
+    with pytest.raises(SandboxUnavailable, match="runsc is missing"):
+        await choose("auto", named(docker(), bubblewrap(), strong), shared=True)
+
+
+async def test_no_back_end_at_all_is_an_error_and_never_the_host():
+    with pytest.raises(SandboxUnavailable):
+        await choose("auto", {})
+    with pytest.raises(SandboxUnavailable):
+        await choose("auto", {}, shared=True)
+
+
+@pytest.mark.parametrize(
+    ("setting", "user", "shared"),
+    [(None, None, False), (None, "", False), (None, "ada", True), (False, "ada", False), (True, None, True)],
+)
+def test_the_setting_decides_and_jupyterhub_where_it_is_silent(setting: bool | None, user: str | None, shared: bool):
+    assert is_shared(setting, user) is shared
+
+
+# ------------------------------------------------------------------ registered
+
+
+def zebra() -> IdleBackend:
+    return IdleBackend("zebra")
+
+
+def breaks() -> IdleBackend:
+    raise RuntimeError("no licence")
+
+
+def entry(name: str, attribute: str) -> EntryPoint:
+    return EntryPoint(name, f"{__name__}:{attribute}", "kagura_kernel.backends")
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, __name__, type(sys)(__name__))
+    for function in (zebra, breaks):
+        setattr(sys.modules[__name__], function.__name__, function)
+
+
+def test_a_package_registers_a_back_end_by_entry_point():
+    found = registered([entry("zebra", "zebra")])
+    assert list(found.backends) == ["zebra"]
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize("name", ["docker", "bubblewrap", "auto"])
+def test_built_in_names_cannot_be_taken(name: str):
+    found = registered([entry(name, "zebra")])
+    assert not found.backends
+    assert "built in" in found.problems[0]
+
+
+def test_a_broken_one_is_left_out_with_its_reason_and_the_others_stay():
+    found = registered([entry("yak", "breaks"), entry("x", "missing"), entry("zebra", "zebra")])
+    assert list(found.backends) == ["zebra"]
+    assert "no licence" in " ".join(found.problems)
+    assert len(found.problems) == 2
+
+
+def test_one_that_calls_itself_otherwise_is_left_out():
+    found = registered([entry("horse", "zebra")])
+    assert not found.backends
+    assert "'zebra'" in found.problems[0]
+
+
+def test_two_packages_with_one_name_give_the_first_and_a_reason():
+    found = registered([entry("zebra", "zebra"), entry("zebra", "zebra")])
+    assert list(found.backends) == ["zebra"]
+    assert "another package" in found.problems[0]
+
+
+def test_nothing_is_registered_by_default():
+    assert not registered().backends
