@@ -1,7 +1,7 @@
 """The protocol of a box and of what starts one.
 
 A back-end gives a `Box`: a running sandbox without network, without sockets, without secrets, whose only tie to the
-host is the standard input and output of its first process, the guest (`guest.py`), speaking frames (`wire.py`).
+host is the standard input and output of its first process, the guest (`guest/`), speaking frames (`wire.py`).
 Everything in this file is implemented by `bubblewrap`, by `docker` and by the fake in `kagura_kernel.testing`, and
 held to by `kagura_kernel.testing.conformance.box`.
 
@@ -132,7 +132,7 @@ class Box(Protocol):
         ...
 
     async def changes(self) -> list[BoxChange]:
-        """How the workspace differs from what it was at the start, sorted by path; protected subpaths are never told."""
+        """How the workspace differs from what it was at first, sorted by path; protected subpaths are never told."""
         ...
 
     async def wait_closed(self) -> str:
@@ -158,7 +158,7 @@ class SandboxBackend(Protocol):
         ...
 
     async def probe(self, image: str | None = None) -> Probe:
-        """Whether it works here and now (and, where there are images, whether `image` is there); the answer is kept for a while."""
+        """Whether it works here and now, with `image` where there are images; the answer is kept for a while."""
         ...
 
     async def start(self, spec: BoxSpec) -> Box:

@@ -77,7 +77,7 @@ async def choose(
     probe = await backend.probe(image)
     if not probe.ok:
         raise SandboxUnavailable(f"{name}: {probe.reason}", probe.install or None)
-    return Choice(backend, f"{name}: {probe.reason}")
+    return Choice(backend, f"asked for; {probe.reason}")
 
 
 async def _first_that_works(backends: Mapping[str, SandboxBackend], image: str | None, *, shared: bool) -> Choice:
@@ -93,7 +93,7 @@ async def _first_that_works(backends: Mapping[str, SandboxBackend], image: str |
         if probe.ok:
             # What was preferred and did not work is the better half of the reason.
             why = failed[0][1] if failed else probe.reason
-            return Choice(backend, f"{backend.name}: {why}")
+            return Choice(backend, why)
         failed.append((backend.name, probe.reason, probe.install))
     if not failed:
         raise SandboxUnavailable("no back-end is registered")

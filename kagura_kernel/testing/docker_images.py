@@ -104,7 +104,7 @@ def _import_debian(client: docker.DockerClient) -> str:
     with tempfile.TemporaryDirectory(dir=cache_directory()) as directory:
         root = Path(directory) / "root"
         subprocess.run(  # noqa: S603 - fixed words
-            ["debootstrap", "--variant=minbase", "bookworm", str(root), "http://deb.debian.org/debian"],  # noqa: S607 - found on PATH on purpose
+            ["debootstrap", "--variant=minbase", "bookworm", str(root)],  # noqa: S607 - found on PATH on purpose
             check=True,
             capture_output=True,
         )

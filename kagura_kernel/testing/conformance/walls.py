@@ -320,6 +320,11 @@ class WallsConformance:
             answer = await python(box, _RAW_CALL, json.dumps(_CALLS[name]))
         assert answer in ("EPERM", "ENOSYS")
 
+    async def test_a_command_holds_no_descriptor_but_its_own(self, backend: SandboxBackend, spec: BoxSpec) -> None:
+        look = "for n in {3..199}; do [ -e /proc/$$/fd/$n ] && readlink /proc/$$/fd/$n; done; echo none"
+        async with open_box(backend, spec) as box:
+            assert (await bash(box, look)).stdout.text == "none\n"
+
     async def test_a_command_cannot_reach_into_the_guest_or_its_pipe(
         self, backend: SandboxBackend, spec: BoxSpec
     ) -> None:

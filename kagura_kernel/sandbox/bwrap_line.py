@@ -1,0 +1,120 @@
+"""The bubblewrap command line of one box, as a pure function of what the box is to be.
+
+Everything a box sees stands here: what is not bound here does not exist inside. Standard library only: the keeper
+uses it.
+"""
+
+# ruff: noqa: PTH112, PTH114, PTH115
+# The keeper starts without pathlib, and a path in a box is text.
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kagura_kernel.sandbox.etcfiles import BOX_UID
+
+WORKSPACE = "/workspace"
+HOME = "/home/agent"
+UPPER, LOWER = "/run/kagura/upper", "/run/kagura/lower"
+
+_PROGRAMS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Where the parts of one box lie on the host's side, in the keeper's private mounts.
+
+    Attributes:
+        etc: Directory that becomes /etc.
+        empty: An empty file.
+        scratch: Directory with `tmp`, `home` and `shm`.
+        workspace: What becomes /workspace; None makes it an empty directory.
+        writable: Whether all of the workspace may be written.
+        lower: The untouched project, for `changes`; None when there is no overlay.
+        upper: The overlay's upper directory, likewise.
+        protected: Subpaths of the workspace that stay as they are; they exist in `lower`.
+        writable_parts: Subpaths of a read-only workspace that may be written all the same.
+        python: (staged directory, path in the box) of the interpreter's parts.
+        python_links: (path in the box, target).
+        python_hidden: Files in the box covered by an empty one.
+        extra: (staged directory, path in the box), read-only.
+        shims: (name, target) of programs made in /run/kagura/bin.
+    """
+
+    etc: str
+    empty: str
+    scratch: str
+    workspace: str | None = None
+    writable: bool = True
+    lower: str | None = None
+    upper: str | None = None
+    protected: tuple[str, ...] = ()
+    writable_parts: tuple[str, ...] = ()
+    python: tuple[tuple[str, str], ...] = ()
+    python_links: tuple[tuple[str, str], ...] = ()
+    python_hidden: tuple[str, ...] = ()
+    extra: tuple[tuple[str, str], ...] = ()
+    shims: tuple[tuple[str, str], ...] = ()
+
+
+def bwrap_arguments(staged: Staged, command: Sequence[str], *, seccomp_fd: int, system: str = "") -> list[str]:
+    """Everything that follows the word `bwrap`.
+
+    Args:
+        staged: The parts.
+        command: What runs inside, as process 1.
+        seccomp_fd: Descriptor bubblewrap reads the filter from.
+        system: Prefix of the host's root directory, for tests.
+    """
+    return [
+        *("--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"),
+        *("--cap-drop", "ALL", "--uid", str(BOX_UID), "--gid", str(BOX_UID), "--hostname", "box"),
+        *("--seccomp", str(seccomp_fd)),
+        *_programs(system),
+        *("--ro-bind", staged.etc, "/etc", "--proc", "/proc", "--dev", "/dev"),
+        *_python(staged),
+        *("--bind", f"{staged.scratch}/tmp", "/tmp", "--bind", f"{staged.scratch}/home", HOME),  # noqa: S108  the box's own
+        *("--bind", f"{staged.scratch}/shm", "/dev/shm"),  # noqa: S108  likewise
+        *("--symlink", "/tmp", "/var/tmp", "--symlink", "/run", "/var/run"),  # noqa: S108  likewise
+        *_workspace(staged),
+        *(word for source, target in staged.extra for word in ("--ro-bind", source, target)),
+        # The root and /dev are memory that could be filled; after this only what was bound writable is.
+        *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"),
+        *command,
+    ]
+
+
+def _programs(system: str) -> Iterator[str]:
+    yield from ("--ro-bind", f"{system}/usr", "/usr")
+    for path in _PROGRAMS:
+        if os.path.islink(f"{system}{path}"):
+            yield from ("--symlink", os.readlink(f"{system}{path}"), path)
+        elif os.path.isdir(f"{system}{path}"):
+            yield from ("--ro-bind", f"{system}{path}", path)
+    if os.path.isdir(f"{system}/nix/store"):
+        yield from ("--ro-bind", f"{system}/nix/store", "/nix/store")
+
+
+def _python(staged: Staged) -> Iterator[str]:
+    for source, target in staged.python:
+        yield from ("--ro-bind", source, target)
+    for path, target in staged.python_links:
+        yield from ("--symlink", target, path)
+    for path in staged.python_hidden:
+        yield from ("--ro-bind", staged.empty, path)
+    for name, target in staged.shims:
+        yield from ("--symlink", target, f"/run/kagura/bin/{name}")
+
+
+def _workspace(staged: Staged) -> Iterator[str]:
+    if staged.workspace is None:
+        yield from ("--dir", WORKSPACE)
+        return
+    yield from ("--bind" if staged.writable else "--ro-bind", staged.workspace, WORKSPACE)
+    for part in staged.writable_parts:
+        yield from ("--bind", f"{staged.workspace}/{part}", f"{WORKSPACE}/{part}")
+    for part in staged.protected:
+        yield from ("--ro-bind", f"{staged.lower}/{part}", f"{WORKSPACE}/{part}")
+    if staged.upper is not None and staged.lower is not None:
+        yield from ("--ro-bind", staged.upper, UPPER, "--ro-bind", staged.lower, LOWER)

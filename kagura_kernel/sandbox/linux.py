@@ -1,0 +1,156 @@
+"""The few system calls that Python does not have, by ctypes: namespaces, mounts, mapped mounts.
+
+Used in the keeper's own small process only, never in the kernel. Every function raises `OSError` with the system's
+errno; none keeps a descriptor it did not return. Standard library only.
+"""
+
+# ruff: noqa: PTH115
+# The keeper starts without pathlib, and a path in a box is text.
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x2, 0x4, 0x1000, 0x4000, 0x80000
+
+_AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
+_OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 0x1, 0o2000000
+_MOVE_MOUNT_F_EMPTY_PATH = 0x4
+_MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV, _MOUNT_ATTR_IDMAP = 0x1, 0x2, 0x4, 0x00100000
+# The unified table: the same numbers on x86_64 and aarch64.
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def _checked(result: int, path: str = "") -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path or None)
+    return result
+
+
+def unshare(flags: int) -> None:
+    """Put this process into namespaces of its own."""
+    _checked(_libc.unshare(flags))
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
+    """Mount or bind something; the arguments are the system call's."""
+    _checked(
+        _libc.mount(
+            os.fsencode(source),
+            os.fsencode(target),
+            kind.encode() or None,
+            ctypes.c_ulong(flags),
+            os.fsencode(data) if data else None,
+        ),
+        target,
+    )
+
+
+def clone_mount(path: str) -> int:
+    """A descriptor of a private copy of the mount at `path`, without what lies above or is mounted below."""
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC
+    return _checked(_libc.syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(path), ctypes.c_uint(flags)), path)
+
+
+def map_owners(mount_fd: int, userns_fd: int) -> None:
+    """Show a detached mount's files with the owners that a user namespace maps them to, and read-only.
+
+    Raises:
+        OSError: EINVAL where the file system cannot, ENOSYS before Linux 5.12.
+    """
+    attributes = _MOUNT_ATTR_IDMAP | _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV
+    request = struct.pack("=QQQQ", attributes, 0, 0, userns_fd)
+    _checked(
+        _libc.syscall(
+            _MOUNT_SETATTR, mount_fd, b"", ctypes.c_uint(_AT_EMPTY_PATH), request, ctypes.c_size_t(len(request))
+        )
+    )
+
+
+def attach_mount(mount_fd: int, target: str) -> None:
+    """Give a detached mount its place."""
+    _checked(
+        _libc.syscall(
+            _MOVE_MOUNT, mount_fd, b"", _AT_FDCWD, os.fsencode(target), ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH)
+        ),
+        target,
+    )
+
+
+def die_with_parent() -> None:
+    """Have the system kill this process when its parent ends; forgotten when the process changes its identity."""
+    _checked(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0))
+
+
+def fork_as_first() -> int:
+    """Fork a process that is process 1 of a space of its own: when it ends, all that it started ends with it.
+
+    The caller has to be in a process namespace that its own user namespace made.
+    """
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        unshare(CLONE_NEWPID)
+        try:
+            pid = os.fork()
+        finally:
+            # Only that child was to be born there. In the child itself, which cannot leave, this changes nothing.
+            _libc.setns(own, CLONE_NEWPID)
+    finally:
+        os.close(own)
+    return pid
+
+
+def map_identity(uid: int, gid: int, inside: int) -> None:
+    """After `unshare(CLONE_NEWUSER)`: call this process's own identity `inside`; it is the only one there is."""
+    for name, line in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{inside} {uid} 1"),
+        ("gid_map", f"{inside} {gid} 1"),
+    ):
+        _write(f"/proc/self/{name}", line)
+
+
+def owner_map(uids: tuple[int, int], gids: tuple[int, int]) -> int:
+    """A descriptor of a user namespace that maps one (on disk, shown) pair of user ids and one of group ids."""
+    ready_out, ready_in = os.pipe()
+    hold_out, hold_in = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(ready_out)
+            os.close(hold_in)
+            unshare(CLONE_NEWUSER)
+            # The number by which /proc knows it, which is not the one that fork returned.
+            os.write(ready_in, os.readlink("/proc/self").encode())
+            os.read(hold_out, 1)
+        finally:
+            os._exit(0)
+    os.close(ready_in)
+    os.close(hold_out)
+    try:
+        number = os.read(ready_out, 32).decode()
+        if not number:
+            raise OSError(1, "no user namespace could be made")
+        _write(f"/proc/{number}/uid_map", f"{uids[0]} {uids[1]} 1")
+        _write(f"/proc/{number}/gid_map", f"{gids[0]} {gids[1]} 1")
+        return os.open(f"/proc/{number}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(ready_out)
+        os.close(hold_in)
+        os.waitpid(pid, 0)
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)

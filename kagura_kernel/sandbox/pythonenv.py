@@ -1,0 +1,122 @@
+"""What of the kernel's own Python a box must see so that `python` in it is the same interpreter with the same packages.
+
+Only the interpreter's prefixes and package directories are shown, each at its own path and read-only. What an
+editable install points to, PYTHONPATH, and everything else on the import path stay outside. A prefix that holds more
+than an interpreter (a home directory, the project itself) is shown by its known parts only.
+"""
+
+# ruff: noqa: PTH110, PTH112, PTH113, PTH114, PTH115, PTH118, PTH120
+# Links are followed one step at a time and shown as written, which pathlib does not keep.
+from __future__ import annotations
+
+import os
+import site
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store")
+"""Host directories that every box sees anyway."""
+
+_PARTS = ("bin", "lib", "lib64", "include", "share", "etc/jupyter", "ssl", "pyvenv.cfg", "conda-meta")
+# Files of an environment that may hold the password of a package index.
+_PRIVATE = ("pip.conf", "uv.toml", ".condarc", ".netrc", ".pypirc")
+
+
+@dataclass(frozen=True, slots=True)
+class PythonView:
+    """What is shown, as paths that are the same on the host and in the box.
+
+    Attributes:
+        python: The interpreter.
+        directories: Shown read-only, none inside another or inside `SYSTEM`.
+        links: (path, target) of symbolic links on the way from the interpreter's name to its file.
+        hidden: Files below them that are covered with an empty one.
+        env: Variables the interpreter needs to find everything.
+        path: Directories in front of PATH.
+    """
+
+    python: str
+    directories: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    hidden: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    path: tuple[str, ...] = ()
+
+
+def current_view(avoid: Iterable[Path] = ()) -> PythonView:
+    """The view of the running interpreter.
+
+    Args:
+        avoid: Directories that a prefix must not reveal as a whole: the home directory, the project.
+    """
+    user_site = site.getusersitepackages() if site.ENABLE_USER_SITE else None
+    return find_view(
+        python=sys.executable,
+        prefixes=(sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix),
+        user_site=user_site if user_site in sys.path else None,
+        avoid=avoid,
+    )
+
+
+def find_view(
+    *, python: str, prefixes: Iterable[str], user_site: str | None = None, avoid: Iterable[Path] = ()
+) -> PythonView:
+    """The view of any interpreter; reads the file system, changes nothing."""
+    kept_apart = [str(path) for path in avoid]
+    shown: list[str] = []
+    env: list[tuple[str, str]] = []
+    for prefix in dict.fromkeys(prefixes):
+        for path in dict.fromkeys((prefix, os.path.realpath(prefix))):
+            shown += [path] if _is_apart(path, kept_apart) else _parts(path)
+    if user_site is not None and os.path.isdir(user_site):
+        shown.append(user_site)
+        env.append(("PYTHONUSERBASE", site.getuserbase()))
+    directories = _outermost(shown)
+    return PythonView(
+        python=python,
+        directories=directories,
+        links=tuple(_links(python, directories)),
+        hidden=tuple(
+            file for directory in directories for name in _PRIVATE if os.path.isfile(file := f"{directory}/{name}")
+        ),
+        env=tuple(env),
+        path=(os.path.dirname(python),),
+    )
+
+
+def _is_apart(prefix: str, avoid: Iterable[str]) -> bool:
+    """Whether a prefix is a directory of its own: it holds none of the others and is not the root."""
+    real = os.path.realpath(prefix)
+    return real != "/" and not any(_inside(os.path.realpath(path), real) for path in avoid)
+
+
+def _parts(prefix: str) -> list[str]:
+    return [path for name in _PARTS if os.path.exists(path := f"{prefix}/{name}")]
+
+
+def _inside(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    """Existing paths, sorted, without those that another one or the system's directories already show."""
+    found: list[str] = []
+    for path in sorted({path.rstrip("/") for path in paths if os.path.exists(path)}):
+        if not any(_inside(path, other) for other in (*SYSTEM, *found)):
+            found.append(path)
+    return tuple(found)
+
+
+def _links(python: str, directories: Iterable[str]) -> Iterable[tuple[str, str]]:
+    """Links between the interpreter's name and its file that lie outside of what is shown."""
+    visible = (*SYSTEM, *directories)
+    here = python
+    for _ in range(16):
+        if not os.path.islink(here):
+            return
+        target = os.path.normpath(os.path.join(os.path.dirname(here), os.readlink(here)))
+        if not any(_inside(here, directory) for directory in visible):
+            yield here, target
+        here = target

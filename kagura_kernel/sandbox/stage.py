@@ -1,0 +1,260 @@
+"""The keeper's private mounts: what boxes are built from, and the view of the workspace that each of them gets.
+
+Nothing here is visible to the host or outlives the processes that hold it: every mount is made in a mount namespace
+of the keeper's own and of each box's own. As root each box runs under a user and group id that nobody else has, and
+the project's files are shown to it as its own; as anybody else it runs under the caller's identity in a user namespace.
+
+Standard library only. Runs in the keeper and its children, never in the kernel.
+"""
+
+# ruff: noqa: PTH102, PTH112, PTH123
+# The keeper starts without pathlib, and a path in a box is text.
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kagura_kernel.sandbox import linux
+from kagura_kernel.sandbox.bwrap_line import Staged
+from kagura_kernel.sandbox.etcfiles import BOX_UID, write_etc
+
+# A directory that every Linux has, that everyone may pass, and in which no project lies: hidden by our own tmpfs.
+STAGE = "/sys/kernel"
+_BOX = f"{STAGE}/box"
+
+# Ids that no distribution, container manager or directory service hands out.
+_FIRST_ID, _IDS = 1_900_000_000, 200_000_000
+
+_PLAIN = linux.MS_NOSUID | linux.MS_NODEV
+
+
+class StagingError(Exception):
+    """A part of a box cannot be made; `part` names it so that the kernel can choose another way."""
+
+    def __init__(self, part: str, why: str) -> None:
+        super().__init__(why)
+        self.part = part
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a box is on the host.
+
+    Attributes:
+        uid: User and group id.
+        owner_map: Descriptor of a user namespace that maps the project's owner to it; None shows owners as they are.
+    """
+
+    uid: int
+    owner_map: int | None = None
+
+
+def is_real_root() -> bool:
+    """Whether this process may take on any identity: root, and not only of a user namespace."""
+    if os.geteuid() != 0:
+        return False
+    with open("/proc/self/uid_map", encoding="ascii") as lines:
+        return any(int(line.split()[1]) == 0 and int(line.split()[2]) > _FIRST_ID + _IDS for line in lines)
+
+
+def enter_spaces(*, root: bool) -> None:
+    """Leave the host's mounts and processes; the next fork is process 1 of the keeper's own.
+
+    Raises:
+        StagingError: namespaces are refused here.
+    """
+    identity = os.geteuid(), os.getegid()
+    own = linux.CLONE_NEWNS | linux.CLONE_NEWPID
+    try:
+        linux.unshare(own if root else own | linux.CLONE_NEWUSER)
+        if not root:
+            linux.map_identity(*identity, BOX_UID)
+    except OSError as error:
+        raise StagingError("namespaces", f"namespaces are refused ({error.strerror})") from error
+
+
+def lay_out(python: Mapping[str, Any]) -> None:
+    """Put what all boxes share where each of them finds it.
+
+    Raises:
+        OSError: it cannot be mounted or written.
+    """
+    # Mounts that the host makes later still arrive here; ours never leave.
+    linux.mount("none", "/", flags=linux.MS_REC | linux.MS_SLAVE)
+    linux.mount("tmpfs", STAGE, "tmpfs", _PLAIN, "size=32m,mode=755")
+    os.umask(0o022)
+    for name in ("etc", "box", "python"):
+        os.mkdir(f"{STAGE}/{name}")
+    open(f"{STAGE}/empty", "x").close()
+    write_etc(f"{STAGE}/etc")
+    for index, path in enumerate(python["directories"]):
+        _bind(path, f"{STAGE}/python/{index}")
+
+
+def new_identity(owner: tuple[int, int]) -> Identity:
+    """A fresh identity for a box that shows the files of `owner` as its own; as root only."""
+    uid = _FIRST_ID + secrets.randbelow(_IDS)
+    try:
+        return Identity(uid, linux.owner_map((owner[0], uid), (owner[1], uid)))
+    except OSError:
+        return Identity(uid)
+
+
+def enter_box(identity: Identity | None) -> tuple[int, int]:
+    """Move this process into the mounts of one box, before it is known which; the ids that own the box's files.
+
+    Raises:
+        OSError: the system refused.
+    """
+    if identity is None:
+        outside = os.geteuid(), os.getegid()
+        # One level of its own, so that its processes are counted apart from those of other boxes.
+        linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS)
+        linux.map_identity(*outside, BOX_UID)
+        owner = BOX_UID, BOX_UID
+    else:
+        linux.unshare(linux.CLONE_NEWNS)
+        owner = identity.uid, identity.uid
+    _tmpfs(_BOX, 2**20)
+    for name in ("scratch", "space", "lower", "merged"):
+        os.mkdir(f"{_BOX}/{name}")
+    return owner
+
+
+def build_box(
+    request: Mapping[str, Any], python: Mapping[str, Any], identity: Identity | None, owner: tuple[int, int]
+) -> tuple[Staged, list[str]]:
+    """Make the parts of one box and say what a reader should know; `owner` is what `enter_box` returned.
+
+    Raises:
+        StagingError: `overlay` when there can be no copy-on-write view, `workspace` when the project cannot be shown.
+    """
+    scratch = f"{_BOX}/scratch"
+    _tmpfs(scratch, request["scratch_bytes"])
+    for name in ("tmp", "home", "shm"):
+        _owned_dir(f"{scratch}/{name}", *owner)
+    notes: list[str] = []
+    staged = Staged(
+        etc=f"{STAGE}/etc",
+        empty=f"{STAGE}/empty",
+        scratch=scratch,
+        extra=tuple(_extras(request["extra"])),
+        python=tuple((f"{STAGE}/python/{index}", path) for index, path in enumerate(python["directories"])),
+        python_links=tuple((path, target) for path, target in python["links"]),
+        python_hidden=tuple(python["hidden"]),
+        shims=tuple((name, target) for name, target in python["shims"]),
+        **_workspace_view(request, identity, owner, notes),
+    )
+    return staged, notes
+
+
+def _workspace_view(
+    request: Mapping[str, Any], identity: Identity | None, owner: tuple[int, int], notes: list[str]
+) -> dict[str, Any]:
+    root = request["workspace"]
+    space = f"{_BOX}/space"
+    _tmpfs(space, request["workspace_bytes"])
+    for name in ("upper", "work"):
+        _owned_dir(f"{space}/{name}", *owner)
+    if root is None or request["copy"]:
+        return {"workspace": f"{space}/upper", "writable": request["writable"] or request["copy"]}
+    lower = f"{_BOX}/lower"
+    _show_project(root, lower, identity, notes, writable=request["writable"])
+    protected = tuple(part for part in request["protected"] if _is_real(lower, part))
+    if not request["writable"]:
+        return {"workspace": lower, "writable": False, "lower": lower}
+    merged = f"{_BOX}/merged"
+    try:
+        options = f"lowerdir={lower},upperdir={space}/upper,workdir={space}/work,userxattr"
+        linux.mount("overlay", merged, "overlay", _PLAIN, options)
+        # Without these attributes a directory cannot be replaced by one of the same name.
+        os.setxattr(f"{space}/upper", "user.kagura", b"1")
+        os.removexattr(f"{space}/upper", "user.kagura")
+    except OSError as error:
+        raise StagingError("overlay", f"no copy-on-write view ({error.strerror})") from error
+    parts = tuple(part for part in request["writable_parts"] if _is_real(merged, part))
+    whole = not request["writable_parts"]
+    return {
+        "workspace": merged,
+        "writable": whole,
+        "writable_parts": parts,
+        "lower": lower,
+        "upper": f"{space}/upper",
+        "protected": protected,
+    }
+
+
+def _show_project(root: str, lower: str, identity: Identity | None, notes: list[str], *, writable: bool) -> None:
+    try:
+        if identity is None:
+            linux.mount(root, lower, flags=linux.MS_BIND | linux.MS_REC)
+            return
+        mount_fd = linux.clone_mount(root)
+        try:
+            try:
+                _map_owners(mount_fd, identity)
+            except OSError as error:
+                why = f"its file system cannot show files as the box's own ({error.strerror})"
+                if writable:
+                    raise StagingError("overlay", why) from error
+                notes.append(f"some of the project's files may be unreadable: {why}")
+            linux.attach_mount(mount_fd, lower)
+        finally:
+            os.close(mount_fd)
+    except OSError as error:
+        raise StagingError("workspace", error.strerror or str(error)) from error
+
+
+def _map_owners(mount_fd: int, identity: Identity) -> None:
+    if identity.owner_map is None:
+        raise OSError(errno.EPERM, "no user namespace can be made")
+    linux.map_owners(mount_fd, identity.owner_map)
+
+
+def _extras(pairs: list[list[str]]) -> Iterator[tuple[str, str]]:
+    for index, (source, target) in enumerate(pairs):
+        place = f"{_BOX}/extra{index}"
+        try:
+            _bind(source, place)
+        except OSError as error:
+            raise StagingError("extra", f"{source} cannot be shown ({error.strerror})") from error
+        yield place, target
+
+
+def _is_real(root: str, part: str) -> bool:
+    """Whether a subpath exists and no step of it is a link, which could lead out of the project."""
+    here = root
+    try:
+        for name in part.split("/"):
+            here = f"{here}/{name}"
+            if name in ("", ".", "..") or stat.S_ISLNK(os.lstat(here).st_mode):
+                return False
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def _bind(source: str, place: str) -> None:
+    if os.path.isdir(source):
+        os.mkdir(place)
+    else:
+        open(place, "x").close()
+    linux.mount(source, place, flags=linux.MS_BIND | linux.MS_REC)
+
+
+def _tmpfs(place: str, size: int) -> None:
+    inodes = max(4096, size // 4096)
+    linux.mount("tmpfs", place, "tmpfs", _PLAIN, f"size={size},nr_inodes={inodes},mode=755")
+
+
+def _owned_dir(path: str, uid: int, gid: int) -> None:
+    os.mkdir(path, 0o755)
+    os.chown(path, uid, gid)

@@ -1,0 +1,302 @@
+"""The bubblewrap back-end on a real machine: what it shows, whose files they are, and what it does when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.commands import Command, shell_command
+from kagura_kernel.domain.errors import SandboxUnavailable, WorkspaceTooLarge, WorkspaceUnreadable
+from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from kagura_kernel.sandbox.pythonenv import current_view
+from kagura_kernel.testing.conformance.load import processes_with
+
+MIB = 2**20
+SOURCE = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[BubblewrapBackend]:
+    started = BubblewrapBackend()
+    yield started
+    await started.close()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    (root / ".git").mkdir(parents=True)
+    (root / ".git" / "config").write_text("[core]\n")
+    (root / "out").mkdir()
+    (root / "notes.md").write_text("notes\n")
+    (root / "private.txt").write_text("only the owner's\n")
+    (root / "private.txt").chmod(0o600)
+    return root
+
+
+def give(root: Path, uid: int) -> None:
+    for path in (root, *root.rglob("*")):
+        os.chown(path, uid, uid)
+
+
+@pytest.fixture
+def make_program() -> Iterator[Callable[[str], str]]:
+    """Shell scripts that any identity may run; pytest's own directory may only be entered by its owner."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+
+    def make(script: str) -> str:
+        program = folder / "bwrap"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        return str(program)
+
+    yield make
+    shutil.rmtree(folder)
+
+
+async def output(backend: BubblewrapBackend, spec: BoxSpec, line: str) -> tuple[int, str]:
+    box = await backend.start(spec)
+    try:
+        result = await box.run(shell_command(line))
+        return result.exit_code, result.stdout.text
+    finally:
+        await box.close()
+
+
+# ------------------------------------------------------------------------ view
+
+
+async def test_the_kernels_python_and_its_packages_are_there(backend: BubblewrapBackend, project: Path) -> None:
+    code = "import sys, numpy, pandas; print(sys.prefix, sys.base_prefix, sys.version)"
+    for name in ("python", "python3"):
+        box = await backend.start(BoxSpec(workspace=project))
+        result = await box.run(Command((name, "-c", code)))
+        await box.close()
+        assert result.stdout.text == f"{sys.prefix} {sys.base_prefix} {sys.version}\n", result.stderr.text
+
+
+async def test_what_an_editable_install_points_to_is_not_there(backend: BubblewrapBackend, project: Path) -> None:
+    code, _ = await output(backend, BoxSpec(workspace=project), "python -c 'import kagura_kernel'")
+    assert code != 0 or str(SOURCE) in current_view().directories
+
+
+async def test_the_owners_private_files_can_be_read_and_edited(backend: BubblewrapBackend, project: Path) -> None:
+    line = "cat private.txt && echo more >> private.txt && stat -c '%U %a' private.txt && tail -1 private.txt"
+    assert await output(backend, BoxSpec(workspace=project), line) == (
+        0,
+        "only the owner's\nagent 600\nmore\n",
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_a_project_of_somebody_else_is_the_boxs_own(backend: BubblewrapBackend, project: Path) -> None:
+    give(project, 12345)
+    code, text = await output(backend, BoxSpec(workspace=project), "cat private.txt; touch new; stat -c %U new .")
+    assert (code, text) == (0, "only the owner's\nagent\nagent\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_files_of_others_in_the_project_stay_theirs(backend: BubblewrapBackend, project: Path) -> None:
+    give(project / "private.txt", 12345)
+    code, _ = await output(backend, BoxSpec(workspace=project), "cat private.txt")
+    assert code != 0
+
+
+async def test_protected_parts_cannot_be_changed(backend: BubblewrapBackend, project: Path) -> None:
+    line = "cat .git/config && ! touch .git/hook && ! rm .git/config && ! mv .git gone && echo held"
+    code, text = await output(backend, BoxSpec(workspace=project), line)
+    assert (code, text) == (0, "[core]\nheld\n")
+
+
+async def test_a_protected_part_that_is_a_link_leads_nowhere(
+    backend: BubblewrapBackend, project: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("secret\n")
+    shutil.rmtree(project / ".git")
+    (project / ".git").symlink_to(tmp_path / "outside")
+    code, text = await output(backend, BoxSpec(workspace=project), "cat .git/secret")
+    assert code != 0
+    assert "secret\n" not in text
+
+
+async def test_links_out_of_the_project_lead_nowhere(backend: BubblewrapBackend, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("secret\n")
+    (project / "link").symlink_to(tmp_path / "outside")
+    (project / "up").symlink_to("../outside")
+    code, text = await output(backend, BoxSpec(workspace=project), "cat link up")
+    assert code != 0
+    assert text == ""
+
+
+async def test_only_the_roots_that_a_policy_names_can_be_written(backend: BubblewrapBackend, project: Path) -> None:
+    spec = BoxSpec(workspace=project, policy=SandboxPolicy(writable_roots=("/workspace/out",)))
+    assert await output(backend, spec, "touch out/new && ! touch new && ls out") == (0, "new\n")
+
+
+async def test_further_directories_are_shown_read_only(
+    backend: BubblewrapBackend, project: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "table.csv").write_text("1,2\n")
+    spec = BoxSpec(workspace=project, extra_read_only=((tmp_path / "data", "/data"),))
+    assert await output(backend, spec, "cat /data/table.csv && ! touch /data/new") == (0, "1,2\n")
+
+
+async def test_a_further_directory_that_is_missing_is_named(backend: BubblewrapBackend, project: Path) -> None:
+    spec = BoxSpec(workspace=project, extra_read_only=((project / "missing", "/data"),))
+    with pytest.raises(SandboxUnavailable, match="missing"):
+        await backend.start(spec)
+
+
+async def test_two_boxes_do_not_see_each_others_changes(backend: BubblewrapBackend, project: Path) -> None:
+    one, two = [await backend.start(BoxSpec(workspace=project)) for _ in range(2)]
+    await one.run(shell_command("echo mine > notes.md; touch /tmp/mine"))
+    assert (await two.run(shell_command("cat notes.md; ls /tmp"))).stdout.text == "notes\n"
+    await one.close()
+    await two.close()
+
+
+async def test_many_boxes_start_at_once(backend: BubblewrapBackend, project: Path) -> None:
+    boxes = await asyncio.gather(*(backend.start(BoxSpec(workspace=project)) for _ in range(20)))
+    results = await asyncio.gather(*(box.run(shell_command(f"echo {box.id}")) for box in boxes))
+    assert [result.stdout.text.strip() for result in results] == [box.id for box in boxes]
+    await asyncio.gather(*(box.close() for box in boxes))
+
+
+async def test_a_parked_box_is_fresh_when_it_is_taken(backend: BubblewrapBackend, project: Path) -> None:
+    spec = BoxSpec(workspace=project)
+    parked = await backend.park(spec)
+    (project / "notes.md").write_text("changed meanwhile\n")
+    (project / "late.txt").write_text("late\n")
+    box = await parked.take(spec)
+    assert box.warm
+    assert (await box.run(shell_command("cat notes.md late.txt"))).stdout.text == "changed meanwhile\nlate\n"
+    assert await box.changes() == []
+    await box.close()
+
+
+async def test_a_parked_box_of_a_project_that_was_replaced_is_refused(
+    backend: BubblewrapBackend, project: Path
+) -> None:
+    spec = BoxSpec(workspace=project)
+    parked = await backend.park(spec)
+    shutil.rmtree(project / ".git")
+    (project / ".git").mkdir()
+    assert not parked.alive
+    with pytest.raises(SandboxUnavailable):
+        await parked.take(spec)
+
+
+# ---------------------------------------------------------------------- limits
+
+
+async def test_file_space_that_does_not_fit_into_memory_is_cut_and_told(
+    backend: BubblewrapBackend, project: Path
+) -> None:
+    limits = BoxLimits(memory_bytes=128 * MIB, workspace_bytes=1024 * MIB, scratch_bytes=1024 * MIB)
+    box = await backend.start(BoxSpec(workspace=project, limits=limits))
+    assert any("64 MiB of changes and 32 MiB of scratch" in note for note in box.notes)
+    result = await box.run(shell_command("dd if=/dev/zero of=big bs=1M count=100"))
+    assert not result.ok
+    assert (await box.run(shell_command("rm big; echo well"))).stdout.text == "well\n"
+    await box.close()
+
+
+# -------------------------------------------------------------------- failures
+
+
+async def test_a_probe_starts_a_box_and_is_remembered(backend: BubblewrapBackend) -> None:
+    first = await backend.probe()
+    assert first.ok, first.reason
+    assert await backend.probe() is first
+
+
+async def test_a_missing_program_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    backend = BubblewrapBackend()
+    probe = await backend.probe()
+    assert not probe.ok
+    assert "not installed" in probe.reason
+    assert "apt install bubblewrap" in probe.install
+    with pytest.raises(SandboxUnavailable, match="apt install bubblewrap"):
+        await backend.start(BoxSpec())
+    await backend.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "word"),
+    [
+        ("echo 'bwrap: No permissions to create new namespace' >&2; exit 1", "No permissions to create new namespace"),
+        ("exit 3", "exit code 3"),
+    ],
+)
+async def test_a_bubblewrap_that_fails_is_quoted(make_program: Callable[[str], str], script: str, word: str) -> None:
+    backend = BubblewrapBackend(program=make_program(script))
+    try:
+        probe = await backend.probe()
+        assert not probe.ok
+        assert word in probe.reason
+    finally:
+        await backend.close()
+
+
+async def test_giving_up_on_a_bubblewrap_that_hangs_ends_it(make_program: Callable[[str], str]) -> None:
+    backend = BubblewrapBackend(program=make_program("sleep 86399"))
+    try:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(backend.start(BoxSpec()), 1)
+        assert processes_with("sleep\x0086399") == []
+    finally:
+        await backend.close()
+
+
+async def test_a_project_that_is_missing_or_no_directory_is_refused(backend: BubblewrapBackend, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WorkspaceUnreadable, match="does not exist"):
+        await backend.start(BoxSpec(workspace=tmp_path / "missing"))
+    with pytest.raises(WorkspaceUnreadable, match="not a directory"):
+        await backend.start(BoxSpec(workspace=tmp_path / "file"))
+
+
+async def test_without_a_copy_on_write_view_the_project_is_copied(backend: BubblewrapBackend, project: Path) -> None:
+    backend._copies[project] = "it was told so"
+    spec = BoxSpec(workspace=project)
+    box = await backend.start(spec)
+    assert any("copied into the box: it was told so" in note for note in box.notes)
+    result = await box.run(shell_command("cat notes.md; echo more >> notes.md; touch new"))
+    assert result.stdout.text == "notes\n"
+    assert {(change.status, change.path) for change in await box.changes()} == {
+        ("modified", "notes.md"),
+        ("added", "new"),
+    }
+    await box.close()
+    assert (project / "notes.md").read_text() == "notes\n"
+    assert backend.parking_spec(spec) is None
+
+
+async def test_a_project_too_large_to_be_copied_is_refused(backend: BubblewrapBackend, project: Path) -> None:
+    backend._copies[project] = "it was told so"
+    (project / "large").write_bytes(os.urandom(3 * MIB))
+    limits = BoxLimits(workspace_bytes=4 * MIB)
+    with pytest.raises(WorkspaceTooLarge):
+        await backend.start(BoxSpec(workspace=project, limits=limits))
+
+
+async def test_a_read_only_box_needs_no_copy(backend: BubblewrapBackend, project: Path) -> None:
+    backend._copies[project] = "it was told so"
+    policy = SandboxPolicy(type=SandboxPolicyType.READ_ONLY)
+    assert await output(backend, BoxSpec(workspace=project, policy=policy), "cat notes.md; ! touch new") == (
+        0,
+        "notes\n",
+    )

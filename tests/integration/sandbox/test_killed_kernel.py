@@ -1,0 +1,183 @@
+"""A kernel, or its keeper, that is killed outright leaves nothing of its boxes behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.commands import shell_command
+from kagura_kernel.domain.errors import SandboxDied
+from kagura_kernel.sandbox import cgroups
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from kagura_kernel.testing.conformance.load import processes_with
+
+KERNEL = """
+import asyncio, os, sys, time
+from pathlib import Path
+from kagura_kernel.domain.commands import CommandLimits, shell_command
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+
+async def main():
+    backend = BubblewrapBackend()
+    boxes = [await backend.start(BoxSpec(workspace=Path(sys.argv[1]))) for _ in range(2)]
+    line = f"(setsid sleep {sys.argv[2]} &); sleep {sys.argv[2]}"
+    running = [box.run(shell_command(line, limits=CommandLimits(None, None))) for box in boxes]
+    # A copy of the kernel, as multiprocessing makes them, holds every descriptor that the kernel holds.
+    copy = os.fork() if "fork" in sys.argv else 0
+    if "fork" in sys.argv and copy == 0:
+        time.sleep(60)
+        os._exit(0)
+    print(backend._keeper.pid, copy, flush=True)
+    await asyncio.gather(*running)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that runs a marked command in two boxes, and the mark."""
+    marker = str(secrets.randbelow(10**8) + 10**8)
+    project = tmp_path / "project"
+    project.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(KERNEL), str(project), marker, *getattr(request, "param", ())],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process, marker
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("kernel", [(), ("fork",)], ids=["alone", "with a copy"], indirect=True)
+def test_a_killed_kernel_leaves_no_process_and_no_group(kernel: tuple[subprocess.Popen[str], str]) -> None:
+    process, marker = kernel
+    keeper, copy = map(int, process.stdout.readline().split())
+    # Two sleeps in each box, beside the kernel itself.
+    until(lambda: len(processes_with(marker)) >= 5)
+    assert groups_of(keeper) or not can_count()
+    process.kill()
+    try:
+        until(lambda: set(processes_with(marker)) <= {copy})
+        until(lambda: not is_running(keeper))
+        assert groups_of(keeper) == []
+    finally:
+        if copy:
+            os.kill(copy, signal.SIGKILL)
+
+
+def test_a_killed_keeper_takes_its_boxes_along(kernel: tuple[subprocess.Popen[str], str]) -> None:
+    process, marker = kernel
+    keeper, _ = map(int, process.stdout.readline().split())
+    until(lambda: len(processes_with(marker)) >= 5)
+    os.kill(keeper, signal.SIGKILL)
+    until(lambda: not [pid for pid in processes_with(marker) if pid != process.pid])
+    # The kernel was told as well, and ended with an error of its own.
+    assert process.wait(10) != 0
+
+
+async def test_a_lost_keeper_is_replaced_and_what_it_left_is_swept(tmp_path: Path) -> None:
+    backend = BubblewrapBackend()
+    try:
+        box = await backend.start(BoxSpec(workspace=tmp_path))
+        lost = backend._keeper.pid
+        os.kill(lost, signal.SIGKILL)
+        assert "killed" in await asyncio.wait_for(box.wait_closed(), 10)
+        with pytest.raises(SandboxDied):
+            await box.run(shell_command("true"))
+        await box.close()
+        again = await backend.start(BoxSpec(workspace=tmp_path))
+        assert (await again.run(shell_command("echo well"))).stdout.text == "well\n"
+        assert backend._keeper.pid != lost
+    finally:
+        await backend.close()
+    # Processes that are killed with their keeper may outlive its sweep; the next one finds their groups empty.
+    cgroups.sweep(tree())
+    assert groups_of(lost) == []
+
+
+async def test_closing_the_back_end_leaves_nothing(tmp_path: Path) -> None:
+    backend = BubblewrapBackend()
+    before = open_files()
+    boxes = await asyncio.gather(*(backend.start(BoxSpec(workspace=tmp_path)) for _ in range(3)))
+    keeper = backend._keeper.pid
+    await backend.close()
+    assert all([await box.wait_closed() == "" for box in boxes])
+    assert not is_running(keeper)
+    assert groups_of(keeper) == []
+    assert open_files() == before
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.002, 0.005, 0.01, 0.02, 0.03])
+async def test_cancelling_a_start_leaves_nothing(tmp_path: Path, delay: float) -> None:
+    backend = BubblewrapBackend()
+    try:
+        await (await backend.start(BoxSpec(workspace=tmp_path))).close()
+        before = open_files()
+        starting = asyncio.create_task(backend.start(BoxSpec(workspace=tmp_path)))
+        await asyncio.sleep(delay)
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await (await starting).close()
+        keeper = backend._keeper.pid
+        # What may stay is the keeper proper and one seed of the next box.
+        give_up = time.monotonic() + 10
+        while len(descendants_of(keeper)) > 2:
+            assert time.monotonic() < give_up
+            await asyncio.sleep(0.02)
+        assert open_files() == before
+    finally:
+        await backend.close()
+
+
+def until(holds: Callable[[], object], patience: float = 10.0) -> None:
+    give_up = time.monotonic() + patience
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def is_running(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def tree() -> cgroups.Tree:
+    return cgroups.find_tree(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
+
+
+def can_count() -> bool:
+    return bool(tree().homes)
+
+
+def groups_of(keeper: int) -> list[Path]:
+    return [path for home in set(tree().homes.values()) for path in Path(home).glob(f"kagura-{keeper}-*")]
+
+
+def descendants_of(pid: int) -> list[int]:
+    try:
+        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return [*children, *(below for child in children for below in descendants_of(child))]

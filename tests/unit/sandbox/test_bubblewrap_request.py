@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.bubblewrap_request import fitting, guest_config, request_for, uncounted_notes
+from kagura_kernel.sandbox.pythonenv import PythonView
+
+VIEW = PythonView(python="/env/bin/python", env=(("PYTHONUSERBASE", "/u"),), path=("/env/bin",))
+PROJECT = Path("/project")
+READ_ONLY = SandboxPolicy(type=SandboxPolicyType.READ_ONLY)
+
+
+def asked(spec: BoxSpec, *, copy: bool = False) -> dict:
+    return request_for(spec, spec.limits, "/usr/bin/bwrap", VIEW, copy=copy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "writable", "parts"),
+    [
+        (SandboxPolicy(), True, []),
+        (READ_ONLY, False, []),
+        (SandboxPolicy(writable_roots=()), False, []),
+        (SandboxPolicy(writable_roots=("/workspace/a", "/workspace/b/c")), True, ["a", "b/c"]),
+        (SandboxPolicy(writable_roots=("/workspace/a", "/workspace")), True, []),
+        (SandboxPolicy(writable_roots=("/workspaces", "/etc")), False, []),
+        (SandboxPolicy(type=SandboxPolicyType.DANGER_FULL), True, []),
+    ],
+)
+def test_what_may_be_written_follows_the_policy(policy: SandboxPolicy, writable: bool, parts: list[str]) -> None:
+    request = asked(BoxSpec(workspace=PROJECT, policy=policy))
+    assert (request["writable"], request["writable_parts"]) == (writable, parts)
+
+
+@pytest.mark.parametrize(
+    ("spec", "copy", "overlay"),
+    [
+        (BoxSpec(workspace=PROJECT), False, True),
+        (BoxSpec(workspace=PROJECT), True, False),
+        (BoxSpec(), False, False),
+        (BoxSpec(workspace=PROJECT, policy=READ_ONLY), False, False),
+    ],
+)
+def test_the_guest_looks_for_changes_where_there_is_an_overlay(spec: BoxSpec, copy: bool, overlay: bool) -> None:
+    config = guest_config(spec, VIEW, asked(spec, copy=copy))
+    assert (config.upper is not None) is overlay
+    assert (config.lower is not None) is overlay
+
+
+def test_the_environment_is_small_and_the_specs_word_is_last() -> None:
+    spec = BoxSpec(env={"LANG": "de_DE.UTF-8", "EXTRA": "1"})
+    env = guest_config(spec, VIEW, asked(spec)).env
+    assert env["PATH"].split(":")[:2] == ["/env/bin", "/run/kagura/bin"]
+    assert env["HOME"] == "/home/agent"
+    assert env["PYTHONUSERBASE"] == "/u"
+    assert (env["LANG"], env["EXTRA"]) == ("de_DE.UTF-8", "1")
+
+
+def test_nothing_of_the_environment_stands_in_the_request() -> None:
+    spec = BoxSpec(env={"EXTRA": "visible-nowhere"})
+    assert "visible-nowhere" not in repr(asked(spec))
+
+
+def test_ordinary_limits_fit_and_greedy_ones_are_cut_and_told() -> None:
+    small = BoxLimits(memory_bytes=2**20, workspace_bytes=2**18, scratch_bytes=2**18)
+    assert fitting(small) == (small, [])
+    fitted, notes = fitting(BoxLimits(memory_bytes=2**28, workspace_bytes=2**40, scratch_bytes=2**40))
+    assert (fitted.workspace_bytes, fitted.scratch_bytes) == (2**27, 2**26)
+    assert len(notes) == 1
+
+
+def test_each_limit_that_cannot_be_set_has_its_note() -> None:
+    assert uncounted_notes(()) == []
+    assert len(uncounted_notes(("memory", "pids", "cpu"))) == 3

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.sandbox.bwrap_line import Staged, bwrap_arguments
+
+STAGED = Staged(etc="/s/etc", empty="/s/empty", scratch="/s/scratch")
+
+
+def line(staged: Staged, **more: object) -> str:
+    return " ".join(bwrap_arguments(staged, ["prog", "--arg"], seccomp_fd=7, **more))
+
+
+def test_every_wall_is_asked_for() -> None:
+    words = line(STAGED)
+    for wall in ("--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--cap-drop ALL"):
+        assert wall in words
+    assert "--seccomp 7" in words
+    assert "--uid 1000 --gid 1000" in words
+    assert "--share-net" not in words
+    assert "--dev-bind" not in words
+
+
+def test_the_root_is_closed_before_the_command_and_after_everything_else() -> None:
+    words = bwrap_arguments(STAGED, ["prog"], seccomp_fd=7)
+    assert words[-8:] == ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--", "prog"]
+
+
+def test_what_is_bound_writable_is_scratch_and_workspace_only() -> None:
+    staged = Staged(
+        etc="/s/etc", empty="/s/empty", scratch="/s/x", workspace="/s/merged", lower="/s/low", upper="/s/up"
+    )
+    words = bwrap_arguments(staged, ["prog"], seccomp_fd=7)
+    writable = [words[at + 2] for at, word in enumerate(words) if word == "--bind"]
+    assert writable == ["/tmp", "/home/agent", "/dev/shm", "/workspace"]
+
+
+def test_a_read_only_workspace_is_bound_so_with_its_writable_parts() -> None:
+    staged = Staged(
+        etc="/s/etc", empty="/s/empty", scratch="/s/x", workspace="/s/m", writable=False, writable_parts=("out",)
+    )
+    words = line(staged)
+    assert "--ro-bind /s/m /workspace" in words
+    assert "--bind /s/m/out /workspace/out" in words
+
+
+def test_protected_parts_come_from_the_project_itself_over_the_workspace() -> None:
+    staged = Staged(
+        etc="/s/etc",
+        empty="/s/empty",
+        scratch="/s/x",
+        workspace="/s/m",
+        lower="/s/l",
+        upper="/s/u",
+        protected=(".git",),
+    )
+    words = line(staged)
+    assert words.index("--bind /s/m /workspace") < words.index("--ro-bind /s/l/.git /workspace/.git")
+    assert "--ro-bind /s/u /run/kagura/upper --ro-bind /s/l /run/kagura/lower" in words
+
+
+def test_the_interpreter_is_shown_linked_and_its_secrets_covered() -> None:
+    staged = Staged(
+        etc="/s/etc",
+        empty="/s/empty",
+        scratch="/s/x",
+        python=(("/s/p/0", "/opt/py"),),
+        python_links=(("/shims/python", "/opt/py/bin/python"),),
+        python_hidden=("/opt/py/pip.conf",),
+        shims=(("python", "/opt/py/bin/python"),),
+    )
+    words = line(staged)
+    assert words.index("--ro-bind /s/p/0 /opt/py") < words.index("--ro-bind /s/empty /opt/py/pip.conf")
+    assert "--symlink /opt/py/bin/python /shims/python" in words
+    assert "--symlink /opt/py/bin/python /run/kagura/bin/python" in words
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_system_directories_are_links_or_binds_as_on_the_host(tmp_path: Path, merged: bool) -> None:
+    (tmp_path / "usr/bin").mkdir(parents=True)
+    if merged:
+        (tmp_path / "bin").symlink_to("usr/bin")
+    else:
+        (tmp_path / "bin").mkdir()
+    words = line(STAGED, system=str(tmp_path))
+    assert ("--symlink usr/bin /bin" if merged else f"--ro-bind {tmp_path}/bin /bin") in words
+    assert "/lib64" not in words
+    assert "/nix/store" not in words
+
+
+def test_nothing_else_of_the_host_is_named() -> None:
+    words = bwrap_arguments(STAGED, ["prog"], seccomp_fd=7)
+    sources = [words[at + 1] for at, word in enumerate(words) if word in ("--bind", "--ro-bind")]
+    system = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
+    assert [source for source in sources if not source.startswith("/s/") and source not in system] == []

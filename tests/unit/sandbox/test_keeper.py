@@ -1,0 +1,163 @@
+"""The keeper by itself: real processes, no guest."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.bubblewrap_request import request_for
+from kagura_kernel.sandbox.keeper import Ending, KeeperClient, StartRefused, as_setup
+from kagura_kernel.sandbox.pythonenv import PythonView
+
+VIEW = PythonView(python="/usr/bin/python3")
+
+
+@pytest.fixture
+async def keeper() -> AsyncIterator[KeeperClient]:
+    client = KeeperClient(as_setup(VIEW, []))
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+def streams():
+    read, write = os.pipe()
+    null = os.open("/dev/null", os.O_RDONLY)
+    yield null, write, read
+    for descriptor in (read, write, null):
+        os.close(descriptor)
+
+
+def request(*argv: str, **more: object) -> dict:
+    return {**request_for(BoxSpec(), BoxSpec().limits, "/usr/bin/bwrap", VIEW, copy=False), "argv": list(argv), **more}
+
+
+async def test_a_command_runs_and_its_end_is_told(keeper: KeeperClient, streams) -> None:
+    kept = await keeper.start("box-1", request("/bin/sh", "-c", "echo out; echo err >&2; exit 3"), streams[:2])
+    ending = await asyncio.wait_for(kept.gone(), 10)
+    assert ending == Ending(3, words="err\n")
+    assert ending.why == "it ended with exit code 3 (err)"
+    assert os.read(streams[2], 100) == b"out\n"
+
+
+async def test_a_killed_box_is_gone_and_may_be_killed_again(keeper: KeeperClient, streams) -> None:
+    kept = await keeper.start("box-1", request("/bin/sleep", "60"), streams[:2])
+    keeper.kill("box-1")
+    keeper.kill("box-1")
+    assert (await asyncio.wait_for(kept.gone(), 10)).why == "signal 9 ended it"
+    keeper.kill("box-1")
+    keeper.kill("never-there")
+
+
+async def test_last_words_are_bounded(keeper: KeeperClient, streams) -> None:
+    script = "yes chatter | head -c 3000000 >&2; echo last words >&2"
+    kept = await keeper.start("box-1", request("/bin/bash", "-c", script), streams[:2])
+    ending = await asyncio.wait_for(kept.gone(), 20)
+    assert len(ending.words) <= 4096
+
+
+async def test_signals_are_as_a_program_expects_them(keeper: KeeperClient, streams) -> None:
+    kept = await keeper.start("box-1", request("/bin/grep", "^Sig[BI]", "/proc/self/status"), streams[:2])
+    assert (await asyncio.wait_for(kept.gone(), 10)).status == 0
+    assert os.read(streams[2], 1000).split() == [b"SigBlk:", b"0" * 16, b"SigIgn:", b"0" * 16]
+
+
+async def test_no_descriptor_but_the_three_comes_in(keeper: KeeperClient, streams) -> None:
+    look = "for n in {3..99}; do [ -e /proc/$$/fd/$n ] && ls -l /proc/$$/fd/$n; done; echo done"
+    kept = await keeper.start("box-1", request("/bin/bash", "-c", look), streams[:2])
+    await asyncio.wait_for(kept.gone(), 10)
+    assert os.read(streams[2], 1000) == b"done\n"
+
+
+async def test_memory_that_runs_out_is_told(keeper: KeeperClient, streams) -> None:
+    eat = "x = []\nwhile True: x.append(bytearray(1 << 20))"
+    kept = await keeper.start(
+        "box-1", request("/usr/bin/python3", "-c", eat, memory_bytes=64 * 2**20, scratch_bytes=2**20), streams[:2]
+    )
+    ending = await asyncio.wait_for(kept.gone(), 30)
+    assert ending.status != 0
+    if "memory" not in keeper.uncounted:
+        assert ending.out_of_memory
+        assert "out of memory" in ending.why
+
+
+@pytest.mark.parametrize(
+    ("more", "part", "word"),
+    [
+        ({"bwrap": "/nowhere/bwrap"}, "box", "/nowhere/bwrap"),
+        ({"workspace": "/nowhere/project"}, "workspace", "No such file"),
+        ({"extra": [["/nowhere/data", "/data"]]}, "extra", "/nowhere/data"),
+        ({"argv": None}, "box", "TypeError"),
+    ],
+)
+async def test_a_box_that_cannot_be_made_says_why(
+    keeper: KeeperClient, streams, more: dict, part: str, word: str
+) -> None:
+    with pytest.raises(StartRefused, match=word) as caught:
+        await keeper.start("box-1", request("/bin/true") | more, streams[:2])
+    assert caught.value.part == part
+    # And the next one is none the worse.
+    kept = await keeper.start("box-2", request("/bin/true"), streams[:2])
+    assert (await asyncio.wait_for(kept.gone(), 10)).status == 0
+
+
+async def test_a_lost_keeper_ends_its_boxes_and_another_takes_over(keeper: KeeperClient, streams) -> None:
+    kept = await keeper.start("box-1", request("/bin/sleep", "60"), streams[:2])
+    lost = keeper.pid
+    os.kill(lost, signal.SIGKILL)
+    ending = await asyncio.wait_for(kept.gone(), 10)
+    assert ending.status is None
+    assert "killed" in ending.why
+    kept = await keeper.start("box-2", request("/bin/true"), streams[:2])
+    assert (await asyncio.wait_for(kept.gone(), 10)).status == 0
+    assert keeper.pid != lost
+
+
+async def test_a_keeper_asked_to_terminate_frees_everything(keeper: KeeperClient, streams) -> None:
+    kept = await keeper.start("box-1", request("/bin/sleep", "60"), streams[:2])
+    os.kill(keeper.pid, signal.SIGTERM)
+    assert (await asyncio.wait_for(kept.gone(), 10)).status in (None, -9)
+
+
+async def test_a_keeper_that_cannot_start_is_an_error() -> None:
+    with pytest.raises(SandboxUnavailable, match="does not start"):
+        await KeeperClient(as_setup(VIEW, []), "/nowhere/python").start("box-1", request("/bin/true"), ())
+    with pytest.raises((SandboxUnavailable, StartRefused), match="gone"):
+        await KeeperClient(as_setup(VIEW, []), "/bin/true").start("box-1", request("/bin/true"), ())
+
+
+async def test_closing_twice_or_before_anything_began_is_fine(keeper: KeeperClient, streams) -> None:
+    await keeper.close()
+    kept = await keeper.start("box-1", request("/bin/sleep", "60"), streams[:2])
+    pid = keeper.pid
+    await keeper.close()
+    await keeper.close()
+    assert (await kept.gone()).status is None
+    assert keeper.pid is None
+    assert not is_running(pid)
+
+
+@pytest.mark.parametrize(
+    ("ending", "why"),
+    [
+        (Ending(0), "it ended with exit code 0"),
+        (Ending(-15), "signal 15 ended it"),
+        (Ending(137), "signal 9 ended it"),
+        (Ending(137, out_of_memory=True), "it ran out of memory"),
+        (Ending(1, words="one\ntwo\n"), "it ended with exit code 1 (two)"),
+        (Ending(None), "the process that kept it was killed"),
+    ],
+)
+def test_an_end_is_told_in_half_a_sentence(ending: Ending, why: str) -> None:
+    assert ending.why == why
+
+
+def is_running(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()

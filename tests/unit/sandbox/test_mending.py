@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.sandbox.mending import MachineFacts, advise, read_facts
+
+REFUSED = "bwrap: No permissions to create new namespace"
+
+
+@pytest.mark.parametrize(
+    ("facts", "word"),
+    [
+        (MachineFacts(userns_clone=0), "kernel.unprivileged_userns_clone=1"),
+        (MachineFacts(max_namespaces=0), "user.max_user_namespaces"),
+        (MachineFacts(apparmor=1), "AppArmor"),
+        (MachineFacts(container=True), "--box docker"),
+        (MachineFacts(container=True, userns_clone=0), "kernel.unprivileged_userns_clone=1"),
+    ],
+)
+def test_the_setting_that_stands_in_the_way_is_named(facts: MachineFacts, word: str) -> None:
+    assert word in advise(REFUSED, facts)
+
+
+def test_nothing_is_advised_where_nothing_is_known() -> None:
+    assert advise(REFUSED, MachineFacts(userns_clone=1, max_namespaces=1000, apparmor=0)) == ""
+    assert advise("bwrap: execvp python: no such file", MachineFacts(container=True)) == ""
+
+
+def test_facts_are_read_from_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    (tmp_path / "proc/sys/user").mkdir()
+    (tmp_path / "proc/sys/kernel/unprivileged_userns_clone").write_text("0\n")
+    (tmp_path / "proc/sys/user/max_user_namespaces").write_text("not a number")
+    (tmp_path / ".dockerenv").touch()
+    assert read_facts(tmp_path) == MachineFacts(container=True, userns_clone=0)
+    assert read_facts(tmp_path / "nowhere") == MachineFacts()

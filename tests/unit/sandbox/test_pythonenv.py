@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.sandbox.pythonenv import PythonView, current_view, find_view
+
+
+def make_python(prefix: Path) -> Path:
+    """Something that looks like an installed Python."""
+    for folder in ("bin", "lib/python3.11/site-packages"):
+        (prefix / folder).mkdir(parents=True)
+    (prefix / "bin" / "python3.11").write_text("#!/bin/sh\n")
+    (prefix / "bin" / "python3").symlink_to("python3.11")
+    return prefix / "bin" / "python3"
+
+
+def make_venv(prefix: Path, base: Path) -> Path:
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "lib").mkdir()
+    (prefix / "pyvenv.cfg").write_text(f"home = {base.parent}\n")
+    (prefix / "bin" / "python").symlink_to(base)
+    return prefix / "bin" / "python"
+
+
+def view_of(python: Path, *prefixes: Path, avoid: tuple[Path, ...] = (), user_site: Path | None = None) -> PythonView:
+    return find_view(
+        python=str(python),
+        prefixes=[str(prefix) for prefix in prefixes],
+        avoid=avoid,
+        user_site=str(user_site) if user_site else None,
+    )
+
+
+def test_an_environment_and_its_base_are_shown_where_they_lie(tmp_path: Path) -> None:
+    base = make_python(tmp_path / "pyenv" / "3.11")
+    python = make_venv(tmp_path / "project" / ".venv", base)
+    view = view_of(python, tmp_path / "project" / ".venv", tmp_path / "pyenv" / "3.11", avoid=(tmp_path / "project",))
+    assert view.directories == (str(tmp_path / "project" / ".venv"), str(tmp_path / "pyenv" / "3.11"))
+    assert view.path == (str(tmp_path / "project" / ".venv" / "bin"),)
+    assert view.links == ()
+
+
+def test_a_system_python_needs_nothing() -> None:
+    view = find_view(python="/usr/bin/python3", prefixes=["/usr", "/usr"])
+    assert view.directories == ()
+    assert view.links == ()
+
+
+@pytest.mark.parametrize("inside", ["", "project", "some/where/project"])
+def test_a_prefix_that_holds_the_project_or_the_home_is_shown_by_its_parts(tmp_path: Path, inside: str) -> None:
+    prefix = tmp_path / "home"
+    python = make_python(prefix)
+    (prefix / "letters").mkdir()
+    (prefix / inside).mkdir(parents=True, exist_ok=True)
+    view = view_of(python, prefix, avoid=(prefix / inside,))
+    assert view.directories == (str(prefix / "bin"), str(prefix / "lib"))
+
+
+def test_the_root_is_never_a_prefix(tmp_path: Path) -> None:
+    shown = find_view(python=str(tmp_path / "python"), prefixes=["/"]).directories
+    assert "/" not in shown
+    assert "/etc" not in shown
+
+
+def test_a_prefix_below_a_link_is_shown_under_both_names(tmp_path: Path) -> None:
+    make_python(tmp_path / "cpython-3.11.7")
+    (tmp_path / "cpython-3.11").symlink_to("cpython-3.11.7")
+    view = view_of(tmp_path / "cpython-3.11" / "bin" / "python3", tmp_path / "cpython-3.11")
+    assert view.directories == (str(tmp_path / "cpython-3.11"), str(tmp_path / "cpython-3.11.7"))
+
+
+def test_links_on_the_way_to_the_interpreter_are_remade(tmp_path: Path) -> None:
+    base = make_python(tmp_path / "opt" / "python")
+    (tmp_path / "shims").mkdir()
+    (tmp_path / "shims" / "python").symlink_to(base)
+    python = make_venv(tmp_path / "venv", tmp_path / "shims" / "python")
+    view = view_of(python, tmp_path / "venv", tmp_path / "opt" / "python")
+    assert view.links == ((str(tmp_path / "shims" / "python"), str(base)),)
+
+
+def test_a_ring_of_links_ends(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert len(view_of(tmp_path / "a").links) <= 16
+
+
+def test_passwords_of_package_indexes_are_covered(tmp_path: Path) -> None:
+    base = make_python(tmp_path / "python")
+    (tmp_path / "python" / "pip.conf").write_text("[global]\nindex-url = https://user:password@example.org/\n")
+    view = view_of(base, tmp_path / "python")
+    assert view.hidden == (str(tmp_path / "python" / "pip.conf"),)
+
+
+def test_packages_of_the_user_are_shown_and_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user_site = tmp_path / "home" / ".local" / "lib" / "python3.11" / "site-packages"
+    user_site.mkdir(parents=True)
+    monkeypatch.setattr("site.getuserbase", lambda: str(tmp_path / "home" / ".local"))
+    view = view_of(make_python(tmp_path / "python"), tmp_path / "python", user_site=user_site)
+    assert view.directories == (str(user_site), str(tmp_path / "python"))
+    assert view.env == (("PYTHONUSERBASE", str(tmp_path / "home" / ".local")),)
+
+
+def test_the_running_interpreter_is_what_is_shown() -> None:
+    view = current_view()
+    assert view.python == sys.executable
+    shown = ("/usr", *view.directories)
+    assert any(sys.prefix == path or sys.prefix.startswith(f"{path}/") for path in shown)
+    assert any(sys.base_prefix == path or sys.base_prefix.startswith(f"{path}/") for path in shown)
