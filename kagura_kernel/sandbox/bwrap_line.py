@@ -73,11 +73,12 @@ def bwrap_arguments(staged: Staged, command: Sequence[str], *, seccomp_fd: int, 
         *("--seccomp", str(seccomp_fd)),
         *_programs(system),
         *("--ro-bind", staged.etc, "/etc", "--proc", "/proc", "--dev", "/dev"),
-        *_python(staged),
         *("--bind", f"{staged.scratch}/tmp", "/tmp", "--bind", f"{staged.scratch}/home", HOME),  # noqa: S108  the box's own
         *("--bind", f"{staged.scratch}/shm", "/dev/shm"),  # noqa: S108  likewise
         *("--symlink", "/tmp", "/var/tmp", "--symlink", "/run", "/var/run"),  # noqa: S108  likewise
         *_workspace(staged),
+        # Last, since the environment may lie below /tmp or /workspace on the host, which are the box's own by now.
+        *_python(staged),
         *(word for source, target in staged.extra for word in ("--ro-bind", source, target)),
         # The root and /dev are memory that could be filled; after this only what was bound writable is.
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"),

@@ -43,7 +43,7 @@ from kagura_kernel.sandbox.owner import this_owner
 
 DEFAULT_IMAGE = "kagura/python:latest"
 LEFT_OUT = (".venv", "venv", "node_modules", "__pycache__", ".ipynb_checkpoints")
-"""Names that are not sent into the workspace, at any depth: large, made anew by one command, or useless in a box."""
+"""Names that are not sent into the workspace from the top of the project: large, made anew by one command, or useless in a box."""
 
 _PYTHON = "python3"
 _HELLO_SECONDS = 20.0

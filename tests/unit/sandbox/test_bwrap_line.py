@@ -95,3 +95,10 @@ def test_nothing_else_of_the_host_is_named() -> None:
     sources = [words[at + 1] for at, word in enumerate(words) if word in ("--bind", "--ro-bind")]
     system = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
     assert [source for source in sources if not source.startswith("/s/") and source not in system] == []
+
+
+@pytest.mark.parametrize("place", ["/tmp/clone/.venv", "/workspace/.venv", "/home/agent/.venv"])
+def test_an_interpreter_below_a_place_of_the_box_is_bound_over_it(place: str) -> None:
+    staged = Staged(etc="/e", empty="/n", scratch="/x", workspace="/m", python=((f"/staged{place}", place),))
+    words = bwrap_arguments(staged, ["prog"], seccomp_fd=7)
+    assert words.index(place) > max(words.index(box_place) for box_place in ("/tmp", "/workspace", "/home/agent"))
