@@ -225,7 +225,13 @@ class DockerBackend:
             except OSError as error:
                 raise no_daemon() from error
             if self._reaper is None or not self._reaper.alive:
-                self._reaper = await asyncio.to_thread(Reaper, self._endpoint, self._holder, this_owner())
+                starting = asyncio.ensure_future(asyncio.to_thread(Reaper, self._endpoint, self._holder, this_owner()))
+                try:
+                    self._reaper = await asyncio.shield(starting)
+                except asyncio.CancelledError:
+                    # A thread cannot be called back: what it starts must not be lost, or nobody would dismiss it.
+                    self._reaper = await starting
+                    raise
 
     async def _explain(self, box_id: str, pipe: AttachPipe) -> str:
         why = await self._events.why(box_id, _EXPLAIN_SECONDS)

@@ -44,7 +44,9 @@ def check(project: Path, ran: list, server: ModelServer, backend: str) -> None:
     card = ran[1].text
     assert not ran[1].failed, card
     assert "The notes are final." in card
-    assert backend in card
+    header = "".join(ran[1].data("text/html"))
+    assert f"<b>Box</b> {backend}" in header
+    assert "asked for" in header
     assert "Denied by policy" in card
     assert ran[2].text.startswith("done ['notes.txt'] 160 0.")
     assert (project / "notes.txt").read_text() == "a draft\n"

@@ -141,7 +141,7 @@ def test_a_journal_of_a_newer_version_is_left_alone(open_cockpit: Open, tmp_path
     connection = sqlite3.connect(place)
     table = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE '%version%'").fetchone()[0]
     column = connection.execute(f"SELECT name FROM pragma_table_info('{table}')").fetchone()[0]
-    connection.execute(f"UPDATE {table} SET {column} = 999")
+    connection.execute(f"UPDATE {table} SET {column} = 999 WHERE {column} = (SELECT max({column}) FROM {table})")
     connection.commit()
     connection.close()
     with pytest.raises(JournalTooNew, match="999"):
