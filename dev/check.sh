@@ -23,7 +23,7 @@ notebooks() {
   home=$(mktemp -d)
   rm -rf out/check && mkdir -p out/check && cp -r notebooks out/check/
   env -u JUPYTER_PATH -u DOCKER_HOST \
-    HOME="$home" KAGURA_HOME="$home/kagura" XDG_RUNTIME_DIR="$home" \
+    HOME="$home" KAGURA_HOME="$home/kagura" KAGURA_BOX=bubblewrap XDG_RUNTIME_DIR="$home" \
     JUPYTER_DATA_DIR="$home/jupyter" JUPYTER_CONFIG_DIR="$home/jupyter-config" JUPYTER_RUNTIME_DIR="$home/jupyter-runtime" \
     JUPYTER_PREFER_ENV_PATH=1 IPYTHONDIR="$home/ipython" \
     "$BIN/python" -m pytest -p no:cacheprovider -p no:xdist --nbval \

@@ -1,0 +1,98 @@
+"""The change card: what a run did to the project, by file, and what became of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.jupyter.cards.diff import counts, diff_html
+from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose
+from kagura_kernel.jupyter.cards.words import counted
+
+_SIGNS = {"added": ("A", "good"), "modified": ("M", "busy"), "deleted": ("D", "bad")}
+_STATES = {
+    "proposed": ("", "proposed"),
+    "applied": ("good", "applied"),
+    "discarded": ("soft", "discarded"),
+    "conflict": ("bad", "conflict: the project’s file changed meanwhile and was left alone"),
+    "protected": ("warn", "protected: this path is never written"),
+}
+_OPEN_BELOW = 60
+_OPEN_FILES = 3
+
+
+def changes_html(changes: Mapping[str, ChangeRow], *, live: bool, told: str = "") -> str:
+    """The card's inside. A live one can be applied and discarded, as a whole and by file."""
+    total = [counts(change.diff) for change in changes.values()]
+    added, removed = sum(plus for plus, _ in total), sum(minus for _, minus in total)
+    waiting = any(change.state == "proposed" for change in changes.values())
+    alone = len(changes) == 1
+    buttons = _buttons("", alone=alone) if live and waiting else ""
+    head = (
+        '<div class="kg-head"><div class="kg-top">'
+        f'<strong class="kg-name">{counted(len(changes), "changed file")}</strong> {plus_minus(added, removed)} '
+        f'<span class="kg-soft">{escaped(summary(changes))}</span><span class="kg-spring"></span>{buttons}</div></div>'
+    )
+    few = len(changes) <= _OPEN_FILES
+    files = "".join(_file(change, live=live and not alone, few=few) for change in changes.values())
+    said = f'<div class="kg-told" role="status">{escaped_prose(told)}</div>'
+    return f'{head}<div class="kg-files">{files}</div>{said}'
+
+
+def summary(changes: Mapping[str, ChangeRow]) -> str:
+    """`2 applied, 1 conflict`; what waits is named as not yet in the project."""
+    states = Counter(change.state for change in changes.values())
+    waiting = states.pop("proposed", 0)
+    words = [f"{number} {state}" for state, number in states.items()]
+    if waiting:
+        words.insert(0, "not in the project yet" if waiting == len(changes) else f"{waiting} not in the project yet")
+    return ", ".join(words)
+
+
+def plus_minus(added: int, removed: int) -> str:
+    """`+12 −3`, coloured."""
+    return f'<span class="kg-pm"><span class="kg-plus">+{added}</span> <span class="kg-minus">−{removed}</span></span>'
+
+
+def _file(change: ChangeRow, *, live: bool, few: bool) -> str:
+    sign, tone = _SIGNS.get(change.status, ("?", "soft"))
+    state_tone, state = _STATES.get(change.state, ("soft", change.state))
+    added, removed = counts(change.diff)
+    figures = plus_minus(added, removed) if change.diff else ""
+    chip = f'<span class="kg-chip kg-{state_tone}">{escaped(state)}</span>' if state_tone else ""
+    buttons = _buttons(change.path) if live and change.state == "proposed" else ""
+    shown = " open" if few and added + removed <= _OPEN_BELOW and change.state == "proposed" else ""
+    return (
+        f'<details class="kg-file" data-keep="{escaped("file:" + change.path)}"{shown}><summary>'
+        f'<span class="kg-sign kg-{tone}" title="{escaped(change.status)}">{sign}</span> '
+        f'<code class="kg-path">{escaped(change.path)}</code> {figures} {chip}<span class="kg-spring"></span>{buttons}'
+        f"</summary>{_content(change)}</details>"
+    )
+
+
+def _content(change: ChangeRow) -> str:
+    if change.diff:
+        return diff_html(change.diff)
+    if change.binary:
+        what = f"Binary file, {change.size:,} bytes."
+    elif change.kind == "link":
+        what = "A symbolic link."
+    else:
+        what = "No change of content." if change.status == "modified" else "An empty file."
+    return f'<div class="kg-label">{escaped(what)}</div>'
+
+
+def _buttons(path: str, *, alone: bool = False) -> str:
+    """For one file, or with an empty path for all; `alone` when the whole is one file."""
+    button = '<button type="button" class="kg-btn'
+    if path:
+        about, of, all_of = f'data-path="{escaped(path)}"', f" {escaped(path)}", ""
+        first, second = "kg-small", "kg-quiet kg-small"
+    else:
+        about, of, all_of = "", " all changes", "" if alone else " all"
+        first, second = "kg-primary", "kg-quiet"
+    return (
+        f'{button} {first}" data-act="apply" {about} aria-label="Apply{of}">Apply{all_of}</button>'
+        f'{button} {second}" data-act="discard" {about} aria-label="Discard{of}">Discard{all_of}</button>'
+    )

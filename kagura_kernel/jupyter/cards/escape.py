@@ -1,0 +1,57 @@
+"""Text from models, boxes and files, made safe to look at.
+
+Everything that such text could use to pose as something else is turned into something visible: control characters,
+bidirectional overrides, invisible characters, lone surrogates. Only then is it escaped for HTML.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+
+# Zero-width joiners stay: emoji and several scripts are written with them.
+_ODD = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"
+    "\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_CODE = re.compile(r"`([^`\n]+)`")
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+def visible(text: str) -> str:
+    """The text with every character that cannot be seen written out, `⟨U+202E⟩`; line ends and tabs stay."""
+    return _ODD.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
+
+
+def printed(text: str) -> str:
+    """Output of a program: colours are dropped, a lone carriage return is a new line, the rest as in `visible`."""
+    plain = _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return visible(plain)
+
+
+def escaped(text: str) -> str:
+    """For HTML, as content and as quoted attribute, with odd characters visible."""
+    return html.escape(visible(text), quote=True)
+
+
+def escaped_prose(text: str) -> str:
+    """Our own messages, for HTML: as `escaped`, with `code` between backticks set as code."""
+    return _CODE.sub(r"<code>\1</code>", escaped(text))
+
+
+def escaped_output(text: str) -> str:
+    """Output of a program, for HTML."""
+    return html.escape(printed(text), quote=True)
+
+
+def one_line(text: str, limit: int = 120) -> str:
+    """The text on one line, at most `limit` characters, odd characters visible; not yet escaped."""
+    line = " ".join(visible(text).split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def cell_width(text: str) -> int:
+    """Columns the text takes in a terminal."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)

@@ -1,0 +1,52 @@
+"""Whole cards for a saved notebook: a frame, the style, the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.jupyter.cards.changes import changes_html
+from kagura_kernel.jupyter.cards.head import head_html
+from kagura_kernel.jupyter.cards.items import end_html, item_html
+from kagura_kernel.jupyter.cards.view import RunView
+
+STYLE_FILE = Path(__file__).with_name("style.css")
+
+# Two prices on one card would otherwise be taken for a formula between dollar signs.
+_NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
+
+
+@cache
+def style() -> str:
+    """The style sheet of all cards, without comments and line ends."""
+    import re
+
+    text = re.sub(r"/\*.*?\*/", "", STYLE_FILE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.sub(r"\s*([{}:;,>])\s*", r"\1", " ".join(text.split())).strip()
+
+
+def run_html(view: RunView) -> str:
+    """A run as it stays in the notebook."""
+    inside = head_html(view, live=False) + body_html(view)
+    label = "Agent run" if view.agent else "Sandbox run"
+    return framed(inside, label)
+
+
+def body_html(view: RunView) -> str:
+    """All parts below the head; empty when there are none."""
+    parts = "".join(item_html(item, view, live=False) for item in view.items) + end_html(view)
+    return f'<div class="kg-body">{parts}</div>' if parts else ""
+
+
+def changes_card_html(changes: Mapping[str, ChangeRow], told: str = "") -> str:
+    """Changes as they stay in the notebook."""
+    return framed(changes_html(changes, live=False, told=told), "Changes of a run")
+
+
+def framed(inside: str, label: str) -> str:
+    """A card with its style, complete in itself."""
+    return (
+        f'<style>{style()}</style><div class="kg-card {_NO_FORMULAS}" role="region" aria-label="{label}">{inside}</div>'
+    )

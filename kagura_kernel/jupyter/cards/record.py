@@ -1,0 +1,128 @@
+"""The record of a run beside its card: data for programs, in the notebook file.
+
+`data` says what the same run would say again, so that a notebook can be compared; what differs every time (ids, times,
+durations, this machine's reasons) stands in `metadata`, which comparisons leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.jupyter.cards.ask import detail_and_place
+from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html
+from kagura_kernel.jupyter.cards.text import changes_text, run_text
+from kagura_kernel.jupyter.cards.view import Ask, Call, Note, Passage, RunView
+
+RUN_MIME = "application/vnd.kagura.run+json"
+CHANGES_MIME = "application/vnd.kagura.changes+json"
+
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+"""MIME data and metadata, as displays take them."""
+
+_OUTPUT_KEPT = 4000
+
+
+def run_bundle(view: RunView) -> Bundle:
+    """A run for a display slot."""
+    data = {"text/plain": run_text(view), "text/html": run_html(view), RUN_MIME: run_record(view)}
+    return data, {"kagura": run_metadata(view)}
+
+
+def changes_bundle(changes: Mapping[str, ChangeRow], told: str = "", run_id: str = "") -> Bundle:
+    """A change card for a display slot."""
+    rows = [{key: getattr(change, key) for key in ("path", "status", "state", "diff")} for change in changes.values()]
+    data = {
+        "text/plain": changes_text(changes),
+        "text/html": changes_card_html(changes, told),
+        CHANGES_MIME: _clean({"version": 1, "changes": rows}),
+    }
+    return data, {"kagura": {"run_id": run_id}}
+
+
+def run_record(view: RunView) -> dict[str, Any]:
+    """What happened, in order, without anything that differs from time to time."""
+    started, finished = view.started, view.finished
+    record: dict[str, Any] = {
+        "version": 1,
+        "flavour": started.flavour if started else "agent",
+        "task": started.task if started else "",
+        "brain": started.brain if started else "",
+        "status": finished.status if finished else "running",
+        "error_code": finished.error_code if finished else "",
+        "exit_code": finished.exit_code if finished else None,
+        "text": finished.text if finished else "",
+        "steps": [step for item in view.items if (step := _step(item))],
+        "changed_files": list(view.changes),
+    }
+    cleaned: dict[str, Any] = _clean(record)
+    return cleaned
+
+
+def run_metadata(view: RunView) -> dict[str, Any]:
+    """Ids, times, money and the machine."""
+    started, box, finished = view.started, view.box, view.finished
+    facts: dict[str, Any] = {}
+    if started is not None:
+        facts |= {"run_id": started.run_id, "session_id": started.session_id, "started_at": started.at.isoformat()}
+        facts |= {"brain_reason": started.brain_reason, "write_mode": started.write_mode}
+    if box is not None:
+        facts |= {"box": box.backend, "isolation": box.isolation, "box_reason": box.reason, "image": box.image}
+        facts["box_notes"] = list(box.notes)
+    if finished is not None:
+        facts |= {"duration": round(finished.duration, 3), "model": finished.model, "turns": finished.turns}
+        facts |= {"input_tokens": finished.input_tokens, "output_tokens": finished.output_tokens}
+    facts["cost_usd"] = view.usd
+    facts["approvals"] = [_approval(item) for item in view.items if isinstance(item, Ask)]
+    cleaned: dict[str, Any] = _clean(facts)
+    return cleaned
+
+
+def _approval(ask: Ask) -> dict[str, Any]:
+    request, decision = ask.request, ask.decision
+    facts: dict[str, Any] = {"id": request.approval_id, "hash": request.content_hash}
+    facts["directory"] = detail_and_place(request)[1]
+    if decision is not None:
+        facts |= {"by": decision.by, "at": decision.at.isoformat(), "waited": round(decision.waited, 3)}
+    return facts
+
+
+def _step(item: object) -> dict[str, Any] | None:
+    match item:
+        case Passage():
+            return {"kind": "text", "text": item.text}
+        case Call():
+            step: dict[str, Any] = {"kind": "tool", "tool": item.asked.tool, "arguments": dict(item.asked.arguments)}
+            if item.finished is not None:
+                step |= {"route": item.finished.route, "exit_code": item.finished.exit_code}
+                step |= {"is_error": item.finished.is_error, "output": item.finished.text[:_OUTPUT_KEPT]}
+            return step
+        case Ask():
+            decision = item.decision
+            return {
+                "kind": "approval",
+                "subject": item.request.subject,
+                "detail": detail_and_place(item.request)[0],
+                "reason": item.request.reason,
+                "verdict": decision.verdict if decision else "",
+                "via": decision.via if decision else "",
+            }
+        case Note():
+            return {"kind": "note", "text": item.text}
+    return None
+
+
+def _clean(value: Any) -> Any:
+    """The value as JSON that every notebook file can hold: lone surrogates and odd types replaced."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode("utf-8")
+        case bool() | int() | float() | None:
+            return value
+        case dict():
+            return {str(_clean(key)): _clean(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_clean(inner) for inner in value]
+        case _:
+            return str(value)

@@ -1,0 +1,93 @@
+"""Cards as plain text: for terminals, for diffs, for readers without HTML, and for nbval.
+
+Nothing here differs between two runs of the same thing: no ids, times or durations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.jupyter.cards.ask import detail_and_place, verdict_words
+from kagura_kernel.jupyter.cards.bounded import bounded
+from kagura_kernel.jupyter.cards.changes import summary
+from kagura_kernel.jupyter.cards.diff import counts
+from kagura_kernel.jupyter.cards.escape import one_line, printed, visible
+from kagura_kernel.jupyter.cards.items import telling_argument
+from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, RunView
+from kagura_kernel.jupyter.cards.words import counted, status_words
+
+
+def run_text(view: RunView) -> str:
+    """The whole card."""
+    lines = [head_text(view)]
+    for item in view.items:
+        text = item_text(item)
+        lines.extend(["", *text.split("\n")] if text else [])
+    if view.finished is not None and view.finished.exit_code is None and view.finished.error:
+        lines.extend(["", f"{view.finished.error_code}: {visible(view.finished.error)}".lstrip(": ")])
+    return _joined(lines)
+
+
+def head_text(view: RunView) -> str:
+    """Its first line."""
+    who = f"{view.started.brain} run" if view.started is not None and view.agent else "sandbox run"
+    return f"[{who}: {status_words(view).lower()}]"
+
+
+def item_text(item: Item) -> str:
+    """One part of it."""
+    match item:
+        case Passage():
+            return visible(item.text.rstrip())
+        case Call():
+            return _call(item)
+        case Ask():
+            return _ask(item)
+        case Note():
+            return f"! {visible(item.text)}"
+        case Printout():
+            part = bounded(item.text, lines=200, characters=40_000)
+            return printed(part.whole(item.spill))
+
+
+def changes_text(changes: Mapping[str, ChangeRow]) -> str:
+    """The change card."""
+    lines = [f"[{counted(len(changes), 'changed file')}: {summary(changes)}]"]
+    for change in changes.values():
+        added, removed = counts(change.diff)
+        figures = f"  +{added} -{removed}" if change.diff else ""
+        state = "" if change.state == "proposed" else f"  ({change.state})"
+        lines.append(f"{change.status[:1].upper()} {visible(change.path)}{figures}{state}")
+    return "\n".join(lines)
+
+
+def _call(call: Call) -> str:
+    finished = call.finished
+    ending = "unfinished"
+    if finished is not None:
+        exit_code = "" if finished.exit_code is None else f"exit {finished.exit_code}"
+        ending = ", ".join(filter(None, [finished.route, exit_code or ("refused" if finished.is_error else "")]))
+    return f"> {call.asked.tool}: {one_line(telling_argument(call.asked.arguments), 90)}  ({ending or 'ok'})"
+
+
+def _ask(ask: Ask) -> str:
+    lines = [f"? {visible(ask.request.title)}"]
+    detail, _ = detail_and_place(ask.request)
+    if detail and detail != ask.request.title:
+        lines.extend(f"    {line}" for line in visible(detail).split("\n"))
+    if ask.request.reason:
+        lines.append(f"  the agent’s own words: {one_line(ask.request.reason, 300)}")
+    lines.append(f"  {verdict_words(ask)}")
+    return "\n".join(lines)
+
+
+def _joined(lines: list[str]) -> str:
+    """Calls that follow each other stand close together; everything else has air."""
+    kept: list[str] = []
+    for number, line in enumerate(lines):
+        after = lines[number + 1] if number + 1 < len(lines) else ""
+        if not line and kept and kept[-1].startswith("> ") and after.startswith("> "):
+            continue
+        kept.append(line)
+    return "\n".join(kept)

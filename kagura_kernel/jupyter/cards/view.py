@@ -1,0 +1,300 @@
+"""What has happened in a run so far, folded from its events: the one value that all cards are drawn from.
+
+`RunView.apply` takes the events in order. It tells which parts changed, so that a live display sends only those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    BoxClosed,
+    BoxStarted,
+    ChangeRow,
+    ChangesCollected,
+    ChangesSettled,
+    Event,
+    Noted,
+    OutputStreamed,
+    RunFinished,
+    RunStarted,
+    TextStreamed,
+    TextWritten,
+    ToolCalled,
+    ToolFinished,
+    TurnCounted,
+)
+
+KEPT_OUTPUT = 24_000
+"""Characters of a running command's output that a live card holds."""
+
+
+@dataclass(slots=True)
+class Passage:
+    """A piece of the brain's answer; `growing` while it is being written."""
+
+    key: str
+    text: str
+    growing: bool = False
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call: what was asked, what it printed so far, what came of it."""
+
+    key: str
+    asked: ToolCalled
+    printed: str = ""
+    finished: ToolFinished | None = None
+
+
+@dataclass(slots=True)
+class Ask:
+    """An approval: the request, and the decision once there is one."""
+
+    key: str
+    request: ApprovalRequested
+    decision: ApprovalDecided | None = None
+
+
+@dataclass(slots=True)
+class Note:
+    """A remark for the reader."""
+
+    key: str
+    text: str
+    grave: bool = False
+
+
+@dataclass(slots=True)
+class Printout:
+    """What the program of a `%%sandbox` cell prints; bounded while it runs."""
+
+    key: str
+    text: str = ""
+    spill: str | None = None
+
+
+Item = Passage | Call | Ask | Note | Printout
+
+
+@dataclass(slots=True)
+class RunView:
+    """A run as its events tell it.
+
+    Attributes:
+        started: The run's first event, once it is there.
+        box: Its box, once it is there.
+        items: Passages, calls, approvals and notes in their order.
+        changes: Files it would change, with what became of each.
+        finished: Its last event.
+        input_tokens: Counted so far.
+        output_tokens: Counted so far.
+        usd: Counted so far; None while nothing is known.
+        now: Time of the latest event.
+    """
+
+    started: RunStarted | None = None
+    box: BoxStarted | None = None
+    items: list[Item] = field(default_factory=list)
+    changes: dict[str, ChangeRow] = field(default_factory=dict)
+    finished: RunFinished | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float | None = None
+    now: datetime | None = None
+    _unpriced: bool = False
+    _dirty: set[str] = field(default_factory=set)
+    _by_call: dict[str, Call] = field(default_factory=dict)
+    _by_approval: dict[str, Ask] = field(default_factory=dict)
+
+    def take_dirty(self) -> set[str]:
+        """Keys of the parts that changed since the last time this was asked (`head` is the header)."""
+        dirty, self._dirty = self._dirty, set()
+        return dirty
+
+    @property
+    def agent(self) -> bool:
+        """Whether a brain is at work, and not a cell's own program."""
+        return self.started is None or self.started.flavour == "agent"
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether running the cell again has to give the same: nothing in it thinks. Its saved card shows no times."""
+        return self.started is not None and (self.started.flavour == "sandbox" or self.started.brain == "replay")
+
+    @property
+    def pending(self) -> list[Ask]:
+        """Approvals that wait."""
+        return [item for item in self.items if isinstance(item, Ask) and item.decision is None]
+
+    @property
+    def calls(self) -> list[Call]:
+        """Tool calls in their order."""
+        return [item for item in self.items if isinstance(item, Call)]
+
+    def apply_all(self, events: Iterable[Event]) -> RunView:
+        """Take several events; returns itself."""
+        for event in events:
+            self.apply(event)
+        return self
+
+    def apply(self, event: Event) -> None:
+        """Take one event; kinds that no card shows are passed over."""
+        self.now = event.at
+        match event:
+            case TextStreamed() | TextWritten():
+                self._text(event)
+            case ToolCalled() | OutputStreamed() | ToolFinished():
+                self._tool(event)
+            case ApprovalRequested() | ApprovalDecided():
+                self._approval(event)
+            case ChangesCollected() | ChangesSettled():
+                self._changes(event)
+            case _:
+                self._course(event)
+
+    def give_up(self, error: BaseException) -> None:
+        """The run can say no more: its record could not be kept. Nothing happens when it has ended."""
+        if self.finished is not None or self.started is None:
+            return
+        code, text = (error.code, error.message) if isinstance(error, KaguraError) else ("", str(error))
+        at = self.now or self.started.at
+        run_id, session_id = self.started.run_id, self.started.session_id
+        self.apply(RunFinished(run_id=run_id, session_id=session_id, at=at, status="lost", error_code=code, error=text))
+
+    def _course(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self.started = event
+                self._dirty.add("head")
+            case BoxStarted():
+                self.box = event
+                self._dirty.add("head")
+            case BoxClosed(why=why) if why:
+                self._add(Note(self._key(), f"The box is gone: {why}", grave=True))
+            case TurnCounted():
+                self._count(event)
+            case Noted():
+                self._add(Note(self._key(), event.text))
+            case RunFinished():
+                self._finish(event)
+
+    def _text(self, event: TextStreamed | TextWritten) -> None:
+        last = self.items[-1] if self.items else None
+        growing = last if isinstance(last, Passage) and last.growing else None
+        if isinstance(event, TextStreamed):
+            if growing is None:
+                growing = Passage(self._key(), "", growing=True)
+                self._add(growing)
+            growing.text += event.text
+        elif growing is None:
+            growing = Passage(self._key(), event.text)
+            self._add(growing)
+        else:
+            growing.text = event.text
+            growing.growing = False
+        self._dirty.add(growing.key)
+
+    def _tool(self, event: ToolCalled | OutputStreamed | ToolFinished) -> None:
+        if not self.agent:
+            self._print(event)
+            return
+        if isinstance(event, ToolCalled):
+            call = Call(self._key(), event)
+            self._by_call[event.call_id] = call
+            self._settle_text()
+            self._add(call)
+            return
+        found = self._by_call.get(event.call_id)
+        if found is None:
+            return
+        if isinstance(event, ToolFinished):
+            found.finished = event
+            self._dirty.add("head")
+        else:
+            found.printed = (found.printed + event.text)[-KEPT_OUTPUT:]
+        self._dirty.add(found.key)
+
+    def _print(self, event: ToolCalled | OutputStreamed | ToolFinished) -> None:
+        printout = next((item for item in self.items if isinstance(item, Printout)), None)
+        if printout is None:
+            printout = Printout(self._key())
+            self._add(printout)
+        match event:
+            case OutputStreamed():
+                printout.text = (printout.text + event.text)[-KEPT_OUTPUT:]
+            case ToolFinished():
+                printout.text, printout.spill = event.text, event.spill
+        self._dirty.add(printout.key)
+
+    def _approval(self, event: ApprovalRequested | ApprovalDecided) -> None:
+        self._dirty.add("head")
+        if isinstance(event, ApprovalRequested):
+            ask = Ask(self._key(), event)
+            if event.call_id in self._by_call:
+                self._dirty.add(self._by_call[event.call_id].key)
+            self._by_approval[event.approval_id] = ask
+            self._add(ask)
+            return
+        found = self._by_approval.get(event.approval_id)
+        if found is not None:
+            found.decision = event
+            if found.request.call_id in self._by_call:
+                self._dirty.add(self._by_call[found.request.call_id].key)
+            self._dirty.add(found.key)
+
+    def _changes(self, event: ChangesCollected | ChangesSettled) -> None:
+        self._dirty.add("changes")
+        if isinstance(event, ChangesCollected):
+            self.changes = {change.path: change for change in event.changes}
+            return
+        states = (("applied", event.applied), ("discarded", event.discarded), ("conflict", event.conflicts))
+        for state, paths in states:
+            for path in paths:
+                if path in self.changes:
+                    self.changes[path] = self.changes[path].model_copy(update={"state": state})
+
+    def _count(self, event: TurnCounted) -> None:
+        self.input_tokens += event.input_tokens
+        self.output_tokens += event.output_tokens
+        self._unpriced = self._unpriced or event.computed_usd is None
+        self.usd = None if self._unpriced else (self.usd or 0.0) + (event.computed_usd or 0.0)
+        self._dirty.add("head")
+
+    def _finish(self, event: RunFinished) -> None:
+        self.finished = event
+        self._settle_text()
+        self._last_words(event.text)
+        self.input_tokens = event.input_tokens or self.input_tokens
+        self.output_tokens = event.output_tokens or self.output_tokens
+        known = event.reported_usd if event.reported_usd is not None else event.computed_usd
+        self.usd = known if known is not None else self.usd
+        self._dirty.add("head")
+        self._dirty.update(call.key for call in self.calls if call.finished is None)
+        self._dirty.update(ask.key for ask in self.pending)
+        self._dirty.add("end")
+
+    def _last_words(self, text: str) -> None:
+        # The final answer is as a rule the last passage; it is shown once.
+        said = any(text.strip() in item.text for item in self.items if isinstance(item, Passage))
+        if text.strip() and self.agent and not said:
+            self._add(Passage(self._key(), text))
+
+    def _settle_text(self) -> None:
+        for item in self.items:
+            if isinstance(item, Passage) and item.growing:
+                item.growing = False
+                self._dirty.add(item.key)
+
+    def _key(self) -> str:
+        return f"i{len(self.items)}"
+
+    def _add(self, item: Item) -> None:
+        self.items.append(item)
+        self._dirty.add(item.key)

@@ -1,0 +1,81 @@
+"""Figures and states in words, the same on every card and in every table."""
+
+from __future__ import annotations
+
+from kagura_kernel.jupyter.cards.view import RunView
+
+STATUS_WORDS = {
+    "starting": "Starting",
+    "running": "Running",
+    "waiting": "Waiting for you",
+    "done": "Done",
+    "failed": "Failed",
+    "stopped": "Limit reached",
+    "killed": "Stopped",
+    "denied": "Denied",
+    "lost": "Lost",
+}
+
+_MINUTE = 60
+_THOUSAND = 1000
+
+
+def status_of(view: RunView) -> str:
+    """A key of `STATUS_WORDS`."""
+    if view.finished is not None:
+        return view.finished.status
+    if view.pending and not _headless(view):
+        return "waiting"
+    return "running" if view.box is not None else "starting"
+
+
+def status_words(view: RunView) -> str:
+    """The state for reading."""
+    status = status_of(view)
+    finished = view.finished
+    if finished is not None and finished.exit_code:
+        return f"Exit code {finished.exit_code}"
+    return STATUS_WORDS[status]
+
+
+def good(view: RunView) -> bool:
+    """Whether a finished run ended as it was meant to, its program included."""
+    return view.finished is not None and view.finished.status == "done" and not view.finished.exit_code
+
+
+def seconds(value: float) -> str:
+    """`40 ms`, `0.3 s`, `42 s`, `3 min 05 s`."""
+    if value < 0.1:  # noqa: PLR2004  # `0.0 s` would say nothing
+        return f"{value * 1000:.0f} ms"
+    if value < 10:  # noqa: PLR2004  # below ten a tenth still tells something
+        return f"{value:.1f} s"
+    if value < _MINUTE:
+        return f"{value:.0f} s"
+    return f"{int(value) // _MINUTE} min {int(value) % _MINUTE:02d} s"
+
+
+def clock_face(value: float) -> str:
+    """`0:42`, for counting up and down."""
+    whole = max(0, int(value))
+    return f"{whole // _MINUTE}:{whole % _MINUTE:02d}"
+
+
+def money(usd: float | None) -> str:
+    """`$0.0132`; empty when unknown, which is not the same as nothing."""
+    if usd is None:
+        return ""
+    return f"${usd:.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
+
+
+def tokens(count: int) -> str:
+    """`812`, `12.4k`."""
+    return str(count) if count < _THOUSAND else f"{count / _THOUSAND:.1f}k"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `3 files`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _headless(view: RunView) -> bool:
+    return view.started is not None and view.started.headless

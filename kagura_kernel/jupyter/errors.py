@@ -1,0 +1,56 @@
+"""Errors as a notebook shows them: one calm line, no traceback; Run All still stops there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kagura_kernel.domain.errors import CellFailed, KaguraError, RunFailed, RunKilled, RunLost
+from kagura_kernel.domain.outcome import RunOutcome
+
+_RED = "\x1b[31m"
+_PLAIN = "\x1b[0m"
+
+
+@contextmanager
+def calm() -> Iterator[None]:
+    """Whatever `KaguraError` leaves the block is shown as one line. Errors that are not ours keep their traceback."""
+    try:
+        yield
+    except KaguraError as error:
+        # IPython asks the exception itself how it wants to be shown.
+        lines = calm_lines(error)
+        error.__dict__["_render_traceback_"] = lambda: lines
+        raise
+
+
+def calm_lines(error: KaguraError) -> list[str]:
+    """The lines that stand below the cell."""
+    from kagura_kernel.jupyter.cards.escape import visible
+
+    return [f"{_RED}{error.code}{_PLAIN}  {visible(error.message)}"]
+
+
+def check(outcome: RunOutcome, by: str) -> RunOutcome:
+    """The outcome, unless the run did not get as far as an answer.
+
+    A run that is done, that was refused something, or that reached its budget has done part of its work and returns
+    it. One that failed, was killed or was lost stops Run All.
+
+    Raises:
+        CellFailed: a `%%sandbox` program returned a failure.
+        RunFailed: an error ended the run.
+        RunKilled: somebody stopped it.
+        RunLost: its process is gone.
+    """
+    match outcome.status:
+        case "failed" if outcome.exit_code:
+            raise CellFailed(outcome.exit_code)
+        case "failed":
+            raise RunFailed(outcome.run_id, outcome.error_code, outcome.error)
+        case "killed":
+            raise RunKilled(outcome.run_id, by)
+        case "lost":
+            raise RunLost(outcome.run_id, outcome.error)
+        case _:
+            return outcome

@@ -1,0 +1,117 @@
+"""How a run is shown while it goes on: in a notebook, in a terminal, or, without a person, once at its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kagura_kernel.jupyter.answers import press
+from kagura_kernel.jupyter.cards.head import head_html
+from kagura_kernel.jupyter.cards.items import end_html, item_html
+from kagura_kernel.jupyter.cards.record import run_bundle
+from kagura_kernel.jupyter.cards.text import head_text, item_text
+from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.jupyter.change_card import show_changes
+from kagura_kernel.jupyter.slots import Slot, write_once
+from kagura_kernel.jupyter.surface import Surface
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.cockpit import Cockpit
+
+
+WIDGET_SECONDS = 8.0
+"""How long a front end may take to show a live card before it is taken for one without widgets."""
+
+
+class RunDisplay(Protocol):
+    """Shows one run. Called in the context of its cell."""
+
+    def refresh(self, view: RunView) -> None:
+        """Show what changed since the last time; called ten times a second, also when nothing did."""
+        ...
+
+    def finish(self, view: RunView) -> None:
+        """Show the end; the last call."""
+        ...
+
+
+class NotebookDisplay:
+    """A live card, replaced by its static form; then the changes with their buttons."""
+
+    def __init__(self, cockpit: Cockpit, run_id: str) -> None:
+        self._cockpit = cockpit
+        self._run_id = run_id
+        self._slot = Slot()
+        self._opened = 0.0
+        self._told: set[str] = set()
+
+    def refresh(self, view: RunView) -> None:
+        """Send the parts that changed."""
+        parts = live_parts(view)
+        if self._slot.live:
+            self._slot.show(parts)
+            self._tell_in_words(view)
+        elif view.started is not None:
+            label = "Agent run" if view.agent else "Sandbox run"
+            self._slot.open(label, head_text(view), parts, self._pressed)
+            self._opened = time.monotonic()
+
+    def finish(self, view: RunView) -> None:
+        """Replace the card, and show the change card below it."""
+        self._slot.write(run_bundle(view))
+        show_changes(self._cockpit, self._run_id, view.changes, Surface.NOTEBOOK)
+
+    def _tell_in_words(self, view: RunView) -> None:
+        """A front end without widgets shows no buttons: say how to answer without them."""
+        if self._slot.heard or time.monotonic() - self._opened < WIDGET_SECONDS:
+            return
+        for ask in view.pending:
+            if ask.key not in self._told:
+                self._told.add(ask.key)
+                ident = ask.request.approval_id
+                how = f"No buttons here? In another kernel: %kagura approve {ident}, or %kagura deny {ident}."
+                write_once(({"text/plain": f"{item_text(ask)}\n  {how}"}, {}))
+
+    def _pressed(self, content: Mapping[str, Any]) -> None:
+        press(self._cockpit, self._run_id, content, self._slot.tell)
+
+
+class HeadlessDisplay:
+    """Nothing until the end; then each slot once."""
+
+    def __init__(self, cockpit: Cockpit, run_id: str) -> None:
+        self._cockpit = cockpit
+        self._run_id = run_id
+
+    def refresh(self, view: RunView) -> None:
+        """Nothing: what is written now could not be changed later."""
+
+    def finish(self, view: RunView) -> None:
+        """The whole card, then the changes."""
+        write_once(run_bundle(view))
+        show_changes(self._cockpit, self._run_id, view.changes, Surface.HEADLESS)
+
+
+def live_parts(view: RunView) -> dict[str, str]:
+    """HTML of the parts that changed since the last time, by key."""
+    dirty = view.take_dirty()
+    parts = {item.key: item_html(item, view, live=True) for item in view.items if item.key in dirty}
+    if "head" in dirty:
+        parts["head"] = head_html(view, live=True)
+    if "end" in dirty:
+        parts["end"] = end_html(view)
+    return parts
+
+
+def display_for(surface: Surface, cockpit: Cockpit, run_id: str) -> RunDisplay:
+    """The display that fits the place."""
+    match surface:
+        case Surface.NOTEBOOK:
+            return NotebookDisplay(cockpit, run_id)
+        case Surface.TERMINAL:
+            from kagura_kernel.jupyter.terminal import TerminalDisplay
+
+            return TerminalDisplay(cockpit, run_id)
+        case Surface.HEADLESS:
+            return HeadlessDisplay(cockpit, run_id)

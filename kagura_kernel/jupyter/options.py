@@ -1,0 +1,226 @@
+"""The first line of a `%%kagura` or `%%sandbox` cell as a value.
+
+Pure: a line goes in, options or one clear `UsageError` with a short usage come out. What the options mean is decided
+further down; here only their form is checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.policy import WriteMode
+
+KAGURA_USAGE = """\
+usage: %%kagura [--brain NAME] [--model NAME] [--box NAME] [--image NAME] [--session NAME | --new] [--budget USD]
+                [--timeout SECONDS] [--idle SECONDS] [--max-turns N] [--write ask|through|none]
+                [--record FILE | --replay FILE] [--bg]
+       what the agent is to do, in the lines below"""
+
+SANDBOX_USAGE = """\
+usage: %%sandbox [python|bash] [--box NAME] [--image NAME] [--session NAME | --new] [--timeout SECONDS]
+                 [--idle SECONDS] [--write ask|through|none] [--bg]
+       the program, in the lines below"""
+
+LANGUAGES = ("python", "bash")
+"""What `%%sandbox` runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellOptions:
+    """What both kinds of cells take.
+
+    Attributes:
+        box: Back-end asked for; None leaves it to the settings, as everywhere below.
+        image: Image for back-ends that have images.
+        session: Name of the session; None is the notebook's own.
+        new_session: Whether to start a fresh one.
+        timeout: Seconds for one command; 0 lifts the limit.
+        idle: Seconds a command may be silent; 0 lifts the limit.
+        write: How changes reach the project.
+        background: Whether the cell returns at once.
+    """
+
+    box: str | None = None
+    image: str | None = None
+    session: str | None = None
+    new_session: bool = False
+    timeout: float | None = None
+    idle: float | None = None
+    write: WriteMode | None = None
+    background: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KaguraOptions(CellOptions):
+    """What `%%kagura` takes beside that.
+
+    Attributes:
+        brain: Brain asked for.
+        model: Model asked for.
+        budget_usd: The most it may cost, USD.
+        max_turns: How often the brain may go round.
+        record: Cassette to write.
+        replay: Cassette to play.
+    """
+
+    brain: str | None = None
+    model: str | None = None
+    budget_usd: float | None = None
+    max_turns: int | None = None
+    record: Path | None = None
+    replay: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxOptions(CellOptions):
+    """What `%%sandbox` takes beside that: the language of the cell."""
+
+    language: Literal["python", "bash"] = "python"
+
+
+def parse_kagura(line: str) -> KaguraOptions:
+    """Options of a `%%kagura` line.
+
+    Raises:
+        UsageError: unknown or badly formed options; the text ends with the usage.
+    """
+    parser = _Parser("%%kagura", KAGURA_USAGE)
+    _common(parser)
+    parser.add_argument("--brain")
+    parser.add_argument("--model")
+    parser.add_argument("--budget", dest="budget_usd", type=_usd)
+    parser.add_argument("--max-turns", type=_count)
+    cassette = parser.add_mutually_exclusive_group()
+    cassette.add_argument("--record", type=_path)
+    cassette.add_argument("--replay", type=_path)
+    return KaguraOptions(**vars(parser.parse_line(line)))
+
+
+def parse_sandbox(line: str) -> SandboxOptions:
+    """Options of a `%%sandbox` line; the language may stand anywhere in it, and is python when it is not named.
+
+    Raises:
+        UsageError: unknown or badly formed options; the text ends with the usage.
+    """
+    parser = _Parser("%%sandbox", SANDBOX_USAGE)
+    _common(parser)
+    parser.add_argument("language", nargs="?", default="python", type=_language, metavar="python|bash")
+    return SandboxOptions(**vars(parser.parse_line(line)))
+
+
+def split_line(line: str, where: str) -> list[str]:
+    """Words of a line, quoted as in a shell.
+
+    Raises:
+        UsageError: a quote is not closed.
+    """
+    try:
+        return shlex.split(line)
+    except ValueError as why:
+        raise UsageError(f"{where} {line}: a quote is not closed.") from why
+
+
+def _common(parser: _Parser) -> None:
+    parser.add_argument("--box")
+    parser.add_argument("--image")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--session", type=_name)
+    which.add_argument("--new", dest="new_session", action="store_true")
+    parser.add_argument("--timeout", type=_seconds)
+    parser.add_argument("--idle", type=_seconds)
+    parser.add_argument("--write", type=_write)
+    parser.add_argument("--bg", dest="background", action="store_true")
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that raises our error, never exits, and knows what was meant."""
+
+    def __init__(self, magic: str, usage: str) -> None:
+        super().__init__(prog=magic, add_help=False, allow_abbrev=False)
+        self.magic = magic
+        self.short_usage = usage
+
+    def parse_line(self, line: str) -> argparse.Namespace:
+        namespace, rest = self.parse_known_args(split_line(line, self.magic))
+        if rest:
+            self.error(self._unknown(rest))
+        return namespace
+
+    def error(self, message: str) -> NoReturn:
+        end = "" if message.endswith((".", "?")) else "."
+        raise UsageError(f"{self.magic}: {message[:1].upper()}{message[1:]}{end}\n{self.short_usage}")
+
+    def _unknown(self, words: Sequence[str]) -> str:
+        word = words[0].split("=", 1)[0]
+        known = [option for action in self._actions for option in action.option_strings]
+        near = get_close_matches(word, known if word.startswith("-") else LANGUAGES, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        what = "option" if word.startswith("-") else "word"
+        task = "" if word.startswith("-") or self.magic == "%%sandbox" else " The task goes into the lines below."
+        return f"there is no {what} {word!r} here.{hint}{task}"
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        value = float(text)
+    except ValueError as why:
+        raise argparse.ArgumentTypeError(f"{text!r} is no {what}") from why
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
+    return value
+
+
+def _seconds(text: str) -> float:
+    return _number(text.removesuffix("s"), "number of seconds")
+
+
+def _usd(text: str) -> float:
+    value = _number(text.removeprefix("$"), "amount in USD")
+    if value == 0:
+        raise argparse.ArgumentTypeError("a budget of 0 USD buys nothing")
+    return value
+
+
+def _count(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError as why:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from why
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of turns; it has to be 1 or more")
+    return value
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("the name of the file is empty")
+    return Path(text).expanduser()
+
+
+def _name(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the name of the session is empty")
+    return text
+
+
+def _write(text: str) -> WriteMode:
+    return WriteMode(_one_of(text, [mode.value for mode in WriteMode]))
+
+
+def _language(text: str) -> str:
+    return _one_of(text, LANGUAGES)
+
+
+def _one_of(text: str, known: Sequence[str]) -> str:
+    if text in known:
+        return text
+    near = get_close_matches(text, known, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(known)}.{hint}")

@@ -1,0 +1,46 @@
+"""`%kagura status` for reading."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kagura_kernel.jupyter.cards.escape import one_line, visible
+from kagura_kernel.jupyter.cards.words import money
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.status import StatusReport
+
+
+class StatusText:
+    """The report as the value of a cell: text to read, with the report behind it.
+
+    Attributes:
+        report: The figures.
+    """
+
+    def __init__(self, report: StatusReport) -> None:
+        self.report = report
+
+    def __repr__(self) -> str:
+        return status_text(self.report)
+
+
+def status_text(report: StatusReport) -> str:
+    """The whole report, a line for each fact."""
+    lines = [f"running   {run.run_id}  {run.status}  {one_line(run.task, 60)}" for run in report.running]
+    for request in report.pending:
+        lines.append(f"waiting   {request.id}  {visible(request.title)}")
+        lines.append(f"          %kagura approve {request.id}   or   %kagura deny {request.id}")
+    lines.extend(f"lost      {run_id}" for run_id in report.lost)
+    if not lines:
+        lines.append("nothing runs, nothing waits")
+    lines.extend(f"box       {part.name:<12} {_yes(part.ok)}  {visible(part.reason)}" for part in report.boxes)
+    lines.extend(f"brain     {part.name:<12} {_yes(part.ok)}  {visible(part.reason)}" for part in report.brains)
+    unpriced = f", {report.unpriced_today} of unknown price" if report.unpriced_today else ""
+    lines.append(f"cost      {money(report.spent_today_usd)} today (UTC){unpriced}")
+    lines.append(f"journal   {report.journal}")
+    return "\n".join(lines)
+
+
+def _yes(ok: bool) -> str:  # a fact of the part
+    return "ready" if ok else "no   "

@@ -1,0 +1,42 @@
+"""Where a cell is shown, and whether anybody is there who could be asked."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from enum import Enum
+from typing import Any
+
+
+class Surface(Enum):
+    """What is on the other side."""
+
+    NOTEBOOK = "notebook"
+    TERMINAL = "terminal"
+    HEADLESS = "headless"
+
+
+def surface_of(shell: Any) -> Surface:
+    """Where the cell that is running now is shown.
+
+    A kernel is told with each request whether input is allowed. Whatever runs notebooks without a person (nbclient,
+    nbconvert, nbval) says that it is not.
+    """
+    kernel = getattr(shell, "kernel", None)
+    if kernel is None:
+        return Surface.TERMINAL if _interactive() else Surface.HEADLESS
+    content = (kernel.get_parent("shell") or {}).get("content") or {}
+    return Surface.NOTEBOOK if content.get("allow_stdin", False) else Surface.HEADLESS
+
+
+def person() -> str:
+    """Login name of whoever sits here."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # No name for this user id, as in many containers.
+        return "user"
+
+
+def _interactive() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()

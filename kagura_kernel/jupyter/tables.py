@@ -1,0 +1,91 @@
+"""Rows of the journal as DataFrames, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# column → (field of the row, pandas type); an unknown figure is NA, never 0.
+_RUNS = {
+    "run": ("run_id", "string"),
+    "session": ("session_id", "string"),
+    "kind": ("flavour", "string"),
+    "status": ("status", "string"),
+    "task": ("task", "string"),
+    "brain": ("brain", "string"),
+    "model": ("model", "string"),
+    "box": ("box", "string"),
+    "started": ("started_at", "datetime64[us, UTC]"),
+    "seconds": ("duration", "Float64"),
+    "tool_calls": ("tool_calls", "Int64"),
+    "changed_files": ("changed_files", "Int64"),
+    "usd": ("cost_usd", "Float64"),
+    "error": ("error_code", "string"),
+    "user": ("user", "string"),
+    "project": ("project", "string"),
+}
+_APPROVALS = {
+    "approval": ("id", "string"),
+    "run": ("run_id", "string"),
+    "kind": ("kind", "string"),
+    "title": ("title", "string"),
+    "detail": ("detail", "string"),
+    "reason": ("reason", "string"),
+    "requested": ("requested_at", "datetime64[us, UTC]"),
+    "verdict": ("verdict", "string"),
+    "by": ("by", "string"),
+    "via": ("via", "string"),
+    "decided": ("decided_at", "datetime64[us, UTC]"),
+    "answer": ("answer", "string"),
+    "hash": ("content_hash", "string"),
+}
+_COSTS = {
+    "run": ("run_id", "string"),
+    "session": ("session_id", "string"),
+    "at": ("at", "datetime64[us, UTC]"),
+    "brain": ("brain", "string"),
+    "model": ("model", "string"),
+    "input_tokens": ("input_tokens", "Int64"),
+    "output_tokens": ("output_tokens", "Int64"),
+    "cache_read_tokens": ("cache_read_tokens", "Int64"),
+    "cache_write_tokens": ("cache_write_tokens", "Int64"),
+    "usd": ("", "Float64"),
+    "reported_usd": ("reported_usd", "Float64"),
+    "computed_usd": ("computed_usd", "Float64"),
+    "source": ("source", "string"),
+    "status": ("status", "string"),
+}
+
+
+def runs_table(rows: Sequence[RunRow]) -> pd.DataFrame:
+    """One line for each run."""
+    return _table([[getattr(row, field) for field, _ in _RUNS.values()] for row in rows], _RUNS)
+
+
+def approvals_table(rows: Sequence[ApprovalRow]) -> pd.DataFrame:
+    """One line for each approval; `verdict` is NA while it waits."""
+    return _table([[getattr(row, field) for field, _ in _APPROVALS.values()] for row in rows], _APPROVALS)
+
+
+def costs_table(rows: Sequence[CostRow]) -> pd.DataFrame:
+    """One line for each run; `usd` is what the brain reported, else what the price list gives, else NA."""
+    return _table([[_cost(row, field) for field, _ in _COSTS.values()] for row in rows], _COSTS)
+
+
+def _cost(row: CostRow, field: str) -> object:
+    if field:
+        value: object = getattr(row, field)
+        return value
+    return row.reported_usd if row.reported_usd is not None else row.computed_usd
+
+
+def _table(cells: list[list[object]], columns: dict[str, tuple[str, str]]) -> pd.DataFrame:
+    import pandas as pd
+
+    frame = pd.DataFrame(cells, columns=list(columns), dtype=object)
+    return frame.astype({name: kind for name, (_, kind) in columns.items()})

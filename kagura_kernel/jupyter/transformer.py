@@ -1,0 +1,44 @@
+"""Turns a cell that begins with one of our cell magics into an awaited call.
+
+IPython does not await cell magics, and a run must be awaited: a cell that blocks never hears its own buttons. So the
+cell is rewritten before IPython looks at it. The rewriting is by structure alone: the first line decides, and the
+body travels as a string literal, unread and unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+CELL_MAGICS = ("kagura", "sandbox")
+"""Names of the cell magics that are rewritten."""
+
+ENTRY = "kagura_cell"
+"""Attribute of the shell that the rewritten cell calls."""
+
+_FIRST_LINE = re.compile(rf"%%(?P<magic>{'|'.join(CELL_MAGICS)})(?P<line>[ \t].*)?$")
+
+# nbval reads these comments out of a cell; in a prompt or a shell script they would be noise.
+_NBVAL_MARKER = re.compile(
+    r"\s*#+\s*(NBVAL_IGNORE_OUTPUT|NBVAL_CHECK_OUTPUT|NBVAL_RAISES_EXCEPTION|NBVAL_SKIP|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$"
+)
+
+
+def rewrite(lines: Sequence[str]) -> list[str]:
+    """The lines of a cell (each with its line end), rewritten when the cell is one of ours, otherwise as they came."""
+    skipped = 0
+    while skipped < len(lines) and (not lines[skipped].strip() or _NBVAL_MARKER.match(lines[skipped])):
+        skipped += 1
+    if skipped == len(lines):
+        return list(lines)
+    found = _FIRST_LINE.match(lines[skipped].rstrip("\r\n"))
+    if found is None:
+        return list(lines)
+    line = (found["line"] or "").strip()
+    body = without_markers("".join(lines[skipped + 1 :]))
+    return [f"await get_ipython().{ENTRY}({found['magic']!r}, {line!r}, {body!r})\n"]
+
+
+def without_markers(body: str) -> str:
+    """The body without the comment lines that speak to nbval."""
+    return "".join(line for line in body.splitlines(keepends=True) if not _NBVAL_MARKER.match(line.rstrip("\r\n")))

@@ -1,0 +1,61 @@
+"""The widget behind every live card: parts of HTML under keys, and the buttons that were pressed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from kagura_kernel.jupyter.cards.frame import STYLE_FILE
+
+Pressed = Callable[[Mapping[str, Any]], None]
+"""Told of each button: `act`, and where they apply `id`, `path`, `answer`. Called in whatever thread hears it."""
+
+
+class LiveCard(anywidget.AnyWidget):
+    """A card in the front end.
+
+    Parts are sent when they change, not the whole card. A view that is made anew is given all of them.
+
+    Attributes:
+        heard: Whether a front end has answered; one without widgets never does.
+
+    Args:
+        label: What a screen reader calls it.
+        parts: The parts it starts with.
+        pressed: Told of the buttons.
+    """
+
+    _esm = Path(__file__).with_name("live_card.js")
+    _css = STYLE_FILE
+    label = traitlets.Unicode().tag(sync=True)
+    parts = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, label: str, parts: Mapping[str, str], pressed: Pressed) -> None:
+        super().__init__(label=label, parts=dict(parts))
+        self._now = dict(parts)
+        self._pressed = pressed
+        self.heard = False
+        self.on_msg(self._hear)
+
+    def show(self, changed: Mapping[str, str]) -> None:
+        """Replace these parts."""
+        if changed:
+            self._now |= changed
+            self.send({"kind": "parts", "parts": dict(changed)})
+
+    def tell(self, text: str, about: str = "") -> None:
+        """Say why a button did nothing, beside the approval it belongs to; it can then be pressed again."""
+        self.send({"kind": "told", "id": about, "text": text})
+
+    def _hear(self, _widget: object, content: object, _buffers: object) -> None:
+        if not isinstance(content, dict):
+            return
+        self.heard = True
+        if content.get("act") == "sync":
+            self.send({"kind": "parts", "parts": dict(self._now)})
+        else:
+            self._pressed(content)

@@ -1,0 +1,288 @@
+"""Cells in a real kernel: what they publish, what they return, and what stops them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kagura_kernel.testing.kernel import kernel_environ
+
+pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+HOST = {"host": True, "reason": "the box cannot"}
+
+
+def kinds(messages):
+    return [message["msg_type"] for message in messages]
+
+
+def plain(messages):
+    """The plain text of everything shown."""
+    return [
+        m["content"]["data"]["text/plain"]
+        for m in messages
+        if "data" in m["content"] and "text/plain" in m["content"]["data"]
+    ]
+
+
+def shows_widget(message):
+    return message["msg_type"] == "display_data" and WIDGET in message["content"]["data"]
+
+
+def messages_html(messages):
+    return "".join(
+        m["content"]["data"].get("text/html", "") for m in messages if m["msg_type"] == "update_display_data"
+    )
+
+
+def errors(messages):
+    return [message["content"] for message in messages if message["msg_type"] == "error"]
+
+
+def cassette(project, *calls):
+    lines = [
+        {"kagura_cassette": 1},
+        *({"call": {"name": n, "arguments": a}} for n, a in calls),
+        {"done": {"text": "Over."}},
+    ]
+    (project / "c.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+
+def sent_parts(messages):
+    """Every part that a live card was sent, in order."""
+    parts = []
+    for message in messages:
+        data = message["content"].get("data", {})
+        if message["msg_type"] == "comm_open" and "parts" in data.get("state", {}):
+            parts.append(data["state"]["parts"])
+        elif message["msg_type"] == "comm_msg" and data.get("method") == "custom":
+            parts.append(data["content"].get("parts", {}))
+    return parts
+
+
+def test_without_a_person_each_slot_is_published_once_in_its_final_state(kernel):
+    messages = kernel.run("%%sandbox bash\necho one; sleep 0.3; echo two > made.txt")
+    assert "update_display_data" not in kinds(messages)
+    assert "comm_open" not in kinds(messages)
+    assert plain(messages) == [
+        "[sandbox run: done]\n\none",
+        "[1 changed file: not in the project yet]\nA made.txt  +1 -0",
+        "RunOutcome(done, 1 changed file)",
+    ]
+
+
+def test_with_a_person_a_live_card_becomes_static_in_the_same_place(kernel):
+    messages = kernel.run("%%sandbox bash\necho one", person=True)
+    [card] = [message for message in messages if shows_widget(message)]
+    last = [message for message in messages if message["msg_type"] == "update_display_data"][-1]
+    assert last["content"]["transient"] == card["content"]["transient"]
+    assert WIDGET not in last["content"]["data"]
+    assert last["content"]["data"]["application/vnd.kagura.run+json"]["status"] == "done"
+    assert "comm_close" in kinds(messages)
+
+
+def test_live_and_headless_runs_leave_the_same_outputs(kernel):
+    code = "%%sandbox python\nprint('“quotes” {braces} ünïcode')"
+    alone = [m["content"]["data"] for m in kernel.run(code) if m["msg_type"] == "display_data"]
+    watched = [m["content"]["data"] for m in kernel.run(code, person=True) if m["msg_type"] == "update_display_data"]
+    assert alone == watched[-1:]
+
+
+def test_the_outcome_is_the_value_of_the_cell(kernel):
+    kernel.run("%%sandbox bash\necho text")
+    messages = kernel.run("print(_.status, repr(_.text), _.exit_code, _ is Out[max(Out)], '%%sandbox' in _ih[-2])")
+    assert messages[2]["content"]["text"] == "done 'text\\n' 0 True False\n"
+    raw = kernel.run("print(get_ipython().history_manager.input_hist_raw[2])")
+    assert raw[2]["content"]["text"] == "%%sandbox bash\necho text\n"
+
+
+def test_the_body_reaches_the_box_as_it_was_written(kernel):
+    body = (
+        "print('''a {x} $HOME \\n \"b\" ''', 'é')\n# NBVAL_IGNORE_OUTPUT\nprint(open(__file__).read().count('NBVAL'))"
+    )
+    messages = kernel.run(f"%%sandbox python\n{body}")
+    assert plain(messages)[0].splitlines()[2:] == ["a {x} $HOME ", ' "b"  é', "1"]
+
+
+def test_a_variable_of_the_notebook_is_filled_into_the_options(kernel):
+    kernel.run("language = 'bash'")
+    assert "hello" in plain(kernel.run("%%sandbox {language}\necho hello"))[0]
+
+
+@pytest.mark.parametrize(
+    ("cell", "name", "part"),
+    [
+        ("%%kagura --bugdet 3\nx", "UsageError", "Did you mean --budget?"),
+        ("%%kagura\n  ", "UsageError", "the cell is empty"),
+        ("%%kagura --replay gone.jsonl\nx", "CassetteMissing", "There is no cassette"),
+        ("%%kagura --brain cloude\nx", "UnknownName", "Did you mean 'claude'?"),
+        ("%%kagura\nx", "BrainNotConfigured", "Three ways"),
+        ("%%sandbox --box podman\nx", "UnknownName", "podman"),
+        ("%kagura aprove x", "UnknownName", "Did you mean 'approve'?"),
+        ("%kagura approve app-none", "ApprovalUnknown", "There is no approval"),
+        ("%kagura kill run-none", "RunUnknown", "There is no run"),
+        ("%kagura changes last", "RunUnknown", "There is no run"),
+        ("%%sandbox bash\nexit 3", "CellFailed", "exit code 3"),
+    ],
+)
+def test_a_mistake_ends_in_one_calm_line(kernel, cell, name, part):
+    [error] = errors(kernel.run(cell))
+    assert error["ename"] == name
+    assert part in error["evalue"]
+    assert len(error["traceback"]) == 1
+    assert "Traceback" not in error["traceback"][0]
+
+
+def test_an_interrupt_stops_the_run_and_the_kernel_goes_on(kernel):
+    request = kernel.send("%%sandbox bash\necho begun; sleep 60; touch too-late", person=True)
+    kernel.follow(request, lambda message: "begun" in json.dumps(sent_parts([message])))
+    began = time.monotonic()
+    kernel.interrupt()
+    messages = kernel.follow(request)
+    took = time.monotonic() - began
+    assert took < 10  # a ceiling against hanging; the figure itself is measured by the benchmarks
+    [error] = errors(messages)
+    assert error["ename"] == "RunKilled"
+    assert len(error["traceback"]) == 1
+    assert kernel.run("1 + 1")
+    until = time.monotonic() + 20
+    while "killed" not in str(kernel.run("runs = %kagura runs\nprint(runs.status[0])")) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert not (kernel.project / "too-late").exists()
+
+
+def test_a_click_on_allow_is_heard_while_the_cell_waits(kernel):
+    cassette(kernel.project, ("bash", {"command": "touch allowed", **HOST}))
+    request = kernel.send("%%kagura --replay c.jsonl\nGo.", person=True)
+    opened = kernel.follow(request, lambda message: message["msg_type"] == "comm_open" and "parts" in str(message))
+    asked = kernel.follow(request, lambda message: "Allow once" in json.dumps(sent_parts([message])))
+    [approval] = {
+        part.split('data-approval="')[1].split('"')[0]
+        for parts in sent_parts(opened + asked)
+        for part in parts.values()
+        if "data-approval" in part
+    }
+    kernel.press(opened[-1]["content"]["comm_id"], act="allow", id=approval)
+    messages = kernel.follow(request)
+    assert (kernel.project / "allowed").exists()
+    assert "Allowed by" in plain(messages)[-2]
+
+
+def test_an_approval_is_answered_from_another_kernel(kernel, private_home):
+    cassette(kernel.project, ("bash", {"command": "touch allowed", **HOST}))
+    request = kernel.send("%%kagura --replay c.jsonl\nGo.", person=True)
+    kernel.follow(request, lambda message: "Allow once" in json.dumps(sent_parts([message])))
+    other = type(kernel)(kernel.project, kernel_environ(private_home))
+    try:
+        other.run("%load_ext kagura_kernel")
+        assert "waiting   app-" in plain(other.run("%kagura status"))[0]
+        other.run(
+            "approvals = %kagura approvals\nget_ipython().run_line_magic('kagura', f'approve {approvals.approval[0]}')"
+        )
+        messages = kernel.follow(request)
+    finally:
+        other.close()
+    assert (kernel.project / "allowed").exists()
+    assert "by command" in messages_html(messages)
+
+
+def test_a_click_that_comes_too_late_is_told_and_harms_nothing(kernel):
+    cassette(kernel.project, ("bash", {"command": "touch allowed", **HOST}))
+    request = kernel.send("%%kagura --replay c.jsonl\nGo.", person=True)
+    opened = kernel.follow(request, lambda message: message["msg_type"] == "comm_open" and "parts" in str(message))
+    kernel.follow(request, lambda message: "Allow once" in json.dumps(sent_parts([message])))
+    comm = opened[-1]["content"]["comm_id"]
+    kernel.press(comm, act="allow", id="app-of-nobody")
+    kernel.press(comm, act="dance")
+    kernel.press(comm, nonsense=1)
+    kernel.press(comm, act="stop")
+    [error] = errors(kernel.follow(request))
+    assert error["ename"] == "RunKilled"
+    assert not (kernel.project / "allowed").exists()
+
+
+def test_without_a_person_what_needs_an_approval_is_denied_at_once_and_says_so(kernel):
+    cassette(kernel.project, ("bash", {"command": "touch not-allowed", **HOST}))
+    text = plain(kernel.run("%%kagura --replay c.jsonl\nGo."))[0]
+    assert "Denied by policy: nobody is here who could be asked" in text
+    assert not (kernel.project / "not-allowed").exists()
+
+
+def test_runs_in_the_background_can_be_steered_and_awaited(kernel):
+    messages = kernel.run("%%sandbox bash --bg\necho begun; sleep 60", person=True)
+    assert "BackgroundRun run-" in plain(messages)[-1]
+    assert "running" in plain(kernel.run("%kagura status"))[0]
+    kernel.run("%kagura kill last")
+    [error] = errors(
+        kernel.run(
+            "await _1 if 1 in Out else await Out[max(Out)]"
+            if False
+            else "import time\nbg = [v for v in Out.values() if hasattr(v, 'kill')][-1]\nawait bg"
+        )
+    )
+    assert error["ename"] == "RunKilled"
+
+
+def test_twenty_runs_at_once_finish(kernel):
+    for number in range(20):
+        kernel.run(f"%%sandbox bash --bg --new\necho number {number}", person=True)
+    messages = kernel.run(
+        "for run in [value for value in Out.values() if hasattr(value, 'kill')]:\n    print((await run).text.strip())"
+    )
+    text = "".join(message["content"]["text"] for message in messages if message["msg_type"] == "stream")
+    assert text.splitlines() == [f"number {number}" for number in range(20)]
+
+
+def test_the_magic_called_by_its_name_waits_and_asks_nobody(kernel):
+    cassette(kernel.project, ("bash", {"command": "touch not-allowed", **HOST}))
+    code = "outcome = get_ipython().run_cell_magic('kagura', '--replay c.jsonl', 'Go.')\nprint(outcome.status)"
+    messages = kernel.run(code, person=True)
+    assert "Denied by policy" in plain(messages)[0]
+    assert not (kernel.project / "not-allowed").exists()
+
+
+def test_changes_are_applied_and_discarded_by_command(kernel):
+    kernel.run("%%sandbox bash\necho a > a.txt; echo b > b.txt; echo c > c.txt")
+    assert "applied: a.txt" in str(kernel.run("%kagura apply last a.txt"))
+    assert (kernel.project / "a.txt").read_text() == "a\n"
+    assert "discarded: b.txt" in str(kernel.run("%kagura discard last b.txt"))
+    shown = plain(kernel.run("%kagura changes last"))[0]
+    assert shown.splitlines()[1:] == ["A a.txt  +1 -0  (applied)", "A b.txt  +1 -0  (discarded)", "A c.txt  +1 -0"]
+    assert not (kernel.project / "b.txt").exists()
+
+
+def test_after_unloading_nothing_is_left_and_it_can_be_loaded_again(kernel):
+    kernel.run("%%sandbox bash --bg\nsleep 60")
+    kernel.run("%unload_ext kagura_kernel")
+    assert "`%kagura` not found" in str(kernel.run("%kagura runs"))
+    kernel.run("%load_ext kagura_kernel")
+    assert "killed" in str(kernel.run("runs = %kagura runs\nprint(runs.status[0])"))
+
+
+def test_loading_the_extension_brings_nothing_heavy_in():
+    heavy = ["pydantic", "pandas", "numpy", "ipywidgets", "anywidget", "docker", "sqlalchemy", "claude_agent_sdk"]
+    code = f"""
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+before = set(sys.modules)
+shell.run_line_magic("load_ext", "kagura_kernel")
+print([name for name in {heavy} if name in set(sys.modules) - before])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.timeout(60)
+def test_a_front_end_without_widgets_is_told_in_words_how_to_answer(kernel):
+    cassette(kernel.project, ("bash", {"command": "touch allowed", **HOST}))
+    request = kernel.send("%%kagura --replay c.jsonl\nGo.", person=True)
+    messages = kernel.follow(request, lambda message: "No buttons here?" in str(plain([message])))
+    assert "touch allowed" in plain(messages)[-1]
+    kernel.interrupt()
+    kernel.follow(request)

@@ -1,0 +1,59 @@
+"""IPython in a terminal: plain text, approvals at the keyboard."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pexpect
+import pytest
+
+from kagura_kernel.testing.kernel import kernel_environ
+
+pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
+
+
+@pytest.fixture
+def terminal(tmp_path, private_home):
+    """IPython with the extension loaded, in a project with a cassette that asks for a host command."""
+    project = tmp_path / "project"
+    project.mkdir()
+    call = {"name": "bash", "arguments": {"command": "touch on-the-host", "host": True, "reason": "the box cannot"}}
+    lines = [{"kagura_cassette": 1}, {"text": "I try."}, {"call": call}, {"done": {"text": "Over."}}]
+    (project / "c.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    arguments = ["-m", "IPython", "--simple-prompt", "--no-banner", "--colors=nocolor", "--ext=kagura_kernel"]
+    environ = kernel_environ(private_home, TERM="dumb")
+    child = pexpect.spawn(
+        sys.executable, arguments, cwd=str(project), env=environ, encoding="utf-8", timeout=60, echo=False
+    )
+    child.project = project
+    child.expect_exact("In [1]: ")
+    yield child
+    child.sendline("exit")
+    child.expect(pexpect.EOF)
+    child.close()
+
+
+def enter(terminal, cell):
+    # The simple prompt takes one line at a time.
+    terminal.sendline(f"_ = get_ipython().run_cell({cell!r})")
+
+
+@pytest.mark.parametrize(("answer", "words", "ran"), [("y", "Allowed by", True), ("", "Denied by", False)])
+def test_an_approval_is_answered_at_the_keyboard(terminal, answer, words, ran):
+    enter(terminal, "%%kagura --replay c.jsonl\nGo.")
+    terminal.expect_exact("touch on-the-host")
+    terminal.expect_exact("Allow it once? [y/N]")
+    terminal.sendline(answer)
+    terminal.expect_exact(words)
+    terminal.expect_exact("RunOutcome(done")
+    assert (terminal.project / "on-the-host").exists() is ran
+
+
+def test_control_c_stops_the_run_with_one_calm_line(terminal):
+    enter(terminal, "%%sandbox bash\necho begun > begun; sleep 60")
+    terminal.expect_exact("[sandbox run: running] bubblewrap")
+    terminal.sendintr()
+    terminal.expect_exact("ERR_RUN_KILLED")
+    terminal.sendline("print(6 * 7)")
+    terminal.expect_exact("42")

@@ -1,0 +1,41 @@
+"""Run the committed notebooks and write their outputs anew: `python tests/notebooks/record.py`.
+
+A person does this after changing a notebook or the look of a card, and reads the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+
+def main() -> int:
+    """0 when every cell ran; a notebook that failed is left as it was."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    from kagura_kernel.testing.kernel import kernel_environ
+
+    with tempfile.TemporaryDirectory() as home:
+        environ = kernel_environ(Path(home), KAGURA_BOX="bubblewrap", JUPYTER_PREFER_ENV_PATH="1")
+        os.environ.update(environ)
+        for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+            # A copy is run: what a run does must not land in the repository.
+            folder = Path(shutil.copytree(NOTEBOOKS, Path(home) / path.stem))
+            notebook = nbformat.read(path, as_version=4)
+            client = NotebookClient(notebook, kernel_name="python3", timeout=180, record_timing=False)
+            client.execute(cwd=str(folder), env=environ)
+            notebook.metadata.pop("widgets", None)
+            notebook.metadata["language_info"] = {"name": "python"}
+            nbformat.write(notebook, path)
+            print(f"recorded {path.name}")  # noqa: T201  # a command answers by printing
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,263 @@
+"""Cards as HTML: what stands on them, and that nothing gets out of them."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kagura_kernel.jupyter.cards.changes import changes_html, summary
+from kagura_kernel.jupyter.cards.diff import counts, diff_html
+from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html, style
+from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.jupyter.live_run import live_parts
+
+VOID = {"br", "hr", "img", "input", "meta", "link"}
+
+
+class Page(HTMLParser):
+    """What a browser makes of a card: its elements, its text, its attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.buttons: list[dict[str, str | None]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag == "button":
+            self.buttons.append(dict(attrs))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.text += data
+
+
+def live(view: RunView) -> Page:
+    return Page("".join(live_parts(view).values()))
+
+
+def test_a_card_tells_where_the_thinking_and_the_doing_took_place_and_why(story, view_of):
+    page = Page(run_html(view_of(story.started(), story.box(), story.ends())))
+    assert "ANTHROPIC_API_KEY is set" in page.text
+    assert "bubblewrap, namespace isolation — no Docker daemon" in page.text
+
+
+def test_a_live_card_ticks_and_can_be_stopped_and_a_finished_one_cannot(story, view_of):
+    view = view_of(story.started(), story.box())
+    page = live(view)
+    assert [button["data-act"] for button in page.buttons] == ["stop"]
+    assert "data-elapsed" in dict(page.attributes)
+    view.apply(story.ends())
+    assert live(view).buttons == []
+
+
+def test_a_call_shows_its_route_and_exit_code_folded(story, view_of):
+    view = view_of(story.started(), story.calls(command="ls -l"), story.answers("total 0\n", exit_code=2, route="host"))
+    html = run_html(view)
+    page = Page(html)
+    assert "details" in page.tags
+    assert ("open", "") not in page.attributes
+    for part in ("ls -l", "host", "exit 2", "0.2 s", "total 0"):
+        assert part in page.text
+
+
+def test_long_output_is_cut_with_a_word_about_the_rest(story, view_of):
+    text = "\n".join(f"line {number}" for number in range(100))
+    view = view_of(story.started(), story.calls(command="x"), story.answers(text, spill="c1.txt"))
+    page = Page(run_html(view))
+    assert "line 44\n… 40 more lines, full text in c1.txt …\nline 85\n" in page.text
+
+
+def test_an_approval_card_shows_everything_and_whose_words_they_are(story, view_of):
+    request = story.asks(
+        "git push\n\nin /home/ada/p",
+        reason="I want to",
+        arguments={"command": "git push", "directory": "/home/ada/p"},
+    )
+    page = live(view_of(story.started(), request))
+    assert "git push" in page.text
+    assert "in /home/ada/p" in page.text
+    assert "The agent’s own words: I want to" in page.text
+    assert "no answer is a denial" in page.text
+    acts = [button["data-act"] for button in page.buttons if button.get("data-id") == "app-1"]
+    assert acts == ["allow", "deny", "abort"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "fields", "words"),
+    [
+        ("allow", {}, "Allowed by ada, in the cell"),
+        ("deny", {"via": "command"}, "Denied by ada, by command"),
+        ("deny", {"by": "policy", "via": "policy"}, "Denied by policy: nobody is here who could be asked"),
+        ("timeout", {"by": "deadline", "via": "deadline"}, "Denied, because nobody answered in time"),
+        ("aborted", {}, "Called off by ada"),
+    ],
+)
+def test_a_decided_approval_says_how_and_has_no_buttons(story, view_of, verdict, fields, words):
+    page = live(view_of(story.started(), story.asks(), story.decides(verdict, **fields), story.ends()))
+    assert words in page.text
+    assert page.buttons == []
+
+
+def test_an_approval_that_nobody_answered_before_the_end_has_no_buttons(story, view_of):
+    page = live(view_of(story.started(), story.asks(), story.ends("killed")))
+    assert "Not answered" in page.text
+    assert page.buttons == []
+
+
+def test_a_question_offers_its_options_or_a_field(story, view_of):
+    ask = {"subject": "question", "title": "A question", "call_id": "c1"}
+    options = live(
+        view_of(story.started(), story.calls("ask_user"), story.asks("Red?", options=("red", "blue"), **ask))
+    )
+    assert [button.get("data-answer") for button in options.buttons if button["data-act"] == "answer"] == [
+        "red",
+        "blue",
+    ]
+    free = live(view_of(story.started(), story.calls("ask_user"), story.asks("Which?", **ask)))
+    assert "input" in free.tags
+    assert "ask_user" not in free.text
+
+
+def test_a_run_that_failed_says_why(story, view_of):
+    error = {"error_code": "ERR_BUDGET_EXHAUSTED", "error": "Give more with `--budget USD`."}
+    html = run_html(view_of(story.started(), story.ends("stopped", **error)))
+    assert "ERR_BUDGET_EXHAUSTED" in html
+    assert "<code>--budget USD</code>" in html
+
+
+def test_what_repeats_shows_no_times_and_what_thinks_does(story, view_of):
+    events = [story.box(), story.calls(command="ls"), story.answers(), story.ends()]
+    assert "12 s" in Page(run_html(view_of(story.started(), *events))).text
+    repeated = run_html(view_of(story.started(brain="replay"), *events))
+    assert "12 s" not in repeated
+    assert "kg-took" not in Page(repeated).text + str(Page(repeated).attributes)
+
+
+def test_two_prices_are_not_taken_for_a_formula(story, view_of):
+    assert 'class="kg-card tex2jax_ignore mathjax_ignore"' in run_html(view_of(story.started(), story.ends()))
+
+
+def test_the_change_card_counts_and_offers_each_file(story, view_of):
+    view = view_of(story.started(), story.changes(story.change("a.md"), story.change("b.md", state="applied")))
+    page = Page(changes_html(view.changes, live=True))
+    assert "2 changed files" in page.text
+    assert [(button["data-act"], button.get("data-path")) for button in page.buttons] == [
+        ("apply", None),
+        ("discard", None),
+        ("apply", "a.md"),
+        ("discard", "a.md"),
+    ]
+    assert Page(changes_card_html(view.changes)).buttons == []
+
+
+@pytest.mark.parametrize(
+    ("states", "words"),
+    [
+        (["proposed", "proposed"], "not in the project yet"),
+        (["proposed", "applied"], "1 not in the project yet, 1 applied"),
+        (["applied", "conflict"], "1 applied, 1 conflict"),
+    ],
+)
+def test_the_change_card_says_what_became_of_the_files(story, states, words):
+    changes = {str(number): story.change(str(number), state=state) for number, state in enumerate(states)}
+    assert summary(changes) == words
+
+
+def test_a_file_without_a_diff_says_why(story):
+    changes = {"x.png": story.change("x.png", status="added", diff="", binary=True, size=1234)}
+    assert "Binary file, 1,234 bytes." in Page(changes_html(changes, live=False)).text
+
+
+def test_a_diff_has_line_numbers_and_counts_without_its_headers():
+    diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@\n same\n-old\n+new\n+++ more\n\\ No newline at end of file"
+    assert counts(diff) == (2, 1)
+    page = Page(diff_html(diff))
+    assert "a/x" not in page.text
+    assert "   1    1  same" in page.text
+    assert "   2      -old" in page.text
+    assert "        3 +++ more" in page.text
+
+
+def test_an_empty_diff_counts_nothing():
+    assert counts("") == (0, 0)
+
+
+HOSTILE = st.one_of(
+    st.sampled_from(
+        [
+            "</pre></div><script>alert(1)</script>",
+            '" onmouseover="alert(1)',
+            "' onfocus='alert(1)",
+            "<img src=x onerror=alert(1)>",
+            "</style><style>*{display:none}</style>",
+            '<button data-act="allow" data-id="app-2">Deny</button>',
+            "\u202eallow\u202c",
+            "<!--",
+            "]]>",
+            "&lt;script&gt;",
+            "\ud800",
+        ]
+    ),
+    st.text(st.characters(codec=None), max_size=40),
+)
+
+
+@given(HOSTILE, HOSTILE, HOSTILE)
+def test_nothing_that_a_model_or_a_box_says_gets_out_of_its_card(one, two, three):
+    from datetime import UTC, datetime
+
+    from kagura_kernel.domain import events
+
+    ids = {"run_id": "run-1", "session_id": "ses-1", "at": datetime(2026, 5, 4, tzinfo=UTC)}
+    clean = [text.encode("utf-8", "replace").decode() for text in (one, two, three)]
+    one, two, three = clean
+    view = RunView().apply_all(
+        [
+            events.RunStarted(**ids, task=one, brain=two, brain_reason=three, model=one, project=two),
+            events.BoxStarted(**ids, box_id="b", backend=one, isolation=two, reason=three, image=one, notes=(two,)),
+            events.TextWritten(**ids, text=one),
+            events.ToolCalled(**ids, call_id="c", tool=two, arguments={"command": three, one: [two]}),
+            events.ToolFinished(**ids, call_id="c", tool=one, text=two, route=three, exit_code=1, spill=one),
+            events.ApprovalRequested(
+                **ids, approval_id="app-1", subject=three, title=one, detail=two, reason=three, options=(one,)
+            ),
+            events.Noted(**ids, text=three),
+            events.ChangesCollected(
+                **ids,
+                changes=(events.ChangeRow(path=one or "p", status="added", diff=f"@@ -1 +1 @@\n-{two}\n+{three}"),),
+            ),
+        ]
+    )
+    pages = [live(view), Page(changes_html(view.changes, live=True, told=one))]
+    view.apply(events.RunFinished(**ids, status="failed", text=two, error=one, error_code=three, model=two))
+    pages += [Page(run_html(view)), Page(changes_card_html(view.changes))]
+    for page in pages:
+        assert page.open == []
+        assert not {"script", "img", "iframe", "object", "link", "form"} & set(page.tags)
+        assert page.tags.count("style") <= 1
+        assert not any(name.startswith("on") for name, _ in page.attributes)
+        assert not any("javascript:" in value.lower() for name, value in page.attributes if name in {"href", "src"})
+        ids_pressed = {button.get("data-id") for button in page.buttons} - {None}
+        assert ids_pressed <= {"app-1"}
+        assert "\u202e" not in page.text
+
+
+def test_the_style_sheet_asks_nothing_from_elsewhere():
+    assert "url(" not in style()
+    assert "@import" not in style()
+    assert "<" not in style()

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.domain.errors import UnknownName, UsageError
+from kagura_kernel.jupyter.commands import LineCommand, parse_command
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("", LineCommand("help")),
+        ("runs", LineCommand("runs")),
+        ("kill last", LineCommand("kill", "last")),
+        ("approve app-1 yes, the second", LineCommand("approve", "app-1", ("yes,", "the", "second"))),
+        ("apply run-1 a.txt 'b c.txt'", LineCommand("apply", "run-1", ("a.txt", "b c.txt"))),
+    ],
+)
+def test_a_line_becomes_a_command(line, command):
+    assert parse_command(line) == command
+
+
+def test_an_unknown_word_is_answered_with_what_was_meant():
+    with pytest.raises(UnknownName, match="Did you mean 'approvals'"):
+        parse_command("aprovals")
+
+
+@pytest.mark.parametrize(
+    ("line", "part"), [("kill", "needs a RUN"), ("approve", "needs an ID"), ("apply", r"RUN \[PATH …\]")]
+)
+def test_a_missing_word_is_named(line, part):
+    with pytest.raises(UsageError, match=part):
+        parse_command(line)
+
+
+def test_a_word_too_many_is_named():
+    with pytest.raises(UsageError, match="takes no 'all'"):
+        parse_command("runs all")

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.domain.errors import CellFailed, RunFailed, RunKilled, RunLost, UsageError
+from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.jupyter.errors import calm, check
+
+
+def test_our_errors_are_shown_as_one_line_without_a_traceback():
+    with pytest.raises(UsageError) as caught, calm():
+        raise UsageError("That \u202ewas not understood.")
+    assert caught.value._render_traceback_() == ["\x1b[31mERR_USAGE\x1b[0m  That ⟨U+202E⟩was not understood."]
+
+
+def test_errors_that_are_not_ours_keep_their_traceback():
+    with pytest.raises(ZeroDivisionError) as caught, calm():
+        _ = 1 / 0
+    assert not hasattr(caught.value, "_render_traceback_")
+
+
+@pytest.mark.parametrize("status", ["done", "denied", "stopped"])
+def test_a_run_that_did_part_of_its_work_returns_it(status):
+    outcome = RunOutcome("run-1", "ses-1", status)
+    assert check(outcome, "ada") is outcome
+
+
+@pytest.mark.parametrize(
+    ("status", "fields", "error"),
+    [
+        ("failed", {"exit_code": 3, "error_code": "ERR_CELL_FAILED"}, CellFailed),
+        ("failed", {"error_code": "ERR_BRAIN_LOST"}, RunFailed),
+        ("killed", {}, RunKilled),
+        ("lost", {}, RunLost),
+    ],
+)
+def test_a_run_that_did_not_get_to_its_end_stops_run_all(status, fields, error):
+    with pytest.raises(error):
+        check(RunOutcome("run-1", "ses-1", status, **fields), "ada")

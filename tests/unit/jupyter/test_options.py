@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.jupyter.options import KaguraOptions, SandboxOptions, parse_kagura, parse_sandbox
+
+
+def test_an_empty_line_leaves_every_choice_to_the_settings():
+    assert parse_kagura("") == KaguraOptions()
+    assert parse_sandbox("") == SandboxOptions(language="python")
+
+
+def test_every_option_of_a_kagura_line_is_understood():
+    line = (
+        "--brain claude --model fast --box docker --image python --session work --budget $0.25 --timeout 10s "
+        "--idle 5 --max-turns 3 --write through --record 'my run.jsonl' --bg"
+    )
+    assert parse_kagura(line) == KaguraOptions(
+        brain="claude",
+        model="fast",
+        box="docker",
+        image="python",
+        session="work",
+        budget_usd=0.25,
+        timeout=10.0,
+        idle=5.0,
+        max_turns=3,
+        write=WriteMode.THROUGH,
+        record=Path("my run.jsonl"),
+        background=True,
+    )
+
+
+@pytest.mark.parametrize("line", ["bash --new --write none", "--new bash --write none", "--new --write none bash"])
+def test_the_language_of_a_sandbox_may_stand_anywhere(line):
+    assert parse_sandbox(line) == SandboxOptions(language="bash", new_session=True, write=WriteMode.NONE)
+
+
+def test_zero_lifts_a_time_limit():
+    assert parse_sandbox("--timeout 0 --idle 0").timeout == 0
+
+
+def test_a_home_directory_is_found_in_a_file_name(private_home):
+    assert parse_kagura("--replay ~/a.jsonl").replay == private_home / "a.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("--bugdet 3", "no option '--bugdet' here. Did you mean --budget?"),
+        ("--budget=x --bugdet=3", "'x' is no amount in USD"),
+        ("--budget", "expected one argument"),
+        ("--budget 0", "buys nothing"),
+        ("--budget -1", "no amount in USD"),
+        ("--budget nan", "no amount in USD"),
+        ("--timeout soon", "no number of seconds"),
+        ("--timeout inf", "no number of seconds"),
+        ("--max-turns 0", "no number of turns"),
+        ("--max-turns 1.5", "no whole number"),
+        ("--write trough", "Did you mean through?"),
+        ("--session a --new", "not allowed with"),
+        ("--session ''", "name of the session is empty"),
+        ("--record a --replay b", "not allowed with"),
+        ("--replay ''", "name of the file is empty"),
+        ("count the files", "The task goes into the lines below"),
+        ("--brain 'open", "a quote is not closed"),
+        ("--bud 3", "no option '--bud'"),
+    ],
+)
+def test_a_bad_option_is_answered_with_what_is_wrong(line, part):
+    with pytest.raises(UsageError) as caught:
+        parse_kagura(line)
+    assert part in caught.value.message
+
+
+def test_the_answer_to_a_bad_option_ends_with_the_usage():
+    with pytest.raises(UsageError) as caught:
+        parse_kagura("--nonsense")
+    assert "usage: %%kagura [--brain NAME]" in caught.value.message
+
+
+@pytest.mark.parametrize(("line", "part"), [("pyhton", "Did you mean python?"), ("bash python", "no word 'python'")])
+def test_a_bad_language_is_answered_with_what_was_meant(line, part):
+    with pytest.raises(UsageError) as caught:
+        parse_sandbox(line)
+    assert part in caught.value.message

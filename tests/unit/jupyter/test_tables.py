@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pandas as pd
+
+from kagura_kernel.cockpit.status import PartStatus, StatusReport
+from kagura_kernel.domain.cost import Cost
+from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
+from kagura_kernel.jupyter.outcome import outcome_html, outcome_text
+from kagura_kernel.jupyter.status import status_text
+from kagura_kernel.jupyter.tables import approvals_table, costs_table, runs_table
+
+AT = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+
+
+def run_row(**fields):
+    given = {
+        "run_id": "run-1",
+        "session_id": "ses-1",
+        "flavour": "agent",
+        "status": "running",
+        "task": "Look.",
+        "brain": "claude",
+        "model": "m",
+        "box": "bubblewrap",
+        "started_at": AT,
+        "duration": None,
+        "tool_calls": 2,
+        "cost_usd": None,
+        "changed_files": 0,
+        "error_code": "",
+        "user": "ada",
+        "owner": "h:1:1",
+        "project": "/p",
+    }
+    return RunRow(**given | fields)
+
+
+def cost_row(**fields):
+    given = {
+        "run_id": "run-1",
+        "session_id": "ses-1",
+        "at": AT,
+        "brain": "claude",
+        "model": "m",
+        "input_tokens": 10,
+        "output_tokens": 2,
+        "cache_read_tokens": 0,
+        "cache_write_tokens": 0,
+        "reported_usd": None,
+        "computed_usd": None,
+        "source": "",
+        "status": "done",
+    }
+    return CostRow(**given | fields)
+
+
+def test_unknown_money_and_time_are_missing_and_not_zero():
+    table = runs_table([run_row(), run_row(cost_usd=0.0, duration=1.5)])
+    assert table["usd"].isna().tolist() == [True, False]
+    assert table["seconds"].isna().tolist() == [True, False]
+    assert table["usd"].sum() == 0.0
+
+
+def test_a_reported_cost_beats_a_computed_one():
+    table = costs_table([cost_row(reported_usd=0.3, computed_usd=0.2), cost_row(computed_usd=0.2), cost_row()])
+    assert table["usd"][:2].tolist() == [0.3, 0.2]
+    assert pd.isna(table["usd"][2])
+
+
+def test_empty_tables_have_the_same_columns_and_types():
+    for make, rows in ((runs_table, [run_row()]), (costs_table, [cost_row()])):
+        assert make([]).dtypes.to_dict() == make(rows).dtypes.to_dict()
+    assert approvals_table([]).empty
+
+
+def test_an_approval_that_waits_has_no_verdict():
+    row = ApprovalRow("app-1", "run-1", "ses-1", "host_command", "t", "d", "r", "h", AT, AT, None, "", "", None, "")
+    table = approvals_table([row])
+    assert pd.isna(table["verdict"][0])
+    assert pd.isna(table["decided"][0])
+    assert table["requested"][0] == AT
+
+
+def test_an_outcome_is_one_line():
+    outcome = RunOutcome("run-1", "ses-1", "done", text="<b>", cost=Cost(reported_usd=0.0123))
+    assert outcome_text(outcome) == "RunOutcome(done, $0.0123)"
+    assert "<b>" not in outcome_html(outcome)
+
+
+def test_the_status_reads_from_the_top():
+    report = StatusReport(
+        running=(run_row(),),
+        boxes=(PartStatus("docker", ok=False, reason="no daemon"),),
+        brains=(PartStatus("claude", ok=True, reason="signed in"),),
+        journal="/home/ada/journal.db",
+        spent_today_usd=0.5,
+        unpriced_today=1,
+    )
+    lines = status_text(report).splitlines()
+    assert lines[0].startswith("running   run-1")
+    assert "docker       no     no daemon" in lines[1]
+    assert lines[-2] == "cost      $0.5000 today (UTC), 1 of unknown price"
+    assert status_text(StatusReport()).startswith("nothing runs, nothing waits")

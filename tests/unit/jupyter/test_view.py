@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from kagura_kernel.domain.errors import JournalUnwritable
+from kagura_kernel.domain.events import BoxClosed, ChangesSettled, Noted, TurnCounted
+from kagura_kernel.jupyter.cards.view import KEPT_OUTPUT, Ask, Call, Note, Passage, Printout, RunView
+
+
+def test_streamed_text_grows_in_one_passage_and_is_replaced_by_the_whole(story, view_of):
+    view = view_of(story.started(), story.streams("Hel"), story.streams("lo"))
+    [passage] = view.items
+    assert (passage.text, passage.growing) == ("Hello", True)
+    view.apply(story.says("Hello, whole."))
+    assert view.items == [Passage("i0", "Hello, whole.")]
+
+
+def test_text_after_a_call_is_a_new_passage(story, view_of):
+    view = view_of(story.started(), story.streams("a"), story.calls(), story.streams("b"))
+    assert [type(item) for item in view.items] == [Passage, Call, Passage]
+    assert not view.items[0].growing
+
+
+def test_output_is_kept_for_its_own_call_and_bounded(story, view_of):
+    view = view_of(story.started(), story.calls(call_id="a"), story.calls(call_id="b"))
+    for _ in range(3):
+        view.apply(story.prints("x" * KEPT_OUTPUT, "b"))
+    view.apply(story.prints("the end", "b"))
+    first, second = view.calls
+    assert first.printed == ""
+    assert len(second.printed) == KEPT_OUTPUT
+    assert second.printed.endswith("the end")
+
+
+def test_only_what_changed_is_dirty(story, view_of):
+    view = view_of(story.started(), story.box(), story.calls(call_id="a"), story.says("x"))
+    assert view.take_dirty() == {"head", "i0", "i1"}
+    assert view.take_dirty() == set()
+    view.apply(story.prints("more", "a"))
+    assert view.take_dirty() == {"i0"}
+
+
+def test_an_approval_waits_until_it_is_decided(story, view_of):
+    view = view_of(story.started(), story.calls(call_id="c1"), story.asks(call_id="c1"))
+    assert [type(item) for item in view.pending] == [Ask]
+    view.take_dirty()
+    view.apply(story.decides("deny"))
+    assert view.pending == []
+    assert view.take_dirty() == {"head", "i0", "i1"}
+
+
+def test_the_final_answer_is_not_said_twice(story, view_of):
+    said = view_of(story.started(), story.says("First.\n\nThe answer."), story.ends(text="The answer."))
+    assert len(said.items) == 1
+    unsaid = view_of(story.started(), story.ends(text="The answer."))
+    assert unsaid.items == [Passage("i0", "The answer.")]
+
+
+def test_the_cost_is_unknown_as_soon_as_one_turn_has_no_price(story, view_of):
+    priced = {"run_id": "run-1", "session_id": "ses-1", "at": story.says("x").at}
+    view = view_of(story.started(), TurnCounted(**priced, input_tokens=10, output_tokens=5, computed_usd=0.25))
+    assert (view.usd, view.input_tokens, view.output_tokens) == (0.25, 10, 5)
+    view.apply(TurnCounted(**priced, input_tokens=1, computed_usd=None))
+    assert view.usd is None
+    view.apply(story.ends(reported_usd=0.75))
+    assert view.usd == 0.75
+
+
+def test_the_program_of_a_sandbox_cell_is_one_printout(story, view_of):
+    view = view_of(story.started(flavour="sandbox", brain=""), story.calls(call_id="cell"), story.prints("a", "cell"))
+    view.apply(story.prints("b", "cell"))
+    assert view.items == [Printout("i0", "ab")]
+    view.apply(story.answers("ab\nand errors", "cell", spill="full.txt"))
+    view.apply(story.ends(text="ab"))
+    assert view.items == [Printout("i0", "ab\nand errors", "full.txt")]
+
+
+def test_settled_changes_take_their_state(story, view_of):
+    view = view_of(story.started(), story.changes(story.change("a"), story.change("b"), story.change("c")))
+    ids = {"run_id": "run-1", "session_id": "ses-1", "at": story.says("x").at}
+    view.apply(ChangesSettled(**ids, applied=("a",), discarded=("b",), conflicts=("c", "not there")))
+    assert {path: change.state for path, change in view.changes.items()} == {
+        "a": "applied",
+        "b": "discarded",
+        "c": "conflict",
+    }
+
+
+def test_notes_and_a_box_that_died_are_told(story, view_of):
+    ids = {"run_id": "run-1", "session_id": "ses-1", "at": story.says("x").at}
+    view = view_of(story.started(), Noted(**ids, text="fallback"), BoxClosed(**ids, box_id="b", why="killed"))
+    assert view.items == [Note("i0", "fallback"), Note("i1", "The box is gone: killed", grave=True)]
+    assert RunView().apply_all([BoxClosed(**ids, box_id="b")]).items == []
+
+
+def test_answers_to_calls_nobody_knows_are_passed_over(story, view_of):
+    view = view_of(story.started(), story.answers("x", "unknown"), story.decides(approval_id="app-unknown"))
+    assert view.items == []
+
+
+def test_a_run_whose_record_broke_off_is_shown_as_lost(story, view_of):
+    view = view_of(story.started(), story.says("x"))
+    view.give_up(JournalUnwritable("/journal", "disk full"))
+    assert view.finished.status == "lost"
+    assert view.finished.error_code == "ERR_JOURNAL_UNWRITABLE"
+    ended = view_of(story.started(), story.ends())
+    ended.give_up(JournalUnwritable("/journal", "disk full"))
+    assert ended.finished.status == "done"
+
+
+def test_only_what_does_not_think_can_be_repeated(story, view_of):
+    assert view_of(story.started(flavour="sandbox", brain="")).repeatable
+    assert view_of(story.started(brain="replay")).repeatable
+    assert not view_of(story.started(brain="claude")).repeatable
