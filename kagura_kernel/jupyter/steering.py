@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import RunUnknown, UsageError
+from kagura_kernel.jupyter.cards.escape import shown_path
 from kagura_kernel.jupyter.change_card import as_rows, refresh_changes, show_changes
 from kagura_kernel.jupyter.commands import LineCommand
 from kagura_kernel.jupyter.status import StatusText
@@ -87,7 +88,7 @@ def _settle(cockpit: Cockpit, command: LineCommand) -> None:
 
 def _told(settled: ChangesSettled) -> str:
     lines = [
-        f"{word}: {', '.join(paths)}"
+        f"{word}: {', '.join(shown_path(path) for path in paths)}"
         for word, paths in (
             ("applied", settled.applied),
             ("discarded", settled.discarded),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.escape import escaped
 from kagura_kernel.jupyter.cards.view import Ask, RunView
 from kagura_kernel.jupyter.cards.words import clock_face
@@ -65,20 +66,14 @@ def verdict_words(ask: Ask) -> str:
     return f"{word} by {decision.by}{_VIA.get(decision.via, '')}"
 
 
-def detail_and_place(request: ApprovalRequested) -> tuple[str, str]:
-    """What is asked for, whole, and the host directory it is about, which is another on every machine."""
-    directory = str(request.arguments.get("directory") or "")
-    whole, place = request.detail, f"\n\nin {directory}"
-    if request.subject == "host_command" and directory and place in whole:
-        return whole.replace(place, "", 1), directory
-    return whole, ""
-
-
 def _detail(request: ApprovalRequested) -> str:
-    detail, _ = detail_and_place(request)
-    if not detail or detail == request.title or request.subject == "question":
+    parts = asked(request)
+    if not parts.subject or parts.subject == request.title or request.subject == "question":
         return ""
-    return f'<pre class="kg-pre kg-full">{escaped(detail)}</pre>'
+    shown = f'<pre class="kg-pre kg-full">{escaped(parts.subject)}</pre>'
+    if parts.stdin:
+        shown += f'<div class="kg-label">It would read</div><pre class="kg-pre kg-full">{escaped(parts.stdin)}</pre>'
+    return shown
 
 
 def _reason(request: ApprovalRequested) -> str:
@@ -91,7 +86,7 @@ def _reason(request: ApprovalRequested) -> str:
 
 
 def _where(request: ApprovalRequested) -> str:
-    _, place = detail_and_place(request)
+    place = asked(request).place
     return f", in <code>{escaped(place)}</code>" if place else ""
 
 

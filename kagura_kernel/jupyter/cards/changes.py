@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.diff import counts, diff_html
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose
+from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose, shown_path
 from kagura_kernel.jupyter.cards.words import counted
 
 _SIGNS = {"added": ("A", "good"), "modified": ("M", "busy"), "deleted": ("D", "bad")}
@@ -20,6 +20,7 @@ _STATES = {
 }
 _OPEN_BELOW = 60
 _OPEN_FILES = 3
+_SHOWN_FILES = 200
 
 
 def changes_html(changes: Mapping[str, ChangeRow], *, live: bool, told: str = "") -> str:
@@ -35,7 +36,13 @@ def changes_html(changes: Mapping[str, ChangeRow], *, live: bool, told: str = ""
         f'<span class="kg-soft">{escaped(summary(changes))}</span><span class="kg-spring"></span>{buttons}</div></div>'
     )
     few = len(changes) <= _OPEN_FILES
-    files = "".join(_file(change, live=live and not alone, few=few) for change in changes.values())
+    shown = list(changes.values())[:_SHOWN_FILES]
+    files = "".join(_file(change, live=live and not alone, few=few) for change in shown)
+    if left := len(changes) - len(shown):
+        files += (
+            f'<div class="kg-label">… and {counted(left, "more file")}: '
+            "<code>.changes</code> of the cell’s value holds all of them.</div>"
+        )
     said = f'<div class="kg-told" role="status">{escaped_prose(told)}</div>'
     return f'{head}<div class="kg-files">{files}</div>{said}'
 
@@ -66,7 +73,8 @@ def _file(change: ChangeRow, *, live: bool, few: bool) -> str:
     return (
         f'<details class="kg-file" data-keep="{escaped("file:" + change.path)}"{shown}><summary>'
         f'<span class="kg-sign kg-{tone}" title="{escaped(change.status)}">{sign}</span> '
-        f'<code class="kg-path">{escaped(change.path)}</code> {figures} {chip}<span class="kg-spring"></span>{buttons}'
+        f'<code class="kg-path">{escaped(shown_path(change.path))}</code> {figures} {chip}'
+        f'<span class="kg-spring"></span>{buttons}'
         f"</summary>{_content(change)}</details>"
     )
 

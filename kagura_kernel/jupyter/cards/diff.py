@@ -6,6 +6,7 @@ import re
 
 from kagura_kernel.jupyter.cards.escape import escaped
 
+_LINE = 2000
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
@@ -47,7 +48,16 @@ def diff_html(diff: str, *, lines: int = 400) -> str:
 
 
 def _beginning(diff: str, lines: int, characters: int = 60_000) -> list[str]:
-    return [line[:2000] for line in diff[:characters].split("\n")[:lines]]
+    """The first whole lines that fit; every cut inside of a line says how much it hides."""
+    kept: list[str] = []
+    size = 0
+    for line in diff.split("\n", lines)[:lines]:
+        shown = line if len(line) <= _LINE else f"{line[:_LINE]} ⟨… {len(line) - _LINE:,} characters left out⟩"
+        size += len(shown)
+        if kept and size > characters:
+            break
+        kept.append(shown)
+    return kept
 
 
 def _row(kind: str, old: str, new: str, line: str) -> str:

@@ -25,6 +25,13 @@ def visible(text: str) -> str:
     return _ODD.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
+def shown_path(path: str) -> str:
+    """A path on one line that cannot pose as more than one: line ends, tabs and blanks at its edges written out."""
+    inner = path.strip()
+    edges = path.replace(" ", "⟨blank⟩") if path != inner else path
+    return visible(edges.replace("\n", "⟨U+000A⟩").replace("\t", "⟨U+0009⟩"))
+
+
 def printed(text: str) -> str:
     """Output of a program: colours are dropped, a lone carriage return is a new line, the rest as in `visible`."""
     plain = _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")

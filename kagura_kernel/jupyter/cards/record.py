@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.jupyter.cards.ask import detail_and_place
+from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
 from kagura_kernel.jupyter.cards.view import Ask, Call, Note, Passage, RunView
@@ -82,7 +82,7 @@ def run_metadata(view: RunView) -> dict[str, Any]:
 def _approval(ask: Ask) -> dict[str, Any]:
     request, decision = ask.request, ask.decision
     facts: dict[str, Any] = {"id": request.approval_id, "hash": request.content_hash}
-    facts["directory"] = detail_and_place(request)[1]
+    facts["directory"] = asked(request).place
     if decision is not None:
         facts |= {"by": decision.by, "at": decision.at.isoformat(), "waited": round(decision.waited, 3)}
     return facts
@@ -99,11 +99,12 @@ def _step(item: object) -> dict[str, Any] | None:
                 step |= {"is_error": item.finished.is_error, "output": item.finished.text[:_OUTPUT_KEPT]}
             return step
         case Ask():
-            decision = item.decision
+            decision, parts = item.decision, asked(item.request)
             return {
                 "kind": "approval",
                 "subject": item.request.subject,
-                "detail": detail_and_place(item.request)[0],
+                "detail": parts.subject,
+                **({"stdin": parts.stdin} if parts.stdin else {}),
                 "reason": item.request.reason,
                 "verdict": decision.verdict if decision else "",
                 "via": decision.via if decision else "",

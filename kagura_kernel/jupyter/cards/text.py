@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.jupyter.cards.ask import detail_and_place, verdict_words
+from kagura_kernel.jupyter.cards.ask import verdict_words
+from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.bounded import bounded
 from kagura_kernel.jupyter.cards.changes import summary
 from kagura_kernel.jupyter.cards.diff import counts
-from kagura_kernel.jupyter.cards.escape import one_line, printed, visible
+from kagura_kernel.jupyter.cards.escape import one_line, printed, shown_path, visible
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, RunView
 from kagura_kernel.jupyter.cards.words import counted, status_words
@@ -58,7 +59,7 @@ def changes_text(changes: Mapping[str, ChangeRow]) -> str:
         added, removed = counts(change.diff)
         figures = f"  +{added} -{removed}" if change.diff else ""
         state = "" if change.state == "proposed" else f"  ({change.state})"
-        lines.append(f"{change.status[:1].upper()} {visible(change.path)}{figures}{state}")
+        lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{state}")
     return "\n".join(lines)
 
 
@@ -73,9 +74,12 @@ def _call(call: Call) -> str:
 
 def _ask(ask: Ask) -> str:
     lines = [f"? {visible(ask.request.title)}"]
-    detail, _ = detail_and_place(ask.request)
-    if detail and detail != ask.request.title:
-        lines.extend(f"    {line}" for line in visible(detail).split("\n"))
+    parts = asked(ask.request)
+    if parts.subject and parts.subject != ask.request.title:
+        lines.extend(f"    {line}" for line in visible(parts.subject).split("\n"))
+    if parts.stdin:
+        lines.append("  it would read")
+        lines.extend(f"    {line}" for line in visible(parts.stdin).split("\n"))
     if ask.request.reason:
         lines.append(f"  the agent’s own words: {one_line(ask.request.reason, 300)}")
     lines.append(f"  {verdict_words(ask)}")

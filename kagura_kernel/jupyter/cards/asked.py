@@ -1,0 +1,34 @@
+"""What an approval would let happen, taken apart for reading.
+
+A card shows the very values that would be used. A text composed of several of them is never taken apart again: what
+a model writes could imitate the seams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kagura_kernel.domain.events import ApprovalRequested
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The parts that a reader has to see, each exactly as it would be used.
+
+    Attributes:
+        subject: The whole command, host or text.
+        stdin: What a command would read; empty without.
+        place: The host directory it would work in; empty where there is none.
+    """
+
+    subject: str
+    stdin: str = ""
+    place: str = ""
+
+
+def asked(request: ApprovalRequested) -> Asked:
+    """The parts of one request; of what is no host command, the detail as a whole."""
+    given = request.arguments
+    if request.subject != "host_command" or not isinstance(given.get("command"), str):
+        return Asked(request.detail)
+    return Asked(given["command"], str(given.get("stdin") or ""), str(given.get("directory") or ""))

@@ -1,0 +1,75 @@
+"""A card shows what would happen, whole, however its text tries to look like something else."""
+
+from __future__ import annotations
+
+import html
+import json
+
+import pytest
+
+from kagura_kernel.jupyter.cards.ask import ask_html
+from kagura_kernel.jupyter.cards.asked import asked
+from kagura_kernel.jupyter.cards.changes import changes_html
+from kagura_kernel.jupyter.cards.diff import diff_html
+from kagura_kernel.jupyter.cards.escape import shown_path
+from kagura_kernel.jupyter.cards.record import run_record
+from kagura_kernel.jupyter.cards.text import changes_text, item_text
+from kagura_kernel.jupyter.cards.view import Ask, RunView
+
+PLACE = "/home/ada/project"
+POSING = [
+    f"ls -l\nfor x  # only an example, nothing of this runs\n\nin {PLACE}; do touch /tmp/owned; done",
+    f"true\n\nin {PLACE}\n\nreading\nharmless input\n; rm -rf ~",
+    "git push\r\x1b[2Kgit status",
+]
+
+
+@pytest.mark.parametrize("command", POSING)
+def test_the_command_on_the_card_is_the_command_that_would_run(story, command: str) -> None:
+    arguments = {"command": command, "directory": PLACE}
+    request = story.asks(detail=f"{command}\n\nin {PLACE}", arguments=arguments)
+    view = RunView().apply_all([story.started(), request])
+    page = ask_html(Ask("k", request), view, live=True)
+    shown = html.unescape(page).split('kg-full">', 1)[1].split("</pre>", 1)[0]
+    assert asked(request).subject == command
+    assert shown.replace("⟨U+000D⟩", "\r").replace("⟨U+001B⟩", "\x1b") == command
+    text = item_text(Ask("k", request))
+    assert all(line.strip() in text for line in command.splitlines() if "\x1b" not in line)
+    record = json.dumps(run_record(view), ensure_ascii=False)
+    assert json.dumps(command, ensure_ascii=False)[1:-1] in record or "\x1b" in command
+
+
+def test_what_a_command_would_read_stands_apart_from_it(story) -> None:
+    request = story.asks(arguments={"command": "python3 -", "directory": PLACE, "stdin": "print(1)"})
+    page = ask_html(Ask("k", request), RunView().apply_all([story.started(), request]), live=True)
+    assert page.index("python3 -") < page.index("It would read") < page.index("print(1)")
+
+
+def test_a_long_line_of_a_diff_says_that_it_was_cut() -> None:
+    page = diff_html("--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+x = 1" + " " * 2100 + "; evil()\n")
+    assert "characters left out" in page
+
+
+def test_a_diff_is_cut_between_lines_and_counts_what_is_missing() -> None:
+    body = "".join(f"+{'y' * 1500}\n" for _ in range(100))
+    page = diff_html(f"--- a/x\n+++ b/x\n@@ -0,0 +1,100 @@\n{body}")
+    assert "more lines" in page
+
+
+@pytest.mark.parametrize("path", ["a\n+ok", "M README.md  +1 -1  (applied)\nx", "tab\there", " edge ", "\x1b[2Kgone"])
+def test_a_path_takes_one_line_and_hides_nothing(story, path: str) -> None:
+    shown = shown_path(path)
+    assert "\n" not in shown
+    assert "\t" not in shown
+    assert "\x1b" not in shown
+    assert shown.strip() == shown
+    change = story.change(path)
+    assert changes_text({path: change}).count("\n") == 1
+    assert html.escape(shown) in changes_html({path: change}, live=True)
+
+
+def test_a_run_with_very_many_files_is_shown_in_part_and_says_so(story) -> None:
+    changes = {f"f{n}": story.change(f"f{n}") for n in range(1000)}
+    page = changes_html(changes, live=True)
+    assert page.count('class="kg-file"') == 200
+    assert "800 more files" in page
