@@ -20,6 +20,7 @@ def counts(diff: str) -> tuple[int, int]:
 
 def diff_html(diff: str, *, lines: int = 400) -> str:
     """The diff as a block; file headers are dropped, long ones are cut with a remark."""
+    diff = diff.removesuffix("\n")
     part = _beginning(diff, lines)
     rows = []
     old = new = 0

@@ -50,6 +50,11 @@ def test_a_long_line_of_a_diff_says_that_it_was_cut() -> None:
     assert "characters left out" in page
 
 
+def test_a_diff_ends_with_its_last_line() -> None:
+    page = diff_html("--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+only\n")
+    assert page.count('class="kg-row') == 2
+
+
 def test_a_diff_is_cut_between_lines_and_counts_what_is_missing() -> None:
     body = "".join(f"+{'y' * 1500}\n" for _ in range(100))
     page = diff_html(f"--- a/x\n+++ b/x\n@@ -0,0 +1,100 @@\n{body}")
