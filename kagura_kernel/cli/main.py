@@ -39,6 +39,7 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS = (
+    CommandEntry("egress", "explain whether a box could reach a host", "kagura_kernel.cli.egress"),
     CommandEntry("journal", "check the journal, or say where it lies", "kagura_kernel.cli.journal"),
     CommandEntry("route", "explain where a shell command would run", "kagura_kernel.cli.route"),
 )

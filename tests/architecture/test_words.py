@@ -21,13 +21,17 @@ UNWANTED = {
 }
 
 
+# The named sets of hosts that a run can be granted cannot be told without the hosts' names.
+EXEMPT = {ROOT / "kagura_kernel/membrane/egress/hostsets.py"}
+
+
 def tracked_files() -> list[Path]:
     """Files that are, or with the next commit may be, part of the repository."""
     # A clone may belong to another user than the one who runs the tests.
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     paths = [ROOT / name for name in answer.stdout.decode().split("\0") if name]
-    return [path for path in paths if path.is_file() and path != Path(__file__).resolve()]
+    return [path for path in paths if path.is_file() and path != Path(__file__).resolve() and path not in EXEMPT]
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone: there is no list of files to look through")

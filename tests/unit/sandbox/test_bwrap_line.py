@@ -97,7 +97,7 @@ def test_nothing_else_of_the_host_is_named() -> None:
     assert [source for source in sources if not source.startswith("/s/") and source not in system] == []
 
 
-@pytest.mark.parametrize("place", ["/tmp/clone/.venv", "/workspace/.venv", "/home/agent/.venv"])
+@pytest.mark.parametrize("place", ["/tmp/clone/.venv", "/workspace/.venv", "/home/agent/python"])
 def test_an_interpreter_below_a_place_of_the_box_is_bound_over_it(place: str) -> None:
     staged = Staged(etc="/e", empty="/n", scratch="/x", workspace="/m", python=((f"/staged{place}", place),))
     words = bwrap_arguments(staged, ["prog"], seccomp_fd=7)

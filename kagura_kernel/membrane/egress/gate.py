@@ -1,0 +1,166 @@
+"""From a host that a box names to a connection that it may have: decide, resolve once, check, connect.
+
+A name that is not granted is never looked up: the look-up itself would carry what the box knows to a name server.
+Of several answers those that are refused are left out, and the connection is refused when none is left. Nothing is
+resolved a second time and the very address that was checked is dialled, so an answer that changes changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from kagura_kernel.domain.egress import EgressDenied, EgressUnreachable, HostNotUnderstood
+from kagura_kernel.membrane.egress.asking import Asking
+from kagura_kernel.membrane.egress.dialling import Address, Dial, dial, dial_first
+from kagura_kernel.membrane.egress.limits import EgressLimits
+from kagura_kernel.membrane.egress.names import Target, make_target
+from kagura_kernel.membrane.egress.once import Once
+from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressVerdict, advice
+from kagura_kernel.membrane.egress.resolving import Resolver
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The answers of a resolver, judged.
+
+    Attributes:
+        allowed: What may be dialled, in the order of the answers.
+        refused: The others, each with what it is.
+    """
+
+    allowed: tuple[Address, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A target that may be connected to, now, at these addresses.
+
+    Attributes:
+        target: Where to.
+        rule: The grant as it was written, or `asked`.
+        reason: One clause for a person.
+        checked: Its addresses; at least one is allowed.
+    """
+
+    target: Target
+    rule: str
+    reason: str
+    checked: Checked
+
+
+class Gate:
+    """Lets the connections of one run through, or does not.
+
+    Args:
+        policy: What is granted.
+        resolver: Who turns names into addresses.
+        asking: Who answers for hosts that nothing grants; asked only when the policy says `ask`.
+        limits: Times, and how many addresses are tried.
+        dial_one: How one address is connected to.
+    """
+
+    def __init__(
+        self,
+        policy: EgressPolicy,
+        resolver: Resolver,
+        *,
+        asking: Asking | None = None,
+        limits: EgressLimits | None = None,
+        dial_one: Dial = dial,
+    ) -> None:
+        self._policy = policy
+        self._resolver = resolver
+        self._asking = asking or Asking(None)
+        self._limits = limits or EgressLimits()
+        self._dial = dial_one
+        self._look_ups: Once[Target, Sequence[str]] = Once()
+
+    async def admit(self, host: str, port: int) -> Admitted:
+        """Decide, resolve and check; connects to nothing. May wait for a person.
+
+        Raises:
+            EgressDenied: it is not granted, or leads to no address that may be reached.
+            EgressUnreachable: the name has no address.
+            ApprovalAborted: the person who was asked called the run off.
+        """
+        try:
+            target = make_target(host, port)
+        except HostNotUnderstood as error:
+            raise EgressDenied(ascii(host[:80])[1:-1], port, f"is no host that can be reached: {error.why}") from error
+        ruling = self._policy.decide(target)
+        rule, reason = ruling.rule, ruling.reason
+        if ruling.verdict is EgressVerdict.DENY:
+            raise EgressDenied(target.host, target.port, ruling.reason, advice(target))
+        if ruling.verdict is EgressVerdict.ASK:
+            rule, reason = "asked", f"approved by {await self._asking.require(target)}"
+        return Admitted(target, rule, reason, await self._check(target))
+
+    async def connect(self, admitted: Admitted) -> tuple[socket.socket, Address]:
+        """A connection to one of the checked addresses, and which one. The caller closes it.
+
+        Raises:
+            EgressUnreachable: none of them answered in time.
+        """
+        target = admitted.target
+        try:
+            async with asyncio.timeout(self._limits.connect):
+                return await dial_first(admitted.checked.allowed, target.port, self._dial)
+        except TimeoutError as error:
+            why = f"did not answer within {self._limits.connect:g} s"
+            raise EgressUnreachable(target.host, target.port, why) from error
+        except OSError as error:
+            why = f"cannot be reached: {(error.strerror or str(error)).lower()}"
+            raise EgressUnreachable(target.host, target.port, why) from error
+
+    async def _check(self, target: Target) -> Checked:
+        literal = target.address
+        answers = [str(literal)] if literal is not None else await self._resolve(target)
+        checked = check_answers(self._policy, answers, target.port)
+        if not checked.allowed:
+            found = "; ".join(f"{address} is {why}" for address, why in checked.refused[:4])
+            raise EgressDenied(
+                target.host,
+                target.port,
+                f"leads to no public address ({found})",
+                "An address of a private network has to be granted itself, --net ADDRESS:PORT.",
+            )
+        return Checked(checked.allowed[: self._limits.addresses], checked.refused)
+
+    async def _resolve(self, target: Target) -> Sequence[str]:
+        try:
+            async with asyncio.timeout(self._limits.resolve):
+                answers = await self._look_ups.share(target, lambda: self._look_up(target))
+        except TimeoutError as error:
+            why = f"could not be looked up within {self._limits.resolve:g} s"
+            raise EgressUnreachable(target.host, target.port, why) from error
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or "the resolver did not take it"
+            raise EgressUnreachable(target.host, target.port, f"could not be looked up: {reason.lower()}") from error
+        if not answers:
+            raise EgressUnreachable(target.host, target.port, "has no address")
+        return answers
+
+    async def _look_up(self, target: Target) -> Sequence[str]:
+        return await self._resolver(target.host, target.port)
+
+
+def check_answers(policy: EgressPolicy, answers: Sequence[str], port: int) -> Checked:
+    """Judge every answer of a resolver; an answer that is no address is refused like one that is private."""
+    allowed: list[Address] = []
+    refused: list[tuple[str, str]] = []
+    for text in dict.fromkeys(answers):
+        try:
+            address = ip_address(text)
+        except ValueError:
+            refused.append((ascii(text[:60])[1:-1], "no address"))
+            continue
+        if why := policy.refuse_address(address, port):
+            refused.append((str(address), why))
+        else:
+            allowed.append(address)
+    return Checked(tuple(allowed), tuple(refused))

@@ -1,0 +1,58 @@
+"""Hosts that belong together, granted by one word. Pure data.
+
+A set holds exactly what the tool of its name talks to for reading, and nothing that takes uploads where that is
+another host. A name wins over a host of the same spelling; `npm:443` is the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kagura_kernel.membrane.egress.names import HTTP, HTTPS, Target
+
+HostSets = Mapping[str, Sequence[Target]]
+
+
+def _https(*hosts: str) -> tuple[Target, ...]:
+    return tuple(Target(host, HTTPS) for host in hosts)
+
+
+# apt checks signatures itself and asks over plain HTTP unless told otherwise.
+_DEBIAN_HOSTS = ("deb.debian.org", "security.debian.org")
+
+PYTHON_PACKAGES = _https("pypi.org", "files.pythonhosted.org")
+NPM = _https("registry.npmjs.org")
+DEBIAN = (*_https(*_DEBIAN_HOSTS), *(Target(host, HTTP) for host in _DEBIAN_HOSTS))
+GITHUB = _https(
+    "github.com",
+    "api.github.com",
+    "codeload.github.com",
+    "raw.githubusercontent.com",
+    "objects.githubusercontent.com",
+    "release-assets.githubusercontent.com",
+    "media.githubusercontent.com",
+)
+RUST = _https("static.rust-lang.org", "index.crates.io", "static.crates.io", "crates.io")
+GO = _https("go.dev", "dl.google.com", "proxy.golang.org", "sum.golang.org")
+NODE = _https("nodejs.org")
+UV = _https("astral.sh", "releases.astral.sh")
+
+HOST_SETS: HostSets = {
+    "python-packages": PYTHON_PACKAGES,
+    "npm": NPM,
+    "debian": DEBIAN,
+    "github": GITHUB,
+    "rust": RUST,
+    "go": GO,
+    "node": NODE,
+    "tool-install": tuple(dict.fromkeys((*PYTHON_PACKAGES, *NPM, *GITHUB, *RUST, *GO, *NODE, *UV))),
+}
+"""Every set by its name. `tool-install` is the union of what the common installers of developer tools need."""
+
+
+def with_mirrors(sets: HostSets, mirrors: Mapping[str, Sequence[Target]]) -> HostSets:
+    """The sets, those named in `mirrors` replaced as a whole: who has a mirror does not need the original.
+
+    A name that is not in `sets` becomes a set of its own.
+    """
+    return {**sets, **mirrors}

@@ -1,0 +1,205 @@
+"""Hosts and ports in one spelling, so that what is granted and what is asked for can be compared letter by letter.
+
+Pure. `normalise` is a fixed point: what it returns, it returns unchanged. Whatever could be read in two ways by two
+programs (escapes, spaces, zones, empty labels, half a number) is refused, never repaired.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+
+import idna
+
+from kagura_kernel.domain.egress import HostNotUnderstood
+
+HTTPS = 443
+HTTP = 80
+MAX_HOST = 253
+MAX_PORT = 65535
+
+_SCHEMES = {"https": HTTPS, "http": HTTP, "wss": HTTPS, "ws": HTTP}
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
+_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.ASCII)
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#\\]*)", re.ASCII)
+_PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
+_PRINTABLE = range(0x21, 0x7F)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Target:
+    """One place on the network.
+
+    Attributes:
+        host: In the one spelling: a name in ASCII, `1.2.3.4`, or `2001:db8::1` without brackets.
+        port: 1 to 65535.
+    """
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{bracketed(self.host)}:{self.port}"
+
+    @property
+    def address(self) -> IPv4Address | IPv6Address | None:
+        """The address, when the host is one."""
+        return address_of(self.host)
+
+
+def make_target(host: str, port: int) -> Target:
+    """A target from a host in any spelling.
+
+    Raises:
+        HostNotUnderstood: host or port cannot be.
+    """
+    if not 1 <= port <= MAX_PORT:
+        raise HostNotUnderstood(f"{host}:{port}", "a port is a number from 1 to 65535")
+    return Target(normalise(host), port)
+
+
+def parse_target(text: str, default_port: int | None = None) -> Target:
+    """`HOST:PORT`, `[IPV6]:PORT`, or a host alone when there is a default port.
+
+    Raises:
+        HostNotUnderstood: it is neither.
+    """
+    host, port = _split(text)
+    if port is None and default_port is None:
+        raise HostNotUnderstood(text, "it names no port")
+    return make_target(host, _port(text, port) if port is not None else default_port or 0)
+
+
+def parse_url(url: str) -> Target:
+    """Where a URL leads: its host, and its port or that of its scheme (http, https, ws, wss).
+
+    Raises:
+        HostNotUnderstood: another scheme, a user name in it, or no host.
+    """
+    found = _URL.match(url)
+    if found is None or found[1].lower() not in _SCHEMES:
+        raise HostNotUnderstood(url, "the URL must begin with https:// or http://")
+    if "@" in found[2]:
+        raise HostNotUnderstood(url, "a URL with a user name in it hides where it leads")
+    return parse_target(found[2], _SCHEMES[found[1].lower()])
+
+
+def bracketed(host: str) -> str:
+    """The host as it stands before `:PORT`."""
+    return f"[{host}]" if ":" in host else host
+
+
+def address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """The address that a normalised host is; None for a name."""
+    if ":" in host:
+        return IPv6Address(host)
+    return IPv4Address(host) if host[-1:].isdigit() and host.count(".") == 3 and _all_digits(host) else None  # noqa: PLR2004
+
+
+def normalise(host: str) -> str:
+    """The one spelling of a host.
+
+    Lower case, IDNA (UTS 46, not transitional), one trailing dot dropped; an IPv4 address in any notation that a C
+    library takes (`127.1`, `0x7f.0.0.1`, `2130706433`, `0177.0.0.1`) as four decimal numbers; an IPv6 address, with
+    or without brackets, in its short form, and an IPv4-mapped one as the IPv4 address that would be reached.
+
+    Raises:
+        HostNotUnderstood: it is none of these.
+    """
+    if ":" in host or host.startswith("["):
+        return _ipv6(host)
+    name = host if host.isascii() else _mapped(host)
+    name = name.lower().removesuffix(".")
+    labels = name.split(".")
+    if _NUMBER.fullmatch(labels[-1]):
+        return _ipv4(host, labels)
+    if len(name) > MAX_HOST:
+        raise HostNotUnderstood(host, f"it is longer than {MAX_HOST} letters")
+    for label in labels:
+        _check_label(host, label)
+    return name
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    if text.startswith("["):
+        host, closed, rest = text.partition("]")
+        if not closed or (rest and not rest.startswith(":")):
+            raise HostNotUnderstood(text, "an IPv6 address stands in brackets, [ADDRESS]:PORT")
+        return host + closed, rest[1:] if rest else None
+    host, colon, port = text.partition(":")
+    if ":" in port:
+        # Without brackets nobody can tell where the address ends and the port begins.
+        raise HostNotUnderstood(text, "an IPv6 address stands in brackets, [ADDRESS]:PORT")
+    return host, port if colon else None
+
+
+def _port(text: str, port: str) -> int:
+    if not _PORT.fullmatch(port):
+        raise HostNotUnderstood(text, "a port is a number from 1 to 65535")
+    return int(port)
+
+
+def _mapped(host: str) -> str:
+    try:
+        # The mapping turns full-width letters, digits and dots into plain ones, so it comes before everything else.
+        plain = idna.uts46_remap(host, std3_rules=False, transitional=False)
+        return plain if plain.isascii() else idna.encode(plain, strict=True).decode("ascii")
+    except (UnicodeError, ValueError, IndexError) as error:
+        raise HostNotUnderstood(host, "it is no international domain name") from error
+
+
+def _check_label(host: str, label: str) -> None:
+    if not _LABEL.fullmatch(label):
+        odd = next((sign for sign in label if ord(sign) not in _PRINTABLE), "")
+        why = "it holds a space or control character" if odd else "a part between its dots is no label of a name"
+        raise HostNotUnderstood(host, why)
+    if not label.startswith("xn--"):
+        return
+    try:
+        same = idna.alabel(idna.ulabel(label)).decode("ascii") == label
+    except (UnicodeError, ValueError, IndexError) as error:
+        raise HostNotUnderstood(host, "its xn-- part stands for no name") from error
+    if not same:
+        raise HostNotUnderstood(host, "its xn-- part is not the one spelling of its name")
+
+
+def _ipv4(host: str, labels: list[str]) -> str:
+    why = "it ends in a number and is no IPv4 address"
+    if len(labels) > 4 or not all(_NUMBER.fullmatch(label) and len(label) <= 20 for label in labels):  # noqa: PLR2004
+        raise HostNotUnderstood(host, why)
+    try:
+        *first, last = [_number(label) for label in labels]
+    except ValueError as error:
+        raise HostNotUnderstood(host, why) from error
+    if any(part > 255 for part in first) or last >= 256 ** (4 - len(first)):  # noqa: PLR2004 - a byte
+        raise HostNotUnderstood(host, why)
+    value = last
+    for place, part in enumerate(first):
+        value += part << (8 * (3 - place))
+    return str(IPv4Address(value))
+
+
+def _number(label: str) -> int:
+    if label.startswith("0x"):
+        return int(label[2:] or "0", 16)
+    return int(label, 8 if len(label) > 1 and label.startswith("0") else 10)
+
+
+def _ipv6(host: str) -> str:
+    text = host
+    if text.startswith("["):
+        if not text.endswith("]"):
+            raise HostNotUnderstood(host, "an IPv6 address stands in brackets, [ADDRESS]:PORT")
+        text = text[1:-1]
+    if "%" in text:
+        raise HostNotUnderstood(host, "an address with a zone means something else on every machine")
+    try:
+        address = IPv6Address(text)
+    except AddressValueError as error:
+        raise HostNotUnderstood(host, "it is no IPv6 address") from error
+    return str(address.ipv4_mapped or address)
+
+
+def _all_digits(host: str) -> bool:
+    return all(part.isdigit() for part in host.split("."))

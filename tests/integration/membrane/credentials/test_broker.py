@@ -1,0 +1,464 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kagura_kernel.domain.approvals import ApprovalKind, Verdict
+from kagura_kernel.domain.errors import (
+    ApprovalDenied,
+    ApprovalRequired,
+    GrantMissing,
+    JournalUnwritable,
+    LeaseEnded,
+    LeaseRefused,
+    LeaseUnavailable,
+    UnknownName,
+)
+from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.credentials import provider as seam
+from kagura_kernel.membrane.credentials.broker import CredentialBroker
+from kagura_kernel.membrane.credentials.budget import Budget
+from kagura_kernel.membrane.credentials.grants import Grants, parse_grant
+from kagura_kernel.membrane.credentials.lease import LeaseCheckpoint
+from kagura_kernel.membrane.credentials.terms import Holder, LeaseTerms
+from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.testing.clock import FakeClock
+from kagura_kernel.testing.credential_fake import LASTING, UNFINDABLE, FakeProvider
+
+HOUR = Budget(3600)
+RETRY = seam.Revocation(seam.Verdict.RETRY, "HTTP 500")
+
+
+class House:
+    """A ledger, a fake provider, a clock that stands still, and brokers that are closed at the end."""
+
+    def __init__(self, directory: Path) -> None:
+        self.clock = FakeClock()
+        self.journal = Journal.open(directory, clock=self.clock)
+        self.ledger = LeaseLedger(self.journal)
+        self.provider = FakeProvider()
+        self.changes: list[str] = []
+        self.brokers: list[CredentialBroker] = []
+
+    def broker(self, *grants: str, **more: Any) -> CredentialBroker:
+        more.setdefault("terms", LeaseTerms(jitter=0.0))
+        broker = CredentialBroker(
+            self.ledger,
+            {"fake": self.provider},
+            Grants(map(parse_grant, grants or ("fake:read",))),
+            Holder("run-1", "ses-1", "host:1:1"),
+            clock=self.clock,
+            chance=lambda: 0.5,
+            on_change=lambda change, _lease: self.changes.append(change),
+            **more,
+        )
+        self.brokers.append(broker)
+        return broker
+
+    def rows(self, state: str = "") -> list[LeaseRow]:
+        return [row for row in self.ledger.rows() if state in ("", row.state)]
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    house = House(tmp_path)
+    yield house
+    house.provider.gate.set()
+    for broker in house.brokers:
+        await broker.close()
+    house.journal.close()
+    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - what is waited for is in the ledger, and knows no events
+        await asyncio.sleep(0)
+
+
+def everything_in(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in directory.iterdir() if path.is_file())
+
+
+async def test_a_lease_lives_a_quarter_of_an_hour_and_shows_no_secret(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    assert lease.lifetime == 900
+    assert lease.budget == Budget(3600, 900, 6)
+    secret = broker.credential(lease.id).main.reveal()
+    assert secret == "secret-of-handle-1"
+    assert secret not in repr(lease) + repr(broker.leases()) + repr(broker.credential(lease.id))
+    assert lease.credential is None
+
+
+async def test_nothing_is_minted_without_a_grant(house: House) -> None:
+    broker = house.broker("fake:write")
+    with pytest.raises(GrantMissing, match="--grant fake:read"):
+        await broker.acquire("fake", "read", budget=HOUR)
+    assert house.provider.minted == []
+    assert house.rows() == []
+
+
+async def test_a_grant_does_not_make_a_provider_or_a_scope(house: House) -> None:
+    broker = house.broker("fake:rode", "other:read")
+    with pytest.raises(UnknownName, match="Did you mean 'read'"):
+        await broker.acquire("fake", "rode", budget=HOUR)
+    with pytest.raises(UnknownName, match="credential provider 'other'"):
+        await broker.acquire("other", "read", budget=HOUR)
+
+
+async def test_the_first_credential_lives_no_longer_than_the_budget(house: House) -> None:
+    lease = await house.broker().acquire("fake", "read", budget=Budget(3600, 3500))
+    assert lease.lifetime == 100
+    assert lease.budget.exhausted
+    assert house.provider.minted[0].seconds == 100
+
+
+async def test_a_credential_that_must_live_longer_is_still_leased_for_the_budget_only(house: House) -> None:
+    house.provider.traits = seam.ProviderTraits(revocable=True, findable=True, shortest=3600, longest=3600)
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=Budget(60, renewals_left=0))
+    assert house.provider.minted[0].seconds == 3600
+    assert lease.lifetime == 60
+    await house.clock.advance(61)
+    with pytest.raises(LeaseEnded):
+        broker.credential(lease.id)
+    await until(lambda: house.provider.books == {})
+
+
+async def test_a_credential_that_lives_shorter_costs_less(house: House) -> None:
+    house.provider.lives = lambda _seconds: 300.0
+    lease = await house.broker().acquire("fake", "read", budget=HOUR)
+    assert (lease.lifetime, lease.budget.spent_seconds) == (300, 300)
+
+
+async def test_without_a_budget_a_person_is_asked_for_one(house: House) -> None:
+    approver = ScriptedApprover(Verdict.ALLOW)
+    lease = await house.broker(approver=approver).acquire("fake", "read", reason="to read")
+    (request,) = approver.requests
+    assert request.kind is ApprovalKind.CREDENTIAL
+    assert request.title == "Hold fake:read for up to 1 h"
+    assert request.arguments == {
+        "provider": "fake",
+        "scope": "read",
+        "total_seconds": 3600.0,
+        "renewals": 6,
+        "ttl_seconds": 900.0,
+    }
+    assert lease.budget.total_seconds == 3600
+
+
+async def test_a_no_and_nobody_to_ask_mint_nothing(house: House) -> None:
+    with pytest.raises(ApprovalDenied):
+        await house.broker(approver=ScriptedApprover(Verdict.TIMEOUT)).acquire("fake", "read")
+    with pytest.raises(ApprovalRequired):
+        await house.broker().acquire("fake", "read", budget=Budget(60, 60))
+    assert house.provider.minted == []
+
+
+async def test_the_intent_is_written_down_before_the_provider_is_asked(house: House) -> None:
+    house.provider.gate.clear()
+    task = asyncio.create_task(house.broker().acquire("fake", "read", budget=HOUR))
+    await until(lambda: bool(house.provider.books))
+    (row,) = house.rows()
+    assert (row.state, row.handle, [row.id]) == ("minting", "", list(house.provider.books.values()))
+    house.provider.gate.set()
+    lease = await task
+    (row,) = house.rows()
+    assert (row.state, row.handle, row.lease_id) == ("live", "handle-1", lease.id)
+
+
+async def test_a_lease_is_renewed_in_the_background_until_its_budget_ends(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    for _ in range(12):
+        await house.clock.advance(299)
+        broker.credential(lease.id)
+        assert len(house.provider.books) == 1
+    (now,) = broker.leases()
+    assert now.id == lease.id
+    assert now.renewals == 4
+    assert now.budget.exhausted
+    assert now.expires_at == lease.issued_at + (lease.expires_at - lease.issued_at) * 4
+    await house.clock.advance(13)
+    with pytest.raises(LeaseEnded, match="nobody can be asked"):
+        broker.credential(lease.id)
+    await until(lambda: house.provider.books == {})
+    assert house.rows("live") == []
+
+
+async def test_past_its_budget_a_person_is_asked_again_and_the_work_goes_on(house: House) -> None:
+    approver = ScriptedApprover(Verdict.ALLOW)
+    broker = house.broker(approver=approver)
+    lease = await broker.acquire("fake", "read", budget=Budget(900))
+    for _ in range(10):
+        await house.clock.advance(100)
+        broker.credential(lease.id)
+    (request,) = approver.requests
+    assert "again" in request.title
+    assert "held up" in house.changes
+    assert broker.leases()[0].budget.total_seconds == 900 + 3600
+
+
+async def test_while_nobody_answers_the_lease_is_on_hold_and_revoked_and_comes_back(house: House) -> None:
+    answer = asyncio.Event()
+
+    class Slow(ScriptedApprover):
+        async def approve(self, request: Any) -> Any:
+            await answer.wait()
+            return await super().approve(request)
+
+    broker = house.broker(approver=Slow(Verdict.ALLOW))
+    lease = await broker.acquire("fake", "read", budget=Budget(100))
+    await house.clock.advance(101)
+    with pytest.raises(LeaseEnded, match="not answered yet"):
+        broker.credential(lease.id)
+    await until(lambda: house.provider.books == {})
+    answer.set()
+    await until(lambda: bool(house.provider.books))
+    await until(lambda: not broker.leases()[0].ended)
+    assert broker.credential(lease.id).main.reveal() == "secret-of-handle-2"
+
+
+async def test_a_no_to_more_ends_it_at_its_end_and_not_before(house: House) -> None:
+    broker = house.broker(approver=ScriptedApprover(Verdict.DENY, Verdict.ALLOW))
+    lease = await broker.acquire("fake", "read", budget=Budget(100))
+    await house.clock.advance(99)
+    broker.credential(lease.id)
+    await house.clock.advance(2)
+    with pytest.raises(LeaseEnded, match="not approved"):
+        broker.credential(lease.id)
+    again = await broker.extend(lease.id)
+    assert not again.ended
+    assert broker.credential(lease.id)
+
+
+async def test_renewals_that_are_used_up_end_it_too(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=Budget(3600, renewals_left=1))
+    await broker.renew(lease.id)
+    with pytest.raises(LeaseEnded, match="used up"):
+        await broker.renew(lease.id)
+    assert broker.credential(lease.id)
+
+
+async def test_a_renewal_revokes_the_old_credential(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    await house.clock.advance(100)
+    renewed = await broker.renew(lease.id)
+    assert renewed.id == lease.id
+    assert renewed.budget == Budget(3600, 1000, 5)
+    await until(lambda: list(house.provider.books) == ["handle-2"])
+    assert {row.state for row in house.rows()} == {"live", "gone"}
+
+
+async def test_a_provider_in_trouble_is_asked_again_until_the_end_and_after_it(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    house.provider.mint_errors.extend(LeaseUnavailable("fake", "busy") for _ in range(20))
+    await house.clock.advance(899)
+    broker.credential(lease.id)
+    await house.clock.advance(2)
+    with pytest.raises(LeaseEnded, match="busy"):
+        broker.credential(lease.id)
+    await house.clock.advance(300)
+    assert house.provider.mint_errors == type(house.provider.mint_errors)()
+    assert broker.credential(lease.id)
+
+
+async def test_a_first_credential_is_asked_for_more_than_once(house: House) -> None:
+    house.provider.mint_errors.extend([LeaseUnavailable("fake", "busy"), LeaseUnavailable("fake", "x", retry_after=60)])
+    task = asyncio.create_task(house.broker().acquire("fake", "read", budget=HOUR))
+    await house.clock.advance(2)
+    await house.clock.advance(58)
+    assert not task.done()
+    await house.clock.advance(4)
+    assert (await task).lifetime == 900
+    house.provider.mint_errors.extend(LeaseUnavailable("fake", "busy") for _ in range(9))
+    task = asyncio.create_task(house.broker().acquire("fake", "read", budget=HOUR))
+    await house.clock.advance(20)
+    with pytest.raises(LeaseUnavailable):
+        await task
+    assert len(house.provider.mint_errors) == 6
+
+
+async def test_a_refusal_is_told_at_once_and_leaves_nothing_owed(house: House) -> None:
+    house.provider.mint_errors.append(LeaseRefused("fake", "wrong key"))
+    with pytest.raises(LeaseRefused):
+        await house.broker().acquire("fake", "read", budget=HOUR)
+    assert [row.state for row in house.rows()] == ["gone"]
+
+
+async def test_what_an_answer_that_was_lost_had_made_is_found_and_revoked(house: House) -> None:
+    house.provider.lost_answers.append(LeaseUnavailable("fake", "cut off", uncertain=True))
+    broker = house.broker()
+    task = asyncio.create_task(broker.acquire("fake", "read", budget=HOUR))
+    await house.clock.advance(2)
+    lease = await task
+    await until(lambda: len(house.provider.books) == 1)
+    assert broker.credential(lease.id).main.reveal() in house.provider.values
+
+
+async def test_releasing_revokes_and_gives_the_time_back(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    await house.clock.advance(100)
+    kept = await broker.release(lease.id)
+    assert kept == LeaseCheckpoint("fake", lease.scope, Budget(3600, 100, 6))
+    assert house.provider.books == {}
+    assert [(row.state, row.handle, row.why) for row in house.rows()] == [("gone", "", "revoked")]
+    assert await broker.release(lease.id) is None
+    with pytest.raises(LeaseEnded):
+        broker.credential(lease.id)
+
+
+async def test_what_cannot_be_revoked_is_left_to_expire_and_paid_for(house: House) -> None:
+    house.provider.traits = LASTING
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    kept = await broker.release(lease.id)
+    assert kept is not None
+    assert kept.budget.spent_seconds == 900
+    assert [row.why for row in house.rows()] == ["left to expire"]
+
+
+async def test_a_resumed_run_goes_on_with_the_budget_of_its_checkpoint(house: House) -> None:
+    broker = house.broker()
+    await broker.acquire("fake", "read", budget=HOUR)
+    await house.clock.advance(600)
+    (kept,) = await broker.close()
+    restored = LeaseCheckpoint.from_json(json.loads(json.dumps(kept.to_json())))
+    assert "secret" not in json.dumps(kept.to_json())
+    lease = await house.broker().acquire(restored.provider, restored.scope, budget=restored.budget)
+    assert lease.budget == Budget(3600, 1500, 6)
+
+
+async def test_revoking_is_tried_again_until_the_provider_knows_of_it(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    house.provider.revocations.extend([RETRY, LeaseUnavailable("fake", "down"), RETRY])
+    await broker.release(lease.id)
+    assert [row.state for row in house.rows()] == ["owed"]
+    await house.clock.advance(60)
+    assert house.provider.books == {}
+    assert [row.state for row in house.rows()] == ["gone"]
+
+
+async def test_a_credential_the_provider_forgot_is_forgotten(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    house.provider.books.clear()
+    await broker.release(lease.id)
+    assert [(row.state, row.why) for row in house.rows()] == [("gone", "forgotten")]
+
+
+@pytest.mark.parametrize("traits", [seam.ProviderTraits(True, True, 3600), UNFINDABLE])  # noqa: FBT003 - two traits
+async def test_whoever_is_cancelled_while_a_credential_is_minted_leaves_none(
+    house: House, traits: seam.ProviderTraits
+) -> None:
+    house.provider.traits = traits
+    house.provider.gate.clear()
+    broker = house.broker()
+    task = asyncio.create_task(broker.acquire("fake", "read", budget=HOUR))
+    await until(lambda: bool(house.provider.books))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    house.provider.gate.set()
+    await until(lambda: house.provider.books == {})
+    await until(lambda: house.rows("gone") != [])
+    assert broker.leases() == ()
+
+
+async def test_at_no_await_does_a_cancel_leave_a_credential_that_nobody_knows(house: House) -> None:
+    for steps in range(60):
+        broker = house.broker()
+
+        async def life(broker: CredentialBroker = broker) -> None:
+            lease = await broker.acquire("fake", "read", budget=HOUR)
+            await broker.renew(lease.id)
+            await broker.release(lease.id)
+
+        task = asyncio.create_task(life())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        known = {row.handle for row in house.ledger.open_rows()} | {
+            handle for row in house.ledger.open_rows() if (handle := await house.provider.find(row.id))
+        }
+        assert set(house.provider.books) <= known, steps
+        await broker.close()
+        assert house.provider.books == {}, steps
+        assert house.ledger.open_rows() == [], steps
+
+
+async def test_a_close_that_is_cancelled_leaves_everything_owed_and_no_task(house: House) -> None:
+    broker = house.broker()
+    await broker.acquire("fake", "read", budget=HOUR)
+    house.provider.gate.clear()
+    task = asyncio.create_task(broker.close())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    task.cancel()
+    house.provider.gate.set()
+    await asyncio.gather(task, return_exceptions=True)
+    assert house.rows("live") == []
+    await until(lambda: len(asyncio.all_tasks()) == 1)
+
+
+async def test_a_closed_broker_gives_nothing_more(house: House) -> None:
+    broker = house.broker()
+    await broker.close()
+    with pytest.raises(LeaseEnded, match="the run is over"):
+        await broker.acquire("fake", "read", budget=HOUR)
+    assert await broker.close() == ()
+
+
+async def test_a_credential_that_cannot_be_written_down_is_revoked_and_not_used(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> bool:
+        raise JournalUnwritable("journal.db", "the disk is full")
+
+    monkeypatch.setattr(house.ledger, "complete", full)
+    broker = house.broker()
+    with pytest.raises(JournalUnwritable):
+        await broker.acquire("fake", "read", budget=HOUR)
+    assert house.provider.books == {}
+    assert broker.leases() == ()
+
+
+async def test_a_journal_that_cannot_be_written_mints_nothing(house: House) -> None:
+    broker = house.broker()
+    house.journal.close()
+    with pytest.raises(JournalUnwritable):
+        await broker.acquire("fake", "read", budget=HOUR)
+    assert house.provider.minted == []
+
+
+async def test_no_secret_is_in_the_journal(house: House, tmp_path: Path) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    await broker.renew(lease.id)
+    seen = [secret.reveal().encode() for secret in broker.seen_secrets()]
+    assert len(seen) == 2
+    await broker.close()
+    stored = everything_in(tmp_path)
+    assert b"run-1" in stored
+    assert not [secret for secret in seen if secret in stored]
+
+
+async def test_many_leases_at_once_are_all_given_back(house: House) -> None:
+    broker = house.broker()
+    await asyncio.gather(*(broker.acquire("fake", "read", budget=HOUR) for _ in range(20)))
+    assert len(house.provider.books) == 20
+    assert len(await broker.release_all()) == 20
+    assert house.provider.books == {}
+    assert house.changes.count("released") == 20

@@ -1,0 +1,58 @@
+"""Kill -9 at random moments in the life of leases: afterwards the provider's books hold nothing that nobody owns."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.journal.owner import owner_alive, process_owner
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.credentials.broker import CredentialBroker
+from kagura_kernel.membrane.credentials.budget import Budget
+from kagura_kernel.membrane.credentials.grants import Grants, parse_grant
+from kagura_kernel.membrane.credentials.sweep import sweep
+from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.testing.credential_life import Lives
+from kagura_kernel.testing.credential_rigs import SCOPE, cloudflare_rig
+
+MOMENTS = 50
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_after_a_kill_at_any_moment_the_next_start_leaves_no_credential_that_no_run_owns(tmp_path: Path) -> None:
+    chance = random.Random(20)
+    journal = Journal.open(tmp_path)
+    ledger = LeaseLedger(journal)
+    states: set[str] = set()
+    with cloudflare_rig() as rig, Lives() as lives:
+        provider = rig.provider(timeout=10)
+        broker = CredentialBroker(
+            ledger,
+            {"cloudflare": provider},
+            Grants([parse_grant(f"cloudflare:{SCOPE}")]),
+            Holder("run-of-a-living-process", "ses-1", process_owner()),
+        )
+        mine = await broker.acquire("cloudflare", SCOPE, budget=Budget())
+        held = {broker.credential(mine.id).main.reveal()}
+        for moment in range(MOMENTS):
+            pid = lives.start(tmp_path, rig.service.url, moment)
+            await asyncio.to_thread(time.sleep, chance.uniform(0.01, 0.4))
+            lives.kill(pid)
+            rig.service.wait_idle()
+            states |= {row.state for row in ledger.open_rows() if row.run_id == f"run-{moment}"}
+            # Two starts at once, as after a crash of the machine.
+            one, two = [sweep(ledger, {"cloudflare": provider}, owner_alive, owner=process_owner()) for _ in range(2)]
+            reports = await asyncio.gather(one, two)
+            assert set(rig.live()) == held, f"moment {moment}: {reports}"
+        assert broker.credential(mine.id).main.reveal() in held
+        await broker.close()
+        assert rig.live() == {}
+    assert {row.state for row in ledger.open_rows()} <= {"owed"}  # mints that never arrived wait out their two minutes
+    assert {"live", "minting"} <= states, "no kill hit the moments that matter"
+    journal.close()
