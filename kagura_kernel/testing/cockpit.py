@@ -46,7 +46,7 @@ def fake_cockpit(
 
     async def start_box(name: str, spec: BoxSpec) -> LaunchedBox:
         del name
-        return LaunchedBox(await backend.start(spec), f"{backend.name}: the test says so")
+        return LaunchedBox(await backend.start(spec), "the test says so")
 
     async def probe() -> tuple[Sequence[PartStatus], Sequence[PartStatus]]:
         found = await backend.probe()
