@@ -15,7 +15,8 @@ from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
 from kagura_kernel.cockpit.ordering import Choices
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.errors import UnknownName
+from kagura_kernel.domain.errors import IsolationTooWeak
+from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.settings import Settings, parse_settings
 from kagura_kernel.journal.owner import mark_lost, owner_alive, process_owner
 from kagura_kernel.journal.place import data_home
@@ -27,7 +28,8 @@ from kagura_kernel.runs.order import LaunchedBox
 from kagura_kernel.runs.prices import price
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.pool import WarmPool
-from kagura_kernel.sandbox.selection import BUILT_IN, choose, is_shared, registered
+from kagura_kernel.sandbox.selection import BUILT_IN, SHARED_NEEDS, choose, is_shared, registered
+from kagura_kernel.sandbox.spilling import prune_spilled
 
 # What lies in a home directory and is nobody's project, whatever the notebook's working directory says.
 _PRIVATE = (
@@ -42,6 +44,9 @@ _PRIVATE = (
     ".local/share/jupyter",
     ".ssh",
 )
+
+# The walls of our own back-ends, known before one is made: a shared deployment is refused before anything starts.
+_BUILT_IN_WALLS = {"docker": IsolationClass.CONTAINER, "bubblewrap": IsolationClass.NAMESPACE}
 
 _lock = threading.Lock()
 _cockpit: Cockpit | None = None
@@ -97,6 +102,7 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
 
     Raises:
         ConfigurationError: the settings are wrong.
+        IsolationTooWeak: others share this machine, and no back-end here is strong enough for that.
         JournalError: the journal cannot be used.
     """
     clock = clock or SystemClock()
@@ -109,6 +115,7 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
     try:
         lost = tuple(mark_lost(journal, clock))
         BlobStore(home / "blobs").prune()
+        prune_spilled(home / "outputs")
     except BaseException:
         journal.close()
         raise
@@ -143,13 +150,20 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
 
 
 class Boxes:
-    """All back-ends of this process, each behind a warm pool; made on the engine's loop when first needed."""
+    """All back-ends of this process, each behind a warm pool; made on the engine's loop when first needed.
+
+    Raises:
+        IsolationTooWeak: others share this machine, and no back-end here is strong enough for that.
+    """
 
     def __init__(self, environ: Mapping[str, str], settings: Settings, owner: str) -> None:
         self._environ = dict(environ)
         self._settings = settings
         self._owner = owner
         self._third_parties = registered()
+        self._shared = is_shared(settings.shared or None, environ.get("JUPYTERHUB_USER"))
+        if self._shared:
+            self._demand_walls()
         self._backends: dict[str, SandboxBackend] | None = None
         self._sweep: asyncio.Task[int] | None = None
 
@@ -160,8 +174,7 @@ class Boxes:
 
     async def start(self, name: str, spec: BoxSpec) -> LaunchedBox:
         """Choose a back-end and start a box; see `StartBox`."""
-        shared = is_shared(self._settings.shared or None, self._environ.get("JUPYTERHUB_USER"))
-        choice = await choose(name, self._made(), image=spec.image, shared=shared)
+        choice = await choose(name, self._made(), image=spec.image, shared=self._shared)
         return LaunchedBox(await choice.backend.start(spec), choice.reason)
 
     async def probe(self) -> list[PartStatus]:
@@ -180,6 +193,13 @@ class Boxes:
             await asyncio.wait({self._sweep})
         for backend in (self._backends or {}).values():
             await backend.close()
+
+    def _demand_walls(self) -> None:
+        """Refuse to start at all where others share the machine and no back-end is strong enough."""
+        walls = _BUILT_IN_WALLS | {name: found.isolation for name, found in self._third_parties.backends.items()}
+        name, strongest = max(walls.items(), key=lambda item: item[1])
+        if strongest < SHARED_NEEDS:
+            raise IsolationTooWeak(name, strongest.label, SHARED_NEEDS.label)
 
     def _made(self) -> dict[str, SandboxBackend]:
         if self._backends is None:
@@ -214,12 +234,7 @@ def _brains(environ: Mapping[str, str], home: Path) -> dict[str, BrainProvider]:
 def _brain_chooser(brains: Mapping[str, BrainProvider]) -> Callable[[str], tuple[BrainProvider, str]]:
     from kagura_kernel.brain.selection import choose as choose_brain
 
-    def pick(name: str) -> tuple[BrainProvider, str]:
-        if name == "replay":
-            raise UnknownName("brain", "replay", ("auto", *brains, "--replay FILE"))
-        return choose_brain(name, brains)
-
-    return pick
+    return lambda name: choose_brain(name, brains)
 
 
 def _replay(path: Path) -> tuple[BrainProvider, str]:

@@ -20,11 +20,12 @@ from kagura_kernel.cockpit.status import PartStatus, StatusReport
 from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import RunUnknown
-from kagura_kernel.domain.events import ChangesSettled
+from kagura_kernel.domain.errors import RunOver, RunUnknown, SessionBusy
+from kagura_kernel.domain.events import ChangesSettled, RunFinished
 from kagura_kernel.domain.identity import new_session_id
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
@@ -86,7 +87,8 @@ class Cockpit:
 
         Raises:
             UsageError: something in the intent cannot be understood.
-            SessionBusy: its session has a run already.
+            SessionBusy: its session has a run already, in this process or in another. A run that is being stopped is
+                waited for.
             WorkspaceError: its project cannot be used.
             BrainError: its brain, or its cassette, cannot be used.
         """
@@ -95,10 +97,12 @@ class Cockpit:
         approver: Approver = PolicyApprover(self._parts.clock, HEADLESS) if intent.headless else self._desk
         run = Run(order, self._run_parts(approver))
         handle = RunHandle(run, self._engine)
-        self._sessions.enter(session_id, order.run_id)
+        self._check_elsewhere(session_id)
+        before = self._sessions.enter(session_id, order.run_id, stopping=self._is_stopping)
         with self._lock:
             self._handles[order.run_id] = handle
-        handle.start(self._ended)
+            after = self._handles.get(before)
+        handle.start(self._ended, after=after)
         self._read_controls()
         return handle
 
@@ -111,13 +115,17 @@ class Cockpit:
         """Stop a run, of this process or of another one; returns at once.
 
         Raises:
-            RunUnknown: there is no such run, or it has ended.
+            RunUnknown: there is no such run.
+            RunOver: it has ended.
         """
         handle = self.handle(run_id)
         if handle is not None:
             handle.kill(by)
             return
         if run_id not in {row.run_id for row in views.unfinished(self._parts.journal)}:
+            ends = self._parts.journal.events(run_id=run_id, kinds=("run.finished",))
+            if ends and isinstance(ends[-1].event, RunFinished):
+                raise RunOver(run_id, ends[-1].event.status)
             raise RunUnknown(run_id)
         self._mailbox.send(run_id, "kill", by=by)
 
@@ -207,6 +215,16 @@ class Cockpit:
             with self._lock:
                 self._own_session = new_session_id()
         return self._own_session
+
+    def _is_stopping(self, run_id: str) -> bool:
+        handle = self.handle(run_id)
+        return handle is None or handle.stopping
+
+    def _check_elsewhere(self, session_id: str) -> None:
+        ours = self._parts.choices.owner
+        for row in views.unfinished(self._parts.journal):
+            if row.session_id == session_id and row.owner != ours and owner_alive(row.owner):
+                raise SessionBusy(session_id, row.run_id)
 
     def _run_parts(self, approver: Approver) -> RunParts:
         parts = self._parts

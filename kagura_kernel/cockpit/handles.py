@@ -33,10 +33,19 @@ class RunHandle:
         self._past: list[AnyEvent] = []
         self._listeners: list[Listener] = []
         self._result: concurrent.futures.Future[RunOutcome] | None = None
+        self._stopping = False
 
-    def start(self, on_end: Callable[[RunHandle], None]) -> None:
-        """Set the run going; `on_end` is called on the engine's thread when it is over, however it ended."""
-        self._result = self._engine.submit(self._pump(on_end))
+    def start(self, on_end: Callable[[RunHandle], None], *, after: RunHandle | None = None) -> None:
+        """Set the run going, once the run `after` is over.
+
+        `on_end` is called on the engine's thread when this one is over, however it ended.
+        """
+        self._result = self._engine.submit(self._pump(on_end, after))
+
+    @property
+    def stopping(self) -> bool:
+        """Whether somebody has stopped it, though it may not have ended yet."""
+        return self._stopping
 
     @property
     def done(self) -> bool:
@@ -63,6 +72,7 @@ class RunHandle:
 
     def kill(self, by: str) -> None:
         """Stop the run; returns at once. Nothing happens when it is over."""
+        self._stopping = True
         self._engine.post(self._run.kill, by)
 
     async def wait(self) -> RunOutcome:
@@ -75,6 +85,14 @@ class RunHandle:
             raise RuntimeError("the run was not started")
         return await asyncio.shield(asyncio.wrap_future(self._result))
 
+    async def ended(self) -> None:
+        """Return when it is over, however it ended."""
+        if self._result is not None:
+            result = asyncio.wrap_future(self._result)
+            await asyncio.wait({result})
+            # Looked at, so that nobody is warned of an error that those who wait for the outcome get.
+            _ = result.cancelled() or result.exception()
+
     def __await__(self) -> Generator[Any, None, RunOutcome]:
         """The same as `wait`."""
         return self.wait().__await__()
@@ -85,8 +103,10 @@ class RunHandle:
             raise RuntimeError("the run was not started")
         return self._result.result(timeout)
 
-    async def _pump(self, on_end: Callable[[RunHandle], None]) -> RunOutcome:
+    async def _pump(self, on_end: Callable[[RunHandle], None], after: RunHandle | None) -> RunOutcome:
         try:
+            if after is not None:
+                await after.ended()
             async for event in self._run.events():
                 self._tell(event)
         finally:

@@ -98,6 +98,10 @@ def _brain_order(intent: LaunchRun, choices: Choices, common: Mapping[str, objec
         raise UsageError("`--replay` and `--record` exclude each other: a replay has nothing new to record.")
     settings, task = choices.settings, intent.task
     if intent.replay is not None:
+        if intent.brain not in (None, "auto", "replay"):
+            raise UsageError(
+                f"`--replay` plays a recorded run and `--brain {intent.brain}` thinks anew. Use one of them."
+            )
         brain, recorded = choices.replay(intent.replay)
         reason = f"the cassette {intent.replay.name} is played"
         task = task if task.strip() else recorded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from kagura_kernel.domain.errors import SessionBusy
 
@@ -14,16 +15,18 @@ class Sessions:
         self._lock = threading.Lock()
         self._running: dict[str, str] = {}
 
-    def enter(self, session_id: str, run_id: str) -> None:
-        """Take a session for a run.
+    def enter(self, session_id: str, run_id: str, *, stopping: Callable[[str], bool]) -> str:
+        """Take a session for a run: the run that it has to wait for, because that one is being stopped, or nothing.
 
         Raises:
-            SessionBusy: it has a run already.
+            SessionBusy: it has a run that goes on.
         """
         with self._lock:
-            if session_id in self._running:
-                raise SessionBusy(session_id, self._running[session_id])
+            before = self._running.get(session_id, "")
+            if before and not stopping(before):
+                raise SessionBusy(session_id, before)
             self._running[session_id] = run_id
+            return before
 
     def leave(self, session_id: str, run_id: str) -> None:
         """Give a session back; nothing happens when another run has it."""

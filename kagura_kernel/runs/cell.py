@@ -28,6 +28,7 @@ async def run_cell(stage: Stage) -> Ending:
     # The cell's own directory is /tmp; modules are looked for where the cell works.
     env = {"PYTHONPATH": "/workspace"} if language == "python" else {}
     command = Command(argv, env=env, limits=stage.order.limits, spill_dir=stage.spill_dir)
+    stage.spill_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     stage.tool_calls = 1
     stage.recorder.record(ToolCalled, call_id=CALL_ID, tool=language, arguments={"code": code})
     result = await stage.box.run(command, streamer(stage.recorder, CALL_ID))

@@ -46,8 +46,8 @@ async def converse(stage: Stage) -> Ending:
         with use_approver(stage.approver):
             return await toolbox.call(call, listen)
 
-    async def write_through() -> None:
-        await stage.changes.write_through(stage.box)
+    async def write_through() -> str:
+        return await stage.changes.write_through(stage.box)
 
     after = write_through if stage.changes.through else None
     hands = Hands(use, stage.recorder, parts.clock, fatal=stage.stop, after=after)

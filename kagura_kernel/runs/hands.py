@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from kagura_kernel.domain.clock import Clock
@@ -24,7 +25,8 @@ class Hands:
         recorder: The run's record.
         clock: For durations.
         fatal: Told what must end the run, before it is raised: a brain's own program may swallow the exception.
-        after: Called when a call has been answered; what it raises is fatal too.
+        after: Called when a call has been carried out; its words, if any, are added to what the brain reads, and what
+            it raises is fatal too.
     """
 
     def __init__(
@@ -34,7 +36,7 @@ class Hands:
         clock: Clock,
         *,
         fatal: Callable[[BaseException], None],
-        after: Callable[[], Awaitable[None]] | None = None,
+        after: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         self._use = use
         self._recorder = recorder
@@ -57,6 +59,8 @@ class Hands:
         self._recorder.record(ToolCalled, call_id=call.id, tool=call.name, arguments=dict(call.arguments))
         began = self._clock.monotonic()
         result = await self._use(call, streamer(self._recorder, call.id))
+        if self._after is not None and (remark := await self._after()):
+            result = replace(result, text=f"{result.text}\n{remark}")
         self._recorder.record(
             ToolFinished,
             call_id=call.id,
@@ -68,8 +72,6 @@ class Hands:
             duration=self._clock.monotonic() - began,
             spill=result.spill,
         )
-        if self._after is not None:
-            await self._after()
         return result
 
 

@@ -87,6 +87,7 @@ class Run:
             changes = await self._settle(ending)
         finally:
             await self._close_box()
+            self._drop_empty_outputs()
             self._finish(ending, changes, self._parts.clock.monotonic() - began)
 
     # ----------------------------------------------------------------- prepare
@@ -198,6 +199,11 @@ class Run:
         finally:
             with contextlib.suppress(JournalError):
                 self._recorder.record(BoxClosed, box_id=box.id)
+
+    def _drop_empty_outputs(self) -> None:
+        # The folder for long outputs is made before anybody knows how long they will be.
+        with contextlib.suppress(OSError):
+            (self._parts.spill_root / self.order.run_id).rmdir()
 
     def _finish(self, ending: Ending, changes: tuple[FileChange, ...], duration: float) -> None:
         account, cost = self._account, self._account.cost

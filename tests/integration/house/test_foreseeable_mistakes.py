@@ -17,6 +17,7 @@ from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     ConfigurationError,
+    IsolationTooWeak,
     JournalTooNew,
     JournalUnreadable,
     JournalUnwritable,
@@ -124,9 +125,10 @@ def test_a_box_that_cannot_be_had_says_what_to_install(open_cockpit: Open, proje
     assert "Docker" in outcome.error
 
 
-def test_a_shared_deployment_refuses_weak_walls(open_cockpit: Open, project: Path) -> None:
-    outcome = open_cockpit(KAGURA_SHARED="true").launch(cell(project)).result(60)
-    assert (outcome.status, outcome.error_code) == ("failed", "ERR_ISOLATION_TOO_WEAK")
+@pytest.mark.parametrize("environ", [{"KAGURA_SHARED": "true"}, {"JUPYTERHUB_USER": "ada"}])
+def test_a_shared_deployment_without_strong_walls_does_not_start(open_cockpit: Open, environ: dict[str, str]) -> None:
+    with pytest.raises(IsolationTooWeak, match="gvisor"):
+        open_cockpit(**environ)
 
 
 def test_wrong_settings_are_told_all_at_once(open_cockpit: Open) -> None:

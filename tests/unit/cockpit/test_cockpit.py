@@ -13,6 +13,7 @@ from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     CassetteMissing,
     ChangeConflict,
+    RunOver,
     RunUnknown,
     SessionBusy,
     UnknownName,
@@ -342,3 +343,55 @@ def test_status_shows_boxes_brains_and_what_waits(
     assert status.brains[0].name == "fake"
     cockpit.decide(question.id, allow=False, by="ann", via="cell")
     handle.result(30)
+
+
+def test_a_run_right_after_a_killed_one_waits_for_it_and_then_runs(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with([Ask("bash", {"command": "echo one >> log.txt"}), Hang()])
+    first = cockpit.launch(task(project))
+    begun = threading.Event()
+    first.subscribe(lambda event: begun.set() if event.kind == "tool.finished" else None)
+    assert begun.wait(20)
+    first.kill("ann")
+    second = cockpit.launch(LaunchCell(code="echo hello", language="bash", project=project))
+    assert second.result(30).text == "hello\n"
+    assert first.done
+    assert [row.status for row in cockpit.runs()] == ["done", "killed"]
+
+
+def test_a_session_that_runs_in_another_process_is_busy(cockpit_with: Make, project: Path) -> None:
+    one, other = cockpit_with([Hang()]), cockpit_with([Hang()])
+    object.__setattr__(other._parts.choices, "owner", "another-process")
+    first = one.launch(task(project, session="shared"))
+    begun = threading.Event()
+    first.subscribe(lambda event: begun.set() if event.kind == "run.started" else None)
+    assert begun.wait(20)
+    with pytest.raises(SessionBusy, match=first.run_id):
+        other.launch(task(project, session="shared"))
+
+
+def test_a_run_that_has_ended_cannot_be_killed_and_says_how_it_ended(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with(["Done."])
+    outcome = cockpit.launch(task(project)).result(30)
+    with pytest.raises(RunOver, match="already ended: done"):
+        cockpit.kill(outcome.run_id, by="ann")
+
+
+def test_a_cassette_and_another_brain_exclude_each_other(cockpit_with: Make, project: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="thinks anew"):
+        cockpit_with().launch(task(project, brain="fake", replay=tmp_path / "x.jsonl"))
+
+
+def test_long_output_of_a_cell_is_kept_whole_and_short_output_leaves_no_folder(
+    cockpit_with: Make, project: Path, tmp_path: Path
+) -> None:
+    cockpit = cockpit_with()
+    short = cockpit.launch(LaunchCell(code="echo hello", language="bash", project=project))
+    short.result(30)
+    assert not (tmp_path / "home" / "outputs" / short.run_id).exists()
+    heard: list[AnyEvent] = []
+    long = cockpit.launch(LaunchCell(code="seq 1 200000", language="bash", project=project))
+    long.subscribe(heard.append)
+    long.result(30)
+    finished = next(event for event in heard if event.kind == "tool.finished")
+    kept = tmp_path / "home" / "outputs" / long.run_id / finished.spill  # type: ignore[union-attr,operator]
+    assert kept.read_text().split()[-1] == "200000"
