@@ -15,6 +15,12 @@
     │   ├── ApprovalAborted              ERR_APPROVAL_ABORTED
     │   ├── ApprovalUnknown              ERR_APPROVAL_UNKNOWN
     │   └── ApprovalAlreadyDecided       ERR_APPROVAL_DECIDED
+    ├── CredentialError                  ERR_CREDENTIAL
+    │   ├── GrantMissing                 ERR_GRANT_MISSING
+    │   ├── SecretUnavailable            ERR_SECRET_UNAVAILABLE
+    │   ├── LeaseRefused                 ERR_LEASE_REFUSED
+    │   ├── LeaseUnavailable             ERR_LEASE_UNAVAILABLE
+    │   └── LeaseEnded                   ERR_LEASE_ENDED
     ├── SandboxError
     │   ├── SandboxUnsupported           ERR_SANDBOX_UNSUPPORTED
     │   ├── SandboxUnavailable           ERR_SANDBOX_UNAVAILABLE
@@ -47,6 +53,7 @@
         ├── CellFailed                   ERR_CELL_FAILED
         ├── TurnsExhausted               ERR_TURNS_EXHAUSTED
         ├── RunUnknown                   ERR_RUN_UNKNOWN
+        ├── RunOver                      ERR_RUN_OVER
         ├── RunFailed                    ERR_RUN_FAILED
         ├── RunKilled                    ERR_RUN_KILLED
         └── RunLost                      ERR_RUN_LOST
@@ -200,6 +207,80 @@ class ApprovalAlreadyDecided(ApprovalError):
         self.approval_id = approval_id
         self.verdict = verdict
         self.by = by
+
+
+# ---------------------------------------------------------------- credentials
+
+
+class CredentialError(KaguraError):
+    """A credential cannot be had, held, or given back."""
+
+    code = "ERR_CREDENTIAL"
+
+
+class GrantMissing(CredentialError):
+    """Nobody granted this credential to this run; nothing is granted by default."""
+
+    code = "ERR_GRANT_MISSING"
+
+    def __init__(self, provider: str, scope: str) -> None:
+        super().__init__(
+            f"{provider}:{scope} is not granted to this run. Grant exactly this with `--grant {provider}:{scope}`."
+        )
+        self.provider = provider
+        self.scope = scope
+
+
+class SecretUnavailable(CredentialError):
+    """A secret that the configuration refers to cannot be read; neither it nor its place is repeated."""
+
+    code = "ERR_SECRET_UNAVAILABLE"
+
+    def __init__(self, setting: str, why: str) -> None:
+        super().__init__(f"The secret behind {setting} cannot be read: {why}.")
+        self.setting = setting
+        self.why = why
+
+
+class LeaseRefused(CredentialError):
+    """The provider said no, and will say so again: a wrong key, a missing right, an unknown scope."""
+
+    code = "ERR_LEASE_REFUSED"
+
+    def __init__(self, provider: str, why: str) -> None:
+        super().__init__(
+            f"{provider} gave no credential: {why}. Check its key and its rights in the providers' configuration."
+        )
+        self.provider = provider
+        self.why = why
+
+
+class LeaseUnavailable(CredentialError):
+    """The provider could not be asked, or did not answer sensibly; later it may.
+
+    `uncertain` says that it may have made a credential all the same, `retry_after` when it wants to be asked again.
+    """
+
+    code = "ERR_LEASE_UNAVAILABLE"
+
+    def __init__(self, provider: str, why: str, *, uncertain: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(f"{provider} cannot give a credential now: {why}. Try again later.")
+        self.provider = provider
+        self.why = why
+        self.uncertain = uncertain
+        self.retry_after = retry_after
+
+
+class LeaseEnded(CredentialError):
+    """The lease is over, or on hold; its credential is not given out."""
+
+    code = "ERR_LEASE_ENDED"
+
+    def __init__(self, provider: str, scope: str, why: str) -> None:
+        super().__init__(f"The lease of {provider}:{scope} is over: {why}. Ask for it again.")
+        self.provider = provider
+        self.scope = scope
+        self.why = why
 
 
 # -------------------------------------------------------------------- sandbox
@@ -452,15 +533,24 @@ class CassetteMissing(BrainError):
 
 
 class CassetteBroken(BrainError):
-    """A cassette cannot be read, or does not fit this run."""
+    """A cassette cannot be read, or does not fit this run.
+
+    `foreign` says that the file is something else, which nobody should be told to record over.
+    """
 
     code = "ERR_CASSETTE_BROKEN"
 
-    def __init__(self, path: str, line: int, why: str) -> None:
-        super().__init__(f"Cassette {path}, line {line}: {why}. Record it again with `%%kagura --record {path}`.")
+    def __init__(self, path: str, line: int, why: str, *, foreign: bool = False) -> None:
+        advice = (
+            "It is no cassette; nothing was changed."
+            if foreign
+            else f"Record it again with `%%kagura --record {path}`."
+        )
+        super().__init__(f"Cassette {path}, line {line}: {why}. {advice}")
         self.path = path
         self.line = line
         self.why = why
+        self.foreign = foreign
 
 
 # -------------------------------------------------------------------- journal
@@ -516,15 +606,25 @@ class JournalTooNew(JournalError):
 
 
 class JournalTampered(JournalError):
-    """The hash chain does not hold: a row was changed, or is missing."""
+    """The hash chain does not hold: a row was changed, or is missing. Or a table made from the rows disagrees with them.
+
+    `seq` is the row where it shows. `table` and `key` name the entry of the table; both are empty when it is the chain.
+    """
 
     code = "ERR_JOURNAL_TAMPERED"
 
-    def __init__(self, where: str, seq: int, why: str) -> None:
-        super().__init__(f"The journal {where} does not verify at row {seq}: {why}.")
+    def __init__(self, where: str, seq: int, why: str, *, table: str = "", key: str = "") -> None:
+        super().__init__(
+            f"The journal {where} does not verify in {table} at {key}: {why}. The events are sound; "
+            "`kagura-kernel journal rebuild` makes the tables anew from them."
+            if table
+            else f"The journal {where} does not verify at row {seq}: {why}."
+        )
         self.where = where
         self.seq = seq
         self.why = why
+        self.table = table
+        self.key = key
 
 
 # ------------------------------------------------------------------------ run
@@ -567,6 +667,17 @@ class RunUnknown(RunError):
     def __init__(self, run_id: str) -> None:
         super().__init__(f"There is no run {run_id!r}. `%kagura runs` lists them.")
         self.run_id = run_id
+
+
+class RunOver(RunError):
+    """The run has already ended; there is nothing to stop."""
+
+    code = "ERR_RUN_OVER"
+
+    def __init__(self, run_id: str, status: str) -> None:
+        super().__init__(f"{run_id} has already ended: {status}.")
+        self.run_id = run_id
+        self.status = status
 
 
 class RunFailed(RunError):

@@ -11,6 +11,7 @@ SessionId = NewType("SessionId", str)
 BoxId = NewType("BoxId", str)
 ApprovalId = NewType("ApprovalId", str)
 CallId = NewType("CallId", str)
+LeaseId = NewType("LeaseId", str)
 
 # Crockford's alphabet: no letter that a reader could take for a digit.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -48,3 +49,8 @@ def new_approval_id() -> ApprovalId:
 def new_call_id() -> CallId:
     """A fresh tool call id, `call-…`, for brains that do not name their calls."""
     return CallId(_stamp("call"))
+
+
+def new_lease_id() -> LeaseId:
+    """A fresh lease id, `lea-…`; it also marks the credential at its provider, where that keeps names."""
+    return LeaseId(_stamp("lea"))

@@ -52,7 +52,18 @@ _STEP_1 = (
         taken_at TEXT)""",
     """CREATE INDEX journal_messages_run ON journal_messages (run_id)""",
 )
-_STEPS = (_STEP_1,)
+_STEP_2 = (
+    """CREATE TABLE journal_leases (
+        id TEXT PRIMARY KEY, lease_id TEXT NOT NULL, run_id TEXT NOT NULL, session_id TEXT NOT NULL,
+        owner TEXT NOT NULL, provider TEXT NOT NULL, scope TEXT NOT NULL, state TEXT NOT NULL, handle TEXT NOT NULL,
+        began_at TEXT NOT NULL, expires_at TEXT NOT NULL, dies_at TEXT NOT NULL,
+        total_seconds DOUBLE PRECISION NOT NULL, spent_seconds DOUBLE PRECISION NOT NULL,
+        renewals_left INTEGER NOT NULL, attempts INTEGER NOT NULL, retry_at TEXT, claimed_by TEXT,
+        claimed_until TEXT, ended_at TEXT, why TEXT NOT NULL)""",
+    """CREATE INDEX journal_leases_run ON journal_leases (run_id)""",
+    """CREATE INDEX journal_leases_state ON journal_leases (state)""",
+)
+_STEPS = (_STEP_1, _STEP_2)
 KNOWN_VERSION = len(_STEPS)
 """The newest schema that this version of the package can read."""
 

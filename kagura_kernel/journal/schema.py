@@ -2,8 +2,8 @@
 
 `journal_events` is the truth and only grows; `journal_head` is its length and last hash. `journal_runs` and the
 questions in `journal_approvals` are projections of the events, kept so that views are fast, and rebuilt from the events
-by `views.rebuild`. Decisions and messages that another process leaves are the mailbox. How a journal on disk comes to
-these tables stands in `migrations`.
+by `views.rebuild`. Decisions and messages that another process leaves are the mailbox. `journal_leases` is the book of
+credentials that have to be given back. How a journal on disk comes to these tables stands in `migrations`.
 """
 
 from __future__ import annotations
@@ -120,4 +120,32 @@ messages = Table(
     Column("at", Text, nullable=False),
     Column("taken_at", Text),
     Index("journal_messages_run", "run_id"),
+)
+
+leases = Table(
+    "journal_leases",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("lease_id", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("handle", Text, nullable=False),
+    Column("began_at", Text, nullable=False),
+    Column("expires_at", Text, nullable=False),
+    Column("dies_at", Text, nullable=False),
+    Column("total_seconds", Float, nullable=False),
+    Column("spent_seconds", Float, nullable=False),
+    Column("renewals_left", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("retry_at", Text),
+    Column("claimed_by", Text),
+    Column("claimed_until", Text),
+    Column("ended_at", Text),
+    Column("why", Text, nullable=False),
+    Index("journal_leases_run", "run_id"),
+    Index("journal_leases_state", "state"),
 )

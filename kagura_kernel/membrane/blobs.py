@@ -57,13 +57,15 @@ class BlobStore:
         return self._path(sha256).read_bytes()
 
     def prune(self, older_than_days: float = 30.0) -> int:
-        """Remove what nobody has decided about in that time; how many contents went."""
+        """Remove what nobody has decided about in that time; how many contents went.
+
+        What cannot be removed stays, and what another kernel removes at the same time is not counted.
+        """
         now = time.time()
-        old = [path for path in self._directory.glob("*/*") if path.stat().st_mtime < now - older_than_days * 86400]
-        unfinished = [p for p in self._directory.glob(".new-*") if p.stat().st_mtime < now - FORGOTTEN_SECONDS]
-        for path in (*old, *unfinished):
-            path.unlink(missing_ok=True)
-        return len(old)
+        gone = sum(_forget_older(path, now - older_than_days * 86400) for path in self._directory.glob("*/*"))
+        for path in self._directory.glob(".new-*"):
+            _forget_older(path, now - FORGOTTEN_SECONDS)
+        return gone
 
     def _name(self, unfinished: Path, sha256: str) -> None:
         target = self._path(sha256)
@@ -84,3 +86,13 @@ class BlobStore:
 
 def _forget(path: Path) -> None:
     path.unlink(missing_ok=True)
+
+
+def _forget_older(path: Path, before: float) -> bool:
+    try:
+        if path.stat().st_mtime >= before:
+            return False
+        path.unlink()
+    except OSError:
+        return False
+    return True

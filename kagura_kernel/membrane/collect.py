@@ -8,18 +8,55 @@ from __future__ import annotations
 
 import asyncio
 import os
-import posixpath
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from kagura_kernel.domain.changes import ChangeState, ChangeStatus, FileChange
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceTooLarge
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.difference import MAX_DIFF_INPUT, is_text, unified_diff
+from kagura_kernel.membrane.contents import Contents, Taken
+from kagura_kernel.membrane.difference import (
+    MAX_DIFF_BYTES,
+    MAX_DIFF_INPUT,
+    MAX_RUN_DIFF_BYTES,
+    is_text,
+    not_shown,
+    size_of,
+    unified_diff,
+)
 from kagura_kernel.membrane.project import HostState, ProjectFiles, UnsafePath, link_hash, split_path
+from kagura_kernel.membrane.protection import Protection, present
 from kagura_kernel.sandbox.backend import Box, BoxChange
 
-_PIECE = 1 << 20
+MAX_GLANCES = 100
+"""Protected files whose content is read in one collection, so that a person can see what was tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A diff that has been told, and of what."""
+
+    old_sha256: str
+    new_sha256: str
+    diff: str
+    binary: bool
+
+
+@dataclass(slots=True)
+class _Round:
+    """One collection: what it knows, and what it has read so far."""
+
+    protection: Protection
+    ours: Mapping[str, str]
+    weight: int = 0
+    glances: int = 0
+
+    def may_glance(self, told: BoxChange) -> bool:
+        """Whether a protected file's content is shown all the same: a whole environment is not read for nothing."""
+        if told.size > MAX_DIFF_BYTES or self.glances >= MAX_GLANCES:
+            return False
+        self.glances += 1
+        return True
 
 
 class Collector:
@@ -29,21 +66,26 @@ class Collector:
         project: The project on the host.
         blobs: Where new contents go.
         since: When the run began, seconds since 1970: what changed in the project later than that is a conflict.
-        protected: Relative paths that never change.
-        limit_bytes: How much all new contents may weigh together.
+        protected: Relative paths that never change, beside those that `Protection` knows.
+        limit_bytes: How much all new contents of the run may weigh together.
     """
 
     def __init__(
         self, project: ProjectFiles, blobs: BlobStore, *, since: float, protected: tuple[str, ...], limit_bytes: int
     ) -> None:
         self._project = project
-        self._blobs = blobs
+        self._contents = Contents(blobs, limit_bytes)
         self._since = since
         self._protected = protected
         self._limit = limit_bytes
+        self._compared: dict[str, _Compared] = {}
+        self._diff_room = MAX_RUN_DIFF_BYTES
 
     async def collect(self, box: Box, ours: Mapping[str, str]) -> list[FileChange]:
         """What differs now, sorted by path.
+
+        A file that cannot be read, or grows while it is read, is told as protected, and its diff says why. Of what is
+        protected, large files and most of many are told without their content.
 
         Args:
             box: A box that is still running.
@@ -53,37 +95,48 @@ class Collector:
             WorkspaceTooLarge: the new contents weigh more than the limit.
             SandboxUnavailable: the box is gone, and its workspace with it.
         """
+        told = [one for one in await box.changes() if _is_safe(one.path)]
+        this = _Round(Protection(self._project, present(told), self._protected), ours)
         changes: list[FileChange] = []
-        weight = 0
-        for told in await box.changes():
-            try:
-                split_path(told.path)
-            except UnsafePath:
-                continue
-            weight += told.size if told.status != "deleted" else 0
-            if weight > self._limit:
-                raise WorkspaceTooLarge(told.path, weight, self._limit)
-            change = await self._one(box, told, ours)
+        for one in told:
+            change = await self._one(box, one, this)
             if change is not None:
                 changes.append(change)
         return changes
 
-    async def _one(self, box: Box, told: BoxChange, ours: Mapping[str, str]) -> FileChange | None:
-        old = await asyncio.to_thread(self._old_state, told.path)
+    async def _one(self, box: Box, told: BoxChange, this: _Round) -> FileChange | None:
+        old, protected = await asyncio.to_thread(self._look, told, this.protection)
+        state: ChangeState = "protected" if protected else self._verdict(told, old, this.ours)
         if told.status == "deleted":
             if not old.kind:
                 return None
-            change = FileChange(told.path, "deleted", "link" if old.kind == "link" else "file", old_sha256=old.sha256)
-            new: bytes | None = b""
-        else:
-            sha256, size, new = await self._take(box, told)
-            mode = told.mode & 0o777
-            if sha256 == old.sha256 and (told.kind == "link" or _executable(mode) == _executable(old.mode)):
-                return None
-            status: ChangeStatus = "modified" if old.kind else "added"
-            change = FileChange(told.path, status, told.kind, size, mode, old.sha256, sha256, target=told.target)
-        change = replace(change, state=self._verdict(told, old, ours))
-        return _with_diff(change, old, new)
+            change = FileChange(told.path, "deleted", old_sha256=old.sha256, state=state)
+            change = replace(change, kind="link") if old.kind == "link" else change
+            return await asyncio.to_thread(self._with_diff, change, old, b"")
+        status: ChangeStatus = "modified" if old.kind else "added"
+        mode = told.mode & 0o777
+        change = FileChange(told.path, status, told.kind, told.size, mode, old.sha256, target=told.target, state=state)
+        if protected and not this.may_glance(told):
+            return replace(change, diff="… protected, and never applied: its content was left in the box\n")
+        try:
+            new = await self._take(box, told, this)
+        except BoxFileError as error:
+            return replace(change, state="protected", diff=f"… nothing of it was taken: {error.reason}\n")
+        if new.sha256 == old.sha256 and (told.kind == "link" or _executable(mode) == _executable(old.mode)):
+            return None
+        change = replace(change, size=new.size, new_sha256=new.sha256)
+        return await asyncio.to_thread(self._with_diff, change, old, new.content)
+
+    def _look(self, told: BoxChange, protection: Protection) -> tuple[HostState, bool]:
+        old = self._old_state(told.path)
+        try:
+            protected = old.kind == "other" or protection.covers(told.path)
+            if told.kind == "link" and told.status != "deleted":
+                protected = protected or protection.refuses_link(told.path, told.target)
+        except OSError:
+            # What cannot be looked at cannot be cleared either.
+            return old, True
+        return old, protected
 
     def _old_state(self, path: str) -> HostState:
         try:
@@ -92,37 +145,35 @@ class Collector:
             # Something unreadable or unwalkable stands there; it is in the way, and that is all we need to know.
             return HostState(kind="other", changed=float("inf"))
 
-    async def _take(self, box: Box, told: BoxChange) -> tuple[str, int, bytes | None]:
+    async def _take(self, box: Box, told: BoxChange, this: _Round) -> Taken:
         if told.kind == "link":
-            return link_hash(told.target), len(told.target), os.fsencode(told.target)
-        kept = bytearray()
-
-        async def pieces() -> AsyncIterator[bytes]:
-            offset = 0
-            while offset <= self._limit:
-                piece = await box.files.read(told.path, offset=offset, limit=_PIECE)
-                if not piece:
-                    return
-                if len(kept) <= MAX_DIFF_INPUT:
-                    kept.extend(piece[: MAX_DIFF_INPUT + 1 - len(kept)])
-                offset += len(piece)
-                yield piece
-            raise BoxFileError(told.path, "EFBIG", "it grew while it was read")
-
-        sha256, size = await self._blobs.put(pieces())
-        return sha256, size, bytes(kept) if len(kept) <= MAX_DIFF_INPUT else None
+            return Taken(link_hash(told.target), len(told.target), os.fsencode(told.target))
+        this.weight += max(0, told.size)
+        if this.weight > self._limit:
+            raise WorkspaceTooLarge(told.path, this.weight, self._limit)
+        return await self._contents.take(box.files, told)
 
     def _verdict(self, told: BoxChange, old: HostState, ours: Mapping[str, str]) -> ChangeState:
-        if self._is_protected(told) or old.kind == "other":
-            return "protected"
         if old.kind and old.changed > self._since and ours.get(told.path) != old.sha256:
             return "conflict"
         return "proposed"
 
-    def _is_protected(self, told: BoxChange) -> bool:
-        if any(told.path == root or told.path.startswith(f"{root}/") for root in self._protected):
-            return True
-        return told.kind == "link" and told.status != "deleted" and not _stays_inside(told.path, told.target)
+    def _with_diff(self, change: FileChange, old: HostState, new: bytes | None) -> FileChange:
+        known = self._compared.get(change.path)
+        if known is None or (known.old_sha256, known.new_sha256) != (change.old_sha256, change.new_sha256):
+            diff = _diff(change, old, new, is_room=self._diff_room >= MAX_DIFF_BYTES)
+            known = _Compared(change.old_sha256, change.new_sha256, diff or "", binary=diff is None)
+            self._diff_room = max(0, self._diff_room - size_of(known.diff))
+            self._compared[change.path] = known
+        return replace(change, diff=known.diff, binary=known.binary)
+
+
+def _is_safe(path: str) -> bool:
+    try:
+        split_path(path)
+    except UnsafePath:
+        return False
+    return True
 
 
 def _executable(mode: int) -> bool:
@@ -130,17 +181,11 @@ def _executable(mode: int) -> bool:
     return bool(mode & 0o100)
 
 
-def _stays_inside(path: str, target: str) -> bool:
-    if not target or target.startswith("/"):
-        return False
-    landed = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    return landed != ".." and not landed.startswith("../")
-
-
-def _with_diff(change: FileChange, old: HostState, new: bytes | None) -> FileChange:
+def _diff(change: FileChange, old: HostState, new: bytes | None, *, is_room: bool) -> str | None:
+    """The diff, or what stands for it when there is no room; None where either side is no text."""
     before = old.content if old.kind else b""
     if before is None or new is None or not is_text(before) or not is_text(new):
-        return replace(change, binary=True)
+        return None
     if change.kind == "link" or old.kind == "link":
         before, new = before + b"\n" if before else b"", new + b"\n" if new else b""
-    return replace(change, diff=unified_diff(change.path, before, new))
+    return unified_diff(change.path, before, new) if is_room else not_shown(len(before), len(new))

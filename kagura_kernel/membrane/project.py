@@ -15,7 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kagura_kernel.membrane.swaps import Changed, Place, put, take
+
+__all__ = ["MAX_PATH", "Changed", "HostState", "ProjectFiles", "UnsafePath", "link_hash", "split_path"]
+
 MAX_PATH = 4096
+_NO_FILE = "neither a file nor a link"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -70,10 +75,49 @@ class ProjectFiles:
         except (FileNotFoundError, NotADirectoryError):
             return HostState()
 
-    def replace(self, path: str, content: bytes, mode: int) -> None:
-        """Put a file in place, whole or not at all; directories on the way are made."""
+    def directories(self, path: str) -> Iterator[tuple[str, int]]:
+        """The directories that lead to a path, root first, as far as they exist: (path, open descriptor).
+
+        A descriptor is good until the next one is asked for. A link ends the way as a missing directory does.
+        """
+        walked: list[str] = []
+        handle = os.open(self._root, _DIRECTORY)
+        try:
+            for directory in split_path(path)[:-1]:
+                yield "/".join(walked), handle
+                try:
+                    deeper = os.open(directory, _DIRECTORY, dir_fd=handle)
+                except OSError:
+                    return
+                os.close(handle)
+                handle = deeper
+                walked.append(directory)
+            yield "/".join(walked), handle
+        finally:
+            os.close(handle)
+
+    def target(self, path: str) -> str | None:
+        """Where the link at a path points; None when there is no link, or none that can be reached without one."""
+        try:
+            with self._parent(path) as (parent, name):
+                return os.readlink(name, dir_fd=parent)
+        except OSError:
+            return None
+
+    def replace(self, path: str, content: bytes, mode: int, *, expected: str | None = None) -> None:
+        """Put a file in place, whole or not at all; directories on the way are made.
+
+        Args:
+            path: Where.
+            content: What the file will hold.
+            mode: Permission bits; the special ones are dropped.
+            expected: Hash of what stands there now, empty for nothing; None puts it in place of whatever it is.
+
+        Raises:
+            Changed: something else stood there; it still does.
+        """
         with self._parent(path, create=True) as (parent, name):
-            temporary = f".{name[:80]}.{secrets.token_hex(4)}.tmp"
+            temporary = _beside(name)
             handle = os.open(
                 temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent
             )
@@ -83,23 +127,29 @@ class ProjectFiles:
                     file.flush()
                     os.fchmod(file.fileno(), mode & 0o777)
                     os.fsync(file.fileno())
-                os.replace(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
             except BaseException:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(temporary, dir_fd=parent)
                 raise
+            _settle(parent, name, temporary, expected)
 
-    def link(self, path: str, target: str) -> None:
-        """Put a link in place; the caller has checked where it points."""
+    def link(self, path: str, target: str, *, expected: str | None = None) -> None:
+        """Put a link in place; the caller has checked where it points. `expected` and errors as for `replace`."""
         with self._parent(path, create=True) as (parent, name):
-            temporary = f".{name[:80]}.{secrets.token_hex(4)}.tmp"
+            temporary = _beside(name)
             os.symlink(target, temporary, dir_fd=parent)
-            os.replace(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+            _settle(parent, name, temporary, expected)
 
-    def remove(self, path: str) -> None:
-        """Remove a file or link, and the directories above it that it leaves empty."""
+    def remove(self, path: str, *, expected: str | None = None) -> None:
+        """Remove a file or link, and the directories above it that it leaves empty.
+
+        `expected` and errors are as for `replace`.
+        """
         with self._parent(path) as (parent, name):
-            os.unlink(name, dir_fd=parent)
+            if expected is None:
+                os.unlink(name, dir_fd=parent)
+            else:
+                take(_place(parent, name, _beside(name), expected))
         parts = split_path(path)[:-1]
         while parts:
             try:
@@ -124,6 +174,34 @@ class ProjectFiles:
             yield handle, name
         finally:
             os.close(handle)
+
+
+def _beside(name: str) -> str:
+    return f".{name[:40]}.{secrets.token_hex(4)}.tmp"
+
+
+def _settle(parent: int, name: str, temporary: str, expected: str | None) -> None:
+    if expected is not None:
+        put(_place(parent, name, temporary, expected))
+        return
+    try:
+        os.replace(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=parent)
+        raise
+
+
+def _place(parent: int, name: str, spare: str, expected: str) -> Place:
+    def look(at: str) -> str:
+        try:
+            return _state_at(parent, at, 0).sha256 or _NO_FILE
+        except FileNotFoundError:
+            return ""
+        except OSError:
+            return _NO_FILE
+
+    return Place(parent, name, spare, expected, look)
 
 
 def _state_at(parent: int, name: str, keep: int) -> HostState:

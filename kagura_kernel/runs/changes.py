@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
@@ -16,6 +19,12 @@ from kagura_kernel.membrane.writeback import apply_changes
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.sandbox.backend import Box
+
+MAX_PART_FILES = 200
+"""Files in one row of the journal."""
+
+MAX_PART_BYTES = 2**20
+"""Bytes that the files in one row may take, unless a single file takes more."""
 
 
 class RunChanges:
@@ -31,13 +40,14 @@ class RunChanges:
         self._project = ProjectFiles(order.project)
         self._blobs = blobs
         self._ours: dict[str, str] = {}
+        self._protected = order.spec.policy.read_only_subpaths
         self._settled: dict[str, FileChange] = {}
         self._order = asyncio.Lock()
         self._collector = Collector(
             self._project,
             blobs,
             since=time.time(),
-            protected=order.spec.policy.read_only_subpaths,
+            protected=self._protected,
             limit_bytes=order.spec.limits.workspace_bytes,
         )
 
@@ -53,14 +63,22 @@ class RunChanges:
             if not fresh:
                 return
             self._record_collected(fresh)
-            done = await asyncio.to_thread(apply_changes, self._project, self._blobs, fresh)
-            by_path = {change.path: change for change in fresh}
-            for path in done.applied:
-                self._ours[path] = by_path[path].new_sha256
-                self._settled[path] = replace(by_path[path], state="applied")
-            for path in done.conflicts:
-                self._settled[path] = replace(by_path[path], state="conflict")
-            self._recorder.record(ChangesSettled, applied=done.applied, conflicts=done.conflicts, by="write through")
+            # What is protected was told, and stays as it is: a project never changes there.
+            self._settled |= {change.path: change for change in fresh if change.state == "protected"}
+            by_path = {change.path: change for change in fresh if change.state != "protected"}
+            if by_path:
+                await self._apply(by_path)
+
+    async def _apply(self, by_path: dict[str, FileChange]) -> None:
+        done = await asyncio.to_thread(
+            apply_changes, self._project, self._blobs, list(by_path.values()), protected=self._protected
+        )
+        for path in done.applied:
+            self._ours[path] = by_path[path].new_sha256
+            self._settled[path] = replace(by_path[path], state="applied")
+        for path in done.conflicts:
+            self._settled[path] = replace(by_path[path], state="conflict")
+        self._recorder.record(ChangesSettled, applied=done.applied, conflicts=done.conflicts, by="write through")
 
     async def settle(self, box: Box) -> tuple[FileChange, ...]:
         """What the run leaves behind, each file with its state; called once, before the box is closed."""
@@ -79,4 +97,21 @@ class RunChanges:
         return before is None or (before.new_sha256, before.mode) != (change.new_sha256, change.mode)
 
     def _record_collected(self, changes: list[FileChange]) -> None:
-        self._recorder.record(ChangesCollected, changes=[asdict(change) for change in changes])
+        for part in in_parts(changes):
+            self._recorder.record(ChangesCollected, changes=part)
+
+
+def in_parts(changes: Sequence[FileChange]) -> Iterator[list[dict[str, Any]]]:
+    """Changes as rows of the journal, few and light enough for a reader to take at once; those who read join them."""
+    part: list[dict[str, Any]] = []
+    weight = 0
+    for change in changes:
+        row = asdict(change)
+        size = len(json.dumps(row))
+        if part and (len(part) >= MAX_PART_FILES or weight + size > MAX_PART_BYTES):
+            yield part
+            part, weight = [], 0
+        part.append(row)
+        weight += size
+    if part:
+        yield part

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
 
 from kagura_kernel.domain.commands import Output
-
-SPILL_LIMIT = 4 * 2**30
+from kagura_kernel.sandbox.spilling import FREE_BYTES, SPILL_LIMIT, SpillBudget, budget_of, leaves_free
 
 
 class OutputCapture:
@@ -16,14 +16,32 @@ class OutputCapture:
 
     Memory stays at about `keep_bytes`, however much is printed. The file is made when more than that has come, is
     readable by its owner only, holds every byte from the first on, and stops to exist (as does `Output.spill`) when it
-    would grow past the limit or the disk is full: a file that only seems complete is worse than none.
+    would take more than its directory has left, or the disk gets full: a file that only seems complete is worse than
+    none.
+
+    Args:
+        keep_bytes: How much is kept in memory.
+        spill_dir: Where the file goes; all files there share one budget. None makes no file.
+        name: How the file's name begins.
+        spill_limit: Bytes that all files in that directory may take together.
+        free_bytes: Bytes that are left free on that disk.
     """
 
-    def __init__(self, keep_bytes: int, spill_dir: Path | None, name: str, spill_limit: int = SPILL_LIMIT) -> None:
+    def __init__(
+        self,
+        keep_bytes: int,
+        spill_dir: Path | None,
+        name: str,
+        spill_limit: int = SPILL_LIMIT,
+        free_bytes: int = FREE_BYTES,
+    ) -> None:
         self._head_size = keep_bytes - keep_bytes // 2
         self._tail_size = keep_bytes // 2
         self._spill_dir = spill_dir
         self._spill_limit = spill_limit
+        self._free_bytes = free_bytes
+        self._budget: SpillBudget | None = None
+        self._claimed = 0
         self._name = name
         self._head = bytearray()
         self._tail = bytearray()
@@ -70,6 +88,9 @@ class OutputCapture:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             self._path = None
+        if self._budget is not None:
+            self._budget.give_back(self._claimed)
+            self._claimed = 0
 
     def _close(self) -> None:
         if self._fd >= 0:
@@ -82,20 +103,24 @@ class OutputCapture:
         try:
             if self._fd < 0:
                 self._open(self._spill_dir)
-            if self._total + len(data) > self._spill_limit:
-                self.discard()
-                return
-            rest = data
-            while rest:
-                rest = rest[os.write(self._fd, rest) :]
+            self._write(data)
         except OSError:
             self.discard()
 
     def _open(self, folder: Path) -> None:
+        self._budget = budget_of(folder)
         self._fd, path = tempfile.mkstemp(prefix=f"{self._name}-", suffix=".txt", dir=folder)
         self._path = Path(path)
         # Until now everything fitted, so head and tail together are all there was.
         for part in (self._head, self._tail):
-            rest = memoryview(part)
-            while rest:
-                rest = rest[os.write(self._fd, rest) :]
+            self._write(memoryview(part))
+
+    def _write(self, data: memoryview) -> None:
+        if self._budget is None or not self._budget.take(len(data), self._spill_limit):
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        self._claimed += len(data)
+        if not leaves_free(self._fd, len(data), self._free_bytes):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        rest = data
+        while rest:
+            rest = rest[os.write(self._fd, rest) :]

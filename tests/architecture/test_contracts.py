@@ -29,6 +29,7 @@ VIOLATIONS = {
     "The Claude Agent SDK lives in its brain": ("runs/run.py", "import claude_agent_sdk"),
     "Everything from Jupyter and pandas lives in jupyter": ("journal/views.py", "import pandas"),
     "The price list lives in runs.prices": ("runs/ledger.py", "import genai_prices"),
+    "Each cloud's library lives in its provider": ("cockpit/engine.py", "import boto3"),
     "The keychain lives in one file": ("cockpit/engine.py", "import keyring"),
 }
 

@@ -46,22 +46,23 @@ def test_the_steps_lead_to_exactly_the_tables_that_the_schema_shows(with_rows: P
 def test_an_older_journal_is_brought_up_and_keeps_its_rows(with_rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     step = ("CREATE TABLE journal_later (id {autokey})",)
     monkeypatch.setattr(migrations, "_STEPS", (*migrations._STEPS, step))
-    monkeypatch.setattr(migrations, "KNOWN_VERSION", 2)
+    later = migrations.KNOWN_VERSION + 1
+    monkeypatch.setattr(migrations, "KNOWN_VERSION", later)
     for _ in range(2):
         journal = Journal.open(with_rows)
         assert journal.verify().rows == 2
         journal.close()
-    assert version_of(with_rows) == 2
+    assert version_of(with_rows) == later
 
 
 def test_a_step_that_fails_leaves_the_journal_as_it_was(with_rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = (("CREATE TABLE journal_later (id {autokey})",), ("CREATE TABLE journal_later (id {autokey})",))
     with monkeypatch.context() as patched:
         patched.setattr(migrations, "_STEPS", (*migrations._STEPS, *steps))
-        patched.setattr(migrations, "KNOWN_VERSION", 3)
+        patched.setattr(migrations, "KNOWN_VERSION", migrations.KNOWN_VERSION + 2)
         with pytest.raises(JournalUnwritable, match="already exists"):
             Journal.open(with_rows)
-    assert version_of(with_rows) == 1
+    assert version_of(with_rows) == migrations.KNOWN_VERSION
     journal = Journal.open(with_rows)
     assert journal.append(RUN.noted()) == 3
     journal.close()

@@ -57,3 +57,14 @@ async def test_old_contents_are_pruned_and_young_ones_stay(tmp_path: Path) -> No
     assert store.get(young) == b"young"
     with pytest.raises(FileNotFoundError):
         store.get(old)
+
+
+async def test_pruning_twice_at_once_harms_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = BlobStore(tmp_path / "blobs")
+    await store.put(pieces(b"old"))
+
+    def gone(_path: Path, **_: bool) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "unlink", gone)
+    assert store.prune(older_than_days=-1) == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +12,8 @@ from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import WorkspaceTooLarge
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.collect import Collector
+from kagura_kernel.membrane.collect import MAX_GLANCES, Collector
+from kagura_kernel.membrane.difference import MAX_DIFF_BYTES, MAX_RUN_DIFF_BYTES, size_of
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.membrane.writeback import WrittenBack, apply_changes
 from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec
@@ -51,13 +53,13 @@ class Collected:
         self.project, self.blobs, self.box = ProjectFiles(project), blobs, box
         self.since = time.time()
 
+    def collector(self, limit: int) -> Collector:
+        return Collector(self.project, self.blobs, since=self.since, protected=(".git", ".kagura"), limit_bytes=limit)
+
     async def after(self, line: str, *, limit: int = 2**20, ours: dict[str, str] | None = None) -> list[FileChange]:
         result = await self.box.run(shell_command(line))
         assert result.ok, result.stderr.text
-        collector = Collector(
-            self.project, self.blobs, since=self.since, protected=(".git", ".kagura"), limit_bytes=limit
-        )
-        return await collector.collect(self.box, ours or {})
+        return await self.collector(limit).collect(self.box, ours or {})
 
     def apply(self, changes: list[FileChange]) -> WrittenBack:
         return apply_changes(self.project, self.blobs, changes)
@@ -186,7 +188,129 @@ async def test_paths_a_hostile_box_makes_up_are_dropped(collected: Collected, mo
 
 
 async def test_names_of_any_alphabet_and_with_blanks_arrive(collected: Collected, project: Path) -> None:
-    changes = await collected.after("echo x > 'a b\tc.txt'; echo y > 神楽.md")
-    assert sorted(change.path for change in changes) == ["a b\tc.txt", "神楽.md"]
+    changes = await collected.after("echo x > 'a b c.txt'; echo y > 神楽.md")
+    assert sorted(change.path for change in changes) == ["a b c.txt", "神楽.md"]
     collected.apply(changes)
     assert (project / "神楽.md").read_text() == "y\n"
+
+
+async def states(collected: Collected, line: str) -> dict[str, str]:
+    return {change.path: change.state for change in await collected.after(line)}
+
+
+async def test_names_that_could_pose_as_lines_are_told_and_never_applied(collected: Collected) -> None:
+    changes = await collected.after("echo x > \"$(printf 'a\\nb')\"; echo x > \"$(printf 'a\\tb')\"")
+    assert {change.path: change.state for change in changes} == {"a\nb": "protected", "a\tb": "protected"}
+    assert all("\t" not in change.diff for change in changes)
+    assert collected.apply(changes).applied == ()
+
+
+async def test_repositories_and_their_disguises_are_protected(collected: Collected) -> None:
+    line = (
+        "mkdir -p docs/.git/hooks .GIT .Kagura 'git~1' bare/refs; echo x | tee docs/.git/config docs/.git/hooks/post "
+        ".GIT/config .Kagura/z 'git~1/config' .envrc bare/HEAD bare/config bare/refs/x; echo free > docs/a.txt"
+    )
+    found = await states(collected, line)
+    assert found.pop("docs/a.txt") == "proposed"
+    assert len(found) == 9
+    assert set(found.values()) == {"protected"}
+
+
+async def test_an_environment_made_in_the_box_is_protected(collected: Collected) -> None:
+    line = "mkdir -p .venv/bin; echo x > .venv/bin/bash; echo x > .venv/pyvenv.cfg; echo y > main.py"
+    assert await states(collected, line) == {
+        ".venv/bin/bash": "protected",
+        ".venv/pyvenv.cfg": "protected",
+        "main.py": "proposed",
+    }
+
+
+async def test_links_that_lead_out_by_way_of_each_other_are_protected(collected: Collected) -> None:
+    line = "mkdir d; ln -s .. d/up; ln -s d/up/../secret esc; ln -s d/up/.. grand; ln -s d/up/x over"
+    changes = await collected.after(line)
+    assert {c.path: c.state for c in changes} == {
+        "d/up": "proposed",
+        "esc": "protected",
+        "grand": "protected",
+        "over": "protected",
+    }
+    assert collected.apply(changes).applied == ("d/up",)
+    # And in a second run, when the first link stands in the project.
+    assert (await states(collected, "ln -s d/up/data.csv again"))["again"] == "protected"
+
+
+async def test_a_file_that_grows_after_it_was_told_costs_only_itself(
+    collected: Collected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = collected.box.changes
+
+    async def then_grown() -> list[BoxChange]:
+        told = await real()
+        await collected.box.run(shell_command("for n in 1 2 3; do head -c 900000 /dev/urandom > z$n; done"))
+        return told
+
+    monkeypatch.setattr(collected.box, "changes", then_grown, raising=False)
+    changes = await collected.after("touch z1 z2 z3; echo whole > a")
+    assert [(c.path, c.state) for c in changes] == [
+        ("a", "proposed"),
+        ("z1", "protected"),
+        ("z2", "protected"),
+        ("z3", "protected"),
+    ]
+    assert "EFBIG" in changes[1].diff
+    assert sum(path.stat().st_size for path in (tmp_path / "blobs").rglob("*") if path.is_file()) == 6
+
+
+async def test_the_limit_holds_for_the_whole_run_and_not_for_each_collection(collected: Collected) -> None:
+    collector = collected.collector(100_000)
+    for _ in range(2):
+        await collected.box.run(shell_command("head -c 40000 /dev/urandom > a"))
+        await collector.collect(collected.box, {})
+    await collected.box.run(shell_command("head -c 40000 /dev/urandom > a"))
+    with pytest.raises(WorkspaceTooLarge):
+        await collector.collect(collected.box, {})
+
+
+async def test_diffs_are_bounded_by_file_and_by_run_and_say_so(
+    collected: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kagura_kernel.membrane.collect.MAX_RUN_DIFF_BYTES", MAX_DIFF_BYTES * 4)
+    changes = await collected.after("for n in 1 2 3 4 5 6; do yes 'a line of some length' | head -n 1800 > f$n; done")
+    assert all(size_of(change.diff) <= MAX_DIFF_BYTES for change in changes)
+    assert sum(size_of(change.diff) for change in changes) < MAX_DIFF_BYTES * 4
+    assert changes[0].diff.endswith("this is not all\n")
+    assert changes[-1].diff.startswith("… no diff is shown")
+    assert (MAX_DIFF_BYTES, MAX_RUN_DIFF_BYTES) == (32 * 1024, 4 * 2**20)
+
+
+async def test_a_diff_that_was_told_before_costs_no_room_again(
+    collected: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kagura_kernel.membrane.collect.MAX_RUN_DIFF_BYTES", MAX_DIFF_BYTES * 2)
+    await collected.box.run(shell_command("seq 9000 > a"))
+    collector = collected.collector(2**20)
+    assert len({(await collector.collect(collected.box, {}))[0].diff for _ in range(4)}) == 1
+
+
+async def test_comparing_does_not_hold_the_loop_up(collected: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def seen(*_: object, **__: object) -> str:
+        threads.append(threading.current_thread())
+        return ""
+
+    monkeypatch.setattr("kagura_kernel.membrane.collect.unified_diff", seen)
+    await collected.after("echo x > new; rm data.csv")
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+
+
+async def test_a_large_environment_is_told_without_being_read(collected: Collected, tmp_path: Path) -> None:
+    line = f"mkdir .venv; touch .venv/pyvenv.cfg; for n in $(seq {MAX_GLANCES + 20}); do echo $n > .venv/f$n; done"
+    changes = await collected.after(f"{line}; head -c 300000 /dev/zero > .venv/big", limit=100_000)
+    assert {change.state for change in changes} == {"protected"}
+    assert len(changes) == MAX_GLANCES + 22
+    unread = [change for change in changes if "left in the box" in change.diff]
+    assert ".venv/big" in [change.path for change in unread]
+    assert len(unread) == 22
+    assert len([path for path in (tmp_path / "blobs").glob("*/*") if path.is_file()]) <= MAX_GLANCES

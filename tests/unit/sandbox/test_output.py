@@ -3,12 +3,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.sandbox.output import OutputCapture
+from kagura_kernel.sandbox.spilling import FREE_BYTES, SPILL_LIMIT, prune_spilled
 
 
 def captured(pieces: list[bytes], keep: int, spill_dir=None, **more):
@@ -96,3 +98,55 @@ def test_memory_does_not_grow_with_the_output():
     for _ in range(1000):
         capture.add(memoryview(b"x" * 100))
     assert len(capture._head) + len(capture._tail) <= 2000
+
+
+def test_all_files_of_a_directory_share_one_budget(tmp_path):
+    first = captured([b"x" * 600], 100, tmp_path, spill_limit=1000)
+    assert first.spill is not None
+    assert captured([b"y" * 600], 100, tmp_path, spill_limit=1000).spill is None
+    assert captured([b"z" * 300], 100, tmp_path, spill_limit=1000).spill is not None
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 900
+
+
+def test_two_captures_at_once_share_the_budget_and_give_back_what_they_discard(tmp_path):
+    one, two = (OutputCapture(10, tmp_path, name, spill_limit=1000) for name in ("stdout", "stderr"))
+    for _ in range(5):
+        one.add(memoryview(b"x" * 100))
+        two.add(memoryview(b"y" * 90))
+    assert len(list(tmp_path.iterdir())) == 2
+    two.add(memoryview(b"y" * 100))
+    assert [path.name[:6] for path in tmp_path.iterdir()] == ["stdout"]
+    one.add(memoryview(b"x" * 400))
+    assert one.finish().spill.stat().st_size == 900
+    assert two.finish().spill is None
+
+
+def test_space_is_left_on_the_disk(tmp_path):
+    free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
+    assert captured([b"x" * 200], 100, tmp_path, free_bytes=free * 2).spill is None
+    assert list(tmp_path.iterdir()) == []
+    assert captured([b"x" * 200], 100, tmp_path, free_bytes=0).spill is not None
+
+
+def test_the_bounds_are_a_gibibyte_each():
+    assert (SPILL_LIMIT, FREE_BYTES) == (2**30, 2**30)
+
+
+def test_old_outputs_are_pruned_with_their_directories_and_young_ones_stay(tmp_path):
+    root, elsewhere = tmp_path / "outputs", tmp_path / "elsewhere"
+    past = time.time() - 40 * 86400
+    for path in (root / "run-1" / "a", root / "run-2" / "old", root / "run-2" / "young", elsewhere / "mine"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    (root / "run-3").symlink_to(elsewhere)
+    (root / "run-4").mkdir()
+    for path in (root / "run-1" / "a", root / "run-2" / "old", elsewhere / "mine", root / "run-1"):
+        os.utime(path, (past, past))
+    assert prune_spilled(root) == 2
+    assert (elsewhere / "mine").exists()
+    assert sorted(path.name for path in (root / "run-2").iterdir()) == ["young"]
+    assert (root / "run-4").exists()
+    os.utime(root / "run-1", (past, past))
+    assert prune_spilled(root) == 0
+    assert not (root / "run-1").exists()
+    assert prune_spilled(tmp_path / "missing") == 0

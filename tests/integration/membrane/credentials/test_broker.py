@@ -247,6 +247,19 @@ async def test_renewals_that_are_used_up_end_it_too(house: House) -> None:
     assert broker.credential(lease.id)
 
 
+async def test_a_grant_that_is_withdrawn_stops_use_and_renewal(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    broker.regrant(Grants())
+    with pytest.raises(GrantMissing):
+        broker.credential(lease.id)
+    with pytest.raises(GrantMissing):
+        await broker.renew(lease.id)
+    await house.clock.advance(901)
+    await until(lambda: house.provider.books == {})
+    assert len(house.provider.minted) == 1
+
+
 async def test_a_renewal_revokes_the_old_credential(house: House) -> None:
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
@@ -462,3 +475,114 @@ async def test_many_leases_at_once_are_all_given_back(house: House) -> None:
     assert len(await broker.release_all()) == 20
     assert house.provider.books == {}
     assert house.changes.count("released") == 20
+
+
+async def test_a_journal_that_fails_at_the_end_keeps_no_secret_alive(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> bool:
+        raise JournalUnwritable("journal.db", "the disk is full")
+
+    broker = house.broker()
+    one = await broker.acquire("fake", "read", budget=HOUR)
+    await broker.acquire("fake", "read", budget=HOUR)
+    monkeypatch.setattr(house.ledger, "owe", full)
+    monkeypatch.setattr(house.ledger, "claim", full)
+    with pytest.raises(JournalUnwritable):
+        await broker.renew(one.id)
+    with pytest.raises(JournalUnwritable):
+        await broker.close()
+    assert house.provider.books == {}
+    assert broker.leases() == ()
+
+
+async def test_what_is_still_being_minted_when_the_run_ends_is_given_back(house: House) -> None:
+    broker = house.broker()
+    house.provider.gate.clear()
+    acquiring = asyncio.create_task(broker.acquire("fake", "read", budget=HOUR))
+    await until(lambda: bool(house.provider.books))
+    closing = asyncio.create_task(broker.close())
+    await asyncio.sleep(0)
+    house.provider.gate.set()
+    await closing
+    with pytest.raises(LeaseEnded, match="the run is over"):
+        await acquiring
+    assert house.provider.books == {}
+    assert house.ledger.open_rows() == []
+
+
+async def test_what_is_still_being_renewed_when_it_is_released_is_given_back(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    house.provider.gate.clear()
+    renewing = asyncio.create_task(broker.renew(lease.id))
+    await until(lambda: len(house.provider.books) == 2)
+    releasing = asyncio.create_task(broker.release(lease.id))
+    await asyncio.sleep(0)
+    with pytest.raises(LeaseEnded):
+        broker.credential(lease.id)
+    house.provider.gate.set()
+    await releasing
+    with pytest.raises(LeaseEnded):
+        await renewing
+    await until(lambda: house.provider.books == {})
+
+
+async def test_a_provider_that_breaks_in_a_way_nobody_thought_of_leaves_nothing(house: House) -> None:
+    house.provider.lost_answers.append(RuntimeError("a bug"))
+    broker = house.broker()
+    with pytest.raises(RuntimeError):
+        await broker.acquire("fake", "read", budget=HOUR)
+    await until(lambda: house.provider.books == {})
+
+
+async def test_a_credential_that_is_dead_when_it_comes_is_not_used(house: House) -> None:
+    house.provider.lives = lambda _seconds: 0.0
+    broker = house.broker(terms=LeaseTerms(attempts=1))
+    with pytest.raises(LeaseUnavailable, match="expired already"):
+        await broker.acquire("fake", "read", budget=HOUR)
+    await until(lambda: house.provider.books == {})
+
+
+async def test_a_row_that_was_settled_while_it_was_minted_does_not_come_to_life(house: House) -> None:
+    house.provider.gate.clear()
+    broker = house.broker(terms=LeaseTerms(attempts=1))
+    task = asyncio.create_task(broker.acquire("fake", "read", budget=HOUR))
+    await until(lambda: bool(house.provider.books))
+    (row,) = house.rows()
+    house.ledger.close(row.id, "expired")
+    house.provider.gate.set()
+    with pytest.raises(LeaseUnavailable, match="swept away"):
+        await task
+    assert house.provider.books == {}
+
+
+async def test_a_checkpoint_of_what_is_held_has_no_secret(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    assert broker.checkpoint() == (LeaseCheckpoint("fake", lease.scope, Budget(3600, 900, 6)),)
+
+
+async def test_by_the_clock_on_the_wall_a_run_outlives_its_credentials_until_its_budget_ends(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    provider = FakeProvider()
+    approver = ScriptedApprover(Verdict.DENY)
+    broker = CredentialBroker(
+        LeaseLedger(journal),
+        {"fake": provider},
+        Grants([parse_grant("fake:read")]),
+        Holder("run-1", "ses-1", "host:1:1"),
+        approver=approver,
+        terms=LeaseTerms(ttl=0.3),
+    )
+    lease = await broker.acquire("fake", "read", budget=Budget(1.2, renewals_left=10))
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(LeaseEnded):  # noqa: PT012 - until it does
+        while asyncio.get_running_loop().time() < began + 10:
+            broker.credential(lease.id)
+            await asyncio.sleep(0.02)
+    assert asyncio.get_running_loop().time() >= began + 1.0
+    assert len(provider.minted) >= 4
+    await until(lambda: len(approver.requests) == 1 and provider.books == {})
+    await broker.close()
+    journal.close()

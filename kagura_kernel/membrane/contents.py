@@ -1,0 +1,83 @@
+"""New contents on their way out of a box: each read once, stored by its hash, and weighed against one run's budget."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from kagura_kernel.domain.errors import BoxFileError, WorkspaceTooLarge
+from kagura_kernel.domain.files import FileSystem
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.difference import MAX_DIFF_INPUT
+from kagura_kernel.sandbox.backend import BoxChange
+
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One content that is stored.
+
+    Attributes:
+        sha256: Its name in the store.
+        size: Bytes, as they came.
+        content: The bytes, if they are few enough for a diff.
+    """
+
+    sha256: str
+    size: int
+    content: bytes | None
+
+
+class Contents:
+    """Takes the contents of one run, however often it is asked.
+
+    Args:
+        blobs: Where they go.
+        limit_bytes: What the run may store in all. A content that it has stored before costs nothing.
+    """
+
+    def __init__(self, blobs: BlobStore, limit_bytes: int) -> None:
+        self._blobs = blobs
+        self._limit = limit_bytes
+        self._stored = 0
+        self._known: set[str] = set()
+        self._sizes: dict[str, int] = {}
+
+    async def take(self, files: FileSystem, told: BoxChange) -> Taken:
+        """Read and store one file; what a box tells of its size is the most that is read.
+
+        Raises:
+            BoxFileError: it cannot be read, or has grown since it was told; nothing of it is kept.
+            WorkspaceTooLarge: the run has stored as much as it may.
+        """
+        kept = bytearray()
+        most = max(0, told.size)
+        digest = hashlib.sha256()
+        # Probably what is stored already; only its hash can tell, at its end.
+        looks_known = self._sizes.get(told.path) == most
+
+        async def pieces() -> AsyncIterator[bytes]:
+            offset = 0
+            while True:
+                piece = await files.read(told.path, offset=offset, limit=min(_PIECE, most - offset + 1))
+                digest.update(piece)
+                offset += len(piece)
+                if offset > most:
+                    raise BoxFileError(told.path, "EFBIG", "it grew while it was read")
+                is_new = not looks_known if piece else digest.hexdigest() not in self._known
+                if is_new and self._stored + offset > self._limit:
+                    raise WorkspaceTooLarge(told.path, self._stored + offset, self._limit)
+                if not piece:
+                    return
+                if len(kept) <= MAX_DIFF_INPUT:
+                    kept.extend(piece[: MAX_DIFF_INPUT + 1 - len(kept)])
+                yield piece
+
+        sha256, size = await self._blobs.put(pieces())
+        if sha256 not in self._known:
+            self._known.add(sha256)
+            self._stored += size
+        self._sizes[told.path] = size
+        return Taken(sha256, size, bytes(kept) if len(kept) <= MAX_DIFF_INPUT else None)

@@ -1,0 +1,400 @@
+"""The broker of one run: it mints leases under budgets that a person approved, renews them, and gives them back.
+
+Promises. Nothing is minted without a grant and a budget. A credential is written down before it exists, and whoever is
+cancelled while one is made loses the lease, never the record. Past its end, by either clock, a credential is not given
+out. When the budget is used up the person is asked again; until they say yes the lease is on hold. After `close` no
+task is left, and everything that could be revoked was tried.
+
+A broker belongs to one event loop. It never writes a credential anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Literal
+
+from kagura_kernel.domain.approvals import Approver
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.errors import (
+    JournalError,
+    KaguraError,
+    LeaseEnded,
+    LeaseUnavailable,
+    UnknownName,
+)
+from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.membrane.credentials.asking import Asking, patiently
+from kagura_kernel.membrane.credentials.budget import Budget
+from kagura_kernel.membrane.credentials.giving_back import GivingBack
+from kagura_kernel.membrane.credentials.grants import Grant, Grants
+from kagura_kernel.membrane.credentials.held import HeldLease, sleep_through
+from kagura_kernel.membrane.credentials.lease import Lease, LeaseCheckpoint
+from kagura_kernel.membrane.credentials.minting import Issue, Order, mint
+from kagura_kernel.membrane.credentials.provider import CredentialProvider
+from kagura_kernel.membrane.credentials.secret import Credential, Secret
+from kagura_kernel.membrane.credentials.shielding import Shielding
+from kagura_kernel.membrane.credentials.terms import Holder, LeaseTerms
+
+LeaseChange = Literal["acquired", "renewed", "held up", "on hold", "released"]
+_SYSTEM = SystemClock()
+_USED_UP = "its budget is used up"
+_RELEASED = "it was released"
+
+
+class CredentialBroker:
+    """Leases for one run."""
+
+    def __init__(  # noqa: PLR0913 - one run's surroundings, each a fact
+        self,
+        ledger: LeaseLedger,
+        providers: Mapping[str, CredentialProvider],
+        grants: Grants,
+        holder: Holder,
+        *,
+        approver: Approver | None = None,
+        terms: LeaseTerms | None = None,
+        clock: Clock = _SYSTEM,
+        chance: Callable[[], float] = random.random,
+        on_change: Callable[[LeaseChange, Lease], None] | None = None,
+    ) -> None:
+        """A broker without leases.
+
+        Args:
+            ledger: Where every credential is written down.
+            providers: Those that are configured, by name.
+            grants: What this run may have.
+            holder: Whose leases these are.
+            approver: Who is asked for budgets; None when nobody can be.
+            terms: How leases are handled.
+            clock: For everything that ends.
+            chance: From 0 to 1; spreads renewals and retries.
+            on_change: Told of every change, with the lease without its credential. It must not raise or wait.
+        """
+        self._ledger = ledger
+        self._providers = dict(providers)
+        self._grants = grants
+        self._holder = holder
+        self._terms = terms or LeaseTerms()
+        self._asking = Asking(approver, self._terms, holder, clock)
+        self._clock = clock
+        self._chance = chance
+        self._on_change = on_change or (lambda _change, _lease: None)
+        self._held: dict[str, HeldLease] = {}
+        self._shielding = Shielding()
+        self._seen: list[Secret] = []
+        self._giving_back = GivingBack(ledger, self._providers, clock, chance, holder.owner)
+        self._closed = False
+
+    # ------------------------------------------------------------------ asking
+
+    async def acquire(self, provider: str, scope: str, *, budget: Budget | None = None, reason: str = "") -> Lease:
+        """A lease, renewed in the background until its budget ends.
+
+        Args:
+            provider: Name of a provider.
+            scope: One of its scopes.
+            budget: One that a person has approved before (with the grant, or before a checkpoint); without it, or when
+                nothing of it is left, the approver is asked.
+            reason: Why, for whoever is asked.
+
+        Raises:
+            GrantMissing: this run may not have it.
+            UnknownName: there is no such provider, or it has no such scope.
+            ApprovalRequired: a budget is needed and nobody can be asked.
+            ApprovalDenied: somebody was asked and said no.
+            LeaseRefused: the provider said no.
+            LeaseUnavailable: the provider has trouble, after several attempts.
+            SecretUnavailable: the provider's own key cannot be read.
+            JournalUnwritable: it could not be written down, so it is not used.
+        """
+        self._refuse_when_closed(provider, scope)
+        grant, source = self._checked(provider, scope)
+        if budget is None or budget.exhausted:
+            budget = await self._asking.budget(grant, source.traits, reason=reason, again=budget is not None)
+        held = await patiently(
+            lambda: self._shielding.run(self._first(grant, source, budget), self._unwanted),
+            self._terms,
+            self._clock,
+            self._chance,
+        )
+        self._on_change("acquired", held.lease.without_credential())
+        return held.lease.without_credential()
+
+    async def renew(self, lease_id: str) -> Lease:
+        """Replace the credential of a lease by a fresh one now; the old one is revoked.
+
+        Raises:
+            LeaseEnded: it was released, or its budget has no time or no renewal left.
+            GrantMissing: the run may not have it any more.
+            LeaseRefused: the provider said no; the old credential stays until its end.
+            LeaseUnavailable: the provider has trouble; likewise.
+            SecretUnavailable: likewise.
+            JournalUnwritable: likewise.
+        """
+        held = self._find(lease_id)
+        await held.stop_keeping()
+        try:
+            return await self._shielding.run(self._renewed(held))
+        finally:
+            self._keep(held)
+
+    async def extend(self, lease_id: str, *, reason: str = "") -> Lease:
+        """Ask for another budget for a lease, and renew it at once when it is on hold.
+
+        Raises:
+            ApprovalRequired: nobody can be asked.
+            ApprovalDenied: somebody said no.
+            LeaseEnded: it was released.
+            KaguraError: as for `renew`.
+        """
+        held = self._find(lease_id)
+        grant, source = self._checked(held.lease.provider, held.lease.scope)
+        more = await self._asking.budget(grant, source.traits, reason=reason, again=True)
+        self._find(lease_id)
+        await held.stop_keeping()
+        held.lease = replace(held.lease, budget=held.lease.budget.extend(more))
+        try:
+            if held.lease.ended:
+                await self._shielding.run(self._renewed(held))
+        finally:
+            self._keep(held)
+        return held.lease.without_credential()
+
+    # ------------------------------------------------------------------- using
+
+    def credential(self, lease_id: str) -> Credential:
+        """The live credential, for whoever puts it where it is used; asked for again each time.
+
+        Raises:
+            LeaseEnded: the lease is over or on hold; nothing is given out.
+            GrantMissing: the run may not have it any more.
+        """
+        held = self._find(lease_id)
+        lease = held.lease
+        self._grants.check(lease.provider, lease.scope)
+        if lease.ended:
+            raise LeaseEnded(lease.provider, lease.scope, lease.ended)
+        if lease.credential is None or held.seconds_left(self._clock) <= 0:
+            raise LeaseEnded(lease.provider, lease.scope, "its time is up")
+        return lease.credential
+
+    def leases(self) -> tuple[Lease, ...]:
+        """What is held or on hold, in the order it was acquired, without credentials."""
+        return tuple(held.lease.without_credential() for held in self._held.values())
+
+    def seen_secrets(self) -> tuple[Secret, ...]:
+        """Every secret this broker has had, revoked ones included: what must not be shown, for a `Scrubber`."""
+        return tuple(self._seen)
+
+    def checkpoint(self) -> tuple[LeaseCheckpoint, ...]:
+        """What to keep while the work goes on; what `release` gives is kept when it is put aside."""
+        return tuple(held.lease.checkpoint() for held in self._held.values())
+
+    def regrant(self, grants: Grants) -> None:
+        """From now on only these count: a credential outside them is neither given out nor renewed."""
+        self._grants = grants
+
+    # ------------------------------------------------------------------ ending
+
+    async def release(self, lease_id: str) -> LeaseCheckpoint | None:
+        """Give a lease back; what is left of its budget. None when it is not held (any more).
+
+        The credential is not given out from the first moment on. When it cannot be revoked now, it is tried again in
+        the background, by the next start at the latest. Time that was committed to a revoked credential is not spent.
+
+        Raises:
+            JournalError: it could not be written down; the provider was told all the same.
+        """
+        held = self._held.pop(lease_id, None)
+        if held is None:
+            return None
+        # Before anything can be cancelled: from here on it is not given out, and whoever comes next can revoke it.
+        left, row_id = held.seconds_left(self._clock), held.row_id
+        held.put_on_hold(_RELEASED)
+        if row_id:
+            self._giving_back.note(row_id, _RELEASED)
+        try:
+            await held.stop_keeping()
+            async with held.lock:
+                if row_id and (await self._giving_back.now(row_id, _RELEASED)).how in {"revoked", "forgotten"}:
+                    held.lease = replace(held.lease, budget=held.lease.budget.refund(left))
+        except asyncio.CancelledError:
+            # What was begun is finished in the background.
+            if row_id:
+                self._giving_back.later(row_id, _RELEASED)
+            raise
+        self._on_change("released", held.lease)
+        return held.lease.checkpoint()
+
+    async def release_all(self) -> tuple[LeaseCheckpoint, ...]:
+        """Give everything back, all at once.
+
+        Raises:
+            JournalError: not all could be written down; all were tried.
+        """
+        results = await asyncio.gather(*(self.release(key) for key in list(self._held)), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return tuple(result for result in results if isinstance(result, LeaseCheckpoint))
+
+    async def close(self) -> tuple[LeaseCheckpoint, ...]:
+        """Give everything back and end; may be called twice. Mints that are on their way are awaited and given back.
+
+        Raises:
+            JournalError: as for `release_all`; no task is left all the same.
+        """
+        self._closed = True
+        try:
+            for held in self._held.values():
+                if held.row_id:
+                    self._giving_back.note(held.row_id, _RELEASED)
+            await self._shielding.finished()
+            return await self.release_all()
+        finally:
+            for held in self._held.values():
+                held.cancel_keeper()
+            await self._giving_back.close()
+
+    # ------------------------------------------------------------------- parts
+
+    async def _first(self, grant: Grant, source: CredentialProvider, budget: Budget) -> HeldLease:
+        seconds = budget.first(min(self._terms.ttl, source.traits.longest))
+        issue = await self._minted(source, Order(grant, "", seconds, budget.spend(seconds)))
+        if self._closed:
+            self._giving_back.later(issue.row_id, _RELEASED)
+            raise LeaseEnded(grant.provider, grant.scope, "the run is over")
+        lease = Lease(
+            id=issue.lease_id,
+            provider=grant.provider,
+            scope=grant.scope,
+            issued_at=issue.issued_at,
+            expires_at=issue.expires_at,
+            budget=issue.budget,
+            credential=issue.credential,
+        )
+        held = HeldLease(lease, issue.row_id, self._clock.monotonic() + issue.lasting)
+        self._held[lease.id] = held
+        self._keep(held)
+        return held
+
+    async def _renewed(self, held: HeldLease) -> Lease:
+        async with held.lock:
+            lease = held.lease
+            self._find(lease.id)
+            grant, source = self._checked(lease.provider, lease.scope)
+            left = held.seconds_left(self._clock)
+            added = lease.budget.extension(min(self._terms.ttl, source.traits.longest), left)
+            if not lease.budget.renewable:
+                raise LeaseEnded(lease.provider, lease.scope, _USED_UP)
+            order = Order(grant, lease.id, left + added, lease.budget.renew(added))
+            issue = await self._minted(source, order)
+            if self._closed or lease.id not in self._held:
+                self._giving_back.later(issue.row_id, _RELEASED)
+                raise LeaseEnded(lease.provider, lease.scope, _RELEASED)
+            old, held.row_id = held.row_id, issue.row_id
+            self._take(held, issue)
+            if old:
+                self._giving_back.later(old, "it was renewed")
+        self._on_change("renewed", held.lease.without_credential())
+        return held.lease.without_credential()
+
+    async def _minted(self, source: CredentialProvider, order: Order) -> Issue:
+        issue = await mint(source, order, self._holder, self._ledger, self._clock, owe=self._giving_back.later)
+        self._seen.extend(issue.credential)
+        self._giving_back.know(issue.row_id, source.name, issue.handle)
+        return issue
+
+    def _take(self, held: HeldLease, issue: Issue) -> None:
+        held.ends = self._clock.monotonic() + issue.lasting
+        held.lease = replace(
+            held.lease,
+            issued_at=issue.issued_at,
+            expires_at=issue.expires_at,
+            budget=issue.budget,
+            renewals=held.lease.renewals + 1,
+            ended="",
+            credential=issue.credential,
+        )
+
+    def _keep(self, held: HeldLease) -> None:
+        if (held.keeper is None or held.keeper.done()) and held.lease.id in self._held and not self._closed:
+            held.keeper = asyncio.create_task(self._kept(held), name=f"lease {held.lease.id}")
+
+    async def _kept(self, held: HeldLease) -> None:
+        """Renew until the end; past the budget, ask once; then hold, and give the credential back at its end."""
+        failures = 0
+        wait = self._terms.renewal_in(held.seconds_left(self._clock), self._chance())
+        while True:
+            await sleep_through(self._clock, min(wait, held.seconds_left(self._clock)))
+            try:
+                if held.lease.budget.renewable:
+                    await self._shielding.run(self._renewed(held))
+                else:
+                    await self._held_up(held)
+                failures = 0
+                wait = self._terms.renewal_in(held.seconds_left(self._clock), self._chance())
+            except LeaseUnavailable as error:
+                failures += 1
+                wait = self._terms.pause(failures, self._chance(), error.retry_after)
+                if held.seconds_left(self._clock) <= 0:
+                    self._hold(held, error.message)
+                    await sleep_through(self._clock, wait)
+            except KaguraError as error:
+                # A no, or a journal that does not write: the present credential is good to its end, and that was it.
+                await sleep_through(self._clock, held.seconds_left(self._clock))
+                self._hold(held, error.message)
+                return
+
+    async def _held_up(self, held: HeldLease) -> None:
+        """Ask for another budget while the rest of this one runs; at its end the lease is on hold until the answer."""
+        self._on_change("held up", held.lease.without_credential())
+        grant, source = self._checked(held.lease.provider, held.lease.scope)
+        asking = asyncio.create_task(self._asking.budget(grant, source.traits, reason=_USED_UP, again=True))
+        ending = asyncio.create_task(sleep_through(self._clock, held.seconds_left(self._clock)))
+        try:
+            await asyncio.wait({asking, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                self._hold(held, f"{_USED_UP}, and the question for more is not answered yet")
+            more = await asking
+        finally:
+            for task in (asking, ending):
+                task.cancel()
+            await asyncio.gather(asking, ending, return_exceptions=True)
+        held.lease = replace(held.lease, budget=held.lease.budget.extend(more))
+        await self._shielding.run(self._renewed(held))
+
+    def _hold(self, held: HeldLease, why: str) -> None:
+        held.put_on_hold(why)
+        row_id, held.row_id = held.row_id, ""
+        if row_id:
+            # A journal that does not write stops the run elsewhere; the attempt to revoke is under way.
+            with suppress(JournalError):
+                self._giving_back.later(row_id, why)
+        self._on_change("on hold", held.lease)
+
+    async def _unwanted(self, held: HeldLease) -> None:
+        await self.release(held.lease.id)
+
+    def _checked(self, provider: str, scope: str) -> tuple[Grant, CredentialProvider]:
+        grant = self._grants.check(provider, scope)
+        source = self._providers.get(provider)
+        if source is None:
+            raise UnknownName("credential provider", provider, sorted(self._providers))
+        if scope not in source.scopes:
+            raise UnknownName(f"scope of {provider}", scope, sorted(source.scopes))
+        return grant, source
+
+    def _find(self, lease_id: str) -> HeldLease:
+        held = self._held.get(lease_id)
+        if held is None:
+            raise LeaseEnded("the lease", lease_id, "it was released, or never held")
+        return held
+
+    def _refuse_when_closed(self, provider: str, scope: str) -> None:
+        if self._closed:
+            raise LeaseEnded(provider, scope, "the run is over")

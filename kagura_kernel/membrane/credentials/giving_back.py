@@ -1,0 +1,122 @@
+"""Giving credentials back: now, or in the background with pauses that grow, until the provider knows of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import CredentialError, JournalError
+from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.membrane.credentials.provider import CredentialProvider
+from kagura_kernel.membrane.credentials.settle import CLAIM, Settled, settle
+from kagura_kernel.membrane.credentials.sweep import claim_name
+
+
+class GivingBack:
+    """What one broker owes. What it cannot settle stays in the ledger for the next sweep."""
+
+    def __init__(
+        self,
+        ledger: LeaseLedger,
+        providers: Mapping[str, CredentialProvider],
+        clock: Clock,
+        chance: Callable[[], float],
+        owner: str,
+    ) -> None:
+        self._ledger = ledger
+        self._providers = providers
+        self._clock = clock
+        self._chance = chance
+        self._claim = claim_name(owner)
+        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._handles: dict[str, tuple[str, str]] = {}
+        self._closing = False
+
+    def know(self, row_id: str, provider: str, handle: str) -> None:
+        """Remember what revokes a credential, for the case that the ledger cannot be read any more."""
+        self._handles[row_id] = provider, handle
+
+    def note(self, row_id: str, why: str) -> None:
+        """Write down that it is owed, if that can be done; `now` or `later` tell when it cannot."""
+        with suppress(JournalError):
+            self._ledger.owe(row_id, why)
+
+    async def now(self, row_id: str, why: str) -> Settled:
+        """Try once; if that is not enough, go on in the background. Whoever is cancelled meanwhile calls `later`.
+
+        Raises:
+            JournalError: it could not be written down; the provider was told all the same.
+        """
+        try:
+            self._ledger.owe(row_id, why)
+            settled = await self._once(row_id)
+        except JournalError:
+            await self._off_the_book(row_id)
+            raise
+        if not settled.done:
+            self._start(row_id, settled.retry_in)
+        return settled
+
+    def later(self, row_id: str, why: str) -> None:
+        """Write down that it is owed, and revoke it in the background.
+
+        Raises:
+            JournalError: it could not be written down; it is tried all the same.
+        """
+        try:
+            self._ledger.owe(row_id, why)
+        finally:
+            self._start(row_id, 0.0)
+
+    async def close(self) -> None:
+        """End all tasks: each gets one last attempt, which its provider's time-outs bound."""
+        self._closing = True
+        tasks = dict(self._tasks)
+        waiting = [row_id for task, row_id in tasks.items() if not task.done()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(self._once(row_id) for row_id in waiting), return_exceptions=True)
+
+    def _start(self, row_id: str, pause: float) -> None:
+        if self._closing:
+            return
+        task = asyncio.create_task(self._again(row_id, pause), name=f"revoke {row_id}")
+        self._tasks[task] = row_id
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    async def _again(self, row_id: str, pause: float) -> None:
+        while True:
+            if pause > 0:
+                await self._clock.sleep(pause)
+            try:
+                settled = await self._once(row_id)
+            except JournalError:
+                await self._off_the_book(row_id)
+                return  # whatever the row says now, the next sweep reads it
+            if settled.done:
+                return
+            pause = max(1.0, settled.retry_in)
+
+    async def _once(self, row_id: str) -> Settled:
+        row = self._ledger.row(row_id)
+        if row is None or row.state == "gone":
+            return Settled(row_id, "", "", "forgotten")
+        if not self._ledger.claim(row_id, by=self._claim, until=self._clock.now() + CLAIM):
+            return Settled(row_id, row.provider, row.scope, "kept", "another process settles it", CLAIM.total_seconds())
+        self._ledger.owe(row_id, "it was given back")
+        provider = self._providers.get(row.provider)
+        settled = await settle(row, provider, self._ledger, self._clock, chance=self._chance())
+        if settled.done:
+            self._handles.pop(row_id, None)
+        return settled
+
+    async def _off_the_book(self, row_id: str) -> None:
+        """Tell the provider although it cannot be written down: a journal that fails must not keep a secret alive."""
+        name, handle = self._handles.get(row_id, ("", ""))
+        provider = self._providers.get(name)
+        if provider is not None and provider.traits.revocable:
+            with suppress(CredentialError):
+                await provider.revoke(handle)

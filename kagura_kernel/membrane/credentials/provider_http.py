@@ -1,0 +1,239 @@
+"""HTTP as providers speak it: one short request, one small JSON answer, errors in our words.
+
+No answer's text is ever repeated in an error: it might hold a token. Redirects are not followed: they would carry the
+key elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable
+
+if TYPE_CHECKING:
+    import ssl
+
+TIMEOUT = 10.0
+"""Seconds for connecting, for each silence, and, twice, for the whole exchange."""
+
+_LARGEST = 1 << 20
+_TOO_MANY = 429
+_FORBIDDEN = 403
+_WRONG_KEY = frozenset({401, _FORBIDDEN})
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a provider answered.
+
+    Attributes:
+        status: HTTP status.
+        body: The raw body, not shown.
+        headers: Names in lower case.
+    """
+
+    status: int
+    body: bytes = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the status says so."""
+        return 200 <= self.status < 300  # noqa: PLR2004 - what HTTP calls success
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds the provider wants to be left alone, if it said so: as a number, or as a date beside its own."""
+        text = self.headers.get("retry-after", "")
+        try:
+            seconds = float(text)
+        except ValueError:
+            until, now = parse_date(text), self.date
+            seconds = (until - now).total_seconds() if until and now else -1.0
+        return seconds if 0 <= seconds < float("inf") else None
+
+    @property
+    def too_often(self) -> bool:
+        """Whether it was asked too often; some say that with 403."""
+        limited = self.retry_after is not None or self.headers.get("x-ratelimit-remaining") == "0"
+        return self.status == _TOO_MANY or (self.status == _FORBIDDEN and limited)
+
+    @property
+    def date(self) -> datetime | None:
+        """The provider's own clock."""
+        return parse_date(self.headers.get("date", ""))
+
+
+class ProviderHttp:
+    """Requests to one provider."""
+
+    def __init__(self, provider: str, base_url: str, *, timeout: float = TIMEOUT) -> None:
+        """Nothing is connected.
+
+        Raises:
+            ValueError: the URL is neither HTTPS nor loopback.
+        """
+        check_url(base_url)
+        self._provider = provider
+        self._base = base_url.rstrip("/")
+        self._timeout = timeout
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        json_body: Any = None,
+        parameters: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """One request; any status is an answer.
+
+        Raises:
+            LeaseUnavailable: there was no answer; `uncertain` when the provider may have acted all the same.
+        """
+        import httpx
+
+        try:
+            async with (
+                asyncio.timeout(2 * self._timeout),
+                httpx.AsyncClient(verify=_trust(), timeout=self._timeout, follow_redirects=False) as client,
+                client.stream(
+                    method, self._base + path, headers=dict(headers), json=json_body, params=parameters
+                ) as response,
+            ):
+                body = bytearray()
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) > _LARGEST:
+                        raise self.unclear("its answer is too large")
+                return Answer(response.status_code, bytes(body), dict(response.headers))
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
+            raise LeaseUnavailable(self._provider, "it cannot be reached") from error
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise self.unclear("it did not answer in time") from error
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise self.unclear("the connection broke") from error
+
+    def require_success(self, answer: Answer) -> Answer:
+        """The answer, when it is a good one.
+
+        Raises:
+            LeaseRefused: it says no for good.
+            LeaseUnavailable: it says later.
+        """
+        if answer.succeeded:
+            return answer
+        if answer.too_often:
+            why = f"it is asked too often (HTTP {answer.status})"
+            raise LeaseUnavailable(self._provider, why, retry_after=answer.retry_after)
+        if answer.status >= 500:  # noqa: PLR2004 - where HTTP's server errors begin
+            raise LeaseUnavailable(
+                self._provider,
+                f"it has trouble of its own (HTTP {answer.status})",
+                uncertain=True,
+                retry_after=answer.retry_after,
+            )
+        if answer.status in _WRONG_KEY:
+            raise LeaseRefused(self._provider, f"it does not accept our key for this (HTTP {answer.status})")
+        raise LeaseRefused(self._provider, f"it answered HTTP {answer.status}")
+
+    def object(self, answer: Answer) -> dict[str, Any]:
+        """The JSON object of a good answer.
+
+        Raises:
+            LeaseUnavailable: it is none.
+        """
+        try:
+            value = json.loads(answer.body)
+        except ValueError:
+            # Not chained: the error of the parser carries the text it parsed.
+            raise self.unclear("its answer is not JSON") from None
+        if not isinstance(value, dict):
+            raise self.unclear("its answer is not a JSON object")
+        return value
+
+    def text(self, value: Mapping[str, Any], name: str) -> str:
+        """A field of an answer that must be a text with something in it.
+
+        Raises:
+            LeaseUnavailable: it is not.
+        """
+        found = value.get(name)
+        if not isinstance(found, str) or not found:
+            raise self.unclear(f"its answer has no {name!r}")
+        return found
+
+    def moment(self, value: Mapping[str, Any], name: str) -> datetime:
+        """A field of an answer that must be a time.
+
+        Raises:
+            LeaseUnavailable: it is not.
+        """
+        text = self.text(value, name)
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            raise self.unclear(f"its {name!r} is no time") from None
+        if found.tzinfo is None:
+            raise self.unclear(f"its {name!r} has no time zone")
+        return found
+
+    def unclear(self, why: str) -> LeaseUnavailable:
+        """The error for an answer that leaves open whether the provider acted."""
+        return LeaseUnavailable(self._provider, why, uncertain=True)
+
+
+def check_url(url: str) -> str:
+    """The URL, when a key may be sent there.
+
+    Raises:
+        ValueError: it is neither HTTPS nor loopback, or holds a name and password.
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        raise ValueError("it is no URL") from None
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("it must not hold a name or password")
+    if not host or parts.scheme not in {"https", "http"}:
+        raise ValueError("it is no URL of the form https://host")
+    if parts.scheme == "http" and host not in _LOOPBACK:
+        raise ValueError("it must be https, except on loopback")
+    return url
+
+
+def parse_date(text: str) -> datetime | None:
+    """The moment in a `Date` header; None when it says nothing sensible."""
+    try:
+        found = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def lifetime(expires_at: datetime, answered_at: datetime | None, now: datetime, asked: float) -> float:
+    """Seconds that a credential has, by the provider's clock where it told the time; at most what makes sense.
+
+    Without the provider's time, an end that lies in our past means that one of the clocks is wrong; then what was asked
+    for is the best guess, and the lease ends no later than that anyway.
+    """
+    seconds = (expires_at - (answered_at or now)).total_seconds()
+    return seconds if seconds > 0 else asked
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    import httpx
+
+    return httpx.create_ssl_context()

@@ -1,0 +1,1 @@
+"""Where credentials come from, one file each; a vendor's library is imported when it is first needed."""

@@ -1,0 +1,170 @@
+"""Cloudflare: a parent token mints user tokens with fewer rights, an end, and our mark as their name.
+
+The parent needs "User API Tokens: Edit". A token whose answer was lost is found again by its name and revoked.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.errors import LeaseUnavailable
+from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation
+from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, Answer, ProviderHttp, check_url, lifetime
+from kagura_kernel.membrane.credentials.revoke import judge
+from kagura_kernel.membrane.credentials.secret import Credential
+from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference
+
+SECRETS = ("token",)
+_PAGE = 50
+_NOTICEABLE = 30.0
+_MOST_PAGES = 40
+_SYSTEM = SystemClock()
+
+
+class CloudflareScope(BaseModel):
+    """What a token of one scope may do.
+
+    Attributes:
+        permission_groups: Ids of Cloudflare's permission groups.
+        resources: What they are allowed on, as Cloudflare writes it (`{"com.cloudflare.api.account.zone.…" = "*"}`).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    permission_groups: tuple[str, ...] = Field(min_length=1)
+    resources: dict[str, str] = Field(min_length=1)
+
+
+class CloudflareSettings(BaseModel):
+    """Settings beside the parent token.
+
+    Attributes:
+        api_url: Where the API answers.
+        scopes: What can be minted, by name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    api_url: str = "https://api.cloudflare.com/client/v4"
+    scopes: dict[str, CloudflareScope] = Field(min_length=1)
+
+    _checked = field_validator("api_url")(check_url)
+
+
+class CloudflareProvider:
+    """Mints, finds and deletes Cloudflare API tokens."""
+
+    kind = "cloudflare"
+    traits = ProviderTraits(revocable=True, findable=True, shortest=60.0, longest=86400.0)
+
+    def __init__(
+        self,
+        name: str,
+        settings: CloudflareSettings,
+        token: SecretReference,
+        reader: SecretReader,
+        *,
+        clock: Clock = _SYSTEM,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.name = name
+        self.scopes = frozenset(settings.scopes)
+        self._settings = settings
+        self._token = token
+        self._reader = reader
+        self._clock = clock
+        self._http = ProviderHttp(name, settings.api_url, timeout=timeout)
+
+    async def mint(self, request: MintRequest) -> Minted:
+        """A token of the scope's rights that ends at the time asked for, by Cloudflare's clock if ours is far off.
+
+        Raises:
+            LeaseRefused: the parent token is wrong, or may not do this.
+            LeaseUnavailable: Cloudflare has trouble.
+            SecretUnavailable: the parent token cannot be read.
+        """
+        now = self._clock.now()
+        answer = await self._ask(request, now)
+        if answer.status == 400 and (theirs := answer.date) and abs((theirs - now).total_seconds()) > _NOTICEABLE:  # noqa: PLR2004 - HTTP
+            answer = await self._ask(request, theirs)
+        result = self._result(self._http.object(self._http.require_success(answer)))
+        if not isinstance(result, dict):
+            raise self._http.unclear("its answer has no token")
+        value = self._http.text(result, "value")
+        handle = self._http.text(result, "id")
+        lives = request.seconds
+        if result.get("expires_on"):
+            lives = lifetime(self._http.moment(result, "expires_on"), answer.date, self._clock.now(), lives)
+        return Minted(Credential.token(value), lives, handle)
+
+    async def revoke(self, handle: str) -> Revocation:
+        """Delete a token by its id.
+
+        Raises:
+            LeaseUnavailable: Cloudflare cannot be reached.
+            SecretUnavailable: the parent token cannot be read.
+        """
+        path = f"/user/tokens/{quote(handle, safe='')}"
+        answer = await self._http.send("DELETE", path, headers=self._headers())
+        return judge(answer.status, retry_after=answer.retry_after)
+
+    async def find(self, mark: str) -> str:
+        """The id of the token with this name.
+
+        Raises:
+            LeaseUnavailable: the list cannot be had, or not to its end.
+            LeaseRefused: the parent token may not list tokens.
+            SecretUnavailable: the parent token cannot be read.
+        """
+        for page in range(1, _MOST_PAGES + 1):
+            asked = {"page": str(page), "per_page": str(_PAGE)}
+            answer = await self._http.send("GET", "/user/tokens", headers=self._headers(), parameters=asked)
+            rows = self._result(self._http.object(self._http.require_success(answer)))
+            if not isinstance(rows, list):
+                raise self._http.unclear("its list of tokens is none")
+            for row in rows:
+                if isinstance(row, dict) and row.get("name") == _name(mark):
+                    return self._http.text(row, "id")
+            if len(rows) < _PAGE:
+                return ""
+        raise LeaseUnavailable(self.name, f"it lists more than {_PAGE * _MOST_PAGES} tokens")
+
+    async def _ask(self, request: MintRequest, now: datetime) -> Answer:
+        scope = self._settings.scopes[request.scope]
+        ends = (now + timedelta(seconds=request.seconds)).astimezone(UTC)
+        body = {
+            "name": _name(request.mark),
+            "expires_on": ends.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "policies": [
+                {
+                    "effect": "allow",
+                    "permission_groups": [{"id": group} for group in scope.permission_groups],
+                    "resources": dict(scope.resources),
+                }
+            ],
+        }
+        return await self._http.send("POST", "/user/tokens", headers=self._headers(), json_body=body)
+
+    def _headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self._reader.read(self._token).reveal()}"}
+
+    def _result(self, value: dict[str, Any]) -> Any:
+        if value.get("success") is not True:
+            raise self._http.unclear("its answer says neither yes nor no")
+        return value.get("result")
+
+
+def make(
+    name: str, settings: CloudflareSettings, secrets: dict[str, SecretReference], reader: SecretReader
+) -> CloudflareProvider:
+    """The provider that the registry describes."""
+    return CloudflareProvider(name, settings, secrets["token"], reader)
+
+
+def _name(mark: str) -> str:
+    return f"kagura-kernel {mark}"

@@ -1,0 +1,170 @@
+"""Google Cloud: a service account's key impersonates another account for a while.
+
+Google ends such a token by itself and offers no way to end it earlier, so giving it back does nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable, SecretUnavailable
+from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
+from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, check_url, lifetime, parse_date
+from kagura_kernel.membrane.credentials.secret import Credential, Secret
+from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference
+
+SECRETS = ("key",)
+_HOUR = 3600.0
+_SYSTEM = SystemClock()
+
+
+class GcpScope(BaseModel):
+    """As whom a token of one scope acts, and how far.
+
+    Attributes:
+        service_account: E-mail address of the account to impersonate.
+        oauth_scopes: What the token may be used for.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    service_account: str = Field(pattern=r"^[^@/\s]+@[^@/\s]+$")
+    oauth_scopes: tuple[str, ...] = Field(min_length=1)
+
+
+class GcpSettings(BaseModel):
+    """Settings beside the key.
+
+    Attributes:
+        api_url: Where the IAM Credentials API answers.
+        scopes: What can be minted, by name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    api_url: str = "https://iamcredentials.googleapis.com"
+    scopes: dict[str, GcpScope] = Field(min_length=1)
+
+    _checked = field_validator("api_url")(check_url)
+
+
+class GcpProvider:
+    """Impersonates service accounts."""
+
+    kind = "gcp"
+    traits = ProviderTraits(
+        revocable=False,
+        findable=False,
+        longest=_HOUR,
+        note="Google cannot end a token early: it lives for as long as it was minted, whatever becomes of the lease.",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        settings: GcpSettings,
+        key: SecretReference,
+        reader: SecretReader,
+        *,
+        clock: Clock = _SYSTEM,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.name = name
+        self.scopes = frozenset(settings.scopes)
+        self._settings = settings
+        self._key = key
+        self._reader = reader
+        self._clock = clock
+        self._timeout = timeout
+
+    async def mint(self, request: MintRequest) -> Minted:
+        """An access token of the scope's account.
+
+        Raises:
+            LeaseRefused: the key is wrong, or may not impersonate this account.
+            LeaseUnavailable: Google has trouble.
+            SecretUnavailable: the key cannot be read, or is none.
+        """
+        key = self._reader.read(self._key)
+        # The library blocks; a thread that nobody waits for any more ends with its time-outs.
+        token, expires, answered_at = await asyncio.to_thread(self._impersonate, request, key)
+        return Minted(
+            Credential.token(token.reveal()), lifetime(expires, answered_at, self._clock.now(), request.seconds)
+        )
+
+    async def revoke(self, handle: str) -> Revocation:
+        """Google has no such call; the token ends by itself."""
+        del handle
+        return Revocation(Verdict.GONE)
+
+    async def find(self, mark: str) -> str:
+        """Nothing can be ended, so nothing is looked for."""
+        del mark
+        return ""
+
+    def _impersonate(self, request: MintRequest, key: Secret) -> tuple[Secret, datetime, datetime | None]:
+        from google.auth import impersonated_credentials
+        from google.auth.exceptions import GoogleAuthError, TransportError
+        from google.oauth2 import service_account
+
+        from kagura_kernel.membrane.credentials.providers.gcp_transport import HttpxTransport
+
+        scope = self._settings.scopes[request.scope]
+        try:
+            source = service_account.Credentials.from_service_account_info(  # type: ignore[no-untyped-call]
+                self._account(key), scopes=["https://www.googleapis.com/auth/iam"]
+            )
+        except (ValueError, GoogleAuthError):
+            raise SecretUnavailable(self._key.setting, "it is no key of a service account") from None
+        target = impersonated_credentials.Credentials(  # type: ignore[no-untyped-call]
+            source_credentials=source,
+            target_principal=scope.service_account,
+            target_scopes=list(scope.oauth_scopes),
+            lifetime=max(1, int(request.seconds)),
+            iam_endpoint_override=(
+                f"{self._settings.api_url.rstrip('/')}/v1/projects/-/serviceAccounts/"
+                f"{scope.service_account}:generateAccessToken"
+            ),
+        )
+        with HttpxTransport(timeout=self._timeout) as transport:
+            try:
+                target.refresh(transport)  # type: ignore[no-untyped-call]
+            except TransportError:
+                raise LeaseUnavailable(self.name, "it cannot be reached in time", uncertain=True) from None
+            except GoogleAuthError:
+                # Not chained: its text repeats the answer.
+                raise self._translated(transport.status, transport.headers) from None
+        token, expiry = target.token, target.expiry
+        if not isinstance(token, str) or not token or not isinstance(expiry, datetime):
+            raise LeaseUnavailable(self.name, "its answer has no token", uncertain=True)
+        return Secret(token), expiry.replace(tzinfo=UTC), parse_date(transport.headers.get("date", ""))
+
+    def _account(self, key: Secret) -> Mapping[str, Any]:
+        try:
+            value = json.loads(key.reveal())
+            check_url(value["token_uri"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise SecretUnavailable(self._key.setting, "it is no key of a service account") from None
+        return dict(value)
+
+    def _translated(self, status: int, headers: Mapping[str, str]) -> LeaseRefused | LeaseUnavailable:
+        if status == 429:  # noqa: PLR2004 - HTTP
+            after = headers.get("retry-after", "")
+            seconds = float(after) if after.isdigit() else None
+            return LeaseUnavailable(self.name, "it is asked too often (HTTP 429)", retry_after=seconds)
+        if 400 <= status < 500:  # noqa: PLR2004 - HTTP
+            return LeaseRefused(self.name, f"it answered HTTP {status}")
+        why = "its answer makes no sense" if status == 200 else f"it has trouble of its own (HTTP {status})"  # noqa: PLR2004 - HTTP
+        return LeaseUnavailable(self.name, why, uncertain=True)
+
+
+def make(name: str, settings: GcpSettings, secrets: dict[str, SecretReference], reader: SecretReader) -> GcpProvider:
+    """The provider that the registry describes."""
+    return GcpProvider(name, settings, secrets["key"], reader)

@@ -1,0 +1,157 @@
+"""Kagura Memory Cloud: an owner's API key mints keys for a member who may do less, with our mark as their name.
+
+The service counts the lives of keys in days, so a key is deleted when its lease ends; a lost one is found by its name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation
+from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, ProviderHttp, check_url, lifetime
+from kagura_kernel.membrane.credentials.revoke import judge
+from kagura_kernel.membrane.credentials.secret import Credential
+from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference
+
+SECRETS = ("api_key",)
+_DAY = 86400.0
+_SYSTEM = SystemClock()
+
+
+class MemoryCloudScope(BaseModel):
+    """As whom a key of one scope acts.
+
+    Attributes:
+        user_id: A member or viewer of the workspace; their role is what the key may do.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    user_id: str = Field(min_length=1)
+
+
+class MemoryCloudSettings(BaseModel):
+    """Settings beside the owner's key.
+
+    Attributes:
+        api_url: Where the service answers.
+        workspace_id: The workspace.
+        scopes: What can be minted, by name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    api_url: str = "https://memory.kagura-ai.com"
+    workspace_id: str = Field(min_length=1)
+    scopes: dict[str, MemoryCloudScope] = Field(min_length=1)
+
+    _checked = field_validator("api_url")(check_url)
+
+
+class MemoryCloudProvider:
+    """Mints, finds and revokes members' API keys."""
+
+    kind = "memory_cloud"
+    traits = ProviderTraits(
+        revocable=True,
+        findable=True,
+        shortest=_DAY,
+        longest=_DAY,
+        note="The service counts in days: a key that cannot be revoked at the end of its lease lives up to a day.",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        settings: MemoryCloudSettings,
+        api_key: SecretReference,
+        reader: SecretReader,
+        *,
+        clock: Clock = _SYSTEM,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.name = name
+        self.scopes = frozenset(settings.scopes)
+        self._settings = settings
+        self._api_key = api_key
+        self._reader = reader
+        self._clock = clock
+        self._http = ProviderHttp(name, settings.api_url, timeout=timeout)
+
+    async def mint(self, request: MintRequest) -> Minted:
+        """A key for the scope's member.
+
+        Raises:
+            LeaseRefused: the owner's key is wrong, or the member may not have one.
+            LeaseUnavailable: the service has trouble.
+            SecretUnavailable: the owner's key cannot be read.
+        """
+        user = self._settings.scopes[request.scope].user_id
+        body = {"name": _name(request.mark), "expires_days": 1}
+        path = self._member(user) + "/api-keys"
+        answer = await self._http.send("POST", path, headers=self._headers(), json_body=body)
+        key = self._http.object(self._http.require_success(answer))
+        value = self._http.text(key, "plaintext_key")
+        handle = f"{_key_id(key, self._http)}@{user}"
+        lives = _DAY
+        if key.get("expires_at"):
+            lives = lifetime(self._http.moment(key, "expires_at"), answer.date, self._clock.now(), _DAY)
+        return Minted(Credential.token(value), lives, handle)
+
+    async def revoke(self, handle: str) -> Revocation:
+        """Delete a key; the service keeps its row and answers 404 from then on.
+
+        Raises:
+            LeaseUnavailable: the service cannot be reached.
+            SecretUnavailable: the owner's key cannot be read.
+        """
+        key_id, _, user = handle.partition("@")
+        path = f"{self._member(user)}/api-keys/{quote(key_id, safe='')}"
+        answer = await self._http.send("DELETE", path, headers=self._headers())
+        return judge(answer.status, retry_after=answer.retry_after)
+
+    async def find(self, mark: str) -> str:
+        """The id of the live key with this name, with the member it belongs to.
+
+        Raises:
+            LeaseUnavailable: the lists cannot be had.
+            LeaseRefused: the owner's key may not list them.
+            SecretUnavailable: the owner's key cannot be read.
+        """
+        for user in sorted({scope.user_id for scope in self._settings.scopes.values()}):
+            answer = await self._http.send("GET", self._member(user), headers=self._headers())
+            rows = self._http.object(self._http.require_success(answer)).get("api_keys")
+            if not isinstance(rows, list):
+                raise self._http.unclear("its list of keys is none")
+            for row in rows:
+                if isinstance(row, dict) and row.get("name") == _name(mark) and not row.get("revoked_at"):
+                    return f"{_key_id(row, self._http)}@{user}"
+        return ""
+
+    def _member(self, user: str) -> str:
+        workspace = quote(self._settings.workspace_id, safe="")
+        return f"/api/v1/workspaces/{workspace}/members/{quote(user, safe='')}/credentials"
+
+    def _headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self._reader.read(self._api_key).reveal()}"}
+
+
+def make(
+    name: str, settings: MemoryCloudSettings, secrets: dict[str, SecretReference], reader: SecretReader
+) -> MemoryCloudProvider:
+    """The provider that the registry describes."""
+    return MemoryCloudProvider(name, settings, secrets["api_key"], reader)
+
+
+def _name(mark: str) -> str:
+    return f"kagura-kernel {mark}"
+
+
+def _key_id(row: dict[str, Any], http: ProviderHttp) -> str:
+    # A number in older versions of the service.
+    found = row.get("id")
+    return str(found) if isinstance(found, int) and not isinstance(found, bool) else http.text(row, "id")

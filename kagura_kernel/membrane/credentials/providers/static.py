@@ -1,0 +1,75 @@
+"""A secret that exists already and is only lent: nothing is minted, and nothing can be revoked.
+
+For services that give nothing better than a long-lived key. A lease of it ends on time; the key itself does not.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
+from kagura_kernel.membrane.credentials.secret import Credential
+from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference
+
+SECRETS = ("secret",)
+
+
+class StaticScope(BaseModel):
+    """A scope has no settings: it is only a name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class StaticSettings(BaseModel):
+    """Settings beside the secret.
+
+    Attributes:
+        scopes: Names under which it is lent.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    scopes: dict[str, StaticScope] = Field(default_factory=lambda: {"default": StaticScope()})
+
+
+class StaticProvider:
+    """Lends one secret that is kept elsewhere."""
+
+    kind = "static"
+    traits = ProviderTraits(
+        revocable=False,
+        findable=False,
+        longest=86400.0,
+        note="This key outlives the lease: nobody can revoke it for you. If it leaks, replace it where it was made.",
+    )
+
+    def __init__(self, name: str, secret: SecretReference, reader: SecretReader, scopes: frozenset[str]) -> None:
+        self.name = name
+        self.scopes = scopes
+        self._secret = secret
+        self._reader = reader
+
+    async def mint(self, request: MintRequest) -> Minted:
+        """The secret as it is now.
+
+        Raises:
+            SecretUnavailable: it cannot be read.
+        """
+        return Minted(Credential({"token": self._reader.read(self._secret)}), lives=request.seconds)
+
+    async def revoke(self, handle: str) -> Revocation:
+        """Nothing was made, so nothing is left."""
+        del handle
+        return Revocation(Verdict.GONE)
+
+    async def find(self, mark: str) -> str:
+        """Nothing is ever found."""
+        del mark
+        return ""
+
+
+def make(
+    name: str, settings: StaticSettings, secrets: dict[str, SecretReference], reader: SecretReader
+) -> StaticProvider:
+    """The provider that the registry describes."""
+    return StaticProvider(name, secrets["secret"], reader, frozenset(settings.scopes))

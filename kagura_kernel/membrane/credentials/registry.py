@@ -1,0 +1,149 @@
+"""The providers of one person, from TOML: checked as a whole, every problem told at once, no value ever repeated.
+
+::
+
+    [providers.github]
+    kind = "github_app"
+    app_id = "1234"
+    installation_id = 5678
+    private_key_file = "~/.config/kagura/github.pem"
+
+    [providers.github.scopes.read]
+    permissions = { contents = "read" }
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.membrane.credentials.grants import is_provider_name, is_scope_name
+from kagura_kernel.membrane.credentials.provider import CredentialProvider
+from kagura_kernel.membrane.credentials.providers import aws_sts, cloudflare, gcp, github_app, memory_cloud, static
+from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference, read_reference
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One sort of provider.
+
+    Attributes:
+        settings: Its settings beside its secrets.
+        secrets: Names of its secrets.
+        make: Makes the provider of these.
+        modules: Modules of vendors that it imports when it first mints,
+        extra: and the extra of this package that brings them.
+    """
+
+    settings: type[BaseModel]
+    secrets: tuple[str, ...]
+    make: Callable[[str, Any, dict[str, SecretReference], SecretReader], CredentialProvider]
+    modules: tuple[str, ...] = ()
+    extra: str = ""
+
+    def missing(self) -> list[str]:
+        """What has to be installed first, as a problem; empty when all is there."""
+        if all(find_spec(module) for module in self.modules):
+            return []
+        return [f"it needs one more package: pip install 'kagura-kernel[{self.extra}]'"]
+
+
+KINDS: Mapping[str, Kind] = {
+    "static": Kind(static.StaticSettings, static.SECRETS, static.make),
+    "aws_sts": Kind(aws_sts.AwsSettings, aws_sts.SECRETS, aws_sts.make, ("boto3",), "aws"),
+    "gcp": Kind(gcp.GcpSettings, gcp.SECRETS, gcp.make, ("google", "google.auth"), "gcp"),
+    "github_app": Kind(
+        github_app.GitHubSettings, github_app.SECRETS, github_app.make, ("jwt", "cryptography"), "github"
+    ),
+    "cloudflare": Kind(cloudflare.CloudflareSettings, cloudflare.SECRETS, cloudflare.make),
+    "memory_cloud": Kind(memory_cloud.MemoryCloudSettings, memory_cloud.SECRETS, memory_cloud.make),
+}
+
+
+def parse_registry(
+    toml: str, reader: SecretReader, source: str = "the credential providers' configuration"
+) -> dict[str, CredentialProvider]:
+    """The providers of a TOML text, by name. No secret is read and nobody is asked.
+
+    Raises:
+        ConfigurationError: with every problem of every provider; names of settings are told, values never.
+    """
+    try:
+        document = tomllib.loads(toml)
+    except tomllib.TOMLDecodeError as error:
+        # Not chained, and only the place: the parser's error may carry the text.
+        place = str(error).rpartition("(")[2].rstrip(")")
+        raise ConfigurationError(source, [f"it is not TOML ({place})"]) from None
+    problems = [f"{name!r}: there is no such section; providers stand below [providers]" for name in _foreign(document)]
+    tables = document.get("providers", {})
+    providers: dict[str, CredentialProvider] = {}
+    if not isinstance(tables, dict):
+        problems.append("providers: it must be a table")
+        tables = {}
+    for name, table in tables.items():
+        provider, wrong = _provider(name, table, reader)
+        problems.extend(wrong)
+        if provider is not None:
+            providers[name] = provider
+    if problems:
+        raise ConfigurationError(source, problems)
+    return providers
+
+
+def _foreign(document: Mapping[str, Any]) -> list[str]:
+    return [name for name in document if name != "providers"]
+
+
+def _provider(name: str, table: Any, reader: SecretReader) -> tuple[CredentialProvider | None, list[str]]:
+    where = f"providers.{name}"
+    if not is_provider_name(name):
+        return None, [f"{where}: a name is made of small letters, digits, - and _"]
+    if not isinstance(table, dict):
+        return None, [f"{where}: it must be a table"]
+    kind = KINDS.get(table["kind"]) if isinstance(table.get("kind"), str) else None
+    if kind is None:
+        return None, [f"{where}.kind: it must be one of {', '.join(KINDS)}"]
+    problems = [f"{where}.kind: {problem}" for problem in kind.missing()]
+    secrets: dict[str, SecretReference] = {}
+    for secret in kind.secrets:
+        reference, wrong = read_reference(table, secret, f"{where}.{secret}")
+        problems.extend(wrong)
+        if reference is not None:
+            secrets[secret] = reference
+    taken = {"kind", *(form for secret in kind.secrets for form in _forms(secret))}
+    rest = {key: value for key, value in table.items() if key not in taken}
+    try:
+        settings = kind.settings.model_validate(rest)
+    except ValidationError as error:
+        # Not chained: a chained validation error could print what was given.
+        details = error.errors(include_input=False, include_url=False, include_context=False)
+        problems.extend(_problem(where, detail["loc"], detail["type"], detail["msg"]) for detail in details)
+        settings = None
+    problems.extend(_wrong_scopes(where, rest.get("scopes")))
+    if problems or settings is None:
+        return None, problems
+    return kind.make(name, settings, secrets, reader), []
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    return secret, f"{secret}_env", f"{secret}_file", f"{secret}_keyring"
+
+
+def _problem(where: str, place: tuple[int | str, ...], sort: str, text: str) -> str:
+    at = ".".join([where, *map(str, place)])
+    if sort == "extra_forbidden":
+        return f"{at}: there is no such setting"
+    return f"{at}: {text.removeprefix('Value error, ')}"
+
+
+def _wrong_scopes(where: str, scopes: Any) -> list[str]:
+    if not isinstance(scopes, dict):
+        return []
+    wrong = "a scope's name is made of letters, digits and . _ : / @ + -"
+    return [f"{where}.scopes: {wrong}" for name in scopes if not is_scope_name(name)]

@@ -1,0 +1,152 @@
+"""Where a secret is kept: the name of a variable, a file, or an entry of the keychain. Never the secret itself.
+
+Neither the secret nor the reference is repeated in an error: people mistake one for the other.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from kagura_kernel.domain.errors import SecretUnavailable
+from kagura_kernel.membrane.credentials.secret import Secret
+
+Source = Literal["env", "file", "keyring"]
+SOURCES: tuple[Source, ...] = ("env", "file", "keyring")
+LARGEST = 64 * 1024
+"""Bytes of a secret's file."""
+
+_FORBIDDEN_BITS = 0o077
+
+
+@dataclass(frozen=True, slots=True)
+class SecretReference:
+    """A secret's place.
+
+    Attributes:
+        setting: Where in the configuration this stands, for messages: `providers.github.private_key`.
+        source: `env`, `file` or `keyring`.
+        place: A variable's name, a path, or `service/username`.
+    """
+
+    setting: str
+    source: Source
+    place: str = field(repr=False)
+
+
+class SecretReader:
+    """Reads secrets at the moment they are used, so that a rotated one is found."""
+
+    def __init__(self, environ: Mapping[str, str], keyring: Callable[[str, str], str | None] | None = None) -> None:
+        """A reader.
+
+        Args:
+            environ: For `env`.
+            keyring: For `keyring`: the secret of a service and a user name. None is the keychain of this machine.
+        """
+        self._environ = environ
+        self._keyring = keyring
+
+    def read(self, reference: SecretReference) -> Secret:
+        """The secret, without the line end that editors put behind it.
+
+        Raises:
+            SecretUnavailable: it is not there, is empty, or others may read it.
+        """
+        setting = f"{reference.setting}_{reference.source}"
+        match reference.source:
+            case "env":
+                text = self._environ.get(reference.place, "")
+                missing = "no such environment variable is set"
+            case "file":
+                text = _read_file(setting, reference.place)
+                missing = "the file is empty"
+            case "keyring":
+                text = self._from_keyring(setting, reference.place)
+                missing = "the keychain has no such entry"
+        text = text.strip("\r\n")
+        if not text.strip():
+            raise SecretUnavailable(setting, missing)
+        return Secret(text)
+
+    def _from_keyring(self, setting: str, place: str) -> str:
+        service, _, username = place.rpartition("/")
+        if self._keyring is not None:
+            return self._keyring(service, username) or ""
+        from kagura_kernel.membrane.credentials.keychain import KeychainUnusable, from_keychain
+
+        try:
+            return from_keychain(service, username) or ""
+        except KeychainUnusable as error:
+            raise SecretUnavailable(setting, str(error)) from error
+
+
+def read_reference(
+    table: Mapping[str, object], name: str, setting: str, *, required: bool = True
+) -> tuple[SecretReference | None, list[str]]:
+    """The reference behind `NAME_env`, `NAME_file` or `NAME_keyring` of a table, and what is wrong with it.
+
+    Args:
+        table: The table as TOML gave it.
+        name: The secret's name, without a suffix.
+        setting: Where it stands, for messages.
+        required: Whether there has to be one.
+    """
+    forms = ", ".join(f"{name}_{source}" for source in SOURCES)
+    if name in table:
+        return None, [f"{setting}: a secret is never written here; say where it is kept, with one of {forms}"]
+    found = [source for source in SOURCES if f"{name}_{source}" in table]
+    if not found:
+        return None, [f"{setting}: one of {forms} is needed"] if required else []
+    if len(found) > 1:
+        given = " and ".join(f"{name}_{source}" for source in found)
+        return None, [f"{setting}: {given} are given; exactly one is allowed"]
+    source = found[0]
+    place = table[f"{name}_{source}"]
+    if not isinstance(place, str) or not place:
+        return None, [f"{setting}_{source}: it must be a text"]
+    if problem := _problem(source, place):
+        return None, [f"{setting}_{source}: {problem}"]
+    return SecretReference(setting, source, place), []
+
+
+def _problem(source: Source, place: str) -> str:
+    match source:
+        case "env":
+            plain = place.isascii() and place.replace("_", "a").isalnum() and not place[0].isdigit()
+            return "" if plain else "it must be the name of an environment variable, not its value"
+        case "file":
+            return "" if place.startswith(("/", "~/")) else "it must be a path from the root, or from ~/"
+        case "keyring":
+            service, _, username = place.rpartition("/")
+            return "" if service and username else "it must be service/username"
+
+
+def _read_file(setting: str, place: str) -> str:
+    try:
+        # Not blocking: a pipe in its place would wait for ever. Not followed: a link could lead anywhere.
+        handle = os.open(Path(place).expanduser(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, RuntimeError) as error:
+        why = os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else "no such home"
+        raise SecretUnavailable(setting, why) from None
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise SecretUnavailable(setting, "it is not a plain file")
+        if found.st_uid != os.geteuid():
+            raise SecretUnavailable(setting, "the file belongs to somebody else")
+        if found.st_mode & _FORBIDDEN_BITS:
+            raise SecretUnavailable(setting, "others may read the file; run `chmod 600` on it")
+        data = os.read(handle, LARGEST + 1)
+    finally:
+        os.close(handle)
+    if len(data) > LARGEST:
+        raise SecretUnavailable(setting, "the file is too large for a secret")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise SecretUnavailable(setting, "the file is not text") from None

@@ -1,0 +1,100 @@
+"""Settling one row of the ledger: whatever the provider holds for it is revoked, or known to be gone.
+
+Used by the broker for what it gives back, and by the sweep for what a crash left. May be done twice, by anyone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import CredentialError, LeaseUnavailable
+from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+from kagura_kernel.membrane.credentials.provider import CredentialProvider, Revocation, Verdict
+from kagura_kernel.membrane.credentials.revoke import pause, surely_arrived, surely_dead
+
+CLAIM = timedelta(minutes=2)
+"""How long whoever settles a row has it to themselves: longer than any provider may take to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of one row.
+
+    Attributes:
+        id: The row.
+        provider: Its provider.
+        scope: What the credential was good for.
+        how: `revoked`, `forgotten` (the provider does not know it), `expired`, `left to expire` (it cannot be
+            revoked), `never minted`, or `kept` (to be tried again).
+        why: For `kept`: why.
+        retry_in: For `kept`: seconds until the next attempt makes sense.
+    """
+
+    id: str
+    provider: str
+    scope: str
+    how: str
+    why: str = ""
+    retry_in: float = 0.0
+
+    @property
+    def done(self) -> bool:
+        """Whether the row is closed."""
+        return self.how != "kept"
+
+
+async def settle(
+    row: LeaseRow, provider: CredentialProvider | None, ledger: LeaseLedger, clock: Clock, *, chance: float
+) -> Settled:
+    """Settle one row that is owed and claimed; one attempt.
+
+    Args:
+        row: The row as it was read.
+        provider: Its provider; None when the configuration does not name it any more.
+        ledger: Where the result is written down.
+        clock: For what has expired.
+        chance: From 0 to 1, spreads the next attempt.
+
+    Raises:
+        JournalUnwritable: the result is not written down; the row is settled again later, which does no harm.
+    """
+    if provider is None:
+        answer = Revocation(Verdict.RETRY, "its provider is not configured any more")
+    elif not provider.traits.revocable:
+        return _close(row, ledger, "left to expire")
+    else:
+        try:
+            answer = await _revoke(row, provider, clock)
+        except CredentialError as error:
+            after = error.retry_after if isinstance(error, LeaseUnavailable) else None
+            answer = Revocation(Verdict.RETRY, error.message, after)
+    match answer.verdict:
+        case Verdict.REVOKED:
+            return _close(row, ledger, "revoked")
+        case Verdict.GONE:
+            return _close(row, ledger, answer.why or "forgotten")
+    now = clock.now()
+    if surely_dead(row, now):
+        return _close(row, ledger, "expired")
+    seconds = pause(row.attempts + 1, chance, answer.retry_after)
+    ledger.postpone(row.id, until=now + timedelta(seconds=seconds), why=answer.why)
+    return Settled(row.id, row.provider, row.scope, "kept", answer.why, seconds)
+
+
+async def _revoke(row: LeaseRow, provider: CredentialProvider, clock: Clock) -> Revocation:
+    if row.handle:
+        return await provider.revoke(row.handle)
+    if not provider.traits.findable:
+        return Revocation(Verdict.RETRY, "it is not known whether it was minted, and it cannot be looked up")
+    if handle := await provider.find(row.id):
+        return await provider.revoke(handle)
+    if surely_arrived(row, clock.now()):
+        return Revocation(Verdict.GONE, "never minted")
+    return Revocation(Verdict.RETRY, "its mint may still be on the way")
+
+
+def _close(row: LeaseRow, ledger: LeaseLedger, how: str) -> Settled:
+    ledger.close(row.id, how)
+    return Settled(row.id, row.provider, row.scope, how)

@@ -1,0 +1,117 @@
+"""The sweep at every start: what a crash left at a provider is revoked.
+
+Nothing of a process that may still live is touched. Several processes may sweep at once: each row is claimed by one,
+and revoking twice would do no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+from kagura_kernel.membrane.credentials.provider import CredentialProvider
+from kagura_kernel.membrane.credentials.revoke import surely_dead
+from kagura_kernel.membrane.credentials.settle import CLAIM, Settled, settle
+
+_AT_ONCE = 8
+_SYSTEM = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """What one sweep did.
+
+    Attributes:
+        settled: One entry for each row that was this sweep's to settle, the oldest first.
+        retry_in: Seconds until the next sweep makes sense; None when nothing is owed any more.
+    """
+
+    settled: tuple[Settled, ...] = ()
+    retry_in: float | None = None
+
+    @property
+    def kept(self) -> tuple[Settled, ...]:
+        """Those that have to be tried again."""
+        return tuple(one for one in self.settled if not one.done)
+
+
+async def sweep(
+    ledger: LeaseLedger,
+    providers: Mapping[str, CredentialProvider],
+    owner_alive: Callable[[str], bool],
+    *,
+    owner: str,
+    clock: Clock = _SYSTEM,
+    chance: Callable[[], float] = random.random,
+) -> SweepReport:
+    """Settle what nobody alive holds, and what is owed and due.
+
+    Args:
+        ledger: The ledger.
+        providers: Those that are configured, by name. Rows of others are kept until they expire.
+        owner_alive: Whether the process of a row may still run; `journal.owner.owner_alive`.
+        owner: This process, for the claims.
+        clock: For what is due and what has expired.
+        chance: Spreads the next attempts.
+
+    Raises:
+        JournalUnwritable: the ledger does not take the results; what was not written down is settled again.
+        JournalUnreadable: the ledger cannot be read.
+    """
+    gate = asyncio.Semaphore(_AT_ONCE)
+    claimant = claim_name(owner)
+
+    async def one(row: LeaseRow) -> Settled | None:
+        async with gate:
+            over = row.claimed_by if row.claimed_by and not owner_alive(claimed_by_owner(row.claimed_by)) else ""
+            if not ledger.claim(row.id, by=claimant, until=clock.now() + CLAIM, over=over):
+                return None
+            ledger.owe(row.id, "its process is gone")
+            # Read again: another process may have got further between the reading and the claim.
+            fresh = ledger.row(row.id)
+            if fresh is None or fresh.state == "gone":
+                return None
+            return await settle(fresh, providers.get(row.provider), ledger, clock, chance=chance())
+
+    rows = [row for row in ledger.open_rows() if _ours_to_settle(row, owner_alive, clock)]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(row)) for row in rows]
+    settled = tuple(result for task in tasks if (result := task.result()) is not None)
+    waits = [entry.retry_in for entry in settled if not entry.done]
+    return SweepReport(settled, min(waits, default=None))
+
+
+async def keep_sweeping(sweep_once: Callable[[], Awaitable[SweepReport]], clock: Clock = _SYSTEM) -> None:
+    """Sweep again and again, with the pauses that each sweep asks for, until nothing is owed any more.
+
+    Args:
+        sweep_once: `sweep` with its arguments.
+        clock: For the pauses.
+
+    Raises:
+        JournalError: as `sweep` does.
+    """
+    while (pause := (await sweep_once()).retry_in) is not None:
+        await clock.sleep(pause)
+
+
+def claim_name(owner: str) -> str:
+    """A fresh name for claims, by which the process behind it is recognised."""
+    return f"{owner}#{secrets.token_hex(4)}"
+
+
+def claimed_by_owner(claim: str) -> str:
+    """The process behind such a name."""
+    return claim.rpartition("#")[0]
+
+
+def _ours_to_settle(row: LeaseRow, owner_alive: Callable[[str], bool], clock: Clock) -> bool:
+    now = clock.now()
+    if row.state == "owed":
+        return row.retry_at is None or row.retry_at <= now or not owner_alive(row.owner)
+    return surely_dead(row, now) or not owner_alive(row.owner)

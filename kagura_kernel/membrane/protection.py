@@ -1,0 +1,126 @@
+"""Which paths of a project no change from a box may touch, judged from the path, the project and its other changes.
+
+Protected is what makes a program of the host run something: what git, direnv and others read before they act, whole
+environments of Python, and whatever a policy names. So is a path that cannot be shown on one line.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from kagura_kernel.membrane.links import stays_inside
+from kagura_kernel.membrane.names import folded, folded_path, has_control, is_below, is_protected_name
+from kagura_kernel.membrane.project import ProjectFiles
+
+# An environment says so itself: the first is venv's file, the second conda's directory.
+_ENVIRONMENT = frozenset({"pyvenv.cfg", "conda-meta"})
+# Where the project's root is itself an environment, these are the environment's and the rest is the project's.
+_OF_ENVIRONMENT = frozenset({"bin", "conda-meta", "etc", "include", "lib", "lib64", "pyvenv.cfg", "scripts", "share"})
+# A directory that holds the file and one of the others is a repository to git, without any `.git`.
+_HEAD = "HEAD"
+_OF_REPOSITORY = frozenset({"objects", "refs", "commondir"})
+_FILES = frozenset({"pyvenv.cfg", _HEAD})
+_MARKERS = _ENVIRONMENT | _OF_REPOSITORY | {_HEAD}
+_FOLDED = {folded(name): name for name in _MARKERS}
+
+
+class _Change(Protocol):
+    """As much of a change as matters here; a box tells it in one type, the journal in another."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+
+
+class Protection:
+    """Answers for one project and one list of changes.
+
+    Args:
+        project: The project on the host.
+        present: The paths that the changes leave in place, with the target of each that is a link.
+        subpaths: Paths below the root that a policy protects, with everything below them.
+    """
+
+    def __init__(self, project: ProjectFiles, present: Mapping[str, str], subpaths: Iterable[str] = ()) -> None:
+        self._project = project
+        self._subpaths = tuple(subpaths)
+        self._links: dict[str, list[str]] = {}
+        self._proposed: dict[str, set[str]] = {}
+        self._found: dict[str, frozenset[str]] = {}
+        for path, target in present.items():
+            self._propose(path)
+            if target:
+                self._links.setdefault(folded_path(path), []).append(target)
+
+    def covers(self, path: str) -> bool:
+        """Whether the path may not be changed at all."""
+        if has_control(path) or is_protected_name(path) or any(is_below(path, root) for root in self._subpaths):
+            return True
+        if self._look(path):
+            return True
+        parts = path.split("/")
+        return any(self._guards("/".join(parts[:depth]), parts[0]) for depth in range(len(parts)))
+
+    def refuses_link(self, path: str, target: str) -> bool:
+        """Whether a link may not stand there, because it could lead out of the project or to what is protected."""
+        return is_protected_name(target) or not stays_inside(path, target, self._links_at)
+
+    def _links_at(self, path: str) -> Iterator[str]:
+        yield from self._links.get(folded_path(path), ())
+        standing = self._project.target(path)
+        if standing is not None:
+            yield standing
+
+    def _propose(self, path: str) -> None:
+        parts = path.split("/")
+        for depth, part in enumerate(parts):
+            name = _FOLDED.get(folded(part), "")
+            if name and (name not in _FILES or depth == len(parts) - 1):
+                self._proposed.setdefault(folded_path("/".join(parts[:depth])), set()).add(name)
+
+    def _look(self, path: str) -> bool:
+        """Note what the directories on the way hold; whether the way ends at a link to an environment, or at one."""
+        parts = path.split("/")
+        for directory, handle in self._project.directories(path):
+            if directory not in self._found:
+                self._found[directory] = frozenset(name for name in _MARKERS if _is_there(handle, name))
+            following = parts[directory.count("/") + 1 if directory else 0]
+            if any(_leads_to(handle, f"{following}/{name}") for name in _ENVIRONMENT):
+                return True
+        return False
+
+    def _guards(self, directory: str, first: str) -> bool:
+        names = self._found.get(directory, frozenset()) | self._proposed.get(folded_path(directory), set())
+        if _HEAD in names and names & _OF_REPOSITORY:
+            return True
+        return bool(names & _ENVIRONMENT) and (directory != "" or folded(first) in _OF_ENVIRONMENT)
+
+
+def _is_there(directory: int, name: str) -> bool:
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return False
+    return name not in _FILES or not stat.S_ISDIR(found.st_mode)
+
+
+def _leads_to(directory: int, path: str) -> bool:
+    # Followed on purpose: the project's own link to an environment elsewhere is the way programs take to it.
+    try:
+        os.stat(path, dir_fd=directory)
+    except OSError:
+        return False
+    return True
+
+
+def present(changes: Iterable[_Change]) -> dict[str, str]:
+    """What changes leave in place, as `Protection` takes it."""
+    return {c.path: c.target if c.kind == "link" else "" for c in changes if c.status != "deleted"}

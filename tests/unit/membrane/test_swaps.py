@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.membrane import renames, swaps
+from kagura_kernel.membrane.project import Changed, ProjectFiles
+
+
+def sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture(params=["with an exchange", "without one"])
+def files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, root: Path) -> ProjectFiles:
+    if request.param == "without one":
+        monkeypatch.setattr(renames, "_system_call", lambda: None)
+    return ProjectFiles(root)
+
+
+def test_what_was_expected_gives_way(files: ProjectFiles, root: Path) -> None:
+    (root / "a").write_bytes(b"old")
+    files.replace("a", b"new", 0o644, expected=sha(b"old"))
+    files.replace("b", b"added", 0o644, expected="")
+    files.link("c", "a", expected="")
+    assert ((root / "a").read_bytes(), (root / "b").read_bytes(), (root / "c").readlink()) == (
+        b"new",
+        b"added",
+        Path("a"),
+    )
+    files.remove("b", expected=sha(b"added"))
+    assert sorted(path.name for path in root.iterdir()) == ["a", "c"]
+
+
+def test_what_was_not_expected_stays_and_nothing_is_left_beside_it(files: ProjectFiles, root: Path) -> None:
+    (root / "a").write_bytes(b"mine")
+    for attempt in (
+        lambda: files.replace("a", b"new", 0o644, expected=sha(b"old")),
+        lambda: files.replace("a", b"new", 0o644, expected=""),
+        lambda: files.link("a", "b", expected=""),
+        lambda: files.link("a", "b", expected=sha(b"old")),
+        lambda: files.remove("a", expected=sha(b"old")),
+        lambda: files.replace("gone", b"new", 0o644, expected=sha(b"old")),
+    ):
+        with pytest.raises((Changed, FileNotFoundError)):
+            attempt()
+    assert [path.name for path in root.iterdir()] == ["a"]
+    assert (root / "a").read_bytes() == b"mine"
+
+
+def save(root: Path, content: bytes) -> None:
+    (root / "their-editor").write_bytes(content)
+    (root / "their-editor").replace(root / "a")
+
+
+def test_a_save_between_looking_and_replacing_survives(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The moment is chosen: the person saves just before each step that changes the directory, once and repeatedly."""
+    real, steps = swaps.exchange, 0
+
+    def exchange(one: str, other: str, *, directory: int) -> None:
+        nonlocal steps
+        steps += 1
+        if steps <= saves:
+            save(root, b"person %d" % steps)
+        real(one, other, directory=directory)
+
+    monkeypatch.setattr(swaps, "exchange", exchange)
+    for saves in (1, 2, 3, 4):
+        steps = 0
+        (root / "a").write_bytes(b"old")
+        with pytest.raises(Changed):
+            ProjectFiles(root).replace("a", b"agent", 0o644, expected=sha(b"old"))
+        assert (root / "a").read_bytes() == b"person %d" % saves
+        assert [path.name for path in root.iterdir()] == ["a"]
+
+
+def test_a_save_while_a_file_is_removed_survives(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, steps = swaps.rename_to_new, 0
+
+    def rename(old: str, new: str, *, directory: int) -> None:
+        nonlocal steps
+        steps += 1
+        if steps in moments:
+            save(root, b"person %d" % steps)
+        real(old, new, directory=directory)
+
+    monkeypatch.setattr(swaps, "rename_to_new", rename)
+    for moments in ((1,), (1, 2)):
+        steps = 0
+        (root / "a").write_bytes(b"old")
+        with pytest.raises(Changed):
+            ProjectFiles(root).remove("a", expected=sha(b"old"))
+        assert (root / "a").read_bytes() == b"person %d" % moments[-1]
+        assert [path.name for path in root.iterdir()] == ["a"]
+
+
+def test_a_removal_of_ours_meanwhile_leaves_the_persons_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, steps = swaps.exchange, 0
+
+    def exchange(one: str, other: str, *, directory: int) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 1:
+            save(root, b"person")
+        else:
+            (root / "a").unlink()
+        real(one, other, directory=directory)
+
+    monkeypatch.setattr(swaps, "exchange", exchange)
+    (root / "a").write_bytes(b"old")
+    with pytest.raises(Changed):
+        ProjectFiles(root).replace("a", b"agent", 0o644, expected=sha(b"old"))
+    assert (root / "a").read_bytes() == b"person"
+
+
+def test_no_save_is_lost_to_a_race(root: Path) -> None:
+    """A person saves at any moment: whenever the change was told as applied, they saved before it or after it."""
+    files, old = ProjectFiles(root), sha(b"old")
+    for _ in range(200):
+        (root / "a").write_bytes(b"old")
+        began = threading.Event()
+
+        def person(began: threading.Event = began) -> None:
+            began.set()
+            save(root, b"person")
+
+        thread = threading.Thread(target=person)
+        thread.start()
+        began.wait()
+        with contextlib.suppress(Changed):
+            files.replace("a", b"agent" * 20_000, 0o644, expected=old)
+        thread.join()
+        assert (root / "a").read_bytes() == b"person"
+
+
+def test_a_directory_in_the_place_of_a_file_stays(files: ProjectFiles, root: Path) -> None:
+    (root / "a").mkdir()
+    (root / "a" / "inner").write_text("x")
+    with pytest.raises((Changed, IsADirectoryError)):
+        files.replace("a", b"new", 0o644, expected=sha(b"old"))
+    assert [path.name for path in root.iterdir()] == ["a"]
+    assert (root / "a" / "inner").read_text() == "x"
