@@ -307,6 +307,7 @@ class RunFinished(Event):
         duration: Seconds from start to end.
         exit_code: Of a `%%sandbox` cell's own program.
         brain_session: What the brain needs to go on from here.
+        changed_files: How many files it changed, each counted once; None where nobody counted.
     """
 
     kind: Literal["run.finished"] = "run.finished"
@@ -328,6 +329,7 @@ class RunFinished(Event):
     duration: float = 0.0
     exit_code: int | None = None
     brain_session: str = ""
+    changed_files: int | None = None
 
 
 AnyEvent = Annotated[

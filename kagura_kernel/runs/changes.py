@@ -27,6 +27,10 @@ MAX_PART_BYTES = 2**20
 """Bytes that the files in one row may take, unless a single file takes more."""
 
 
+MAX_NAMED = 20
+"""Paths that a remark for the brain names."""
+
+
 class RunChanges:
     """Brings one run's changes out of its box.
 
@@ -56,18 +60,29 @@ class RunChanges:
         """Whether changes are applied as the run goes on."""
         return self._mode is WriteMode.THROUGH
 
-    async def write_through(self, box: Box) -> None:
-        """Apply what is new since the last call."""
+    async def write_through(self, box: Box) -> str:
+        """Apply what is new since the last call: a remark for the brain about what was not, or nothing."""
         async with self._order:
             fresh = [c for c in await self._collector.collect(box, self._ours) if self._is_fresh(c)]
             if not fresh:
-                return
+                return ""
             self._record_collected(fresh)
             # What is protected was told, and stays as it is: a project never changes there.
             self._settled |= {change.path: change for change in fresh if change.state == "protected"}
             by_path = {change.path: change for change in fresh if change.state != "protected"}
             if by_path:
                 await self._apply(by_path)
+            return self._remark([change.path for change in fresh])
+
+    def _remark(self, paths: Sequence[str]) -> str:
+        states = {path: self._settled[path].state for path in paths}
+        whys = {"conflict": "a person changed the project's file meanwhile", "protected": "never written by a run"}
+        parts = [
+            f"{why}: {', '.join(ascii(path)[1:-1] for path in left)}"
+            for state, why in whys.items()
+            if (left := [path for path in paths if states[path] == state][:MAX_NAMED])
+        ]
+        return f"[not in the project: {'; '.join(parts)}]" if parts else ""
 
     async def _apply(self, by_path: dict[str, FileChange]) -> None:
         done = await asyncio.to_thread(

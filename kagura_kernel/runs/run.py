@@ -241,4 +241,5 @@ class Run:
             duration=duration,
             exit_code=ending.exit_code,
             brain_session=ending.brain_session,
+            changed_files=len(changes),
         )

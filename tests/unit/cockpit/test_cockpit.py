@@ -395,3 +395,16 @@ def test_long_output_of_a_cell_is_kept_whole_and_short_output_leaves_no_folder(
     finished = next(event for event in heard if event.kind == "tool.finished")
     kept = tmp_path / "home" / "outputs" / long.run_id / finished.spill  # type: ignore[union-attr,operator]
     assert kept.read_text().split()[-1] == "200000"
+
+
+def test_a_brain_is_told_what_did_not_reach_the_project(cockpit_with: Make, project: Path) -> None:
+    def meddle(_: object) -> Ask:
+        (project / "data.csv").write_text("mine\n")
+        return Ask("bash", {"command": "echo theirs > data.csv; echo ok > other.txt"})
+
+    cockpit = cockpit_with([meddle, lambda results: results[-1].text])
+    outcome = cockpit.launch(task(project, write_mode=WriteMode.THROUGH)).result(30)
+    assert "not in the project: a person changed the project's file meanwhile: data.csv" in outcome.text
+    assert {change.path: change.state for change in outcome.changes} == {"data.csv": "conflict", "other.txt": "applied"}
+    assert (project / "data.csv").read_text() == "mine\n"
+    assert cockpit.runs()[0].changed_files == 2
