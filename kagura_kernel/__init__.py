@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
+
+from kagura_kernel.domain.imports import guard_imports
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -10,6 +13,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = ["__version__", "load_ipython_extension", "unload_ipython_extension"]
+
+guard_imports(os.path.realpath, os.getcwd)
 
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:

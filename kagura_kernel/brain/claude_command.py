@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kagura_kernel.brain.provider import Turn
+from kagura_kernel.domain.search_path import entries_outside, is_inside
 from kagura_kernel.domain.tools import ToolSpec
 
 SERVER = "kagura"
@@ -26,15 +28,31 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
-def find_program(environ: Mapping[str, str]) -> Path | None:
-    """The program that came with the SDK, else the one on the PATH of `environ`; None when there is neither."""
+def find_program(environ: Mapping[str, str], project: Path | None = None) -> Path | None:
+    """The program that came with the SDK, else the one on the PATH of `environ`; None when there is neither.
+
+    It runs on the host and thinks for everybody, so it is never taken from the project, where a box's changes end up.
+
+    Args:
+        environ: Where PATH is read from.
+        project: The project; None is the working directory.
+    """
     spec = find_spec("claude_agent_sdk")
     if spec is not None and spec.origin is not None:
         bundled = Path(spec.origin).parent / "_bundled" / "claude"
         if bundled.is_file():
             return bundled
-    found = shutil.which("claude", path=environ.get("PATH", ""))
-    return Path(found) if found else None
+    projects = [os.path.realpath(project)] if project else _working_directory()
+    path = entries_outside(environ.get("PATH", "").split(":"), projects, os.path.realpath)
+    found = shutil.which("claude", path=":".join(path))
+    return Path(found) if found and not is_inside(os.path.realpath(found), projects) else None
+
+
+def _working_directory() -> list[str]:
+    # One that was removed is nobody's project any more.
+    with contextlib.suppress(OSError):
+        return [os.path.realpath(Path.cwd())]
+    return []
 
 
 def with_death_signal(line: Sequence[str]) -> list[str]:

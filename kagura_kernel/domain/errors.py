@@ -606,7 +606,7 @@ class JournalTooNew(JournalError):
 
 
 class JournalTampered(JournalError):
-    """The hash chain does not hold: a row was changed, or is missing. Or a table made from the rows disagrees with them.
+    """The hash chain does not hold: a row was changed, or is missing; or a table made from the rows disagrees.
 
     `seq` is the row where it shows. `table` and `key` name the entry of the table; both are empty when it is the chain.
     """

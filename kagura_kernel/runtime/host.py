@@ -12,11 +12,14 @@ from __future__ import annotations
 import asyncio
 import os
 import pwd
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputChunk, OutputListener, Stream
 from kagura_kernel.domain.errors import HostCommandTimeout, HostError, HostIdleTimeout, shorten
+from kagura_kernel.domain.imports import distrust
+from kagura_kernel.domain.search_path import entries_outside
 from kagura_kernel.runtime.host_process import Feed, HostProcess
 from kagura_kernel.sandbox.output import OutputCapture
 
@@ -25,6 +28,8 @@ CANCEL_GRACE_SECONDS = 0.2
 NO_SUCH_PROGRAM = 127
 SIGNAL_BASE = 128
 
+BASH = "/bin/bash"
+
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -32,7 +37,8 @@ class HostRunner:
     """Runs programs in one directory of the host.
 
     Args:
-        directory: Where commands run, unless they say otherwise.
+        directory: Where commands run, unless they say otherwise: the project. Nothing of this package is imported
+            from it, since a box's changes end up there.
         environment: What they see of variables; None is `minimal_environment`.
         grace: Seconds between the polite signal and the other one when a limit is reached.
     """
@@ -41,7 +47,8 @@ class HostRunner:
         self, directory: Path, *, environment: Mapping[str, str] | None = None, grace: float = GRACE_SECONDS
     ) -> None:
         self.directory = directory
-        self._environment = environment if environment is not None else minimal_environment(os.environ)
+        distrust(str(directory))
+        self._environment = environment if environment is not None else minimal_environment(os.environ, directory)
         self._grace = grace
         self._running: set[HostProcess] = set()
         self._closed = False
@@ -92,7 +99,11 @@ class HostRunner:
         """Start it, watch it, free it; the exit status, negative for a signal."""
         try:
             process = HostProcess(
-                command.argv, self._directory_of(command), {**self._environment, **command.env}, command.stdin, feed
+                _with_known_shell(command.argv, self._environment),
+                self._directory_of(command),
+                {**self._environment, **command.env},
+                command.stdin,
+                feed,
             )
         except (FileNotFoundError, PermissionError) as error:
             feed("stderr", f"{command.argv[0]}: {error.strerror}\n".encode())
@@ -126,13 +137,14 @@ class HostRunner:
             raise HostError(f"{shorten(command.line)} was stopped on the host: the run is over.")
 
 
-def minimal_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def minimal_environment(environment: Mapping[str, str], project: Path) -> dict[str, str]:
     """What a host command sees of variables: where programs and the home are, the language, and no way to ask back.
 
-    Nothing else of `environment` is handed on, keys least of all; relative entries of PATH are left out.
+    Nothing else of `environment` is handed on, keys least of all. Entries of PATH that are relative or lead into the
+    project are left out: `ls` must not mean a file that a box has put there.
     """
     user = pwd.getpwuid(os.getuid()) if _has_account() else None
-    path = ":".join(entry for entry in environment.get("PATH", "").split(":") if entry.startswith("/"))
+    path = ":".join(entries_outside(environment.get("PATH", "").split(":"), [str(project)], os.path.realpath))
     name = environment.get("USER") or (user.pw_name if user else "")
     return {
         "CI": "1",
@@ -146,6 +158,15 @@ def minimal_environment(environment: Mapping[str, str]) -> dict[str, str]:
         "TERM": "dumb",
         "USER": name,
     }
+
+
+def _with_known_shell(argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The same words with the shell's full path: a shell line runs in the system's own bash."""
+    if argv[:1] != ("bash",):
+        return argv
+    # Some systems have nothing in /bin; the path they have it on leads past the project.
+    shell = BASH if os.path.isfile(BASH) else shutil.which("bash", path=environment.get("PATH", _DEFAULT_PATH))  # noqa: PTH113 - a constant of text
+    return (shell or "bash", *argv[1:])
 
 
 def _has_account() -> bool:

@@ -16,7 +16,7 @@ MARKER = "KAGURA_HOST_COMMAND"
 """Variable by which a command's processes are known even when they left its process group."""
 
 _ROOT = str(Path(__file__).resolve().parents[2])
-_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from kagura_kernel.runtime.host_keeper import main; main()"
+_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from kagura_kernel.runtime.host_keeper import main; main()"
 
 
 def stop_family(leader: int, marker: str) -> None:

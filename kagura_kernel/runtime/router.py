@@ -26,8 +26,10 @@ from kagura_kernel.domain.policy import (
 from kagura_kernel.runtime.approving import Asker, require_allowed
 from kagura_kernel.runtime.files import HostFiles
 from kagura_kernel.runtime.host import HostRunner
-from kagura_kernel.runtime.routing import decide_route
-from kagura_kernel.runtime.safelist import SAFE_COMMANDS, SYSTEM_DIRECTORIES
+from kagura_kernel.runtime.host_question import host_arguments, host_detail
+from kagura_kernel.runtime.operands import leads_out
+from kagura_kernel.runtime.routing import ask_first, decide_route
+from kagura_kernel.runtime.safelist import SAFE_COMMANDS, SYSTEM_DIRECTORIES, judge
 from kagura_kernel.sandbox.backend import Box
 
 NOT_FOUND = 127
@@ -210,7 +212,7 @@ class Runtime:
             SandboxUnavailable: the box is gone, or the runtime was closed.
         """
         self._refuse_when_closed()
-        decision = self.decide(command, permission)
+        decision = self._looked_at(command, self.decide(command, permission))
         _make_private(spill_dir)
         line = shell_command(command, stdin=stdin, limits=limits, spill_dir=spill_dir)
         if decision.route is ExecutionRoute.SANDBOX and self._box is not None:
@@ -237,18 +239,12 @@ class Runtime:
             ApprovalDenied: the answer was no, or none came.
             ApprovalAborted: the person called the run off.
         """
-        directory = str(self._host.directory)
-        arguments = {"command": command, "directory": directory}
-        detail = f"{command}\n\nin {directory}"
-        if stdin:
-            text = stdin.decode("utf-8", "backslashreplace")
-            arguments["stdin"] = text
-            detail += f"\n\nreading\n{text}"
+        arguments = host_arguments(command, str(self._host.directory), stdin)
         subject = "The host command"
         decision = await self.asker.ask(
             ApprovalKind.HOST_COMMAND,
             "Run a command on the host",
-            detail,
+            host_detail(command, arguments["directory"], arguments.get("stdin", "")),
             subject=subject,
             reason=reason,
             arguments=arguments,
@@ -277,6 +273,14 @@ class Runtime:
         finally:
             if self._box is not None:
                 await self._box.close()
+
+    def _looked_at(self, command: str, decision: CommandDecision) -> CommandDecision:
+        """The decision, or that a person is asked after all: a pre-approved line may name a link out of the project."""
+        unasked = decision.route is ExecutionRoute.HOST and not decision.needs_approval
+        if not unasked or self._settings.mode is not PermissionMode.DEFAULT:
+            return decision
+        word = leads_out(judge(command).words[1:], self._host.directory)
+        return ask_first(f"the command is pre-approved, but {word!r} leads out of the project") if word else decision
 
     def _refuse_when_closed(self) -> None:
         if self._closed:

@@ -48,15 +48,15 @@ def decide_route(
         return CommandDecision(ExecutionRoute.HOST, escalation=EscalationReason(why), reasons=(why,))
     if not sandbox_ok:
         why = "sandbox unavailable, host execution requires approval" + (f": {sandbox_why}" if sandbox_why else "")
-        return _ask(why)
+        return ask_first(why)
     judgement = judge(command, safe_commands)
     if permission is SandboxPermission.REQUIRE_ESCALATED:
         if not strict and is_preapproved(judgement, command, preapproved):
             why = "host execution requested: the command is safe and pre-approved by settings"
             return CommandDecision(ExecutionRoute.HOST, escalation=EscalationReason(why), reasons=(why,))
-        return _ask("command requests host execution, which requires approval", *judgement.reasons)
+        return ask_first("command requests host execution, which requires approval", *judgement.reasons)
     if strict and not judgement.safe:
-        return _ask(*judgement.reasons)
+        return ask_first(*judgement.reasons)
     why = "command is safe and runs in the sandbox" if strict else "commands run in the sandbox without approval"
     return CommandDecision(ExecutionRoute.SANDBOX, reasons=(why,))
 
@@ -113,7 +113,8 @@ def explain(
     )
 
 
-def _ask(*reasons: str) -> CommandDecision:
+def ask_first(*reasons: str) -> CommandDecision:
+    """Host execution after an approval, and why."""
     return CommandDecision(
         ExecutionRoute.HOST, needs_approval=True, escalation=EscalationReason("; ".join(reasons)), reasons=reasons
     )

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 # find: tests, options and actions that only print. Anything else that begins with a dash is refused, so a new
 # action of a later find is, too.
+# What follows links (-H, -L, -follow) is left out as well: it looks at more than the directories it is given.
 _FIND_WORD = re.compile(
-    r"-(H|L|P|a|and|amin|anewer|atime|cmin|cnewer|ctime|daystart|depth|empty|executable|false|follow|"
-    r"fstype|gid|group|ilname|iname|inum|ipath|iregex|iwholename|links|lname|ls|maxdepth|mindepth|"
+    r"-(P|a|and|amin|anewer|atime|cmin|cnewer|ctime|daystart|depth|empty|executable|false|fstype|"
+    r"gid|group|ilname|iname|inum|ipath|iregex|iwholename|links|lname|ls|maxdepth|mindepth|"
     r"mmin|mount|mtime|name|newer|newermt|newerat|newerct|nogroup|noleaf|not|nouser|o|or|path|perm|"
     r"print|print0|printf|prune|quit|readable|regex|regextype|samefile|size|true|type|uid|used|user|"
     r"wholename|writable|xdev|xtype)"
@@ -17,7 +18,7 @@ _FIND_WORD = re.compile(
 
 
 def find_problem(arguments: Sequence[str]) -> str:
-    """`-exec`, `-delete`, `-fprint` and whatever else is not known to only print."""
+    """`-exec`, `-delete`, `-fprint`, `-L` and whatever else is not known to only print what lies below."""
     for word in arguments:
         if word.startswith("-") and not _FIND_WORD.fullmatch(word) and not re.fullmatch(r"-[0-9]+[a-zA-Z]?", word):
             return f"find {word} may do more than look"
@@ -33,8 +34,26 @@ def tail_problem(arguments: Sequence[str]) -> str:
     return ""
 
 
+def ls_problem(arguments: Sequence[str]) -> str:
+    """`-L` and `-H`: with `-R` they list what links lead to."""
+    return _first_match(r"--der|-[^-]*[LH]", arguments, "ls {} follows links")
+
+
+def grep_problem(arguments: Sequence[str]) -> str:
+    """`-R` follows links, and `-f` reads a file of patterns, which an error message or a match may tell."""
+    return _first_match(r"--der|--fil(e?=|e?$)|-[^-]*[Rf]", arguments, "grep {} may read other files than those named")
+
+
+def wc_problem(arguments: Sequence[str]) -> str:
+    """`--files0-from`: the files are named in another file."""
+    return _first_match(r"--f", arguments, "wc {} reads files that are not named")
+
+
 def rg_problem(arguments: Sequence[str]) -> str:
-    """`--pre`, `--hostname-bin` and `-z` start other programs."""
+    """`--pre`, `--hostname-bin` and `-z` start other programs; `-L`, `-f` and `--ignore-file` read other files."""
+    follows = r"--fo|--fil(e?=|e?$)|--ignore-file(=|$|-c)|-[^-]*[Lf]"
+    if problem := _first_match(follows, arguments, "rg {} may read other files than those named"):
+        return problem
     for word in arguments:
         if re.match(r"--(p|ho|se)", word) and not re.match(r"--(path-separator|passthru|pcre2|pretty)\b", word):
             return f"rg {word} may start other programs"
@@ -43,12 +62,17 @@ def rg_problem(arguments: Sequence[str]) -> str:
     return ""
 
 
-# awk: no way to write or to start anything is left in a program without these. `>` also compares; that is asked for.
-_AWK_ALIVE = re.compile(r"system|getline|[|>@\\]")
+def _first_match(pattern: str, arguments: Sequence[str], words: str) -> str:
+    return next((words.format(word) for word in arguments if re.match(pattern, word)), "")
+
+
+# awk: no way to write, to start anything or to name another file is left in a program without these. `>` also
+# compares; that is asked for.
+_AWK_ALIVE = re.compile(r"system|getline|ARGV|ARGC|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|[|>@\\]")
 
 
 def awk_problem(arguments: Sequence[str]) -> str:
-    """Program files, `system()`, `getline`, pipes, redirections, and options other than -F and -v."""
+    """Program files, `system()`, `getline`, `ARGV`, pipes, redirections, and options other than -F and -v."""
     position = 0
     while position < len(arguments) and arguments[position].startswith("-"):
         option = arguments[position]

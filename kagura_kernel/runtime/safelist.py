@@ -12,7 +12,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from kagura_kernel.runtime.metachars import Line, name_of, split_line
-from kagura_kernel.runtime.safe_arguments import awk_problem, find_problem, rg_problem, sed_problem, tail_problem
+from kagura_kernel.runtime.safe_arguments import (
+    awk_problem,
+    find_problem,
+    grep_problem,
+    ls_problem,
+    rg_problem,
+    sed_problem,
+    tail_problem,
+    wc_problem,
+)
 
 SAFE_COMMANDS: tuple[str, ...] = (
     "pwd",
@@ -37,8 +46,11 @@ _ARGUMENT_CHECKS: dict[str, Callable[[Sequence[str]], str]] = {
     "find": find_problem,
     "sed": sed_problem,
     "awk": awk_problem,
+    "grep": grep_problem,
+    "ls": ls_problem,
     "rg": rg_problem,
     "tail": tail_problem,
+    "wc": wc_problem,
 }
 
 
@@ -95,7 +107,8 @@ def is_preapproved(judgement: Judgement, command: str, preapproved: Collection[s
     """Whether settings let a command run on the host without asking.
 
     An entry is the name of a program, or one whole line. Either way the command has to be safe and to stay below
-    the working directory: `cat` in the settings is no leave to read anybody's keys.
+    the working directory: `cat` in the settings is no leave to read anybody's keys. Links are not seen here; see
+    `operands`.
     """
     named = judgement.base in preapproved or command.strip() in preapproved
     return named and judgement.safe and not any(_leaves_directory(word) for word in judgement.words[1:])

@@ -22,6 +22,7 @@ from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, WorkspaceUnreadable
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import CommandLimits, IsolationClass
+from kagura_kernel.domain.search_path import entries_outside, is_inside
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import PipedBox
@@ -29,12 +30,14 @@ from kagura_kernel.sandbox.bubblewrap_request import fitting, guest_config, requ
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.keeper import KeeperClient, KeptBox, StartRefused, as_setup
 from kagura_kernel.sandbox.mending import INSTALL, advise, read_facts
+from kagura_kernel.sandbox.populate import copy_notes
 from kagura_kernel.sandbox.pythonenv import PythonView, current_view
 
 _HELLO_TIMEOUT = 20.0
 _LAST_WORDS = 0.4
 _END_TIMEOUT = 12.0
 _PIPE_BYTES = 2**19
+_SYSTEM_PROGRAMS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 _LEFT_OUT = (".venv", "venv", "node_modules")
 _PROBE_KEPT = 60.0
 
@@ -43,7 +46,7 @@ class BubblewrapBackend:
     """Starts boxes by bubblewrap on this machine; a `SandboxBackend`.
 
     Args:
-        program: The bubblewrap program; None looks for `bwrap` on PATH.
+        program: The bubblewrap program; None looks for `bwrap` in the system's directories, then on PATH.
         view: The Python that boxes see; None is the running one.
         python: Interpreter for the keeper.
     """
@@ -120,7 +123,7 @@ class BubblewrapBackend:
 
     async def _open(self, spec: BoxSpec) -> _Opened:
         """Start a box, by a copy of the project where there can be no view of it."""
-        program = _find_program(self._program)
+        program = _find_program(self._program, spec.workspace)
         _check_workspace(spec.workspace)
         keeper, view = self._parts(spec)
         limits, notes = fitting(spec.limits)
@@ -136,7 +139,7 @@ class BubblewrapBackend:
                 raise _translated(refused, spec) from refused
             opened.notes = (*notes, *opened.notes, *uncounted_notes(keeper.uncounted))
             if copy and spec.workspace is not None:
-                opened.notes += await _copy_in(opened, spec.workspace, request["workspace_bytes"] // 2)
+                opened.notes += await _copy_in(opened, request["workspace_bytes"] // 2)
                 opened.notes += (f"the project was copied into the box: {self._copies[spec.workspace]}",)
             return opened
 
@@ -227,8 +230,13 @@ class _Streams:
     """The two pipes of one guest; closes whatever was not handed over."""
 
     def __init__(self) -> None:
-        guest_in, self._write = os.pipe2(os.O_CLOEXEC)
-        self._read, guest_out = os.pipe2(os.O_CLOEXEC)
+        guest_in, self._write = _new_pipe()
+        try:
+            self._read, guest_out = _new_pipe()
+        except SandboxUnavailable:
+            os.close(guest_in)
+            os.close(self._write)
+            raise
         # The guest itself, and large outputs, then pass in one piece; a user with many pipes gets the usual size.
         with contextlib.suppress(OSError):
             for descriptor in (guest_in, guest_out):
@@ -252,6 +260,13 @@ class _Streams:
         self._ours = ()
 
 
+def _new_pipe() -> tuple[int, int]:
+    try:
+        return os.pipe2(os.O_CLOEXEC)
+    except OSError as error:
+        raise SandboxUnavailable(f"no pipe can be made ({error.strerror})") from error
+
+
 async def _start_guest(keeper: KeeperClient, view: PythonView, spec: BoxSpec, request: dict[str, Any]) -> _Opened:
     box_id = new_box_id()
     streams = _Streams()
@@ -271,23 +286,40 @@ async def _start_guest(keeper: KeeperClient, view: PythonView, spec: BoxSpec, re
     return opened
 
 
-async def _copy_in(opened: _Opened, workspace: Path, limit_bytes: int) -> tuple[str, ...]:
+async def _copy_in(opened: _Opened, limit_bytes: int) -> tuple[str, ...]:
     """Send the project into the box; what to say of it."""
+    spec = opened.spec
+    if spec.workspace is None:
+        return ()
     try:
-        left_out = await opened.channel.populate(workspace, exclude=_LEFT_OUT, limit_bytes=limit_bytes)
+        left_out = await opened.channel.populate(
+            spec.workspace, exclude=_LEFT_OUT, limit_bytes=limit_bytes, protected=spec.policy.read_only_subpaths
+        )
     except BaseException:
         await asyncio.shield(opened.end())
         raise
-    return (f"left out of the copy: {', '.join(left_out[:10])}",) if left_out else ()
+    return copy_notes(spec, left_out)
 
 
-def _find_program(given: str | None) -> str:
+def _find_program(given: str | None, workspace: Path | None) -> str:
+    """The program that makes the walls, which must not be a file that a box has put into the project."""
     if not sys.platform.startswith("linux"):
         raise SandboxUnavailable("bubblewrap needs Linux")
-    program = given or shutil.which("bwrap")
+    projects = [str(workspace)] if workspace else _working_directory()
+    path = entries_outside([*_SYSTEM_PROGRAMS, *os.environ.get("PATH", "").split(":")], projects, os.path.realpath)
+    program = given or shutil.which("bwrap", path=":".join(path))
     if program is None:
         raise SandboxUnavailable("bubblewrap is not installed", INSTALL)
+    if is_inside(os.path.realpath(program), [os.path.realpath(project) for project in projects]):
+        raise SandboxUnavailable(f"{program} lies in the project, where a box can change it", INSTALL)
     return program
+
+
+def _working_directory() -> list[str]:
+    # One that was removed is nobody's project any more.
+    with contextlib.suppress(OSError):
+        return [str(Path.cwd())]
+    return []
 
 
 def _fingerprint(spec: BoxSpec) -> tuple[object, ...]:

@@ -2,14 +2,15 @@
 
 A guest ends when its pipe closes, but a parked container is frozen and a hostile program may have stopped the guest:
 neither would notice. The reaper waits for the end of its standard input (the kernel's end of a pipe) or of the owner,
-and then removes every container of that holder. Run as `python -m kagura_kernel.sandbox.docker_reaper URL CERTS VERIFY
-HOLDER OWNER`; until it has something to do it imports nothing but the standard library.
+and then removes every container of that holder. Until it has something to do it imports nothing but the standard
+library; where the rest lies it is told, and no file of a project has a say in that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import select
 import subprocess
@@ -18,11 +19,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kagura_kernel.domain.imports import trusted_path
 from kagura_kernel.sandbox.owner import owner_alive
 
 if TYPE_CHECKING:
     from kagura_kernel.sandbox.docker_endpoint import Endpoint
 
+_ROOT = str(Path(__file__).resolve().parents[2])
+_PROGRAM = """import json, sys
+sys.path += [entry for entry in (*json.loads(sys.argv[2]), sys.argv[1]) if entry not in sys.path]
+from kagura_kernel.sandbox.docker_reaper import main
+main(*sys.argv[3:])"""
 _LOOK_SECONDS = 2.0
 _GIVE_UP_SECONDS = 30.0
 _DONE = b"."
@@ -34,14 +41,14 @@ class Reaper:
     def __init__(self, endpoint: Endpoint, holder: str, owner: str) -> None:
         words = [endpoint.url, str(endpoint.certificates or ""), str(int(endpoint.verify)), holder, owner]
         self._process = subprocess.Popen(  # noqa: S603 - our own module and our own words
-            [sys.executable, "-P", "-m", "kagura_kernel.sandbox.docker_reaper", *words],
+            [sys.executable, "-I", "-S", "-c", _PROGRAM, _ROOT, json.dumps(trusted_path()), *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             # A session of its own: an interrupt or a kill of the kernel's process group does not reach it.
             start_new_session=True,
             cwd="/",
-            env={name: os.environ[name] for name in ("PATH", "PYTHONPATH", "VIRTUAL_ENV") if name in os.environ},
+            env={},
         )
 
     @property
@@ -99,7 +106,3 @@ def main(url: str, certificates: str, verify: str, holder: str, owner: str) -> N
 
     endpoint = Endpoint(url, Path(certificates) if certificates else None, verify == "1")
     asyncio.run(reap(endpoint, holder))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:6])

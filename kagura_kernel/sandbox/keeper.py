@@ -17,7 +17,7 @@ from kagura_kernel.domain.errors import SandboxUnavailable
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _PROGRAM = """import sys
-sys.path.insert(0, sys.argv[1])
+sys.path.append(sys.argv[1])
 from kagura_kernel.sandbox.keeper_main import main
 main(int(sys.argv[2]))"""
 _MESSAGE = 1 << 17

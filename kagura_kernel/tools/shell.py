@@ -67,8 +67,9 @@ class BashTool:
         self.spec = ToolSpec(
             "bash",
             "Run a bash line in the sandbox, in the workspace, and read its output and exit code. Each call is a fresh "
-            "shell: `cd` and variables do not last. There is no network, nobody types input, and whatever still runs "
-            f"when the line ends is stopped. {self._times.sentence} host=true runs it on the person's own machine "
+            "shell: `cd` and variables do not last. There is no network, and nobody types input. Jobs left in the "
+            "background are stopped when the line ends, and what slips past that when the sandbox is closed. "
+            f"{self._times.sentence} host=true runs it on the person's own machine "
             "instead: give a reason; a person sees the exact line and may refuse.",
             schema.arguments(
                 "command",

@@ -66,6 +66,24 @@ def test_the_program_of_the_sdk_is_found():
     assert found.is_file()
 
 
+def test_no_program_of_the_project_is_taken_for_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("kagura_kernel.brain.claude_command.find_spec", lambda _: None)
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    for folder in (project / ".venv" / "bin", elsewhere):
+        folder.mkdir(parents=True)
+        (folder / "claude").write_text("#!/bin/sh\n")
+        (folder / "claude").chmod(0o755)
+    (tmp_path / "link").symlink_to(project / ".venv" / "bin")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "claude").symlink_to(project / ".venv" / "bin" / "claude")
+    planted = f"{project}/.venv/bin:{tmp_path}/link:.venv/bin"
+    assert find_program({"PATH": planted}, project) is None
+    assert find_program({"PATH": f"{tmp_path}/links"}, project) is None
+    assert find_program({"PATH": f"{planted}:{elsewhere}"}, project) == elsewhere / "claude"
+    monkeypatch.chdir(project)
+    assert find_program({"PATH": planted}) is None
+
+
 def test_the_death_signal_keeps_the_arguments_as_they_are():
     odd = ["/bin/echo", "-n", "a b", "", "'\"$x"]
     plain = subprocess.run(odd, capture_output=True, check=True)

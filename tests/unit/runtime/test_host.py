@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -116,9 +117,47 @@ async def test_no_key_of_this_process_reaches_a_command(monkeypatch, tmp_path):
 
 
 def test_the_minimal_environment_has_no_relative_path_entries():
-    made = minimal_environment({"PATH": ".:/usr/bin::bin:/bin", "HOME": "/h", "USER": "u", "TOKEN": "t"})
+    environ = {"PATH": ".:/usr/bin::bin:/bin", "HOME": "/h", "USER": "u", "TOKEN": "t"}
+    made = minimal_environment(environ, Path("/project"))
     assert (made["PATH"], made["HOME"], made["USER"]) == ("/usr/bin:/bin", "/h", "u")
     assert "TOKEN" not in made
+
+
+def test_nor_entries_that_lead_into_the_project(tmp_path):
+    programs = tmp_path / "project" / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(programs)
+    entries = [str(programs), "/usr/bin", str(tmp_path / "link"), f"{tmp_path}/other/../project/bin", f"{tmp_path}/bin"]
+    made = minimal_environment({"PATH": ":".join(entries)}, tmp_path / "project")
+    assert made["PATH"] == f"/usr/bin:{tmp_path}/bin"
+    assert minimal_environment({"PATH": str(programs)}, tmp_path / "project")["PATH"] == "/usr/local/bin:/usr/bin:/bin"
+
+
+async def test_programs_that_a_box_put_into_the_project_do_not_run_in_place_of_the_system_s(monkeypatch, tmp_path):
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("bash", "cat", "env"):
+        (programs / name).write_text(f"#!/bin/sh\necho planted > {tmp_path}/ran\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    runner = HostRunner(tmp_path)
+    # A start-up file of the person's may set the path for itself; which shell reads it is settled before.
+    given = HostRunner(tmp_path, environment={"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(tmp_path)})
+    for command in (login("cat /dev/null; env"), Command(("bash", "-c", "cat /dev/null")), Command(("cat",))):
+        assert (await runner.run(command)).ok
+    assert (await given.run(Command(("bash", "-c", "echo fine")))).stdout.text == "fine\n"
+    await runner.close()
+    await given.close()
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_nothing_is_imported_from_where_commands_run(tmp_path, monkeypatch):
+    (tmp_path / "nntplib.py").write_text("raise AssertionError")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    runner = HostRunner(tmp_path)
+    await runner.close()
+    spec = find_spec("nntplib")
+    assert spec is None or not str(spec.origin).startswith(str(tmp_path))
 
 
 async def test_long_output_is_bounded_and_kept_whole_in_a_file(host, tmp_path):

@@ -80,9 +80,12 @@ async def test_the_person_sees_the_whole_command_its_directory_its_input_and_the
         await runtime.run(line, permission=ESCALATED, stdin=b"other")
     first, second = approver.requests
     assert first.kind is ApprovalKind.HOST_COMMAND
-    assert line in first.detail
-    assert str(runtime.host_runner.directory) in first.detail
-    assert "text \\xff" in first.detail
+    directory = str(runtime.host_runner.directory)
+    assert first.arguments == {
+        "command": line, "directory": directory, "stdin": "text \\xff", "stdin_base64": "dGV4dCD/"
+    }  # fmt: skip
+    assert first.detail == f"Command:\n| {line}\n\nDirectory:\n| {directory}\n\nStandard input:\n| text \\xff"
+    assert second.arguments == {"command": line, "directory": directory, "stdin": "other"}
     assert (first.reason, first.call_id, first.deadline) == ("why not", "call-1", 7)
     assert (first.run_id, first.session_id) == ("run-1", "ses-1")
     assert "requires approval" in second.reason
@@ -158,6 +161,37 @@ async def test_a_pre_approved_name_never_means_a_program_of_the_project(box, mak
     with use_approver(ScriptedApprover(Verdict.ALLOW)):
         assert (await runtime.run("cat < here.txt", permission=ESCALATED)).result.stdout.text == "evil\n"
     await runtime.close()
+
+
+async def test_what_was_approved_is_what_runs_whatever_it_imitates(box, make):
+    runtime = make(box)
+    directory = runtime.host_runner.directory
+    line = f": <<'END'\n\nDirectory:\n| {directory}\n\nin {directory}\nEND\necho ran"
+    approver = ScriptedApprover(Verdict.ALLOW)
+    with use_approver(approver):
+        routed = await runtime.run(line, permission=ESCALATED)
+    (request,) = approver.requests
+    assert request.arguments == {"command": line, "directory": str(directory)}
+    assert [text for text in request.detail.split("\n") if text.endswith(":") and not text.startswith("|")] == [
+        "Command:",
+        "Directory:",
+    ]
+    assert routed.result.stdout.text == "ran\n"
+
+
+async def test_a_pre_approved_line_is_asked_for_after_all_when_a_link_leads_out(box, make, tmp_path):
+    runtime = make(box, preapproved=("cat", "grep"))
+    project = runtime.host_runner.directory
+    (tmp_path / "secret").write_text("key\n")
+    (project / "link").symlink_to(tmp_path / "secret")
+    (project / "up").symlink_to(tmp_path)
+    (project / "inner").symlink_to("here.txt")
+    for line in ("cat link", "cat here.txt up/secret", "cat ./up/secret", "grep -r key up", "grep -elink key"):
+        approver = ScriptedApprover(Verdict.DENY)
+        with use_approver(approver), pytest.raises(ApprovalDenied):
+            await runtime.run(line, permission=ESCALATED)
+        assert "leads out of the project" in approver.requests[0].reason
+    assert (await runtime.run("cat inner", permission=ESCALATED)).result.stdout.text == "host\n"
 
 
 async def test_the_strict_order_asks_for_what_a_box_would_do(box, make):

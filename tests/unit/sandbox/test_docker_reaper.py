@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
 
+from kagura_kernel.sandbox import docker_reaper
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.docker_reaper import Reaper
 from kagura_kernel.sandbox.owner import owner_of, this_owner
@@ -44,6 +46,57 @@ def test_a_reaper_that_is_dismissed_is_gone_and_may_be_dismissed_again(tmp_path:
     reaper.dismiss()
     assert not reaper.alive
     reaper.dismiss()
+
+
+def plant(folder: Path, told: Path, *names: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / f"{name}.py").write_text(f"open({str(told)!r}, 'a').write(__name__ + ' ')\n")
+
+
+def status_of_a_dismissed_reaper(folder: Path) -> int:
+    process = Reaper(Endpoint(f"unix://{folder / 'none.sock'}"), "holder", this_owner())._process
+    assert process.stdin is not None
+    process.stdin.write(b".")
+    process.stdin.close()
+    return process.wait(30)
+
+
+def test_no_file_of_the_project_is_run_by_the_reaper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    project, told = tmp_path / "project", tmp_path / "told"
+    plant(project, told, "sitecustomize", "usercustomize", "json", "kagura_kernel", "select", "docker")
+    monkeypatch.setenv("PYTHONPATH", str(project))
+    monkeypatch.syspath_prepend(str(project))
+    monkeypatch.chdir(project)
+    assert status_of_a_dismissed_reaper(tmp_path) == 0
+    assert not told.exists()
+
+
+def test_nor_what_an_environment_in_the_project_has_run_at_every_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    project, told = tmp_path / "project", tmp_path / "told"
+    venv.create(project / ".venv", symlinks=True)
+    (packages,) = (project / ".venv" / "lib").glob("python*/site-packages")
+    (packages / "evil.pth").write_text(f"import pathlib; pathlib.Path({str(told)!r}).touch()\n")
+    monkeypatch.setattr(sys, "executable", str(project / ".venv" / "bin" / "python"))
+    assert status_of_a_dismissed_reaper(tmp_path) == 0
+    assert not told.exists()
+
+
+def test_the_reaper_finds_the_library_it_needs_outside_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    project, told = tmp_path / "project", tmp_path / "told"
+    plant(project, told, "docker", "simplejson", "requests")
+    monkeypatch.syspath_prepend(str(project))
+    monkeypatch.chdir(project)
+    ours = "from kagura_kernel.sandbox.docker_reaper import main\nmain(*sys.argv[3:])"
+    assert ours in docker_reaper._PROGRAM
+    instead = "import kagura_kernel, docker\nsys.exit(7)"
+    monkeypatch.setattr(docker_reaper, "_PROGRAM", docker_reaper._PROGRAM.replace(ours, instead))
+    reaper = Reaper(Endpoint(f"unix://{tmp_path / 'none.sock'}"), "holder", this_owner())
+    try:
+        assert reaper._process.wait(30) == 7
+    finally:
+        reaper.dismiss()
+    assert not told.exists()
 
 
 def test_nothing_of_the_environment_goes_to_the_reaper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

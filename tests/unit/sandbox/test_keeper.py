@@ -13,6 +13,7 @@ import pytest
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap_request import request_for
+from kagura_kernel.sandbox.cgroups import find_tree
 from kagura_kernel.sandbox.keeper import Ending, KeeperClient, StartRefused, as_setup
 from kagura_kernel.sandbox.pythonenv import PythonView
 
@@ -108,6 +109,22 @@ async def test_a_box_that_cannot_be_made_says_why(
     assert (await asyncio.wait_for(kept.gone(), 10)).status == 0
 
 
+async def test_a_limit_that_the_system_refuses_leaves_no_process_and_no_group_behind(
+    keeper: KeeperClient, streams
+) -> None:
+    kept = await keeper.start("box-0", request("/bin/true"), streams[:2])
+    await asyncio.wait_for(kept.gone(), 10)
+    if "pids" in keeper.uncounted:
+        pytest.skip("this system lets nobody here make control groups")
+    for number in range(4):
+        with pytest.raises(StartRefused):
+            await keeper.start(f"box-{number}", request("/bin/true", processes=-5), streams[:2])
+    async with asyncio.timeout(10):
+        # The keeper's other half, and a process that waits to become the next box.
+        while len(descendants(keeper.pid)) > 2 or len(groups_of(keeper.pid)) > 1:  # noqa: ASYNC110 - /proc tells no news
+            await asyncio.sleep(0.05)
+
+
 async def test_a_lost_keeper_ends_its_boxes_and_another_takes_over(keeper: KeeperClient, streams) -> None:
     kept = await keeper.start("box-1", request("/bin/sleep", "60"), streams[:2])
     lost = keeper.pid
@@ -157,6 +174,19 @@ async def test_closing_twice_or_before_anything_began_is_fine(keeper: KeeperClie
 )
 def test_an_end_is_told_in_half_a_sentence(ending: Ending, why: str) -> None:
     assert ending.why == why
+
+
+def descendants(pid: int) -> list[int]:
+    try:
+        children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+    return [found for child in children for found in (child, *descendants(child))]
+
+
+def groups_of(pid: int) -> set[str]:
+    tree = find_tree(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
+    return {path.name for home in tree.homes.values() for path in Path(home).glob(f"kagura-{pid}-*")}
 
 
 def is_running(pid: int) -> bool:

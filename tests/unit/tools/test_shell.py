@@ -19,6 +19,12 @@ async def test_each_bash_call_is_a_fresh_shell_in_the_workspace(hand):
     assert result.text == "here"
 
 
+async def test_the_model_is_told_what_becomes_of_jobs_in_the_background(hand):
+    (spec,) = [tool for tool in hand.toolbox.specs() if tool.name == "bash"]
+    assert "Jobs left in the background are stopped when the line ends" in spec.description
+    assert "when the sandbox is closed" in spec.description
+
+
 async def test_a_host_command_shows_the_person_the_line_and_the_reason(hand):
     approver = ScriptedApprover(Verdict.ALLOW)
     with use_approver(approver):
