@@ -28,7 +28,7 @@ from kagura_kernel.runtime.files import HostFiles
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.host_question import host_arguments, host_detail
 from kagura_kernel.runtime.operands import leads_out
-from kagura_kernel.runtime.routing import ask_first, decide_route
+from kagura_kernel.runtime.routing import REQUESTED, ask_first, decide_route
 from kagura_kernel.runtime.safelist import SAFE_COMMANDS, SYSTEM_DIRECTORIES, judge
 from kagura_kernel.sandbox.backend import Box
 
@@ -225,14 +225,24 @@ class Runtime:
             return Routed(await self._host.run(line, on_output), decision)
         approval = None
         if decision.needs_approval:
-            why = reason or (decision.escalation.message if decision.escalation else "")
-            approval = await self.ask_host(command, reason=why, call_id=call_id, stdin=stdin)
+            rule = decision.escalation.message if decision.escalation else ""
+            rule = "" if rule.startswith(REQUESTED) else rule
+            approval = await self.ask_host(command, reason=reason, rule=rule, call_id=call_id, stdin=stdin)
             self._refuse_when_closed()
         login = replace(line, argv=("bash", "-lc", command))
         return Routed(await self._host.run(login, on_output), decision, approval)
 
-    async def ask_host(self, command: str, *, reason: str = "", call_id: str = "", stdin: bytes = b"") -> Decision:
+    async def ask_host(
+        self, command: str, *, reason: str = "", rule: str = "", call_id: str = "", stdin: bytes = b""
+    ) -> Decision:
         """The approval of one host command; what is shown is exactly what would run, its input included.
+
+        Args:
+            command: The line.
+            reason: Why, in the asker's own words; empty when it gave none. Never words of ours.
+            rule: Why the line leaves the box though nobody asked for that.
+            call_id: The tool call it belongs to.
+            stdin: What the line would read.
 
         Raises:
             ApprovalRequired: nobody can be asked here.
@@ -243,7 +253,7 @@ class Runtime:
         subject = "The host command"
         decision = await self.asker.ask(
             ApprovalKind.HOST_COMMAND,
-            "Run a command on the host",
+            f"Run a command on the host: {rule}" if rule else "Run a command on the host",
             host_detail(command, arguments["directory"], arguments.get("stdin", "")),
             subject=subject,
             reason=reason,

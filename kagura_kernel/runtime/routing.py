@@ -19,6 +19,9 @@ from kagura_kernel.domain.policy import (
 )
 from kagura_kernel.runtime.safelist import SAFE_COMMANDS, is_preapproved, judge
 
+REQUESTED = "command requests host execution, which requires approval"
+"""The reason that says nothing new to a person who is being asked."""
+
 
 def decide_route(
     command: str,
@@ -54,7 +57,7 @@ def decide_route(
         if not strict and is_preapproved(judgement, command, preapproved):
             why = "host execution requested: the command is safe and pre-approved by settings"
             return CommandDecision(ExecutionRoute.HOST, escalation=EscalationReason(why), reasons=(why,))
-        return ask_first("command requests host execution, which requires approval", *judgement.reasons)
+        return ask_first(REQUESTED, *judgement.reasons)
     if strict and not judgement.safe:
         return ask_first(*judgement.reasons)
     why = "command is safe and runs in the sandbox" if strict else "commands run in the sandbox without approval"

@@ -88,7 +88,7 @@ async def test_the_person_sees_the_whole_command_its_directory_its_input_and_the
     assert second.arguments == {"command": line, "directory": directory, "stdin": "other"}
     assert (first.reason, first.call_id, first.deadline) == ("why not", "call-1", 7)
     assert (first.run_id, first.session_id) == ("run-1", "ses-1")
-    assert "requires approval" in second.reason
+    assert (second.reason, second.title) == ("", "Run a command on the host")
     assert first.content_hash != second.content_hash
 
 
@@ -124,7 +124,7 @@ async def test_without_a_box_every_command_asks_even_a_pre_approved_one(make):
         with pytest.raises(ApprovalDenied):
             await runtime.run("cat here.txt")
     assert len(approver.requests) == 2
-    assert "no bwrap" in approver.requests[0].reason
+    assert "no bwrap" in approver.requests[0].title
 
 
 async def test_without_a_box_there_are_no_files(make):
@@ -190,7 +190,7 @@ async def test_a_pre_approved_line_is_asked_for_after_all_when_a_link_leads_out(
         approver = ScriptedApprover(Verdict.DENY)
         with use_approver(approver), pytest.raises(ApprovalDenied):
             await runtime.run(line, permission=ESCALATED)
-        assert "leads out of the project" in approver.requests[0].reason
+        assert "leads out of the project" in approver.requests[0].title
     assert (await runtime.run("cat inner", permission=ESCALATED)).result.stdout.text == "host\n"
 
 
