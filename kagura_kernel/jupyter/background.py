@@ -7,8 +7,9 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KaguraError
-from kagura_kernel.jupyter.errors import calm, check
-from kagura_kernel.jupyter.follow import follow
+from kagura_kernel.jupyter.errors import calm, check, shown_as
+from kagura_kernel.jupyter.follow import follow, interruptible
+from kagura_kernel.jupyter.late_card import LateCard
 from kagura_kernel.jupyter.live_run import RunDisplay
 from kagura_kernel.jupyter.surface import person
 
@@ -22,12 +23,21 @@ class BackgroundRun:
 
     Attributes:
         run_id: `run-…`, for `%kagura kill`.
+
+    Args:
+        handle: The run.
+        display: Shows it.
+        late_in: The shell whose later cells show the card once the run is over; None shows it live, where it began.
     """
 
-    def __init__(self, handle: RunHandle, display: RunDisplay) -> None:
+    def __init__(self, handle: RunHandle, display: RunDisplay, late_in: Any = None) -> None:
         self.run_id = handle.run_id
         self._handle = handle
-        self._shown = asyncio.ensure_future(self._show(display))
+        self._late: LateCard | None = None
+        if late_in is None:
+            self._shown = asyncio.ensure_future(self._show(display))
+        else:
+            self._late = LateCard(handle, display, late_in)
 
     @property
     def done(self) -> bool:
@@ -49,14 +59,25 @@ class BackgroundRun:
     async def _outcome(self) -> RunOutcome:
         with calm():
             ending = asyncio.ensure_future(self._handle.wait())
-            while not ending.done():
-                # Wakes the loop often enough for an interrupt to be heard.
-                await asyncio.wait({ending}, timeout=0.1)
+            try:
+                with interruptible():
+                    while not ending.done():
+                        # Wakes the loop often enough for an interrupt to be heard.
+                        await asyncio.wait({ending}, timeout=0.1)
+            except asyncio.CancelledError as error:
+                # It stays what it is, for those who cancel the wait on purpose; only its look becomes calm.
+                shown_as(error, f"The wait was interrupted; {self.run_id} goes on. {self._how()}")
+                raise
+            if self._late is not None:
+                self._late.show()
             return check(ending.result(), "the person at the notebook")
+
+    def _how(self) -> str:
+        return f"Stop it with `%kagura kill {self.run_id}`, or await it again."
 
     async def _show(self, display: RunDisplay) -> None:
         try:
-            await follow(self._handle, display)
+            await follow(self._handle, display, foreground=False)
         except KaguraError:
             # The card says so, and whoever awaits the run is told.
             return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.jupyter.errors import calm, check
 from kagura_kernel.jupyter.launching import intent_of, parse_cell
 from kagura_kernel.jupyter.surface import Surface, person, surface_of
+from kagura_kernel.jupyter.usage import help_text, wants_help
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.outcome import RunOutcome
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 async def run_cell(
     shell: Any, magic: str, line: str, body: str, *, surface: Surface | None = None
-) -> RunOutcome | BackgroundRun:
-    """Run a cell and wait for it, or return at once with `--bg`.
+) -> RunOutcome | BackgroundRun | None:
+    """Run a cell and wait for it, or return at once with `--bg`; with `--help` only the usage is printed.
 
     Args:
         shell: IPython.
@@ -29,7 +30,11 @@ async def run_cell(
         KaguraError: it could not start, failed, or was stopped; shown as one line.
     """
     with calm():
-        options = parse_cell(magic, shell.var_expand(line, depth=1) if line else "", body)
+        line = shell.var_expand(line, depth=1) if line else ""
+        if wants_help(line):
+            print(help_text(magic))  # noqa: T201  # a magic answers by printing
+            return None
+        options = parse_cell(magic, line, body)
         place = surface or surface_of(shell)
         # From here on it costs: the first cell brings the engine, the journal and the displays in.
         from kagura_kernel.assembly import get_cockpit
@@ -42,5 +47,5 @@ async def run_cell(
         if options.background:
             from kagura_kernel.jupyter.background import BackgroundRun
 
-            return BackgroundRun(handle, display)
+            return BackgroundRun(handle, display, shell if place is Surface.HEADLESS else None)
         return check(await follow(handle, display), person())

@@ -10,12 +10,14 @@ from kagura_kernel.jupyter.options import split_line
 USAGE = """\
 usage: %kagura runs | cost | approvals        tables of what happened
        %kagura status                         what runs, what waits, what is there to run on
-       %kagura kill RUN                       stop a run
+       %kagura kill RUN                       stop a run; `last` is the newest that still goes on
        %kagura approve ID | deny ID           answer an approval
+       %kagura approve ID TEXT                answer a question with this text
        %kagura changes RUN                    show what a run would change
        %kagura apply RUN [PATH …]             bring its changes into the project
        %kagura discard RUN [PATH …]           give them up
-RUN may be `last`."""
+RUN may be `last`. status, kill, approve and deny while a run goes on: from another notebook, or in this one with --bg.
+The cell magics tell their options: %%kagura --help, %%sandbox --help."""
 
 # word → (what it needs, whether more words may follow)
 _SHAPES: dict[str, tuple[str, bool]] = {
@@ -59,6 +61,8 @@ def parse_command(line: str) -> LineCommand:
     if not words:
         return LineCommand("help")
     word, *arguments = words
+    if word in {"--help", "-h", "?"}:
+        return LineCommand("help")
     if word not in _SHAPES:
         raise UnknownName("command", word, list(_SHAPES))
     needs, more = _SHAPES[word]

@@ -18,10 +18,18 @@ def calm() -> Iterator[None]:
     try:
         yield
     except KaguraError as error:
-        # IPython asks the exception itself how it wants to be shown.
-        lines = calm_lines(error)
-        error.__dict__["_render_traceback_"] = lambda: lines
+        _show_as(error, calm_lines(error))
         raise
+
+
+def shown_as(error: BaseException, text: str) -> None:
+    """Have an error shown as this text, without a traceback."""
+    _show_as(error, [text])
+
+
+def _show_as(error: BaseException, lines: list[str]) -> None:
+    # IPython asks the exception itself how it wants to be shown.
+    error.__dict__["_render_traceback_"] = lambda: lines
 
 
 def calm_lines(error: KaguraError) -> list[str]:
@@ -29,6 +37,16 @@ def calm_lines(error: KaguraError) -> list[str]:
     from kagura_kernel.jupyter.cards.escape import visible
 
     return [f"{_RED}{error.code}{_PLAIN}  {visible(error.message)}"]
+
+
+def killed(run_id: str, by: str, *, changed: bool) -> RunKilled:
+    """The error of a run that somebody stopped; it speaks of a change card only where there is one."""
+    from kagura_kernel.jupyter.cards.words import NO_CHANGE_CARD
+
+    error = RunKilled(run_id, by)
+    if not changed:
+        error.args = (error.message.removesuffix(NO_CHANGE_CARD), *error.args[1:])
+    return error
 
 
 def check(outcome: RunOutcome, by: str) -> RunOutcome:
@@ -49,7 +67,7 @@ def check(outcome: RunOutcome, by: str) -> RunOutcome:
         case "failed":
             raise RunFailed(outcome.run_id, outcome.error_code, outcome.error)
         case "killed":
-            raise RunKilled(outcome.run_id, by)
+            raise killed(outcome.run_id, by, changed=bool(outcome.changes))
         case "lost":
             raise RunLost(outcome.run_id, outcome.error)
         case _:

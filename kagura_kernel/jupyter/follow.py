@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.errors import RunKilled
 from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.jupyter.errors import killed
 from kagura_kernel.jupyter.live_run import RunDisplay
 from kagura_kernel.jupyter.surface import person
 
@@ -31,8 +31,13 @@ LINGER_SECONDS = 15.0
 _afterwards: set[asyncio.Task[None]] = set()
 
 
-async def follow(handle: RunHandle, display: RunDisplay) -> RunOutcome:
+async def follow(handle: RunHandle, display: RunDisplay, *, foreground: bool = True) -> RunOutcome:
     """Show a run until it ends, and return how it ended.
+
+    Args:
+        handle: The run.
+        display: Where it is shown.
+        foreground: Whether a cell waits for it, so that an interrupt means this run.
 
     Raises:
         RunKilled: the cell was interrupted. The run is being stopped; its card is finished in the background.
@@ -40,17 +45,17 @@ async def follow(handle: RunHandle, display: RunDisplay) -> RunOutcome:
     watched = Watched(handle, display)
     ending = asyncio.ensure_future(handle.wait())
     try:
-        with _interruptible():
+        with interruptible() if foreground else contextlib.nullcontext():
             while not ending.done():
                 await asyncio.wait({ending}, timeout=TICK_SECONDS)
                 watched.look()
     except (asyncio.CancelledError, KeyboardInterrupt):
         handle.kill(person())
-        _forgive()
+        forgive()
         task = asyncio.ensure_future(_see_off(watched, ending))
         _afterwards.add(task)
         task.add_done_callback(_afterwards.discard)
-        raise RunKilled(handle.run_id, person()) from None
+        raise killed(handle.run_id, person(), changed=False) from None
     error = ending.exception()
     watched.finish(error)
     if error is not None:
@@ -69,18 +74,24 @@ class Watched:
 
     def look(self) -> None:
         """Take what has arrived and show it."""
-        self._take()
+        self.take()
         self._display.refresh(self.view)
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Take the rest, show the end, listen no longer. A run without last words of its own is shown as lost."""
+        """Take the rest, show the end, listen no longer. A run without last words of its own is shown as lost.
+
+        Of a run that could not even begin its record there is nothing to show; its error says everything.
+        """
         self._stop()
-        self._take()
+        self.take()
+        if self.view.started is None:
+            return
         if error is not None:
             self.view.give_up(error)
         self._display.finish(self.view)
 
-    def _take(self) -> None:
+    def take(self) -> None:
+        """Take what has arrived, without showing it."""
         while self._arrived:
             self.view.apply(self._arrived.popleft())
 
@@ -91,7 +102,7 @@ async def _see_off(watched: Watched, ending: asyncio.Future[RunOutcome]) -> None
     watched.finish(ending.exception() if ending.done() and not ending.cancelled() else None)
 
 
-def _forgive() -> None:
+def forgive() -> None:
     """The cancellation has been answered: the task that runs the cell goes on to show the error."""
     task = asyncio.current_task()
     if task is not None:
@@ -99,7 +110,7 @@ def _forgive() -> None:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """In a terminal, let Ctrl-C cancel the cell instead of tearing its loop down; a kernel does so by itself."""
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()

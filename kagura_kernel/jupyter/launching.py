@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.options import (
-    KAGURA_USAGE,
-    SANDBOX_USAGE,
     CellOptions,
     KaguraOptions,
     SandboxOptions,
@@ -15,6 +13,7 @@ from kagura_kernel.jupyter.options import (
     parse_sandbox,
 )
 from kagura_kernel.jupyter.surface import Surface
+from kagura_kernel.jupyter.usage import KAGURA_USAGE, SANDBOX_USAGE
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
@@ -53,6 +52,9 @@ def intent_of(options: KaguraOptions | SandboxOptions, body: str, surface: Surfa
 
 
 def _shared(options: CellOptions, surface: Surface) -> dict[str, Any]:
+    from kagura_kernel.jupyter.cards.view import INSIDE_MAGIC
+
+    origins = {Surface.TERMINAL: "terminal", Surface.INSIDE: INSIDE_MAGIC}
     return {
         "session": options.session,
         "new_session": options.new_session,
@@ -61,6 +63,6 @@ def _shared(options: CellOptions, surface: Surface) -> dict[str, Any]:
         "command_timeout": options.timeout,
         "idle_timeout": options.idle,
         "write_mode": options.write,
-        "headless": surface is Surface.HEADLESS,
-        "origin": "terminal" if surface is Surface.TERMINAL else "notebook",
+        "headless": surface in {Surface.HEADLESS, Surface.INSIDE},
+        "origin": origins.get(surface, "notebook"),
     }

@@ -70,7 +70,8 @@ class NotebookDisplay:
             if ask.key not in self._told:
                 self._told.add(ask.key)
                 ident = ask.request.approval_id
-                how = f"No buttons here? In another kernel: %kagura approve {ident}, or %kagura deny {ident}."
+                text = " TEXT (which sends the answer)" if ask.request.subject == "question" else ""
+                how = f"No buttons here? In another kernel: %kagura approve {ident}{text}, or %kagura deny {ident}."
                 write_once(({"text/plain": f"{item_text(ask)}\n  {how}"}, {}))
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
@@ -113,5 +114,5 @@ def display_for(surface: Surface, cockpit: Cockpit, run_id: str) -> RunDisplay:
             from kagura_kernel.jupyter.terminal import TerminalDisplay
 
             return TerminalDisplay(cockpit, run_id)
-        case Surface.HEADLESS:
+        case Surface.HEADLESS | Surface.INSIDE:
             return HeadlessDisplay(cockpit, run_id)

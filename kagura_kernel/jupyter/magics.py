@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.jupyter.errors import calm
 from kagura_kernel.jupyter.outcome import register_outcome
-from kagura_kernel.jupyter.transformer import CELL_MAGICS, ENTRY, rewrite
+from kagura_kernel.jupyter.transformer import CELL_MAGICS, ENTRY, ENTRY_INSIDE, rewrite
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -20,6 +20,7 @@ def register(shell: InteractiveShell) -> None:
     transforms = shell.input_transformers_cleanup
     transforms.insert(0, rewrite)
     setattr(shell, ENTRY, magics.awaited)
+    setattr(shell, ENTRY_INSIDE, magics.inside)
     # IPython's own annotations of this method leave `self` out.
     add: Any = shell.register_magic_function
     add(magics.kagura, "line_cell", "kagura")
@@ -32,7 +33,8 @@ def unregister(shell: InteractiveShell) -> None:
     transforms = shell.input_transformers_cleanup
     while rewrite in transforms:
         transforms.remove(rewrite)
-    shell.__dict__.pop(ENTRY, None)
+    for entry in (ENTRY, ENTRY_INSIDE):
+        shell.__dict__.pop(entry, None)
     for kind in ("line", "cell"):
         for name in CELL_MAGICS:
             shell.magics_manager.magics[kind].pop(name, None)
@@ -57,7 +59,7 @@ class Magics:
     def kagura(self, line: str, cell: str | None = None) -> Any:
         """Send a task to an agent (`%%kagura`), or steer runs (`%kagura WORD`); `%kagura help` lists the words."""
         if cell is not None:
-            return self._blocking("kagura", line, cell)
+            return self.inside("kagura", line, cell)
         with calm():
             from kagura_kernel.jupyter.commands import USAGE, parse_command
 
@@ -72,9 +74,10 @@ class Magics:
 
     def sandbox(self, line: str, cell: str) -> Any:
         """Run the cell's own code in a box, without any model: `%%sandbox [python|bash] [options]`."""
-        return self._blocking("sandbox", line, cell)
+        return self.inside("sandbox", line, cell)
 
-    def _blocking(self, magic: str, line: str, cell: str) -> Any:
+    def inside(self, magic: str, line: str, cell: str) -> Any:
+        """A cell that other code runs and that cannot be awaited."""
         from kagura_kernel.jupyter.blocking import run_blocking
 
         return run_blocking(self._shell, magic, line, cell)

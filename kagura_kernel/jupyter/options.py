@@ -16,17 +16,7 @@ from typing import Literal, NoReturn
 
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.policy import WriteMode
-
-KAGURA_USAGE = """\
-usage: %%kagura [--brain NAME] [--model NAME] [--box NAME] [--image NAME] [--session NAME | --new] [--budget USD]
-                [--timeout SECONDS] [--idle SECONDS] [--max-turns N] [--write ask|through|none]
-                [--record FILE | --replay FILE] [--bg]
-       what the agent is to do, in the lines below"""
-
-SANDBOX_USAGE = """\
-usage: %%sandbox [python|bash] [--box NAME] [--image NAME] [--session NAME | --new] [--timeout SECONDS]
-                 [--idle SECONDS] [--write ask|through|none] [--bg]
-       the program, in the lines below"""
+from kagura_kernel.jupyter.usage import KAGURA_USAGE, SANDBOX_USAGE
 
 LANGUAGES = ("python", "bash")
 """What `%%sandbox` runs."""
@@ -111,8 +101,14 @@ def parse_sandbox(line: str) -> SandboxOptions:
     """
     parser = _Parser("%%sandbox", SANDBOX_USAGE)
     _common(parser)
-    parser.add_argument("language", nargs="?", default="python", type=_language, metavar="python|bash")
-    return SandboxOptions(**vars(parser.parse_line(line)))
+    # Looked at last: the value of an option that is unknown here would be taken for a language.
+    parser.add_argument("language", nargs="?", default="python")
+    found = vars(parser.parse_line(line))
+    try:
+        _one_of(found["language"], LANGUAGES)
+    except argparse.ArgumentTypeError as why:
+        parser.error(str(why))
+    return SandboxOptions(**found)
 
 
 def split_line(line: str, where: str) -> list[str]:
@@ -160,9 +156,13 @@ class _Parser(argparse.ArgumentParser):
     def _unknown(self, words: Sequence[str]) -> str:
         word = words[0].split("=", 1)[0]
         known = [option for action in self._actions for option in action.option_strings]
-        near = get_close_matches(word, known if word.startswith("-") else LANGUAGES, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]}?" if near else ""
         what = "option" if word.startswith("-") else "word"
+        if what == "option":
+            # Without the dashes, which all options share.
+            near = [f"--{name}" for name in _near(word.lstrip("-"), [option.lstrip("-") for option in known])]
+        else:
+            near = _near(word, LANGUAGES)
+        hint = f" Did you mean {near[0]}?" if near else ""
         task = "" if word.startswith("-") or self.magic == "%%sandbox" else " The task goes into the lines below."
         return f"there is no {what} {word!r} here.{hint}{task}"
 
@@ -214,13 +214,14 @@ def _write(text: str) -> WriteMode:
     return WriteMode(_one_of(text, [mode.value for mode in WriteMode]))
 
 
-def _language(text: str) -> str:
-    return _one_of(text, LANGUAGES)
+def _near(word: str, known: Sequence[str]) -> list[str]:
+    """What was probably meant; only a name that is near."""
+    return get_close_matches(word, known, n=1, cutoff=0.6)
 
 
 def _one_of(text: str, known: Sequence[str]) -> str:
     if text in known:
         return text
-    near = get_close_matches(text, known, n=1, cutoff=0.5)
+    near = _near(text, known)
     hint = f" Did you mean {near[0]}?" if near else ""
     raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(known)}.{hint}")

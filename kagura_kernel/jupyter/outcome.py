@@ -15,7 +15,7 @@ _WHERE = ("kagura_kernel.domain.outcome", "RunOutcome")
 
 
 def outcome_text(outcome: RunOutcome) -> str:
-    """`RunOutcome(done, 2 changed files, $0.0042)`."""
+    """`RunOutcome(done, 2 changed files, 1 conflict, $0.0042)`."""
     return f"RunOutcome({', '.join(_facts(outcome))})"
 
 
@@ -42,7 +42,11 @@ def _pretty(outcome: RunOutcome, printer: Any, _cycle: bool) -> None:  # IPython
 def _facts(outcome: RunOutcome) -> list[str]:
     facts = [outcome.status]
     if outcome.changes:
-        facts.append(f"{len(outcome.changes)} changed file{'' if len(outcome.changes) == 1 else 's'}")
+        from kagura_kernel.jupyter.cards.words import counted
+
+        facts.append(counted(len(outcome.changes), "changed file"))
+        if conflicts := sum(change.state == "conflict" for change in outcome.changes):
+            facts.append(counted(conflicts, "conflict"))
     if outcome.cost.usd is not None:
         from kagura_kernel.jupyter.cards.words import money
 

@@ -30,16 +30,24 @@ def status_text(report: StatusReport) -> str:
     lines = [f"running   {run.run_id}  {run.status}  {one_line(run.task, 60)}" for run in report.running]
     for request in report.pending:
         lines.append(f"waiting   {request.id}  {visible(request.title)}")
-        lines.append(f"          %kagura approve {request.id}   or   %kagura deny {request.id}")
+        answer = " TEXT" if request.kind == "question" else ""
+        lines.append(f"          %kagura approve {request.id}{answer}   or   %kagura deny {request.id}")
+        if answer:
+            lines.append("          TEXT is the answer to send.")
     lines.extend(f"lost      {run_id}" for run_id in report.lost)
     if not lines:
-        lines.append("nothing runs, nothing waits")
-    lines.extend(f"box       {part.name:<12} {_yes(part.ok)}  {visible(part.reason)}" for part in report.boxes)
-    lines.extend(f"brain     {part.name:<12} {_yes(part.ok)}  {visible(part.reason)}" for part in report.brains)
+        lines.append("Nothing runs, nothing waits.")
+    lines.extend(f"box       {part.name:<12} {_yes(part.ok)}  {_sentence(part.reason)}" for part in report.boxes)
+    lines.extend(f"brain     {part.name:<12} {_yes(part.ok)}  {_sentence(part.reason)}" for part in report.brains)
     unpriced = f", {report.unpriced_today} of unknown price" if report.unpriced_today else ""
-    lines.append(f"cost      {money(report.spent_today_usd)} today (UTC){unpriced}")
+    lines.append(f"cost      {money(report.spent_today_usd)} today (UTC){unpriced}.")
     lines.append(f"journal   {report.journal}")
     return "\n".join(lines)
+
+
+def _sentence(text: str) -> str:
+    shown = visible(text).rstrip()
+    return shown if not shown or shown.endswith((".", "!", "?")) else f"{shown}."
 
 
 def _yes(ok: bool) -> str:  # a fact of the part

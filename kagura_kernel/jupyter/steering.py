@@ -52,7 +52,7 @@ def _table(cockpit: Cockpit, word: str) -> Any:
 
 
 def _kill(cockpit: Cockpit, command: LineCommand) -> None:
-    run_id = _run(cockpit, command.target)
+    run_id = _going_on(cockpit) if command.target == "last" else _run(cockpit, command.target)
     cockpit.kill(run_id, by=person())
     print(f"{run_id} is being stopped.")  # noqa: T201  # a magic answers by printing
 
@@ -97,6 +97,14 @@ def _told(settled: ChangesSettled) -> str:
         if paths
     ]
     return "\n".join(lines) or "nothing was waiting"
+
+
+def _going_on(cockpit: Cockpit) -> str:
+    """The newest run that has not ended."""
+    going = [row.run_id for row in cockpit.runs() if row.status in {"running", "awaiting_approval"}]
+    if not going:
+        raise UsageError("There is nothing to stop: no run is going on. `%kagura runs` lists those that have ended.")
+    return going[0]
 
 
 def _run(cockpit: Cockpit, target: str) -> str:

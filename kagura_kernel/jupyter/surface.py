@@ -14,6 +14,8 @@ class Surface(Enum):
     NOTEBOOK = "notebook"
     TERMINAL = "terminal"
     HEADLESS = "headless"
+    INSIDE = "inside"
+    """A notebook whose kernel is blocked by the code around the cell: nothing can be asked until that is over."""
 
 
 def surface_of(shell: Any) -> Surface:

@@ -7,6 +7,8 @@ body travels as a string literal, unread and unchanged.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import re
 from collections.abc import Sequence
 
@@ -15,6 +17,9 @@ CELL_MAGICS = ("kagura", "sandbox")
 
 ENTRY = "kagura_cell"
 """Attribute of the shell that the rewritten cell calls."""
+
+ENTRY_INSIDE = "kagura_cell_inside"
+"""The same for a cell that cannot be awaited, because another magic runs it."""
 
 _FIRST_LINE = re.compile(rf"%%(?P<magic>{'|'.join(CELL_MAGICS)})(?P<line>[ \t].*)?$")
 
@@ -36,7 +41,29 @@ def rewrite(lines: Sequence[str]) -> list[str]:
         return list(lines)
     line = (found["line"] or "").strip()
     body = without_markers("".join(lines[skipped + 1 :]))
-    return [f"await get_ipython().{ENTRY}({found['magic']!r}, {line!r}, {body!r})\n"]
+    call = f"({found['magic']!r}, {line!r}, {body!r})\n"
+    if _inside():
+        return [f"get_ipython().{ENTRY_INSIDE}{call}"]
+    return [f"await get_ipython().{ENTRY}{call}"]
+
+
+def _inside() -> bool:
+    """Whether other code runs this cell, and could not await it: a magic as `%%time`, or `run_cell` below a loop."""
+    names = set()
+    frame = inspect.currentframe()
+    while frame is not None:
+        if "IPython" in frame.f_code.co_filename:
+            names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    return "run_cell_magic" in names or ("run_cell" in names and _has_loop())
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def without_markers(body: str) -> str:

@@ -19,6 +19,8 @@ _KINDS = {
     "question": ("Question", "The agent asks you something and waits for the answer"),
 }
 
+NO_REASON = "The agent gave no reason."
+
 _VIA = {"cell": ", in the cell", "command": ", by command", "sidebar": ", in the sidebar"}
 
 _VERDICTS = {
@@ -57,7 +59,8 @@ def verdict_words(ask: Ask) -> str:
         return "Not answered"
     decision = ask.decision
     if decision.via == "policy" and decision.verdict != "allow":
-        return "Denied by policy: nobody is here who could be asked"
+        why = "this cell runs inside another magic and cannot wait for an answer" if ask.inside else ""
+        return f"Denied by policy: {why or 'nobody is here who could be asked'}"
     word = _VERDICTS.get(decision.verdict, ("bad", decision.verdict))[1]
     if ask.request.subject == "question" and decision.verdict == "allow":
         word = "Answered"
@@ -77,8 +80,10 @@ def _detail(request: ApprovalRequested) -> str:
 
 
 def _reason(request: ApprovalRequested) -> str:
-    if not request.reason:
+    if request.subject == "question":
         return ""
+    if not request.reason.strip():
+        return f'<div class="kg-says kg-soft">{NO_REASON}</div>'
     return (
         '<div class="kg-says"><span class="kg-soft">The agent’s own words:</span> '
         f"<q>{escaped(request.reason)}</q></div>"
@@ -97,7 +102,7 @@ def _countdown(ask: Ask, view: RunView) -> str:
     share = 100 * left / request.deadline if request.deadline else 0
     return (
         f'<div class="kg-count" data-left="{left:.1f}" data-total="{request.deadline:.1f}">'
-        f'<span class="kg-bar"><i style="width:{share:.0f}%"></i></span>'
+        f'<span class="kg-bar"><i style="width:{share:.0f}%"></i></span> '
         f'<span><span class="kg-face">{clock_face(left)}</span> left, no answer is a denial</span></div>'
     )
 
@@ -108,23 +113,23 @@ def _buttons(request: ApprovalRequested) -> str:
     if request.subject != "question":
         return (
             f'<div class="kg-buttons"><button type="button" class="kg-btn kg-primary" data-act="allow" {ident}>'
-            f'Allow once</button><button type="button" class="kg-btn" data-act="deny" {ident}>Deny</button>'
+            f'Allow once</button> <button type="button" class="kg-btn" data-act="deny" {ident}>Deny</button> '
             f'<span class="kg-spring"></span>{stop}</div><div class="kg-told" role="status"></div>'
         )
     if request.options:
-        field = "".join(
+        field = " ".join(
             f'<button type="button" class="kg-btn" data-act="answer" data-answer="{escaped(option)}" {ident}>'
             f"{escaped(option)}</button>"
             for option in request.options
         )
     else:
         field = (
-            '<input class="kg-input" type="text" aria-label="Your answer" placeholder="Your answer">'
+            '<input class="kg-input" type="text" aria-label="Your answer" placeholder="Your answer"> '
             f'<button type="button" class="kg-btn kg-primary" data-act="answer" {ident}>Send</button>'
         )
     skip = f'<button type="button" class="kg-btn kg-quiet" data-act="deny" {ident}>No answer</button>'
     return (
-        f'<div class="kg-buttons">{field}<span class="kg-spring"></span>{skip}{stop}</div>'
+        f'<div class="kg-buttons">{field} <span class="kg-spring"></span>{skip} {stop}</div>'
         '<div class="kg-told" role="status"></div>'
     )
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 _END_SHARE = 4
 """The end gets one part in so many: it is where errors stand."""
+
+
+# How a captured output says that its middle was not kept.
+_GAP = re.compile(r"^… (\d{1,15}) (?:bytes|characters) left out …$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +22,20 @@ class Bounded:
         missing: Lines left out behind it.
         cut: Whether a line was cut in the middle.
         tail: The end, behind what is missing.
+        unseen: Bytes missing, at least, where the text itself came with a gap: how many lines that were, nobody knows.
     """
 
     head: str
     missing: int = 0
     cut: bool = False
     tail: str = ""
+    unseen: int = 0
 
     def remark(self, where: str | None = None) -> str:
         """`… 12 more lines, full text in FILE …`; empty when everything is shown and lies nowhere else."""
-        if self.missing:
+        if self.unseen:
+            count = f"{self.unseen:,} more bytes"
+        elif self.missing:
             count = f"{self.missing:,} more line{'' if self.missing == 1 else 's'}"
         elif self.cut:
             count = "more"
@@ -41,6 +50,21 @@ class Bounded:
 
 def bounded(text: str, *, lines: int = 60, characters: int = 12_000) -> Bounded:
     """At most so many lines and characters of a text."""
+    part = _cut(text, lines, characters)
+    whole = text.rstrip("\n")
+    gaps = _gaps(whole) - _gaps(part.head) - _gaps(part.tail)
+    if not gaps:
+        return part
+    between = _GAP.sub("", whole[len(part.head) : len(whole) - len(part.tail)])
+    return replace(part, unseen=gaps + len(between.encode("utf-8", "replace")))
+
+
+def _gaps(text: str) -> int:
+    """Bytes that a text says it lacks."""
+    return sum(int(found[1]) for found in _GAP.finditer(text))
+
+
+def _cut(text: str, lines: int, characters: int) -> Bounded:
     found = text.rstrip("\n").split("\n")
     if len(found) <= lines:
         head, tail = found, []

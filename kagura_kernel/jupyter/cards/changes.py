@@ -33,7 +33,7 @@ def changes_html(changes: Mapping[str, ChangeRow], *, live: bool, told: str = ""
     head = (
         '<div class="kg-head"><div class="kg-top">'
         f'<strong class="kg-name">{counted(len(changes), "changed file")}</strong> {plus_minus(added, removed)} '
-        f'<span class="kg-soft">{escaped(summary(changes))}</span><span class="kg-spring"></span>{buttons}</div></div>'
+        f'<span class="kg-soft">{escaped(summary(changes))}</span> <span class="kg-spring"></span>{buttons}</div></div>'
     )
     few = len(changes) <= _OPEN_FILES
     shown = list(changes.values())[:_SHOWN_FILES]
@@ -73,7 +73,7 @@ def _file(change: ChangeRow, *, live: bool, few: bool) -> str:
     return (
         f'<details class="kg-file" data-keep="{escaped("file:" + change.path)}"{shown}><summary>'
         f'<span class="kg-sign kg-{tone}" title="{escaped(change.status)}">{sign}</span> '
-        f'<code class="kg-path">{escaped(shown_path(change.path))}</code> {figures} {chip}'
+        f'<code class="kg-path">{escaped(shown_path(change.path))}</code> {figures} {chip} '
         f'<span class="kg-spring"></span>{buttons}'
         f"</summary>{_content(change)}</details>"
     )
@@ -101,6 +101,6 @@ def _buttons(path: str, *, alone: bool = False) -> str:
         about, of, all_of = "", " all changes", "" if alone else " all"
         first, second = "kg-primary", "kg-quiet"
     return (
-        f'{button} {first}" data-act="apply" {about} aria-label="Apply{of}">Apply{all_of}</button>'
+        f'{button} {first}" data-act="apply" {about} aria-label="Apply{of}">Apply{all_of}</button> '
         f'{button} {second}" data-act="discard" {about} aria-label="Discard{of}">Discard{all_of}</button>'
     )

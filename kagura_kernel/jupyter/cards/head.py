@@ -28,7 +28,7 @@ def head_html(view: RunView, *, live: bool) -> str:
             ' title="Stop the run and everything it started">Stop</button>'
         )
     name = f'<strong class="kg-name">{_name(view)}</strong>'
-    top = f'<div class="kg-top">{pill} {name} {_figures(view, live=live)}{stop}</div>'
+    top = f'<div class="kg-top">{pill} {name} {_figures(view, live=live)} {stop}</div>'
     return f'<div class="kg-head">{top}{_places(view, live=live)}</div>'
 
 

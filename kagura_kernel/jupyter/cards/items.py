@@ -9,6 +9,7 @@ from typing import Any
 from kagura_kernel.jupyter.cards.ask import ask_html
 from kagura_kernel.jupyter.cards.bounded import Bounded, bounded
 from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, escaped_prose, one_line
+from kagura_kernel.jupyter.cards.failures import OUT_OF_MEMORY, end_words, failure_word, was_killed
 from kagura_kernel.jupyter.cards.markdown import markdown_html
 from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, RunView
 from kagura_kernel.jupyter.cards.words import good, seconds
@@ -45,19 +46,21 @@ def call_html(call: Call, view: RunView) -> str:
     )
     text = finished.text if finished is not None else call.printed
     output = _output(text, finished.spill if finished else None, following=finished is None)
-    body = f'<div class="kg-inside">{_arguments(asked.arguments)}{output}</div>'
+    why = f'<div class="kg-label">{escaped(OUT_OF_MEMORY)}</div>' if finished and was_killed(finished.exit_code) else ""
+    body = f'<div class="kg-inside">{_arguments(asked.arguments)}{output}{why}</div>'
     return f'<details class="kg-call" data-keep="{escaped(call.key)}"><summary>{line}</summary>{body}</details>'
 
 
 def end_html(view: RunView) -> str:
     """Why a run did not end well; empty when it did."""
     finished = view.finished
-    if finished is None or good(view) or not finished.error or finished.exit_code is not None:
-        # A program's own exit code stands in the head already.
+    if finished is None or good(view) or not (why := end_words(view)):
         return ""
-    code = f'<span class="kg-code">{escaped(finished.error_code)}</span> ' if finished.error_code else ""
+    # A program's own exit code stands in the head already.
+    named = finished.error_code and finished.exit_code is None
+    code = f'<span class="kg-code">{escaped(finished.error_code)}</span> ' if named else ""
     tone = "warn" if finished.status in {"stopped", "killed", "denied"} else "bad"
-    return f'<div class="kg-end kg-{tone}" role="alert">{code}{escaped_prose(finished.error)}</div>'
+    return f'<div class="kg-end kg-{tone}" role="alert">{code}{escaped_prose(why)}</div>'
 
 
 def telling_argument(arguments: Mapping[str, Any]) -> str:
@@ -87,8 +90,8 @@ def _chips(call: Call, view: RunView) -> str:
     if finished.exit_code is not None:
         tone = "good" if finished.exit_code == 0 else "bad"
         shown.append(f'<span class="kg-chip kg-{tone}">exit {finished.exit_code}</span>')
-    elif finished.is_error:
-        shown.append('<span class="kg-chip kg-bad">refused</span>')
+    elif word := failure_word(call):
+        shown.append(f'<span class="kg-chip kg-bad">{word}</span>')
     if not view.repeatable:
         shown.append(f'<span class="kg-took">{seconds(finished.duration)}</span>')
     return " ".join(shown)

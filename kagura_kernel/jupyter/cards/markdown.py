@@ -22,10 +22,26 @@ if TYPE_CHECKING:
 _SCHEMES = frozenset({"http", "https", "mailto"})
 
 
+MARKDOWN_CHARACTERS = 16_000
+"""How much of one passage is read as Markdown. Some texts take the parser far longer than others of their length."""
+
+
 def markdown_html(text: str) -> str:
-    """The text as HTML; every tag in it is one that Markdown itself stands for."""
-    rendered: str = _renderer().render(visible(text))
-    return rendered
+    """The text as HTML; every tag in it is one that Markdown itself stands for.
+
+    What is longer than `MARKDOWN_CHARACTERS` ends as it was written, in one preformatted block.
+    """
+    read, rest = _apart(text)
+    rendered: str = _renderer().render(visible(read))
+    return f"{rendered}<pre>{escaped(rest)}</pre>" if rest else rendered
+
+
+def _apart(text: str) -> tuple[str, str]:
+    """What is read as Markdown, and the rest; apart at a line's end where there is one."""
+    if len(text) <= MARKDOWN_CHARACTERS:
+        return text, ""
+    end = text.rfind("\n", MARKDOWN_CHARACTERS // 2, MARKDOWN_CHARACTERS) + 1 or MARKDOWN_CHARACTERS
+    return text[:end], text[end:]
 
 
 @cache

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.jupyter.cards.ask import verdict_words
+from kagura_kernel.jupyter.cards.ask import NO_REASON, verdict_words
 from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.bounded import bounded
 from kagura_kernel.jupyter.cards.changes import summary
 from kagura_kernel.jupyter.cards.diff import counts
 from kagura_kernel.jupyter.cards.escape import one_line, printed, shown_path, visible
+from kagura_kernel.jupyter.cards.failures import end_words, failure_reason, failure_word
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, RunView
 from kagura_kernel.jupyter.cards.words import counted, status_words
@@ -25,8 +26,9 @@ def run_text(view: RunView) -> str:
     for item in view.items:
         text = item_text(item)
         lines.extend(["", *text.split("\n")] if text else [])
-    if view.finished is not None and view.finished.exit_code is None and view.finished.error:
-        lines.extend(["", f"{view.finished.error_code}: {visible(view.finished.error)}".lstrip(": ")])
+    if view.finished is not None and (why := end_words(view)):
+        code = view.finished.error_code if view.finished.exit_code is None else ""
+        lines.extend(["", f"{code}: {visible(why)}".lstrip(": ")])
     return _joined(lines)
 
 
@@ -68,7 +70,10 @@ def _call(call: Call) -> str:
     ending = "unfinished"
     if finished is not None:
         exit_code = "" if finished.exit_code is None else f"exit {finished.exit_code}"
-        ending = ", ".join(filter(None, [finished.route, exit_code or ("refused" if finished.is_error else "")]))
+        how = exit_code or failure_word(call)
+        if why := failure_reason(call):
+            how = f"{how}: {why}"
+        ending = ", ".join(filter(None, [finished.route, how]))
     return f"> {call.asked.tool}: {one_line(telling_argument(call.asked.arguments), 90)}  ({ending or 'ok'})"
 
 
@@ -80,7 +85,9 @@ def _ask(ask: Ask) -> str:
     if parts.stdin:
         lines.append("  it would read")
         lines.extend(f"    {line}" for line in visible(parts.stdin).split("\n"))
-    if ask.request.reason:
+    if ask.request.subject != "question" and not ask.request.reason.strip():
+        lines.append(f"  {NO_REASON}")
+    elif ask.request.reason.strip():
         lines.append(f"  the agent’s own words: {one_line(ask.request.reason, 300)}")
     lines.append(f"  {verdict_words(ask)}")
     return "\n".join(lines)

@@ -30,6 +30,9 @@ from kagura_kernel.domain.events import (
     TurnCounted,
 )
 
+INSIDE_MAGIC = "notebook, inside another magic"
+"""`RunStarted.origin` of a cell that another magic runs: the kernel is blocked and hears no answers meanwhile."""
+
 KEPT_OUTPUT = 24_000
 """Characters of a running command's output that a live card holds."""
 
@@ -45,21 +48,23 @@ class Passage:
 
 @dataclass(slots=True)
 class Call:
-    """A tool call: what was asked, what it printed so far, what came of it."""
+    """A tool call: what was asked, what it printed so far, what came of it; `refused` when an approval denied it."""
 
     key: str
     asked: ToolCalled
     printed: str = ""
     finished: ToolFinished | None = None
+    refused: bool = False
 
 
 @dataclass(slots=True)
 class Ask:
-    """An approval: the request, and the decision once there is one."""
+    """An approval: the request, and the decision once there is one; `inside` when another magic blocks the kernel."""
 
     key: str
     request: ApprovalRequested
     decision: ApprovalDecided | None = None
+    inside: bool = False
 
 
 @dataclass(slots=True)
@@ -236,7 +241,8 @@ class RunView:
     def _approval(self, event: ApprovalRequested | ApprovalDecided) -> None:
         self._dirty.add("head")
         if isinstance(event, ApprovalRequested):
-            ask = Ask(self._key(), event)
+            inside = self.started is not None and self.started.origin == INSIDE_MAGIC
+            ask = Ask(self._key(), event, inside=inside)
             if event.call_id in self._by_call:
                 self._dirty.add(self._by_call[event.call_id].key)
             self._by_approval[event.approval_id] = ask
@@ -245,14 +251,18 @@ class RunView:
         found = self._by_approval.get(event.approval_id)
         if found is not None:
             found.decision = event
-            if found.request.call_id in self._by_call:
-                self._dirty.add(self._by_call[found.request.call_id].key)
+            call = self._by_call.get(found.request.call_id)
+            if call is not None:
+                call.refused = event.verdict != "allow"
+                self._dirty.add(call.key)
             self._dirty.add(found.key)
 
     def _changes(self, event: ChangesCollected | ChangesSettled) -> None:
         self._dirty.add("changes")
         if isinstance(event, ChangesCollected):
-            self.changes = {change.path: change for change in event.changes}
+            # They come in parts, and with `through` again after every call: the last word on a file counts.
+            merged = self.changes | {change.path: change for change in event.changes}
+            self.changes = dict(sorted(merged.items()))
             return
         states = (("applied", event.applied), ("discarded", event.discarded), ("conflict", event.conflicts))
         for state, paths in states:

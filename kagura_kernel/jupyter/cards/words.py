@@ -16,6 +16,9 @@ STATUS_WORDS = {
     "lost": "Lost",
 }
 
+NO_CHANGE_CARD = " Changes it had not handed over are in its change card."
+"""What the error of a stopped run says of a card that is only there when something changed."""
+
 _MINUTE = 60
 _THOUSAND = 1000
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -286,3 +288,121 @@ def test_a_front_end_without_widgets_is_told_in_words_how_to_answer(kernel):
     assert "touch allowed" in plain(messages)[-1]
     kernel.interrupt()
     kernel.follow(request)
+
+
+@pytest.mark.parametrize("person", [False, True])
+def test_a_cell_below_another_magic_runs_to_its_end_and_says_why_nobody_is_asked(kernel, person):
+    cassette(kernel.project, ("bash", {"command": "touch not-allowed", **HOST}))
+    timed = kernel.run("%%time\n%%kagura --replay c.jsonl\nGo.", person=person)
+    assert errors(timed) == []
+    assert "comm_open" not in kinds(timed)
+    why = "this cell runs inside another magic" if person else "nobody is here"
+    assert f"Denied by policy: {why}" in plain(timed)[0]
+    assert plain(timed)[-1] == "RunOutcome(done, $0.00)"
+    assert not (kernel.project / "not-allowed").exists()
+    captured = kernel.run("%%capture kept\n%%sandbox bash\necho hidden", person=person)
+    assert errors(captured) == []
+    assert plain(captured) == []
+    assert "hidden" in str(kernel.run("print(kept.outputs[0].data['text/plain'])"))
+
+
+@pytest.mark.parametrize("above", ["%%time", "%%capture"])
+def test_an_error_below_another_magic_is_one_calm_line(kernel, above):
+    [error] = errors(kernel.run(f"{above}\n%%sandbox bash\nexit 3", person=True))
+    assert error["ename"] == "CellFailed"
+    assert len(error["traceback"]) == 1
+    [usage] = errors(kernel.run(f"{above}\n%%sandbox --nope\nx", person=True))
+    assert "no option '--nope'" in usage["traceback"][0]
+
+
+def test_an_interrupt_below_another_magic_stops_the_run(kernel):
+    request = kernel.send("print('go')\nget_ipython().run_cell_magic('sandbox', 'bash', 'sleep 60')", person=True)
+    kernel.follow(request, lambda message: message["msg_type"] == "stream")
+    time.sleep(1)  # the thread has to be under way; a run that is stopped earlier ends the same way
+    kernel.interrupt()
+    messages = kernel.follow(request)
+    [error] = errors(messages)
+    assert error["ename"] == "RunKilled"
+    assert len(error["traceback"]) == 1
+    assert "stopped" in plain(messages)[0]
+
+
+def test_help_is_printed_with_a_line_for_each_option(kernel):
+    for question in ("%%kagura --help", "%%sandbox ?\nx"):
+        messages = kernel.run(question)
+        assert errors(messages) == []
+        assert "\n  --timeout SECONDS  how long each command may take" in str(messages[2]["content"]["text"])
+
+
+def test_with_write_through_every_file_is_shown_with_what_became_of_it(kernel):
+    calls = [("write_file", {"path": name, "content": f"{name}\n"}) for name in ("a.txt", "b.txt", "c.txt")]
+    cassette(kernel.project, *calls)
+    messages = kernel.run("%%kagura --replay c.jsonl --write through\nGo.")
+    assert plain(messages)[1].splitlines() == [
+        "[3 changed files: 3 applied]",
+        *(f"A {name}  +1 -0  (applied)" for name in ("a.txt", "b.txt", "c.txt")),
+    ]
+    assert plain(messages)[2] == "RunOutcome(done, 3 changed files, $0.00)"
+
+
+def test_a_journal_that_cannot_be_written_leaves_one_calm_line_and_no_card(kernel, private_home):
+    kernel.run("%%sandbox bash\necho first")
+    with contextlib.closing(sqlite3.connect(private_home / "kagura" / "journal.db")) as journal:
+        journal.execute("DROP TABLE journal_events")
+    for person in (False, True):
+        messages = kernel.run("%%sandbox bash\necho second", person=person)
+        [error] = errors(messages)
+        assert error["ename"] == "JournalUnwritable"
+        assert len(error["traceback"]) == 1
+        assert plain(messages) == []
+
+
+def test_last_is_the_newest_run_that_can_still_be_stopped(kernel):
+    [begun] = plain(kernel.run("%%sandbox bash --bg --new\nsleep 60"))
+    kernel.run("%%sandbox bash\necho over")
+    messages = kernel.run("%kagura kill last")
+    assert messages[2]["content"]["text"].split()[0] in begun
+    kernel.run("import contextlib\nwith contextlib.suppress(Exception):\n    await Out[min(Out)]")
+    [error] = errors(kernel.run("%kagura kill last"))
+    assert "no run is going on" in error["evalue"]
+    [over] = errors(kernel.run("runs = %kagura runs\nget_ipython().run_line_magic('kagura', f'kill {runs.run[0]}')"))
+    assert over["ename"] == "RunOver"
+    assert len(over["traceback"]) == 1
+
+
+def test_a_run_below_another_magic_may_go_on_in_the_background(kernel):
+    begun = plain(kernel.run("%%time\n%%sandbox bash --bg\necho later", person=True))
+    assert "<BackgroundRun run-" in begun[-1]
+    assert "RunOutcome(done)" in plain(kernel.run("await Out[max(Out)]", person=True))
+
+
+def test_an_interrupted_wait_says_in_one_line_that_the_run_goes_on(kernel):
+    kernel.run("%%sandbox bash --bg\nsleep 60", person=True)
+    request = kernel.send("run = Out[max(Out)]\nprint('waiting')\nawait run", person=True)
+    kernel.follow(request, lambda message: message["msg_type"] == "stream")
+    time.sleep(0.5)  # an interrupt before the wait has begun would be any cell's
+    kernel.interrupt()
+    [error] = errors(kernel.follow(request))
+    [line] = error["traceback"]
+    assert "goes on. Stop it with `%kagura kill run-" in line
+    assert "running" in plain(kernel.run("%kagura status"))[0]
+    kernel.run("run.kill()")
+
+
+def test_a_wait_with_a_time_limit_of_its_own_still_ends_as_python_says(kernel):
+    kernel.run("%%sandbox bash --bg\nsleep 60", person=True)
+    code = (
+        "import asyncio\nrun = Out[max(Out)]\ntry:\n    await asyncio.wait_for(run, 0.2)\n"
+        "except TimeoutError:\n    print('too long')\nrun.kill()"
+    )
+    assert "too long" in str(kernel.run(code, person=True))
+
+
+def test_without_a_person_a_run_in_the_background_shows_its_card_once(kernel):
+    kernel.run("%%sandbox bash --bg\necho awaited; echo x > made.txt")
+    cards = [text for text in plain(kernel.run("await Out[max(Out)]")) if "[" in text]
+    assert cards == ["[sandbox run: done]\n\nawaited", "[1 changed file: not in the project yet]\nA made.txt  +1 -0"]
+    assert plain(kernel.run("None")) == []
+    kernel.run("%%sandbox bash --bg\necho left alone")
+    shown = [text for _ in range(2) for text in plain(kernel.run("import time; time.sleep(2)"))]
+    assert shown == ["[sandbox run: done]\n\nleft alone"]

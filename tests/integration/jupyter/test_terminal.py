@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 
 import pexpect
 import pytest
@@ -57,3 +58,17 @@ def test_control_c_stops_the_run_with_one_calm_line(terminal):
     terminal.expect_exact("ERR_RUN_KILLED")
     terminal.sendline("print(6 * 7)")
     terminal.expect_exact("42")
+
+
+def test_control_c_ends_the_wait_for_a_run_in_the_background_and_not_the_run(terminal):
+    enter(terminal, "%%sandbox bash --bg\nsleep 60")
+    terminal.expect_exact("In [2]: ")
+    terminal.sendline("run = _.result; print('have', run.run_id[:4])")
+    terminal.expect_exact("have run-")
+    enter(terminal, "print('waiting'); await run")
+    terminal.expect_exact("waiting")
+    time.sleep(0.5)  # an interrupt before the wait has begun would be any cell's
+    terminal.sendintr()
+    terminal.expect_exact("goes on. Stop it with `%kagura kill run-")
+    terminal.sendline("print('over:', run.done); run.kill()")
+    terminal.expect_exact("over: False")

@@ -40,3 +40,17 @@ def test_no_text_is_longer_than_allowed_and_nothing_is_lost_unsaid(text, lines, 
 @pytest.mark.parametrize(("missing", "words"), [(1, "… 1 more line …"), (1234, "… 1,234 more lines …")])
 def test_what_is_missing_is_counted(missing, words):
     assert Bounded("", missing).remark() == words
+
+
+def test_a_text_that_came_with_a_gap_is_counted_in_bytes_since_nobody_knows_its_lines():
+    text = "\n".join([*(["ab"] * 100), "… 5000 bytes left out …", *(["cd"] * 100)])
+    part = bounded(text, lines=8)
+    shown = len(part.head) + len(part.tail)
+    marker = len("… 5000 bytes left out …")
+    assert part.remark("full.txt") == f"… {5000 + len(text) - marker - shown:,} more bytes, full text in full.txt …"
+    assert "line" not in part.remark()
+
+
+def test_a_gap_that_is_shown_itself_leaves_the_other_lines_counted():
+    text = "\n".join(["… 5000 bytes left out …", *(["ab"] * 100)])
+    assert bounded(text, lines=8).remark() == "… 93 more lines …"

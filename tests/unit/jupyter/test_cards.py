@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from kagura_kernel.jupyter.cards.changes import changes_html, summary
 from kagura_kernel.jupyter.cards.diff import counts, diff_html
 from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html, style
-from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.jupyter.cards.text import run_text
+from kagura_kernel.jupyter.cards.view import INSIDE_MAGIC, RunView
 from kagura_kernel.jupyter.live_run import live_parts
 
 VOID = {"br", "hr", "img", "input", "meta", "link"}
@@ -261,3 +262,34 @@ def test_the_style_sheet_asks_nothing_from_elsewhere():
     assert "url(" not in style()
     assert "@import" not in style()
     assert "<" not in style()
+
+
+def test_an_approval_without_a_reason_says_so(story, view_of):
+    asked = view_of(story.started(), story.asks(reason=" "))
+    assert "The agent gave no reason." in live(asked).text
+    assert "The agent gave no reason." in run_text(asked)
+    question = view_of(story.started(), story.asks("Red?", subject="question"))
+    assert "gave no reason" not in live(question).text + run_text(question)
+
+
+def test_a_cell_inside_another_magic_says_why_nobody_was_asked(story, view_of):
+    denied = (story.asks(), story.decides("deny", by="policy", via="policy"), story.ends())
+    words = "Denied by policy: this cell runs inside another magic and cannot wait for an answer"
+    inside = view_of(story.started(origin=INSIDE_MAGIC, headless=True), *denied)
+    assert words in Page(run_html(inside)).text
+    assert words in run_text(inside)
+    assert "nobody is here who could be asked" in run_text(view_of(story.started(headless=True), *denied))
+
+
+def test_without_a_style_sheet_no_words_run_together(story, view_of):
+    events = [story.box(), story.calls(command="ls"), story.answers(), story.asks(), story.changes(), story.ends()]
+    view = view_of(story.started(model="m"), *events)
+    asking = view_of(story.started(), story.asks(options=("red", "blue"), subject="question"))
+    texts = [Page(run_html(view)).text, Page(changes_html(view.changes, live=True)).text, live(asking).text]
+    for glued in ("Apply allDiscard", "ApplyDiscard", "redblue", "answerStop", "sandboxexit", "exit 00.2", "$0.01Stop"):
+        assert not any(glued in text for text in texts)
+    assert "sandbox exit 0 0.2 s" in texts[0]
+
+
+def test_the_static_card_of_a_real_brains_run_keeps_the_reason_for_its_box(story, view_of):
+    assert "no Docker daemon" in run_html(view_of(story.started(brain="claude"), story.box(), story.ends()))

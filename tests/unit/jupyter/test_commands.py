@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.errors import UnknownName, UsageError
-from kagura_kernel.jupyter.commands import LineCommand, parse_command
+from kagura_kernel.jupyter.commands import USAGE, LineCommand, parse_command
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,12 @@ def test_a_missing_word_is_named(line, part):
 def test_a_word_too_many_is_named():
     with pytest.raises(UsageError, match="takes no 'all'"):
         parse_command("runs all")
+
+
+@pytest.mark.parametrize("line", ["--help", "-h", "?"])
+def test_every_way_to_ask_for_help_is_understood(line):
+    assert parse_command(line) == LineCommand("help")
+
+
+def test_the_usage_says_from_where_a_run_that_goes_on_is_steered():
+    assert "while a run goes on: from another notebook, or in this one with --bg" in USAGE

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.jupyter.cards.markdown import markdown_html
+from kagura_kernel.jupyter.cards.markdown import MARKDOWN_CHARACTERS, markdown_html
 
 SAFE_TAGS = re.compile("p|h[1-6]|ul|ol|li|blockquote|pre|code|strong|em|s|a|span|hr|br|table|thead|tbody|tr|th|td")
 SAFE_ATTRIBUTES = {"href", "rel", "target", "class", "style", "start", "title"}
@@ -93,3 +93,20 @@ def test_no_text_makes_a_tag_or_an_attribute_that_can_do_something(parts):
         assert set(attributes) <= SAFE_ATTRIBUTES
         assert attributes.get("style") in (None, "text-align:left", "text-align:right", "text-align:center")
         assert (attributes.get("href") or "https://").split(":")[0].lower() in {"http", "https", "mailto"}
+
+
+def test_of_a_passage_without_end_only_the_beginning_is_read_as_markdown():
+    html = markdown_html("*so*\n" * 20 + "[" * 40_000)
+    assert html.startswith("<p><em>so</em>")
+    read, rest = html.split("<pre>")
+    assert read.count("[") <= MARKDOWN_CHARACTERS
+    assert (read + rest).count("[") == 40_000
+    assert rest.endswith("[</pre>")
+
+
+def test_the_beginning_of_a_long_passage_ends_with_a_line_and_the_rest_is_escaped():
+    line = "word " * 20 + "\n"
+    read, rest = markdown_html(line * 1000 + "<b>").split("<pre>")
+    assert rest.startswith("word word")
+    assert rest.endswith("&lt;b&gt;</pre>")
+    assert read.rstrip().endswith("word</p>")

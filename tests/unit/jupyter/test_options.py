@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.jupyter.options import KaguraOptions, SandboxOptions, parse_kagura, parse_sandbox
+from kagura_kernel.jupyter.usage import help_text, wants_help
 
 
 def test_an_empty_line_leaves_every_choice_to_the_settings():
@@ -88,3 +90,28 @@ def test_a_bad_language_is_answered_with_what_was_meant(line, part):
     with pytest.raises(UsageError) as caught:
         parse_sandbox(line)
     assert part in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [("--foo", "no option '--foo' here.\n"), ("--budget 3", "no option '--budget' here"), ("--bx docker", "--box?")],
+)
+def test_only_a_near_name_is_offered_and_an_unknown_option_is_named_before_its_value(line, part):
+    with pytest.raises(UsageError) as caught:
+        parse_sandbox(line)
+    assert part in caught.value.message
+
+
+@pytest.mark.parametrize(("line", "asks"), [("--help", True), ("bash -h", True), ("?", True), ("--brain help", False)])
+def test_help_is_asked_for_in_the_usual_ways(line, asks):
+    assert wants_help(line) is asks
+
+
+@pytest.mark.parametrize(("magic", "parse"), [("kagura", parse_kagura), ("sandbox", parse_sandbox)])
+def test_help_has_one_line_for_each_option(magic, parse):
+    with pytest.raises(UsageError) as caught:
+        parse("--nonsense")
+    lines = help_text(magic).splitlines()
+    for option in set(re.findall(r"--[a-z-]+", caught.value.message)) - {"--nonsense"}:
+        assert len([line for line in lines if line.startswith(f"  {option} ")]) == 1
+    assert sum("each command may" in line and "not the whole run" in line for line in lines) == 2

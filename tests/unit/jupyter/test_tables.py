@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 import pandas as pd
 
 from kagura_kernel.cockpit.status import PartStatus, StatusReport
+from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
+from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
@@ -90,6 +92,28 @@ def test_an_outcome_is_one_line():
     assert "<b>" not in outcome_html(outcome)
 
 
+def test_an_outcome_counts_its_conflicts():
+    changes = tuple(FileChange(path, "added", state=state) for path, state in (("a", "applied"), ("b", "conflict")))
+    outcome = RunOutcome("run-1", "ses-1", "done", changes=changes)
+    assert outcome_text(outcome) == "RunOutcome(done, 2 changed files, 1 conflict)"
+
+
+def test_the_status_says_how_a_question_is_answered():
+    asked = datetime(2026, 5, 4, tzinfo=UTC)
+    question, command = (
+        ApprovalRequest(f"app-{kind}", "run-1", "ses-1", kind, "Which?", "Which?", asked)
+        for kind in (ApprovalKind.QUESTION, ApprovalKind.HOST_COMMAND)
+    )
+    assert "%kagura approve app-question TEXT" in status_text(StatusReport(pending=(question,)))
+    assert "TEXT" not in status_text(StatusReport(pending=(command,)))
+
+
+def test_sentences_of_the_status_end_in_one_full_stop():
+    boxes = (PartStatus("a", ok=True, reason="it is there"), PartStatus("b", ok=False, reason="It is not."))
+    lines = status_text(StatusReport(boxes=boxes)).splitlines()
+    assert [line[-6:] for line in lines[1:3]] == ["there.", "s not."]
+
+
 def test_the_status_reads_from_the_top():
     report = StatusReport(
         running=(run_row(),),
@@ -102,5 +126,5 @@ def test_the_status_reads_from_the_top():
     lines = status_text(report).splitlines()
     assert lines[0].startswith("running   run-1")
     assert "docker       no     no daemon" in lines[1]
-    assert lines[-2] == "cost      $0.5000 today (UTC), 1 of unknown price"
-    assert status_text(StatusReport()).startswith("nothing runs, nothing waits")
+    assert lines[-2] == "cost      $0.5000 today (UTC), 1 of unknown price."
+    assert status_text(StatusReport()).startswith("Nothing runs, nothing waits.\n")

@@ -5,8 +5,9 @@ import ast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from IPython.core.interactiveshell import InteractiveShell
 
-from kagura_kernel.jupyter.transformer import ENTRY, rewrite, without_markers
+from kagura_kernel.jupyter.transformer import ENTRY, ENTRY_INSIDE, rewrite, without_markers
 
 
 def arguments(cell: str) -> list[str]:
@@ -70,3 +71,24 @@ def test_marker_lines_do_not_become_part_of_the_prompt():
 
 def test_a_cell_without_a_body_still_gets_to_the_usage_answer():
     assert arguments("%%kagura --bg") == ["kagura", "--bg", ""]
+
+
+@pytest.fixture
+def shell():
+    found = InteractiveShell()
+    found.input_transformers_cleanup.insert(0, rewrite)
+    yield found
+    found.history_manager.end_session()
+
+
+def test_a_cell_below_another_magic_becomes_a_call_that_is_not_awaited(shell):
+    seen = []
+    shell.register_magic_function(lambda _line, cell: seen.append(shell.transform_cell(cell)), "cell", "above")
+    shell.run_cell_magic("above", "", "%%kagura --new\nGo.\n")
+    assert seen == [f"get_ipython().{ENTRY_INSIDE}('kagura', '--new', 'Go.\\n')\n"]
+
+
+async def test_a_cell_that_code_runs_below_a_loop_becomes_a_call_that_is_not_awaited(shell):
+    setattr(shell, ENTRY_INSIDE, lambda *given: given)
+    assert shell.run_cell("%%sandbox bash\nls").result == ("sandbox", "bash", "ls\n")
+    assert shell.transform_cell("%%sandbox\nls").startswith("await ")

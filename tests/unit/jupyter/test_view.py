@@ -110,3 +110,30 @@ def test_only_what_does_not_think_can_be_repeated(story, view_of):
     assert view_of(story.started(flavour="sandbox", brain="")).repeatable
     assert view_of(story.started(brain="replay")).repeatable
     assert not view_of(story.started(brain="claude")).repeatable
+
+
+def settled(story, **paths):
+    return ChangesSettled(run_id="run-1", session_id="ses-1", at=story.says("x").at, **paths)
+
+
+def test_changes_that_come_in_parts_are_all_shown_each_with_its_last_state(story, view_of):
+    view = view_of(
+        story.started(write_mode="through"),
+        story.changes(story.change("b")),
+        settled(story, applied=("b",)),
+        story.changes(story.change("a")),
+        settled(story, conflicts=("a",)),
+        story.changes(story.change("c", state="protected")),
+    )
+    assert [(path, change.state) for path, change in view.changes.items()] == [
+        ("a", "conflict"),
+        ("b", "applied"),
+        ("c", "protected"),
+    ]
+
+
+def test_a_call_that_an_approval_denied_is_refused(story, view_of):
+    view = view_of(story.started(), story.calls(), story.asks(call_id="c1"), story.decides("timeout"))
+    assert view.calls[0].refused
+    allowed = view_of(story.started(), story.calls(), story.asks(call_id="c1"), story.decides("allow"))
+    assert not allowed.calls[0].refused
