@@ -182,7 +182,7 @@ class Boxes:
         made = self._made()
         probes = await asyncio.gather(*(backend.probe() for backend in made.values()))
         return [
-            PartStatus(name, probe.ok, " ".join(filter(None, (probe.reason, probe.install))))
+            PartStatus(name, probe.ok, ". ".join(filter(None, (probe.reason, probe.install))))
             for name, probe in zip(made, probes, strict=True)
         ]
 

@@ -189,7 +189,7 @@ class Cockpit:
             brains=tuple(brains),
             journal=self._parts.journal.where,
             spent_today_usd=sum(known),
-            unpriced_today=sum(1 for row in rows if row.brain and _usd(row) is None),
+            unpriced_today=sum(1 for row in rows if row.brain not in ("", "replay") and _usd(row) is None),
             lost=self._parts.lost,
         )
 
