@@ -7,17 +7,21 @@ A cassette is read and checked as a whole before anything of it is played.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from kagura_kernel.brain.cassette_file import is_header, read_text
 from kagura_kernel.brain.provider import BrainDone
 from kagura_kernel.domain.cost import Usage
-from kagura_kernel.domain.errors import CassetteBroken, CassetteMissing
+from kagura_kernel.domain.errors import CassetteBroken
 from kagura_kernel.domain.tools import ToolCall
 
 VERSION = 1
+_LARGEST_FIGURE = 10**9
+# What is nested deeper than this comes back from no journal; no tool needs nearly as much.
+_DEEPEST = 100
 
 T = TypeVar("T")
 
@@ -105,22 +109,14 @@ def read_cassette(path: Path, tools: Sequence[str] | None = None) -> Cassette:
         CassetteMissing: there is no such file.
         CassetteBroken: it is no cassette, of another version, cut short, or calls a tool that does not exist.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise CassetteMissing(str(path)) from error
-    except UnicodeDecodeError as error:
-        raise CassetteBroken(str(path), 1, "it is not UTF-8 text") from error
-    except OSError as error:
-        raise CassetteBroken(str(path), 1, f"it cannot be read ({error.strerror})") from error
-
-    numbered = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    parsed = list(_parse(path, numbered))
-    if not parsed:
-        raise CassetteBroken(str(path), 1, "it is empty")
-    header = _header(path, *parsed[0])
-    entries = [(number, _entry(path, number, value)) for number, value in parsed[1:]]
-    _check_order(path, entries, last_line=parsed[-1][0])
+    # Only these end a line: the text of a brain may hold other characters that `splitlines` would cut at.
+    numbered = ((number, line) for number, line in enumerate(read_text(path).split("\n"), 1) if line.strip())
+    first = next(numbered, None)
+    if first is None:
+        raise CassetteBroken(str(path), 1, "it is empty", foreign=True)
+    header = _header(path, *first)
+    entries = [(number, _entry(path, number, _parse(path, number, line))) for number, line in numbered]
+    _check_order(path, entries, last_line=entries[-1][0] if entries else first[0])
     if tools is not None:
         _check_tools(path, entries, tools)
     return Cassette(header, tuple(entry for _, entry in entries))
@@ -148,28 +144,53 @@ def entry_line(entry: Spoken | Called | Counted | BrainDone) -> str:
 
 
 def _dump(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
+    # Odd bytes of a file name have no UTF-8; as escapes they come back exactly.
+    return text if text.isascii() or _is_utf8(text) else json.dumps(value)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _call_value(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "name": call.name, "arguments": dict(call.arguments)}
 
 
-def _parse(path: Path, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in lines:
-        try:
-            value = json.loads(line)
-        except ValueError as error:
-            raise CassetteBroken(str(path), number, "it is not JSON") from error
-        if not isinstance(value, dict):
-            raise CassetteBroken(str(path), number, "it is not a JSON object")
-        yield number, value
+def _parse(path: Path, number: int, line: str, *, foreign: bool = False) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise CassetteBroken(str(path), number, "it is not JSON", foreign=foreign) from error
+    except (RecursionError, MemoryError) as error:
+        raise CassetteBroken(str(path), number, "it is nested too deeply", foreign=foreign) from error
+    if not isinstance(value, dict):
+        raise CassetteBroken(str(path), number, "it is not a JSON object", foreign=foreign)
+    if _depth(value) > _DEEPEST:
+        raise CassetteBroken(str(path), number, "it is nested too deeply", foreign=foreign)
+    return value
 
 
-def _header(path: Path, number: int, value: Mapping[str, Any]) -> CassetteHeader:
-    version = value.get("kagura_cassette")
-    if version is None:
-        raise CassetteBroken(str(path), number, 'the first line is not `{"kagura_cassette": 1, …}`')
+def _depth(value: object) -> int:
+    """How many lists and objects lie inside each other, counted up to one more than may be."""
+    depth, level = 0, [value]
+    while level and depth <= _DEEPEST:
+        depth += 1
+        inside = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]  # type: ignore[attr-defined]
+        level = [one for one in inside if isinstance(one, dict | list)]
+    return depth
+
+
+def _header(path: Path, number: int, line: str) -> CassetteHeader:
+    value = _parse(path, number, line, foreign=True)
+    if not is_header(value):
+        why = 'the first line is not `{"kagura_cassette": 1, …}`'
+        raise CassetteBroken(str(path), number, why, foreign=True)
+    version = value["kagura_cassette"]
     if version != VERSION:
         why = f"its version is {version!r}, and this kagura-kernel knows {VERSION}"
         raise CassetteBroken(str(path), number, why)
@@ -208,7 +229,7 @@ def _read_calls(content: Any) -> Entry:
 def _read_usage(content: Any) -> Entry:
     figures = dict(_typed(content, dict))
     model = _typed(figures.pop("model", ""), str)
-    return Counted(Usage(**{name: _typed(figure, int) for name, figure in figures.items()}), model)
+    return Counted(Usage(**{name: _figure(figure) for name, figure in figures.items()}), model)
 
 
 def _read_done(content: Any) -> Entry:
@@ -218,9 +239,9 @@ def _read_done(content: Any) -> Entry:
         message = f"stopped is {stopped!r}"
         raise ValueError(message)
     return Finished(
-        _typed(value.get("text", ""), str),
+        _typed(value["text"], str),
         _typed(value.get("model", ""), str),
-        _typed(value.get("turns", 0), int),
+        _figure(value.get("turns", 0)),
         stopped,
     )
 
@@ -237,6 +258,14 @@ _READERS: Mapping[str, Callable[[Any], Entry]] = {
 def _one_call(value: Any) -> ToolCall:
     call = _typed(value, dict)
     return ToolCall(_typed(call.get("id", ""), str), _typed(call["name"], str), _typed(call.get("arguments", {}), dict))
+
+
+def _figure(value: Any) -> int:
+    # `true` is a number to Python.
+    if type(value) is not int or not 0 <= value <= _LARGEST_FIGURE:
+        message = f"{value!r} is no number from 0 to {_LARGEST_FIGURE}"
+        raise TypeError(message)
+    return value
 
 
 def _typed(value: Any, kind: type[T]) -> T:

@@ -17,6 +17,9 @@ NAME = "claude"
 # Trying again does not help with these, so the program's own retries are cut short.
 _FINAL_STATUSES = {401, 403}
 
+# A cut stream comes with the status of the answer that had begun well.
+_FIRST_ERROR = 400
+
 _STOPPED: Mapping[str, Literal["budget", "turns"]] = {"error_max_budget_usd": "budget", "error_max_turns": "turns"}
 
 
@@ -40,6 +43,9 @@ class Reading:
         self._text = ""
         self._open: dict[str, Any] | None = None  # the message being streamed: its id, model and usage so far
         self._counted: set[str] = set()
+        self._cut = False  # the last message broke off, and none has come through since
+        self._loose = False  # pieces were given whose whole has not come
+        self._hushed = False  # the message is a second try at such pieces, which must not be read twice
         self._refusal = ""  # kind of the program's own error text, such as `authentication_failed`
 
     def read(self, message: Message) -> Iterator[BrainEvent]:
@@ -76,11 +82,15 @@ class Reading:
         kind = event.get("type")
         if kind == "message_start":
             yield from self._count_open()
+            self._hushed = self._loose
             started = event["message"]
             self._open = {"id": started["id"], "model": started["model"], "usage": dict(started.get("usage") or {})}
         elif kind == "content_block_delta" and event["delta"].get("type") == "text_delta":
-            yield BrainText(event["delta"]["text"], partial=True)
+            if not self._hushed:
+                self._loose = True
+                yield BrainText(event["delta"]["text"], partial=True)
         elif kind == "message_delta" and self._open is not None:
+            self._open["ended"] = True  # sent once, when the model has said all
             figures = {name: value for name, value in (event.get("usage") or {}).items() if value is not None}
             self._open["usage"].update(figures)
         elif kind == "message_stop":
@@ -93,9 +103,12 @@ class Reading:
         for block in message.content:
             if isinstance(block, TextBlock):
                 self._text = block.text
+                self._loose = self._hushed = False
                 yield BrainText(block.text)
         # A message that was not streamed is counted here, once for all its blocks.
         streamed = self._open is not None and self._open["id"] == message.message_id
+        if not streamed:
+            self._cut = False
         if not streamed and message.message_id and message.usage:
             yield from self._count(message.message_id, message.model, message.usage)
 
@@ -103,6 +116,7 @@ class Reading:
         """Count the streamed message, finished or broken off: it was paid for either way."""
         if self._open is not None:
             closed, self._open = self._open, None
+            self._cut = "ended" not in closed
             yield from self._count(closed["id"], closed["model"], closed["usage"])
 
     def _count(self, message_id: str, model: str, figures: Mapping[str, Any]) -> Iterator[BrainEvent]:
@@ -135,10 +149,13 @@ class Reading:
 
     def _error(self, result: ResultMessage) -> BrainError:
         said = without(self._secrets, result.result or "; ".join(result.errors or ()) or result.subtype)
-        if result.api_error_status is not None:
+        if result.api_error_status is not None and result.api_error_status >= _FIRST_ERROR:
             return refused(result.api_error_status, said)
         if self._refusal == "authentication_failed":
             return BrainNotConfigured(f"The {NAME} brain is not signed in: {SIGN_IN_HINT}.")
+        if self._cut:
+            # What the program says then is long, and about its own last try at something else.
+            return BrainLost(NAME, "the connection to its service was cut in the middle of an answer")
         if self._refusal:
             return BrainRefused(NAME, said)
         return BrainLost(NAME, f"its program gave up ({said})")

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kagura_kernel.brain.cassette import Called, CassetteHeader, Counted, Spoken, entry_line, header_line
+from kagura_kernel.brain.cassette_file import open_plain, starts_as_cassette
 from kagura_kernel.brain.provider import (
     AuthContext,
     BrainCapabilities,
@@ -24,7 +25,7 @@ from kagura_kernel.brain.provider import (
     BrainUsage,
     Turn,
 )
-from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.errors import BrainError, UsageError
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 
 
@@ -36,10 +37,15 @@ class RecordingBrain:
 
         Args:
             inner: The brain that thinks.
-            path: Where the cassette goes when a run has ended; until then nothing changes there.
+            path: Where the cassette goes when a run has ended; until then nothing changes there. A link is followed,
+                and a relative one counts from where this process stands now.
+
+        Raises:
+            UsageError: no cassette can be written there; see `check_recording`.
         """
+        check_recording(path)
         self._inner = inner
-        self._path = path
+        self._path = path.resolve()
 
     @property
     def name(self) -> str:
@@ -115,16 +121,57 @@ class _CallGroups:
             self._under_way -= 1
 
 
+def check_recording(path: Path) -> None:
+    """Make sure that a cassette could be written at a place now; nothing is changed there.
+
+    Raises:
+        UsageError: its folder is missing or cannot be written, or something lies there that is no cassette.
+    """
+    if why := _why_not(path):
+        message = f"The cassette {path} cannot be written: {why}. Nothing was changed; record to another place."
+        raise UsageError(message)
+
+
+def _why_not(path: Path) -> str:
+    try:
+        path = path.resolve()
+        # A real attempt: rights alone say nothing about a read-only disk. The file never gets a name.
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except FileNotFoundError:
+        return "its folder is missing, or takes no files"
+    except NotADirectoryError:
+        return "its folder is a file"
+    except (OSError, RuntimeError, ValueError) as error:
+        return f"its folder cannot be used ({getattr(error, 'strerror', None) or error})"
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"its name cannot be used ({error.strerror})"
+    return _why_not_over(path)
+
+
+def _why_not_over(path: Path) -> str:
+    if path.is_dir():
+        return "it is a folder"
+    if not os.access(path, os.W_OK):
+        return "it may not be written"
+    try:
+        with open_plain(path) as file:
+            return "" if starts_as_cassette(file) else "what lies there is no cassette"
+    except BrainError:
+        return "what lies there is no cassette, or may not be read"
+
+
 class _Tape:
     """The lines so far. Nothing is on the disk before the end, where a box could see it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lines: list[str] = []
-        if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
-            why = "it is a folder" if path.is_dir() else "its folder is missing or may not be written"
-            message = f"The cassette {path} cannot be written: {why}. Record to another place."
-            raise UsageError(message)
+        check_recording(path)
 
     def write(self, line: str) -> None:
         self._lines.append(line)
@@ -138,16 +185,23 @@ class _Tape:
 
     def keep(self) -> None:
         """Make it the cassette, whole or not at all."""
+        # The run may have taken minutes, in which somebody may have put something of his own there.
+        if why := _why_not(self._path):
+            raise self._failed(why)
         part: Path | None = None
         try:
             with tempfile.NamedTemporaryFile(
-                "w", encoding="utf-8", dir=self._path.parent, prefix=f".{self._path.name}.", delete=False
+                "w", encoding="utf-8", dir=self._path.parent, prefix=".cassette-", delete=False
             ) as file:
                 part = Path(file.name)
                 file.writelines(f"{line}\n" for line in self._lines)
             part.replace(self._path)
-        except OSError as error:
+        except BaseException as error:
             if part is not None:
                 part.unlink(missing_ok=True)
-            message = f"The cassette {self._path} could not be written: {error.strerror}. The run itself has ended."
-            raise UsageError(message) from error
+            if isinstance(error, OSError):
+                raise self._failed(error.strerror or str(error)) from error
+            raise
+
+    def _failed(self, why: str) -> UsageError:
+        return UsageError(f"The cassette {self._path} could not be written: {why}. The run itself has ended.")

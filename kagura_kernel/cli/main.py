@@ -1,7 +1,7 @@
 """`kagura-kernel`: finds the command and runs it.
 
 Exit codes: 0 all is well; 2 wrong usage, wrong configuration, or what was asked for failed; 3 the machine is not set up
-for it; 4 `doctor` found something. An expected error is one line, `CODE: message`, on standard error.
+for it; 130 interrupted. An expected error, wrong usage among them, is `CODE: message` on standard error.
 
 A command is a module with `add_arguments(parser)` and `run(arguments) -> int`. It is imported when it is called, so
 that `--help` and every other command stay fast.
@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from kagura_kernel import __version__
 from kagura_kernel.domain.errors import (
@@ -24,6 +24,7 @@ from kagura_kernel.domain.errors import (
     SandboxDied,
     SandboxUnavailable,
     UnknownName,
+    UsageError,
 )
 
 PROGRAM = "kagura-kernel"
@@ -40,13 +41,26 @@ class CommandEntry(NamedTuple):
 
 COMMANDS = (
     CommandEntry("egress", "explain whether a box could reach a host", "kagura_kernel.cli.egress"),
-    CommandEntry("journal", "check the journal, or say where it lies", "kagura_kernel.cli.journal"),
+    CommandEntry("journal", "check or mend the journal, or say where it lies", "kagura_kernel.cli.journal"),
     CommandEntry("route", "explain where a shell command would run", "kagura_kernel.cli.route"),
 )
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are errors like any other."""
+
+    def error(self, message: str) -> NoReturn:
+        """Never returns.
+
+        Raises:
+            UsageError: always, with argparse's own words.
+        """
+        text = f"{message[:1].upper()}{message[1:]}. `{self.prog} --help` says what can be asked for."
+        raise UsageError(text)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code. `--help`, `--version` and wrong options leave with `SystemExit`."""
+    """Run one command; the exit code. `--help` and `--version` leave with `SystemExit`."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(words)
@@ -72,13 +86,13 @@ def _run(words: list[str]) -> int:
         parser = _overview()
         parser.parse_args(words)
         parser.print_help()
-        return FAILED
+        raise UsageError("No command was given; the help lists them.")
     known = {entry.name: entry for entry in COMMANDS}
     if words[0] not in known:
         raise UnknownName("command", words[0], list(known))
     entry = known[words[0]]
     module = import_module(entry.module)
-    parser = argparse.ArgumentParser(prog=f"{PROGRAM} {entry.name}", description=_sentence(entry.help))
+    parser = Parser(prog=f"{PROGRAM} {entry.name}", description=_sentence(entry.help))
     module.add_arguments(parser)
     return int(module.run(parser.parse_args(words[1:])))
 
@@ -86,7 +100,7 @@ def _run(words: list[str]) -> int:
 def _overview() -> argparse.ArgumentParser:
     width = max(len(entry.name) for entry in COMMANDS)
     listed = "\n".join(f"  {entry.name:<{width}}  {entry.help}" for entry in COMMANDS)
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [--help] [--version] COMMAND …",
         description="A Jupyter cell becomes an agent run that is safe by construction.",

@@ -6,7 +6,7 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, case, insert, select, update
+from sqlalchemy import Connection, bindparam, case, func, insert, select, update
 
 from kagura_kernel.domain.events import (
     ApprovalDecided,
@@ -19,7 +19,7 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     TurnCounted,
 )
-from kagura_kernel.journal.encoding import as_text, stamp
+from kagura_kernel.journal.encoding import as_text, decode, stamp
 from kagura_kernel.journal.schema import approvals, runs
 
 TASK_LENGTH = 500
@@ -30,7 +30,7 @@ _OWNER = select(runs.c.owner).where(runs.c.run_id == bindparam("key"))
 _THIS_RUN = update(runs).where(runs.c.run_id == bindparam("key"))
 _CALLED = _THIS_RUN.values(tool_calls=runs.c.tool_calls + 1)
 _BOXED = _THIS_RUN.values(box=bindparam("box"))
-_CHANGED = _THIS_RUN.values(changed_files=bindparam("changed_files"))
+_CHANGED = _THIS_RUN.values(changed_files=runs.c.changed_files + bindparam("more"))
 # Unknown stays unknown: a sum with one turn of unknown price is NULL, as SQL has it.
 _COUNTED = _THIS_RUN.values(
     model=case((bindparam("model") == "", runs.c.model), else_=bindparam("model")),
@@ -60,6 +60,7 @@ _FINISHED = _THIS_RUN.values(
     cost_source=bindparam("cost_source"),
     error_code=bindparam("error_code"),
     brain_session=bindparam("brain_session"),
+    changed_files=func.coalesce(bindparam("changed_files"), runs.c.changed_files),
 )
 _DECIDED = (
     update(approvals)
@@ -76,6 +77,31 @@ _NEW_RUN = insert(runs)
 _NEW_APPROVAL = insert(approvals)
 
 
+_SHOWN = (
+    RunStarted,
+    RunFinished,
+    BoxStarted,
+    ChangesCollected,
+    TurnCounted,
+    ApprovalRequested,
+    ApprovalDecided,
+)
+
+
+def as_stored(event: Event, body: str) -> Event:
+    """The event as its stored text gives it back, if a view shows what stands in it.
+
+    So the tables hold what can be counted anew from the rows, to the last character.
+    """
+    if not isinstance(event, _SHOWN):
+        return event
+    try:
+        stored = decode(body)
+    except ValueError:
+        return event  # stored all the same; whoever reads the row is told
+    return stored if isinstance(stored, _SHOWN) else event
+
+
 def project(connection: Connection, seq: int, event: Event) -> None:
     """Bring the tables up to date with one event; an event that no view shows changes nothing."""
     key = event.run_id
@@ -83,20 +109,20 @@ def project(connection: Connection, seq: int, event: Event) -> None:
         case ToolCalled():
             connection.execute(_CALLED, {"key": key})
         case TurnCounted():
-            connection.execute(_COUNTED, {"key": key, **_turn(event)})
+            connection.execute(_COUNTED, {"key": key, **turn_values(event)})
         case BoxStarted():
             connection.execute(_BOXED, {"key": key, "box": event.backend})
         case ChangesCollected():
-            connection.execute(_CHANGED, {"key": key, "changed_files": len(event.changes)})
+            connection.execute(_CHANGED, {"key": key, "more": len(event.changes)})
         case RunStarted():
             _open_run(connection, new_run(seq, event))
         case RunFinished():
             _open_run(connection, blank_run(seq, event))
-            connection.execute(_FINISHED, {"key": key, **_ledger(event)})
+            connection.execute(_FINISHED, {"key": key, **ledger_values(event)})
         case ApprovalRequested():
-            open_approval(connection, _question(event))
+            open_approval(connection, question_values(event))
         case ApprovalDecided():
-            connection.execute(_DECIDED, {"key": event.approval_id, **_answer(event)})
+            connection.execute(_DECIDED, {"key": event.approval_id, **answer_values(event)})
 
 
 def open_approval(connection: Connection, values: dict[str, Any]) -> None:
@@ -142,6 +168,9 @@ def blank_run(seq: int, event: Event) -> dict[str, Any]:
         "brain_session": "",
         "cache_read_tokens": 0,
         "cache_write_tokens": 0,
+        "duration": None,
+        "reported_usd": None,
+        "computed_usd": None,
         **dict.fromkeys(texts, ""),
         **dict.fromkeys(counts, 0),
     }
@@ -152,19 +181,22 @@ def _open_run(connection: Connection, values: dict[str, Any]) -> None:
         connection.execute(_NEW_RUN, values)
 
 
-def _turn(event: TurnCounted) -> dict[str, Any]:
+def turn_values(event: TurnCounted) -> dict[str, Any]:
+    """What a turn adds."""
     counted = event.model_dump(
         include={"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "computed_usd"}
     )
     return counted | {"model": as_text(event.model), "cost_source": event.source}
 
 
-def _ledger(event: RunFinished) -> dict[str, Any]:
+def ledger_values(event: RunFinished) -> dict[str, Any]:
+    """What the end of a run sets."""
     row = event.model_dump(exclude={"kind", "run_id", "session_id", "at", "text", "error", "exit_code"})
     return {name: as_text(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def _question(event: ApprovalRequested) -> dict[str, Any]:
+def question_values(event: ApprovalRequested) -> dict[str, Any]:
+    """A question's row, but for its owner and its decision."""
     return {
         "id": event.approval_id,
         "run_id": event.run_id,
@@ -182,7 +214,8 @@ def _question(event: ApprovalRequested) -> dict[str, Any]:
     }
 
 
-def _answer(event: ApprovalDecided) -> dict[str, Any]:
+def answer_values(event: ApprovalDecided) -> dict[str, Any]:
+    """The five columns that a decision sets."""
     return {
         "verdict": event.verdict,
         "decided_by": as_text(event.by),

@@ -22,10 +22,10 @@ from kagura_kernel.journal.encoding import as_text, decode, encode, stamp
 from kagura_kernel.journal.hashing import row_hash
 from kagura_kernel.journal.migrations import check_version, migrate
 from kagura_kernel.journal.place import is_url
-from kagura_kernel.journal.projection import project
+from kagura_kernel.journal.projection import as_stored, project
 from kagura_kernel.journal.rows import StoredEvent, Verification
 from kagura_kernel.journal.schema import events, head, heartbeat
-from kagura_kernel.journal.verification import verify_chain
+from kagura_kernel.journal.verification import verify, verify_chain
 
 FLUSHED = frozenset({"approval.decided", "changes.collected", "changes.settled", "run.finished"})
 """Kinds whose row has reached the disk when `append` returns, with all rows before it: see `sqlite`."""
@@ -61,7 +61,7 @@ class Writing:
         digest = row_hash(*columns)
         self.connection.execute(_APPEND, dict(zip(events.c.keys(), (*columns, digest), strict=True)))
         self.connection.execute(_SET_HEAD, {"n": seq, "digest": digest})
-        project(self.connection, seq, event)
+        project(self.connection, seq, as_stored(event, body))
         return seq
 
 
@@ -150,15 +150,18 @@ class Journal:
         """The number of the newest row; 0 when there is none."""
         return self.read(_LAST_SEQ)[0][0] or 0
 
-    def verify(self) -> Verification:
+    def verify(self, *, tables: bool = True) -> Verification:
         """Check every row against its hash and the chain against its head; others may write meanwhile.
 
+        Then, with `tables`, check that the tables of the views hold what the rows say. A decision that lies in the
+        mailbox for a run that goes on may be there before its event.
+
         Raises:
-            JournalTampered: a row was changed, added, removed or moved, or the end is cut off.
-            JournalUnreadable: the file is damaged.
+            JournalTampered: a row was changed, added, removed or moved, or the end is cut off; or a table disagrees.
+            JournalUnreadable: the file is damaged, or a row is no event.
         """
         with self._database.snapshot() as connection:
-            return verify_chain(connection, self.where)
+            return verify(connection, self.where) if tables else verify_chain(connection, self.where)
 
     def close(self) -> None:
         """Close it; may be called twice. Whoever uses it afterwards gets a `JournalError`."""

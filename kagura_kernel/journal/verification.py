@@ -1,24 +1,57 @@
-"""Whether the chain holds. Reads rows as they lie there and trusts none of them."""
+"""Whether the chain holds, and the tables of the views with it. Reads rows as they lie there and trusts none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, Table, bindparam, select
 
-from kagura_kernel.domain.errors import JournalTampered
+from kagura_kernel.domain.errors import JournalTampered, JournalUnreadable
 from kagura_kernel.journal.hashing import FIRST, row_hash
+from kagura_kernel.journal.recount import Recount
 from kagura_kernel.journal.rows import Verification
-from kagura_kernel.journal.schema import events, head
+from kagura_kernel.journal.schema import approvals, events, head, runs
 
 _CHUNK = 1000
 _NEXT_ROWS = select(events).where(events.c.seq > bindparam("after")).order_by(events.c.seq).limit(_CHUNK)
 _HEADS = select(head)
 
 
-def verify_chain(connection: Connection, where: str) -> Verification:
+_DECISION = frozenset({"verdict", "decided_by", "via", "decided_at", "answer"})
+
+
+def verify(connection: Connection, where: str) -> Verification:
+    """Check the chain, and then the tables of the views against what the rows say.
+
+    Raises:
+        JournalTampered: with the first row, or the first entry of a table, that does not fit.
+        JournalUnreadable: a row that was written so is no event.
+    """
+    counted = Recount()
+
+    def count(row: Row[Any]) -> None:
+        try:
+            counted.add(row.seq, row.kind, row.run_id, row.body)
+        except ValueError as error:
+            raise JournalUnreadable(where, f"row {row.seq} is no event") from error
+
+    verification = verify_chain(connection, where, count)
+    _verify_runs(connection, verification, counted)
+    _verify_approvals(connection, verification, counted)
+    return verification
+
+
+def verify_chain(
+    connection: Connection, where: str, each: Callable[[Row[Any]], None] = lambda _row: None
+) -> Verification:
     """Check every row and the head, on a connection that sees one moment.
+
+    Args:
+        connection: The connection.
+        where: The journal, for messages.
+        each: Told of each row that fits, in their order.
 
     Raises:
         JournalTampered: with the first row that does not fit.
@@ -29,6 +62,7 @@ def verify_chain(connection: Connection, where: str) -> Verification:
         if why := _fault(row, seq, last_hash):
             raise JournalTampered(where, seq, why)
         last_hash = row.hash
+        each(row)
     heads = connection.execute(_HEADS).fetchall()
     if len(heads) != 1:
         raise JournalTampered(where, seq, "the record of the last row is missing")
@@ -43,7 +77,7 @@ def _fault(row: Row[Any], seq: int, prev_hash: str) -> str:
     if row.seq != seq:
         return f"it is missing; the next one is row {row.seq}"
     texts = (row.at, row.kind, row.run_id, row.session_id, row.body, row.prev_hash, row.hash)
-    if not all(isinstance(text, str) for text in texts):
+    if set(map(type, texts)) != {str}:
         return "a column holds something that is no text"
     if row.prev_hash != prev_hash:
         return "it does not follow the row before it"
@@ -62,3 +96,57 @@ def _all_rows(connection: Connection) -> Iterator[Row[Any]]:
         if len(rows) < _CHUNK:
             return
         after = rows[-1].seq
+
+
+def _verify_runs(connection: Connection, checked: Verification, counted: Recount) -> None:
+    missing = dict.fromkeys(counted.runs)
+    for row in connection.execute(select(runs)):
+        expected = counted.runs.get(row.run_id)
+        if expected is None:
+            raise _wrong(checked, checked.rows, runs, row.run_id, "no event speaks of it")
+        if wrong := _differing(runs, row, expected):
+            raise _wrong(checked, expected["first_seq"], runs, row.run_id, _not_as_told(wrong))
+        del missing[row.run_id]
+    for key in missing:
+        raise _wrong(checked, counted.runs[key]["first_seq"], runs, key, "it is missing")
+
+
+def _verify_approvals(connection: Connection, checked: Verification, counted: Recount) -> None:
+    missing = dict.fromkeys(counted.approvals)
+    for row in connection.execute(select(approvals)):
+        expected = counted.approvals.get(row.id)
+        if expected is None:
+            # The question may be put where others see it just before it is stored.
+            if counted.goes_on(row.run_id):
+                continue
+            raise _wrong(checked, checked.rows, approvals, row.id, "no event speaks of it")
+        wrong = _differing(approvals, row, expected)
+        if expected["verdict"] is None and counted.may_hold_a_decision(expected["run_id"]):
+            wrong = [name for name in wrong if name not in _DECISION]
+        if wrong:
+            raise _wrong(checked, counted.asked_at[row.id], approvals, row.id, _not_as_told(wrong))
+        del missing[row.id]
+    for key in missing:
+        raise _wrong(checked, counted.asked_at[key], approvals, key, "it is missing")
+
+
+def _differing(table: Table, row: Row[Any], expected: Mapping[str, Any]) -> list[str]:
+    names = table.c.keys()
+    if tuple(row) == tuple(expected[name] for name in names):
+        return []
+    return [name for name, found in zip(names, row, strict=True) if not _same(found, expected[name])]
+
+
+def _same(found: Any, expected: Any) -> bool:
+    if isinstance(found, float) and isinstance(expected, int | float):
+        # Sums were made by the database; the last bit is its own affair.
+        return math.isclose(found, expected, rel_tol=1e-9)
+    return bool(found == expected)
+
+
+def _not_as_told(columns: list[str]) -> str:
+    return f"{', '.join(columns)} {'is' if len(columns) == 1 else 'are'} not what the events say"
+
+
+def _wrong(checked: Verification, seq: int, table: Table, key: object, why: str) -> JournalTampered:
+    return JournalTampered(checked.where, seq, why, table=table.name, key=str(key))

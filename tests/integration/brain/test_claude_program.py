@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.brain.claude import ClaudeBrain
-from kagura_kernel.brain.provider import BrainDone, BrainText, BrainUsage, Turn
+from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, BrainUsage, Turn
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BrainRefused
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events, child_processes
@@ -295,6 +295,25 @@ async def test_a_stream_that_breaks_is_asked_for_again_and_both_are_counted(tmp_
     assert isinstance(done, BrainDone)
     assert done.text == "The whole."
     assert sum(isinstance(event, BrainUsage) for event in events) == 2
+
+
+async def test_a_stream_that_always_breaks_is_a_loss_and_its_text_comes_once(tmp_path):
+    before = child_processes()
+    events: list[BrainEvent] = []
+    with ModelServer(lambda _request: BrokenStream(says("A long text. " * 20))) as server:
+
+        async def listen() -> None:
+            async for event in brain_at(server, tmp_path, max_retries=2).run(a_turn(ToolLog())):
+                events.append(event)  # noqa: PERF401 - what came before the error counts
+
+        with pytest.raises(BrainLost, match="cut in the middle of an answer") as caught:
+            await listen()
+        assert len(server.turns) > 1
+    pieces = "".join(event.text for event in events if isinstance(event, BrainText))
+    assert pieces
+    assert ("A long text. " * 20).startswith(pieces)
+    assert len(caught.value.message) < 150
+    assert child_processes() == before
 
 
 async def test_a_server_that_cannot_be_reached_is_an_error_of_ours(tmp_path):

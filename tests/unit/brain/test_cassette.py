@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,7 @@ from kagura_kernel.brain.cassette import (
     header_line,
     read_cassette,
 )
+from kagura_kernel.brain.cassette_file import LIMIT
 from kagura_kernel.brain.provider import BrainDone
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import CassetteBroken, CassetteMissing
@@ -21,6 +25,7 @@ from kagura_kernel.domain.tools import ToolCall
 
 HEADER = '{"kagura_cassette": 1}'
 DONE = '{"done": {"text": "Bye."}}'
+DEEP = '{"call": {"name": "bash", "arguments": {"a": ' + "[" * 200 + "]" * 200 + "}}}"
 
 
 @pytest.fixture
@@ -78,6 +83,18 @@ def test_a_missing_cassette_is_missing(tmp_path):
         ([HEADER, '{"usage": {"input_tokens": "3"}}', DONE], 2, "'usage' is not"),
         ([HEADER, '{"done": {"stopped": "bored"}}'], 2, "bored"),
         ([HEADER, '{"done": []}'], 2, "'done' is not"),
+        ([HEADER, '{"done": {}}'], 2, "'done' is not"),
+        ([HEADER, '{"done": {"text": "", "turns": -1}}'], 2, "'done' is not"),
+        ([HEADER, '{"done": {"text": "", "turns": true}}'], 2, "'done' is not"),
+        ([HEADER, '{"usage": {"input_tokens": -3}}', DONE], 2, "'usage' is not"),
+        ([HEADER, '{"usage": {"output_tokens": true}}', DONE], 2, "'usage' is not"),
+        ([HEADER, '{"usage": {"output_tokens": 1e3}}', DONE], 2, "'usage' is not"),
+        ([HEADER, '{"usage": {"output_tokens": 1' + "0" * 30 + "}}", DONE], 2, "'usage' is not"),
+        (['{"kagura_cassette": true}', DONE], 1, "first line"),
+        (['{"kagura_cassette": 1.0}', DONE], 1, "first line"),
+        (["[" * 100_000], 1, "nested too deeply"),
+        ([HEADER, "[" * 100_000], 2, "nested too deeply"),
+        ([HEADER, DEEP, DONE], 2, "nested too deeply"),
     ],
 )
 def test_a_broken_cassette_says_where_and_why(tape, lines, number, why):
@@ -87,6 +104,30 @@ def test_a_broken_cassette_says_where_and_why(tape, lines, number, why):
     assert why in caught.value.why
 
 
+@pytest.mark.parametrize(
+    ("lines", "advice"),
+    [
+        ([HEADER, '{"text": 7}'], "Record it again"),
+        ([HEADER, "cut of"], "Record it again"),
+        (['{"kagura_cassette": 2}'], "Record it again"),
+        ([HEADER, "x" * LIMIT], "Record it again"),
+        ([], "no cassette; nothing was changed"),
+        (["my notes"], "no cassette; nothing was changed"),
+        (["[" * 100_000], "no cassette; nothing was changed"),
+        (['{"kagura_cassette": true}', DONE], "no cassette; nothing was changed"),
+    ],
+    ids=range(8),
+)
+def test_only_what_is_a_cassette_should_be_recorded_again(tape, lines, advice):
+    with pytest.raises(CassetteBroken) as caught:
+        read_cassette(tape(*lines))
+    assert advice in caught.value.message
+
+
+def test_a_byte_order_mark_is_fine(tape):
+    assert read_cassette(tape("\ufeff" + HEADER, DONE)).finished.text == "Bye."
+
+
 def test_bytes_that_are_no_text_are_broken(tmp_path):
     path = tmp_path / "run.jsonl"
     path.write_bytes(b"\xff\xfe\x00")
@@ -94,9 +135,57 @@ def test_bytes_that_are_no_text_are_broken(tmp_path):
         read_cassette(path)
 
 
-def test_a_folder_is_broken(tmp_path):
-    with pytest.raises(CassetteBroken, match="cannot be read"):
-        read_cassette(tmp_path)
+def test_the_line_with_bytes_that_are_no_text_is_named(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(HEADER.encode() + b'\n{"text": "\xe9"}\n' + DONE.encode())
+    with pytest.raises(CassetteBroken, match=r"line 2: it is not UTF-8 text\. Record it again"):
+        read_cassette(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        (".", "a folder"),
+        ("pipe", "a pipe"),
+        ("link-to-pipe", "a pipe"),
+        ("/dev/zero", "a device"),
+        ("notes/run.jsonl", "Not a directory"),
+        ("a\0b", "no file name"),
+    ],
+)
+def test_what_is_no_plain_file_is_broken_at_once(tmp_path, name, what):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link-to-pipe").symlink_to("pipe")
+    (tmp_path / "notes").touch()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(CassetteBroken, match=f"{what}.*no cassette; nothing was changed"):
+        read_cassette(tmp_path / name)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_pipe_that_somebody_writes_into_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)
+    try:
+        os.write(writer, f"{HEADER}\n{DONE}\n".encode())
+        with pytest.raises(CassetteBroken, match="a pipe"):
+            read_cassette(tmp_path / "pipe")
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("start", [b"", HEADER.encode() + b"\n"])
+def test_a_file_without_end_takes_no_memory(tmp_path, start):
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(start)
+    os.truncate(path, 2**40)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CassetteBroken, match="larger than 64 MiB"):
+            read_cassette(path)
+        assert tracemalloc.get_traced_memory()[1] < 4 * LIMIT
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_tool_that_does_not_exist_is_found_with_its_line(tape):

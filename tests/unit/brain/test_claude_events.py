@@ -73,6 +73,45 @@ def test_a_message_that_broke_off_is_counted_when_the_next_begins():
     assert counted == [1, 7]
 
 
+def test_a_second_try_at_a_message_is_not_read_twice():
+    broken = [start("1"), delta("The wh"), streamed({"type": "message_stop"})]
+    again = [start("2"), delta("The wh"), delta("ole."), whole("2", TextBlock("The whole.")), *end(7)]
+    after = [start("3"), delta("More."), whole("3", TextBlock("More.")), *end(7)]
+    texts = [event for event in read(Reading([]), *broken, *again, *after) if isinstance(event, BrainText)]
+    assert texts == [
+        BrainText("The wh", partial=True),
+        BrainText("The whole."),
+        BrainText("More.", partial=True),
+        BrainText("More."),
+    ]
+
+
+@pytest.mark.parametrize("stop", [[], [streamed({"type": "message_stop"})]])
+@pytest.mark.parametrize("status", [None, 200])
+def test_a_connection_that_was_cut_in_an_answer_is_a_loss_in_few_words(stop, status):
+    reading = Reading([])
+    said = "API Error: API returned an empty or malformed response (HTTP 200) - check for a proxy " + "x" * 900
+    read(reading, start("1"), delta("The wh"), *stop, whole("x", TextBlock(said), error="unknown"))
+    with pytest.raises(BrainLost, match="cut in the middle of an answer") as caught:
+        read(reading, result(is_error=True, result=said, api_error_status=status))
+    assert len(caught.value.message) < 150
+
+
+def test_a_refusal_after_a_cut_is_a_refusal():
+    reading = Reading([])
+    read(reading, start("1"), delta("The wh"), streamed({"type": "message_stop"}))
+    with pytest.raises(BrainRefused) as caught:
+        read(reading, result(is_error=True, api_error_status=529))
+    assert caught.value.status == 529
+
+
+def test_an_error_after_a_cut_that_was_made_good_is_no_cut():
+    reading = Reading([])
+    read(reading, start("1"), delta("a"), start("2"), whole("2", TextBlock("ab")), *end(3))
+    with pytest.raises(BrainLost, match="error_during_execution"):
+        read(reading, result(subtype="error_during_execution", is_error=True))
+
+
 def test_the_end_sums_up():
     reading = Reading([])
     read(reading, start("1"), *end(5), start("2"), *end(6))

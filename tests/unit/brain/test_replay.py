@@ -37,7 +37,11 @@ async def test_recorded_money_is_not_counted_again(tape):
 async def test_the_tools_run_for_real_in_the_recorded_order(tape):
     log = ToolLog()
     path = tape(
-        {"call": echo("a")}, {"text": "x"}, {"calls": [echo("b"), echo("c")]}, {"call": echo("d")}, {"done": {}}
+        {"call": echo("a")},
+        {"text": "x"},
+        {"calls": [echo("b"), echo("c")]},
+        {"call": echo("d")},
+        {"done": {"text": ""}},
     )
     await all_events(ReplayBrain(path), a_turn(log))
     assert [call.arguments["word"] for call in log.calls] == ["a", "b", "c", "d"]
@@ -45,7 +49,7 @@ async def test_the_tools_run_for_real_in_the_recorded_order(tape):
 
 async def test_two_replays_are_two_different_sets_of_calls(tape):
     log = ToolLog()
-    brain = ReplayBrain(tape({"call": echo("a")}, {"done": {}}))
+    brain = ReplayBrain(tape({"call": echo("a")}, {"done": {"text": ""}}))
     await all_events(brain, a_turn(log))
     await all_events(brain, a_turn(log))
     assert len({call.id for call in log.calls}) == 2
@@ -53,7 +57,7 @@ async def test_two_replays_are_two_different_sets_of_calls(tape):
 
 async def test_nothing_runs_when_a_later_line_is_broken(tape):
     log = ToolLog()
-    path = tape({"call": echo("a")}, {"call": {"id": "x", "name": "teleport", "arguments": {}}}, {"done": {}})
+    path = tape({"call": echo("a")}, {"call": {"id": "x", "name": "teleport", "arguments": {}}}, {"done": {"text": ""}})
     with pytest.raises(CassetteBroken, match="line 3"):
         await all_events(ReplayBrain(path), a_turn(log))
     assert log.calls == []
@@ -67,14 +71,14 @@ async def test_when_one_of_several_calls_raises_the_others_are_cancelled(tape):
             raise LookupError("bad")
         return await log(call)
 
-    path = tape({"calls": [echo("good"), echo("bad")]}, {"done": {}})
+    path = tape({"calls": [echo("good"), echo("bad")]}, {"done": {"text": ""}})
     with pytest.raises(LookupError):
         await all_events(ReplayBrain(path), a_turn(one_fails))
     assert log.cancelled == 1
 
 
 async def test_with_a_delay_a_text_comes_in_words(tape):
-    path = tape({"text": "one two  three\n"}, {"done": {}})
+    path = tape({"text": "one two  three\n"}, {"done": {"text": ""}})
     events = await all_events(ReplayBrain(path, delay=0.001), a_turn(ToolLog()))
     pieces = [event.text for event in events if isinstance(event, BrainText) and event.partial]
     assert len(pieces) > 1

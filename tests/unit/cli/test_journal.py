@@ -109,8 +109,46 @@ def test_a_url_of_something_else_is_a_wrong_configuration(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("words", [["journal"], ["journal", "burn"], ["journal", "verify", "--dir", "x", "--url", "y"]])
-def test_wrong_words_are_answered_with_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(words)
-    assert left.value.code == 2
-    assert "usage: kagura-kernel journal" in capsys.readouterr().err
+def test_wrong_words_are_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert said.err.startswith("ERR_USAGE: ")
+    assert "`kagura-kernel journal" in said.err
+
+
+def forge(home: Path) -> None:
+    run = SampleRun()
+    journal = Journal.open(home)
+    for event in (run.started(), run.asked(), run.decided(verdict="deny"), run.finished()):
+        journal.append(event)
+    journal.close()
+    with sqlite3.connect(home / "journal.db") as file:
+        file.execute("UPDATE journal_approvals SET verdict = 'allow'")
+    file.close()
+
+
+def test_a_table_that_was_forged_is_named_and_made_anew(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forge(home)
+    assert main(["journal", "verify"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("ERR_JOURNAL_TAMPERED: ")
+    assert "journal_approvals at app-1" in said
+    assert "`kagura-kernel journal rebuild`" in said
+    assert main(["journal", "verify", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["table"], found["id"]) == (False, "journal_approvals", "app-1")
+    assert main(["journal", "rebuild"]) == 0
+    assert "made anew from its rows" in capsys.readouterr().out
+    assert main(["journal", "verify"]) == 0
+
+
+def test_nothing_is_made_anew_from_rows_that_do_not_hold(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forge(home)
+    tamper(home)
+    assert main(["journal", "rebuild", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["seq"], found["table"]) == (False, 2, "")
+    with sqlite3.connect(home / "journal.db") as file:
+        assert file.execute("SELECT verdict FROM journal_approvals").fetchall() == [("allow",)]
+    file.close()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
@@ -50,7 +51,15 @@ def test_help_lists_every_command_and_imports_none_of_them() -> None:
 
 def test_no_command_at_all_shows_the_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 2
-    assert "COMMAND --help" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "COMMAND --help" in said.out
+    assert said.err == "ERR_USAGE: No command was given; the help lists them.\n"
+
+
+def test_the_description_names_the_exit_codes_there_are_and_no_others() -> None:
+    described = (cli.__doc__ or "").partition("Exit codes:")[2].partition(". An")[0]
+    codes = {cli.OK, cli.FAILED, cli.NOT_SET_UP, cli.INTERRUPTED}
+    assert {int(number) for number in re.findall(r"\b\d+\b", described)} == codes
 
 
 def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,13 +77,20 @@ def test_an_unknown_command_is_one_line_with_a_suggestion(capsys: pytest.Capture
     assert said.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [["--bad"], ["try", "--bad"]])
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [(["--bad"], "kagura-kernel"), (["try", "--bad"], "kagura-kernel try"), (["try", "a", "b"], "")],
+)
 @pytest.mark.usefixtures("command")
-def test_a_wrong_option_is_answered_with_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        cli.main(words)
-    assert left.value.code == 2
-    assert "usage: kagura-kernel" in capsys.readouterr().err
+def test_a_wrong_option_is_one_line_that_says_where_the_right_ones_stand(
+    words: list[str], program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert said.err.startswith("ERR_USAGE: Unrecognized arguments: ")
+    assert f"`{program}" in said.err
+    assert "--help`" in said.err
 
 
 def test_a_command_gets_its_arguments_and_gives_the_exit_code(command: ModuleType) -> None:

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from kagura_kernel.cli import route
+from kagura_kernel.cli.main import main
 
 
 def explained(capsys, *words: str) -> str:
@@ -66,8 +67,7 @@ def test_text_is_one_line_and_a_line_for_each_reason(capsys):
     ]
 
 
-def test_wrong_usage_ends_with_2(capsys):
-    for words in ([], ["--mode", "none", "--", "ls"]):
-        with pytest.raises(SystemExit) as caught:
-            explained(capsys, *words)
-        assert caught.value.code == 2
+@pytest.mark.parametrize("words", [[], ["--mode", "none", "--", "ls"], ["--bad", "--", "ls"]])
+def test_wrong_usage_says_so_and_ends_with_2(words, capsys):
+    assert main(["route", *words]) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: ")
