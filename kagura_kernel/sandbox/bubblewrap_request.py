@@ -90,7 +90,7 @@ def _environment(spec: BoxSpec, view: PythonView) -> dict[str, str]:
 def uncounted_notes(missing: tuple[str, ...]) -> list[str]:
     """What a reader should know about limits that the system cannot set."""
     words = {
-        "memory": "memory is limited for each process, not for all together",
+        "memory": "memory is limited for each process, not for all together (memfd and System V memory are refused)",
         "pids": "processes are limited by the user's count",
         "cpu": "CPU time is not limited",
     }

@@ -4,7 +4,7 @@ Everything a box sees stands here: what is not bound here does not exist inside.
 uses it.
 """
 
-# ruff: noqa: PTH112, PTH114, PTH115
+# ruff: noqa: PTH110, PTH112, PTH114, PTH115
 # The keeper starts without pathlib, and a path in a box is text.
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Staged:
         writable_parts: Subpaths of a read-only workspace that may be written all the same.
         python: (staged directory, path in the box) of the interpreter's parts.
         python_links: (path in the box, target).
-        python_hidden: Files in the box covered by an empty one.
+        python_hidden: Files and directories in the box, at their places on the host, covered by empty ones.
         extra: (staged directory, path in the box), read-only.
         shims: (name, target) of programs made in /run/kagura/bin.
     """
@@ -80,8 +80,9 @@ def bwrap_arguments(staged: Staged, command: Sequence[str], *, seccomp_fd: int, 
         # Last, since the environment may lie below /tmp or /workspace on the host, which are the box's own by now.
         *_python(staged),
         *(word for source, target in staged.extra for word in ("--ro-bind", source, target)),
-        # The root and /dev are memory that could be filled; after this only what was bound writable is.
-        *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"),
+        # The root and /dev are memory that could be filled, and some settings in /proc are anybody's; after this only
+        # what was bound writable can be written.
+        *("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"),
         *command,
     ]
 
@@ -103,7 +104,11 @@ def _python(staged: Staged) -> Iterator[str]:
     for path, target in staged.python_links:
         yield from ("--symlink", target, path)
     for path in staged.python_hidden:
-        yield from ("--ro-bind", staged.empty, path)
+        if os.path.isdir(path):
+            yield from ("--tmpfs", path, "--remount-ro", path)
+        # One that is gone meanwhile has no place to be covered at.
+        elif os.path.exists(path):
+            yield from ("--ro-bind", staged.empty, path)
     for name, target in staged.shims:
         yield from ("--symlink", target, f"/run/kagura/bin/{name}")
 

@@ -169,8 +169,16 @@ class BoxChannel:
         """Run one command; see `Box.run`."""
         return await run_command(self, command, on_output)
 
-    async def populate(self, root: Path, *, exclude: Sequence[str] = (), limit_bytes: int) -> tuple[str, ...]:
+    async def populate(
+        self, root: Path, *, exclude: Sequence[str] = (), limit_bytes: int, protected: Sequence[str] = ()
+    ) -> tuple[str, ...]:
         """Send a project into the workspace and let the guest record it as the baseline.
+
+        Args:
+            root: The project.
+            exclude: Relative paths that are left out.
+            limit_bytes: How large it may be, with a page for each entry.
+            protected: Subpaths that arrive without any permission to write.
 
         Returns:
             What was left out, as relative paths: excluded ones, sockets, FIFOs, devices, what cannot be read.
@@ -179,7 +187,7 @@ class BoxChannel:
             WorkspaceTooLarge: it holds more than `limit_bytes`.
             WorkspaceUnreadable: the root cannot be read.
         """
-        return await send_project(self, root, exclude=exclude, limit_bytes=limit_bytes)
+        return await send_project(self, root, exclude=exclude, limit_bytes=limit_bytes, protected=protected)
 
     async def changes(self) -> list[BoxChange]:
         """How the workspace differs from what it was; see `Box.changes`."""

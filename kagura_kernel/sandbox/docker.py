@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,15 +35,17 @@ from kagura_kernel.sandbox.docker_flags import (
     Labels,
     command_environment,
     create_body,
+    guest_config,
     refuse_unsupported,
     sizes,
 )
 from kagura_kernel.sandbox.docker_reaper import Reaper
 from kagura_kernel.sandbox.owner import this_owner
+from kagura_kernel.sandbox.populate import copy_notes
 
 DEFAULT_IMAGE = "kagura/python:latest"
 LEFT_OUT = (".venv", "venv", "node_modules", "__pycache__", ".ipynb_checkpoints")
-"""Names that are not sent into the workspace from the top of the project: large, made anew by one command, or useless in a box."""
+"""Not sent into the workspace from the top of the project: large, made anew by one command, or useless in a box."""
 
 _PYTHON = "python3"
 _HELLO_SECONDS = 20.0
@@ -81,6 +83,10 @@ class DockerBackend:
         self._open: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
         self._ready = asyncio.Lock()
         self._closed = False
+        self._let_go = False
+        self._at_work = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     @property
     def name(self) -> str:
@@ -100,7 +106,10 @@ class DockerBackend:
         wanted = image or self._default_image
         until, probe = self._probes.get(wanted, (0.0, None))
         if probe is None or time.monotonic() > until:
-            probe = await self._probe(wanted)
+            if self._closed:
+                return Probe(ok=False, reason="this Docker back-end was closed")
+            with self._waited_for():
+                probe = await self._probe(wanted)
             self._probes[wanted] = (time.monotonic() + _KEEP_SECONDS, probe)
         return probe
 
@@ -136,8 +145,9 @@ class DockerBackend:
 
     async def start(self, spec: BoxSpec) -> Box:
         """A box with the project in it, ready for its first command."""
-        running = await self._launch(spec)
-        return await self._hand_over(running, spec, warm=False)
+        with self._waited_for():
+            running = await self._launch(spec)
+            return await self._hand_over(running, spec, warm=False)
 
     def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
         """Boxes wait without a workspace, so any project may have them."""
@@ -145,12 +155,13 @@ class DockerBackend:
 
     async def park(self, spec: BoxSpec) -> ParkedContainer:
         """A box that is frozen until it is taken."""
-        running = await self._launch(spec)
-        async with self._freed_on_failure(running.id):
-            await self._engine.pause(running.id)
-        parked = ParkedContainer(self, running)
-        self._open[running.id] = parked.close
-        return parked
+        with self._waited_for():
+            running = await self._launch(spec)
+            async with self._freed_on_failure(running.id, running.channel):
+                await self._engine.pause(running.id)
+            parked = ParkedContainer(self, running)
+            self._open[running.id] = parked.close
+            return parked
 
     async def sweep(self, owner_alive: Callable[[str], bool]) -> int:
         """Remove containers whose owner is gone, and tell how many; a daemon that does not answer has none."""
@@ -164,9 +175,16 @@ class DockerBackend:
         return removed
 
     async def close(self) -> None:
-        """Close every box, parked ones too, and let go of the daemon; may be called twice."""
+        """Close every box, parked ones too, and let go of the daemon; may be called twice.
+
+        A start, or the removal of a box that has just died, comes to its end first.
+        """
         self._closed = True
-        await asyncio.gather(*(close() for close in list(self._open.values())))
+        while self._open or self._at_work:
+            closers = list(self._open.values())
+            self._open.clear()
+            await asyncio.gather(*(close() for close in closers))
+            await self._idle.wait()
         await self._events.close()
         reaper, self._reaper = self._reaper, None
         if reaper is not None:
@@ -175,7 +193,20 @@ class DockerBackend:
                 for container in await self._engine.containers(f"{HOLDER_LABEL}={self._holder}"):
                     await self._engine.remove(str(container["Id"]))
             await asyncio.to_thread(reaper.dismiss)
+        self._let_go = True
         self._engine.close()
+
+    @contextlib.contextmanager
+    def _waited_for(self) -> Iterator[None]:
+        """What closing waits for: whoever asked the daemon afterwards would open anew what was let go of."""
+        self._at_work += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._at_work -= 1
+            if not self._at_work:
+                self._idle.set()
 
     # ------------------------------------------------------------- launching
 
@@ -200,7 +231,7 @@ class DockerBackend:
             running = _Running(box_id, name, image, channel, warnings)
             try:
                 # Waits in the daemon until the guest reads; nothing is lost by being early.
-                channel.start(guest_payload(_guest_config(spec, image), same_python=True))
+                channel.start(guest_payload(guest_config(spec, image.env), same_python=True))
                 await self._engine.start(box_id)
                 await channel.hello(_HELLO_SECONDS)
             except BaseException:
@@ -253,7 +284,7 @@ class DockerBackend:
                 isolation=self.isolation,
                 image=running.name,
                 warm=warm,
-                notes=(*running.warnings, *_told(left_out)),
+                notes=(*running.warnings, *copy_notes(spec, left_out)),
                 on_close=lambda: self._discard(running.id),
             )
         self._open[running.id] = box.close
@@ -296,10 +327,12 @@ class DockerBackend:
             raise
 
     async def _discard(self, box_id: str) -> None:
-        """Remove a container, whatever state it is in."""
+        """Remove a container, whatever state it is in; after closing there is none."""
         self._open.pop(box_id, None)
+        if self._let_go:
+            return
         # A daemon that does not answer holds nothing that could be freed now; the next start sweeps.
-        with contextlib.suppress(SandboxUnavailable):
+        with self._waited_for(), contextlib.suppress(SandboxUnavailable):
             await self._engine.remove(box_id)
         self._events.forget(box_id)
 
@@ -340,9 +373,10 @@ class ParkedContainer:
         """Let it go on, and send the project in."""
         self._used = True
         backend, running = self._backend, self._running
-        async with backend._freed_on_failure(running.id, running.channel):  # noqa: SLF001 - one file, one idea
-            await backend._engine.unpause(running.id)  # noqa: SLF001 - likewise
-        return await backend._hand_over(running, spec, warm=True)  # noqa: SLF001 - likewise
+        with backend._waited_for():  # noqa: SLF001 - one file, one idea
+            async with backend._freed_on_failure(running.id, running.channel):  # noqa: SLF001 - likewise
+                await backend._engine.unpause(running.id)  # noqa: SLF001 - likewise
+            return await backend._hand_over(running, spec, warm=True)  # noqa: SLF001 - likewise
 
     async def close(self) -> None:
         """Remove it."""
@@ -351,23 +385,12 @@ class ParkedContainer:
         await self._backend._discard(self._running.id)  # noqa: SLF001 - likewise
 
 
-def _guest_config(spec: BoxSpec, image: Image) -> GuestConfig:
-    return GuestConfig(
-        workspace=WORKSPACE,
-        protected=spec.policy.read_only_subpaths,
-        env=command_environment(image.env, spec.env),
-        writable=spec.policy.writable,
-    )
-
-
 async def _send(channel: BoxChannel, spec: BoxSpec) -> tuple[str, ...]:
     if spec.workspace is None:
         return ()
-    return await channel.populate(spec.workspace, exclude=LEFT_OUT, limit_bytes=sizes(spec.limits).sendable)
-
-
-def _told(left_out: tuple[str, ...]) -> tuple[str, ...]:
-    if not left_out:
-        return ()
-    shown = ", ".join(left_out[:5]) + (f" and {len(left_out) - 5} more" if len(left_out) > 5 else "")  # noqa: PLR2004 - as many as fit a line
-    return (f"not copied into the box: {shown}",)
+    return await channel.populate(
+        spec.workspace,
+        exclude=LEFT_OUT,
+        limit_bytes=sizes(spec.limits).sendable,
+        protected=spec.policy.read_only_subpaths,
+    )

@@ -14,6 +14,7 @@ from typing import Any
 from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.policy import BoxLimits
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
+from kagura_kernel.sandbox.boot import GuestConfig
 from kagura_kernel.sandbox.docker_seccomp import profile
 
 NAME = "docker"
@@ -25,16 +26,18 @@ OWNER_LABEL = "kagura.owner"
 HOLDER_LABEL = "kagura.holder"
 
 _PAGE = 65536
+_SHARED = 64 * 2**20
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes in bytes of the three places that can be written."""
+    """Sizes in bytes of the places that can be written."""
 
     workspace: int
     temporary: int
     home: int
+    shared: int
 
     @property
     def sendable(self) -> int:
@@ -61,13 +64,14 @@ def sizes(limits: BoxLimits) -> Sizes:
     """How large each writable place is.
 
     They are memory, and count against the box's memory: together they take three quarters of it at most (in a box of
-    a megabyte or more), so that a full disk is "no space left" and not the end of the box.
+    a megabyte or more), and /dev/shm an eighth, so that a full disk is "no space left" and not the end of the box.
     """
     wanted = limits.workspace_bytes + limits.scratch_bytes
     share = min(1.0, limits.memory_bytes * 0.75 / max(wanted, 1))
     scratch = int(limits.scratch_bytes * share / 2)
+    shared = min(_SHARED, limits.scratch_bytes, limits.memory_bytes // 8)
     # Size 0 would mean no limit at all.
-    return Sizes(*(max(size, _PAGE) for size in (int(limits.workspace_bytes * share), scratch, scratch)))
+    return Sizes(*(max(size, _PAGE) for size in (int(limits.workspace_bytes * share), scratch, scratch, shared)))
 
 
 def refuse_unsupported(spec: BoxSpec) -> None:
@@ -142,7 +146,7 @@ def _host_config(spec: BoxSpec, cpus_there: int) -> dict[str, Any]:
         "ReadonlyRootfs": True,
         "RestartPolicy": {"Name": "no"},
         "SecurityOpt": ["no-new-privileges:true", f"seccomp={profile()}"],
-        "ShmSize": max(_PAGE, min(64 * 2**20, limits.scratch_bytes)),
+        "ShmSize": sizes(limits).shared,
         "Tmpfs": _tmpfs(sizes(limits), writable=spec.policy.writable),
         "Ulimits": [
             {"Name": "core", "Soft": 0, "Hard": 0},
@@ -156,14 +160,20 @@ def _tmpfs(size: Sizes, *, writable: bool) -> dict[str, str]:
     agent = "uid=65532,gid=65532,mode=0700"
     # A workspace that must not be written belongs to root, and nothing in the box is root.
     workspace_owner = agent if writable else "uid=0,gid=0,mode=0755"
-    common = "rw,exec,nosuid,nodev,nr_inodes=1000000"
     return {
-        WORKSPACE: f"{common},size={size.workspace},{workspace_owner}",
-        "/tmp": f"{common},size={size.temporary},uid=65532,gid=65532,mode=1777",  # noqa: S108 - the box's own /tmp
-        HOME: f"{common},size={size.home},{agent}",
+        WORKSPACE: f"rw,exec,{_bounded(size.workspace)},{workspace_owner}",
+        "/tmp": f"rw,exec,{_bounded(size.temporary)},uid=65532,gid=65532,mode=1777",  # noqa: S108 - the box's own /tmp
+        HOME: f"rw,exec,{_bounded(size.home)},{agent}",
+        # Docker's own has no bound but the machine's memory for the number of files.
+        "/dev/shm": f"rw,noexec,{_bounded(size.shared)},uid=65532,gid=65532,mode=1777",  # noqa: S108 - likewise
         # Message queues need no directory; without this, theirs could be written.
         "/dev/mqueue": f"ro,nosuid,nodev,noexec,size={_PAGE},mode=0555",
     }
+
+
+def _bounded(size: int) -> str:
+    # An empty file takes memory too, about a kilobyte that no size counts: as many files as pages are a quarter more.
+    return f"nosuid,nodev,size={size},nr_inodes={max(4096, size // 4096)}"
 
 
 def command_environment(image_env: Sequence[str], extra: Mapping[str, str]) -> dict[str, str]:
@@ -172,3 +182,13 @@ def command_environment(image_env: Sequence[str], extra: Mapping[str, str]) -> d
     env |= dict(line.split("=", 1) for line in image_env if "=" in line)
     env |= {"HOME": HOME, "USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/bash", "TMPDIR": "/tmp"}  # noqa: S108 - the box's own /tmp
     return env | dict(extra)
+
+
+def guest_config(spec: BoxSpec, image_env: Sequence[str]) -> GuestConfig:
+    """What the guest is told about the box that `spec` asks for."""
+    return GuestConfig(
+        workspace=WORKSPACE,
+        protected=spec.policy.read_only_subpaths,
+        env=command_environment(image_env, spec.env),
+        writable=spec.policy.writable,
+    )

@@ -69,7 +69,8 @@ _TALKING = """
 _NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS … CLONE_NEWNET. The time namespace's bit is part of the exit signal here: clone cannot ask for it."""
 
-_FAMILIES = {"unix": 1, "ipv4": 2, "ipv6": 10, "netlink": 16}
+_FAMILIES = {"unix": 1, "ipv4": 2, "ipv6": 10}
+_AF_NETLINK, _NETLINK_ROUTE = 16, 0
 _PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 _ENOSYS = 38
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -98,6 +99,12 @@ def _profile() -> dict[str, Any]:
         "syscalls": [
             {"names": sorted(allowed_names() - {"ioctl"}), "action": "SCMP_ACT_ALLOW", "args": []},
             *(_when("socket", 0, family, "SCMP_CMP_EQ") for family in _FAMILIES.values()),
+            # What lists the interfaces; every other subsystem of the kernel that speaks netlink stays out of reach.
+            {
+                "names": ["socket"],
+                "action": "SCMP_ACT_ALLOW",
+                "args": [_argument(0, _AF_NETLINK, "SCMP_CMP_EQ"), _argument(2, _NETLINK_ROUTE, "SCMP_CMP_EQ")],
+            },
             *(_when("personality", 0, persona, "SCMP_CMP_EQ") for persona in _PERSONALITIES),
             {
                 "names": ["ioctl"],

@@ -227,6 +227,7 @@ class Keeper:
         name, owner = message["id"], self._owner(message)
         stderr_out, stderr_in = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(stderr_out, False)
+        seed = None
         try:
             seed = self.seeds.pop(owner, None) or self._plant(owner)
             limits = {key: message[key] for key in ("memory_bytes", "processes", "cpus")}
@@ -234,6 +235,8 @@ class Keeper:
             seed.become(message, [*streams[:2], stderr_in])
         except OSError as error:
             os.close(stderr_out)
+            if seed is not None:
+                self._uproot(seed)
             why = f"{error.filename or 'a limit of the system'}: {error.strerror}"
             self._tell({"op": "failed", "id": name, "part": "limits", "why": why})
             return

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kagura_kernel.domain.errors import WorkspaceTooLarge, WorkspaceUnreadable
+from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.files import finish, raise_error
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.streams import HostStream, Opener
@@ -23,14 +24,19 @@ from kagura_kernel.sandbox.wire import WireError
 PIECE = 128 * 1024
 BATCH = 512 * 1024
 DEEPEST = 64
-ENTRY_COST = 512
+_WRITE_BITS = 0o222
+_SHOWN = 5
+ENTRY_COST = 4096
+"""What an entry takes in a box beside its content: a workspace in memory has room for one file a page."""
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-async def send_project(channel: Opener, root: Path, *, exclude: Sequence[str], limit_bytes: int) -> tuple[str, ...]:
+async def send_project(
+    channel: Opener, root: Path, *, exclude: Sequence[str], limit_bytes: int, protected: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Send a project into the workspace; see `BoxChannel.populate`."""
-    project = Project(root, exclude, limit_bytes)
+    project = Project(root, exclude, limit_bytes, protected)
     async with channel.slots:
         stream = channel.open({"kind": frames.FILE, "op": "populate"}, _nothing)
         sender = asyncio.get_running_loop().create_task(_send(stream, project))
@@ -87,9 +93,10 @@ def _leave(step: asyncio.Future[bytes], batches: Generator[bytes, None, None]) -
 class Project:
     """A project as a byte stream, read step by step; `left_out` fills as it goes."""
 
-    def __init__(self, root: Path, exclude: Sequence[str], limit_bytes: int) -> None:
+    def __init__(self, root: Path, exclude: Sequence[str], limit_bytes: int, protected: Sequence[str] = ()) -> None:
         self._root = root
         self._exclude = frozenset(exclude)
+        self._protected = tuple(protected)
         self._limit = limit_bytes
         self._size = 0
         self.left_out: list[str] = []
@@ -134,13 +141,13 @@ class Project:
         found = os.stat(name, dir_fd=fd, follow_symlinks=False)
         self._count(ENTRY_COST)
         if stat.S_ISLNK(found.st_mode):
-            yield _record(path, "link", found, target=os.readlink(name, dir_fd=fd))
+            yield self._record(path, "link", found, target=os.readlink(name, dir_fd=fd))
         elif stat.S_ISREG(found.st_mode):
             yield from self._file(os.open(name, REGULAR, dir_fd=fd), path)
         elif stat.S_ISDIR(found.st_mode) and depth < DEEPEST:
             inner = os.open(name, DIRECTORY, dir_fd=fd)
             try:
-                yield _record(path, "directory", os.fstat(inner))
+                yield self._record(path, "directory", os.fstat(inner))
                 yield from self._directory(inner, path, depth + 1)
             finally:
                 os.close(inner)
@@ -153,7 +160,7 @@ class Project:
             if not stat.S_ISREG(found.st_mode):
                 self.left_out.append(path)
                 return
-            yield _record(path, "file", found)
+            yield self._record(path, "file", found)
             try:
                 while data := os.read(fd, PIECE):
                     self._count(len(data))
@@ -170,8 +177,25 @@ class Project:
         if self._size > self._limit:
             raise WorkspaceTooLarge(str(self._root), self._size, self._limit)
 
+    def _record(self, path: str, kind: str, found: os.stat_result, **more: Any) -> bytes:
+        mode = stat.S_IMODE(found.st_mode)
+        if any(path == part or path.startswith(f"{part}/") for part in self._protected):
+            mode &= ~_WRITE_BITS
+        fields = {"path": path, "kind": kind, "mode": mode, "modified": found.st_mtime_ns, **more}
+        text = json.dumps(fields).encode("ascii")
+        return frames.LENGTH.pack(len(text)) + text
 
-def _record(path: str, kind: str, found: os.stat_result, **more: Any) -> bytes:
-    fields = {"path": path, "kind": kind, "mode": stat.S_IMODE(found.st_mode), "modified": found.st_mtime_ns, **more}
-    text = json.dumps(fields).encode("ascii")
-    return frames.LENGTH.pack(len(text)) + text
+
+def _protected_notes(spec: BoxSpec) -> tuple[str, ...]:
+    root = spec.workspace
+    there = [part for part in spec.policy.read_only_subpaths if root is not None and os.path.lexists(root / part)]
+    if not there:
+        return ()
+    return (f"{', '.join(there)}: a read-only copy in the box; what is forced into it all the same is lost at the end",)
+
+
+def copy_notes(spec: BoxSpec, left_out: Sequence[str]) -> tuple[str, ...]:
+    """What a reader should know about the copy of a project that lies in a box."""
+    more = f" and {len(left_out) - _SHOWN} more" if len(left_out) > _SHOWN else ""
+    missing = (f"not copied into the box: {', '.join(left_out[:_SHOWN])}{more}",) if left_out else ()
+    return (*missing, *_protected_notes(spec)) if spec.policy.writable else missing

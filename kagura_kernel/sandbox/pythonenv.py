@@ -2,10 +2,11 @@
 
 Only the interpreter's prefixes and package directories are shown, each at its own path and read-only. What an
 editable install points to, PYTHONPATH, and everything else on the import path stay outside. A prefix that holds more
-than an interpreter (a home directory, the project itself) is shown by its known parts only.
+than an interpreter (a home directory, the project itself) is shown by its known parts only. Configuration, where
+passwords and tokens live, is covered wherever a prefix has it: an interpreter needs none.
 """
 
-# ruff: noqa: PTH110, PTH112, PTH113, PTH114, PTH115, PTH118, PTH120
+# ruff: noqa: PTH110, PTH112, PTH114, PTH115, PTH118, PTH120, PTH208
 # Links are followed one step at a time and shown as written, which pathlib does not keep.
 from __future__ import annotations
 
@@ -19,9 +20,16 @@ from pathlib import Path
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store")
 """Host directories that every box sees anyway."""
 
-_PARTS = ("bin", "lib", "lib64", "include", "share", "etc/jupyter", "ssl", "pyvenv.cfg", "conda-meta")
-# Files of an environment that may hold the password of a package index.
-_PRIVATE = ("pip.conf", "uv.toml", ".condarc", ".netrc", ".pypirc")
+_PARTS = ("bin", "lib", "lib64", "include", "share", "ssl", "pyvenv.cfg")
+# What may hold a password of a package index or a key, and other environments with the like in them.
+_PRIVATE = (
+    *("pip.conf", "uv.toml", ".netrc", ".pypirc", ".npmrc", ".env", ".git-credentials"),
+    *(".condarc", "condarc", "condarc.d", "conda-meta", "envs", "ssl/private"),
+)
+# All else in a prefix's `etc` is somebody's configuration: of a Jupyter server, its hashed password among it.
+_HARMLESS_IN_ETC = frozenset(("ca-certificates", "fonts", "openssl", "pki", "ssl"))
+# Jupyter and others read these in every environment; boxes see them as parts of the system.
+_SYSTEM_PREFIXES = ("/usr", "/usr/local")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,7 @@ class PythonView:
         python: The interpreter.
         directories: Shown read-only, none inside another or inside `SYSTEM`.
         links: (path, target) of symbolic links on the way from the interpreter's name to its file.
-        hidden: Files below them that are covered with an empty one.
+        hidden: Files and directories below them, or below the system's, that are covered with empty ones.
         env: Variables the interpreter needs to find everything.
         path: Directories in front of PATH.
     """
@@ -57,19 +65,33 @@ def current_view(avoid: Iterable[Path] = ()) -> PythonView:
         prefixes=(sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix),
         user_site=user_site if user_site in sys.path else None,
         avoid=avoid,
+        system=_SYSTEM_PREFIXES,
     )
 
 
 def find_view(
-    *, python: str, prefixes: Iterable[str], user_site: str | None = None, avoid: Iterable[Path] = ()
+    *,
+    python: str,
+    prefixes: Iterable[str],
+    user_site: str | None = None,
+    avoid: Iterable[Path] = (),
+    system: Iterable[str] = (),
 ) -> PythonView:
-    """The view of any interpreter; reads the file system, changes nothing."""
+    """The view of any interpreter; reads the file system, changes nothing.
+
+    Args:
+        python: The interpreter.
+        prefixes: Its own and that of the installation it was made from.
+        user_site: The user's own packages, when they are in use.
+        avoid: Directories that a prefix must not reveal as a whole.
+        system: Prefixes that every box sees anyway, and whose configuration is covered too.
+    """
     kept_apart = [str(path) for path in avoid]
     shown: list[str] = []
     env: list[tuple[str, str]] = []
-    for prefix in dict.fromkeys(prefixes):
-        for path in dict.fromkeys((prefix, os.path.realpath(prefix))):
-            shown += [path] if _is_apart(path, kept_apart) else _parts(path)
+    names = [name for prefix in prefixes for name in (prefix, os.path.realpath(prefix))]
+    for path in dict.fromkeys(names):
+        shown += [path] if _is_apart(path, kept_apart) else _parts(path)
     if user_site is not None and os.path.isdir(user_site):
         shown.append(user_site)
         env.append(("PYTHONUSERBASE", site.getuserbase()))
@@ -78,9 +100,7 @@ def find_view(
         python=python,
         directories=directories,
         links=tuple(_links(python, directories)),
-        hidden=tuple(
-            file for directory in directories for name in _PRIVATE if os.path.isfile(file := f"{directory}/{name}")
-        ),
+        hidden=_hidden((*names, *system), (*SYSTEM, *directories), needed=(python, os.path.realpath(python), *names)),
         env=tuple(env),
         path=(os.path.dirname(python),),
     )
@@ -94,6 +114,33 @@ def _is_apart(prefix: str, avoid: Iterable[str]) -> bool:
 
 def _parts(prefix: str) -> list[str]:
     return [path for name in _PARTS if os.path.exists(path := f"{prefix}/{name}")]
+
+
+def _hidden(prefixes: Iterable[str], visible: Iterable[str], needed: Iterable[str]) -> tuple[str, ...]:
+    """What is private in the prefixes and would be seen; nothing that holds one of the needed paths."""
+    seen, kept = tuple(visible), tuple(needed)
+    found = {
+        path
+        for prefix in prefixes
+        for path in _private(prefix)
+        if any(_inside(path, place) for place in seen) and not any(_inside(place, path) for place in kept)
+    }
+    # What lies in a covered directory is not there to be covered.
+    return tuple(sorted(path for path in found if not any(path != other and _inside(path, other) for other in found)))
+
+
+def _private(prefix: str) -> Iterable[str]:
+    """Existing paths below a prefix that are nobody else's business, without links in them."""
+    here = os.path.realpath(prefix)
+    try:
+        in_etc = [f"etc/{name}" for name in os.listdir(f"{here}/etc") if name not in _HARMLESS_IN_ETC]
+    except OSError:
+        in_etc = []
+    for name in (*_PRIVATE, *in_etc):
+        real = os.path.realpath(f"{here}/{name}")
+        # A link that leads out of the prefix reaches what is shown for another reason, or nothing.
+        if os.path.exists(real) and _inside(real, here) and real != here:
+            yield prefix.rstrip("/") + real.removeprefix(here)
 
 
 def _inside(path: str, directory: str) -> bool:

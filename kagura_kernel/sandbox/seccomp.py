@@ -1,8 +1,9 @@
 """The system calls a box may not make, as a program for the kernel's filter.
 
 Docker's default profile is the measure: whatever it refuses to a container without capabilities is refused here, and
-beyond it io_uring, ptrace and everything that makes a namespace. A number newer than the newest known one does not
-exist in a box (`ENOSYS`), so that a newer kernel opens no new door. Foreign architectures end the process.
+beyond it what our own Docker boxes refuse as well: io_uring and its forerunner, ptrace, segments of one's own, memory
+hidden from the kernel, security modules, and everything that makes a namespace. A number newer than the newest known
+one does not exist in a box (`ENOSYS`), so that a newer kernel opens no new door. Foreign architectures end the process.
 
 Standard library only: the keeper runs it. The program is plain data; nothing here talks to the kernel.
 """
@@ -51,10 +52,14 @@ _COMMON = {
     "process_madvise": 440,
     "mount_setattr": 442,
     "quotactl_fd": 443,
+    "memfd_secret": 447,
     "process_mrelease": 448,
     "set_mempolicy_home_node": 450,
     "statmount": 457,
     "listmount": 458,
+    "lsm_get_self_attr": 459,
+    "lsm_set_self_attr": 460,
+    "lsm_list_modules": 461,
     "open_tree_attr": 467,
 }
 
@@ -70,6 +75,7 @@ _X86_64 = {
     "ustat": 136,
     "sysfs": 139,
     "vhangup": 153,
+    "modify_ldt": 154,
     "pivot_root": 155,
     "_sysctl": 156,
     "adjtimex": 159,
@@ -92,6 +98,11 @@ _X86_64 = {
     "query_module": 178,
     "quotactl": 179,
     "nfsservctl": 180,
+    "io_setup": 206,
+    "io_destroy": 207,
+    "io_getevents": 208,
+    "io_submit": 209,
+    "io_cancel": 210,
     "lookup_dcookie": 212,
     "clock_settime": 227,
     "mbind": 237,
@@ -118,6 +129,7 @@ _X86_64 = {
     "kexec_file_load": 320,
     "bpf": 321,
     "userfaultfd": 323,
+    "io_pgetevents": 333,
 }
 
 _AARCH64 = {
@@ -126,6 +138,11 @@ _AARCH64 = {
     "clone": 220,
     "ioctl": 29,
     "personality": 92,
+    "io_setup": 0,
+    "io_destroy": 1,
+    "io_submit": 2,
+    "io_cancel": 3,
+    "io_getevents": 4,
     "lookup_dcookie": 18,
     "umount2": 39,
     "mount": 40,
@@ -170,7 +187,14 @@ _AARCH64 = {
     "finit_module": 273,
     "bpf": 280,
     "userfaultfd": 282,
+    "io_pgetevents": 292,
     "kexec_file_load": 294,
+}
+
+# Memory without a mapping, which no limit of a process knows: refused where the box as a whole is not counted.
+_UNCOUNTED = {
+    "x86_64": {"shmget": 29, "memfd_create": 319},
+    "aarch64": {"shmget": 194, "memfd_create": 279},
 }
 
 # Refused by their arguments, or with another answer than EPERM; everything else in the tables is refused outright.
@@ -179,26 +203,37 @@ _CONDITIONAL = ("socket", "socketpair", "clone", "ioctl", "personality", "clone3
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One architecture: its audit number, the call numbers this filter names, and the newest number it knows."""
+    """One architecture as this filter knows it.
+
+    Attributes:
+        audit: Its audit number.
+        calls: Numbers of the calls that are refused, always or by their arguments.
+        newest: The newest number that is known.
+        uncounted: Numbers of the calls that are refused where nobody counts a box's memory as a whole.
+    """
 
     audit: int
     calls: Mapping[str, int]
     newest: int
+    uncounted: Mapping[str, int]
 
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, _X86_64 | _COMMON, 467),
-    "aarch64": Machine(0xC00000B7, _AARCH64 | _COMMON, 467),
+    "x86_64": Machine(0xC000003E, _X86_64 | _COMMON, 467, _UNCOUNTED["x86_64"]),
+    "aarch64": Machine(0xC00000B7, _AARCH64 | _COMMON, 467, _UNCOUNTED["aarch64"]),
 }
 """By `platform.machine()`; other machines have no filter and hence no box."""
 
 
 @cache
-def filter_program(machine: str | None = None) -> bytes:
+def filter_program(machine: str | None = None, *, counted: bool = True) -> bytes:
     """The filter as `struct sock_filter[]`, which is what `bwrap --seccomp` reads; built once.
 
     Args:
         machine: A key of `MACHINES`; None is the one this runs on.
+        counted: Whether a control group counts the memory of the box. Where none does, memory that belongs to no
+            process cannot be had: the limit of each process would not hold it, and when the machine runs out of
+            memory nobody would be found who uses it.
 
     Raises:
         KeyError: there is no filter for this machine.
@@ -207,7 +242,8 @@ def filter_program(machine: str | None = None) -> bytes:
     lines = [*_load(_ARCH), *_unless_equal(known.audit, _KILL_PROCESS), *_load(_NR)]
     # Covers x32 as well, whose numbers carry bit 30.
     lines += _when_above(known.newest, _ERRNO | ENOSYS)
-    for number in sorted(number for name, number in known.calls.items() if name not in _CONDITIONAL):
+    refused = {number for name, number in known.calls.items() if name not in _CONDITIONAL}
+    for number in sorted(refused if counted else refused.union(known.uncounted.values())):
         lines += _when_equal(number, _ERRNO | EPERM)
     # libc falls back to clone, whose flags a filter can see.
     lines += _when_equal(known.calls["clone3"], _ERRNO | ENOSYS)

@@ -25,6 +25,7 @@ from kagura_kernel.sandbox.bwrap_line import bwrap_arguments
 from kagura_kernel.sandbox.seccomp import filter_program
 
 _MESSAGE = 1 << 17
+_OOM_SCORE = 500
 
 Tell = Callable[[Mapping[str, Any]], None]
 
@@ -113,7 +114,7 @@ def _wait_and_become(
     try:
         linux.die_with_parent()
         owner, refused = _get_ready(group, identity)
-        filter_fd = _memory_file("filter", filter_program())
+        filter_fd = _memory_file("filter", filter_program(counted=counted))
         data, streams = receive(door, 3)
         if not data:
             os._exit(0)
@@ -170,7 +171,11 @@ def _memory_file(name: str, data: bytes) -> int:
 
 
 def _limit(job: Mapping[str, Any], *, counted: bool) -> None:
-    """Limits of each process, beside those of the group."""
+    """Limits of each process, beside those of the group; before the identity changes, which closes /proc/self."""
+    # When the machine itself runs out of memory, boxes go before anything of the host.
+    with open("/proc/self/oom_score_adj", "r+", encoding="ascii") as score:  # noqa: PTH123 - it has no pathlib
+        if int(score.read()) < _OOM_SCORE:
+            score.write(str(_OOM_SCORE))
     wanted = {
         resource.RLIMIT_NPROC: job["processes"],
         resource.RLIMIT_NOFILE: job["open_files"],

@@ -74,12 +74,10 @@ def _is_told(found: os.stat_result) -> bool:
 
 def walk(root: bytes, below: bytes, protected: tuple[bytes, ...]) -> Iterator[tuple[bytes, os.stat_result]]:
     """Everything below `root`/`below` but the protected, as (path relative to `root`, stat), directories first."""
-    try:
-        names = sorted(os.listdir(root + b"/" + below if below else root))
-    except OSError:
-        return
-    for name in names:
-        path = below + b"/" + name if below else name
+    # A list of what is still to come, since a box may nest directories deeper than calls may be nested.
+    waiting = _inside(root, below)
+    while waiting:
+        path = waiting.pop()
         if is_protected(path, protected):
             continue
         try:
@@ -88,7 +86,16 @@ def walk(root: bytes, below: bytes, protected: tuple[bytes, ...]) -> Iterator[tu
             continue
         yield path, found
         if stat.S_ISDIR(found.st_mode):
-            yield from walk(root, path, protected)
+            waiting += _inside(root, path)
+
+
+def _inside(root: bytes, below: bytes) -> list[bytes]:
+    """Paths of a directory's entries, the last name first; none of one that cannot be read."""
+    try:
+        names = os.listdir(root + b"/" + below if below else root)
+    except OSError:
+        return []
+    return [below + b"/" + name if below else name for name in sorted(names, reverse=True)]
 
 
 # ------------------------------------------------------------- recorded state

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from .jobs import Input, Operation
 
+    Deeper = tuple[bytes, list[Any], str]
+
 CHUNK = 256 * 1024
 BATCH = 128
 
@@ -183,8 +185,22 @@ def _compiled(parts: list[str]) -> list[Any]:
     return [None if part == "**" else (part, re.compile(fnmatch.translate(part)).match) for part in parts]
 
 
-def _matches(directory: bytes, parts: list[Any], prefix: str) -> Iterator[str | None]:
+def _matches(base: bytes, parts: list[Any], prefix: str) -> Iterator[str | None]:
     """Depth first, in the order of names. A name that begins with a dot is matched only by a part that does."""
+    # Directories that are being looked at, since a box may nest them deeper than calls may be nested.
+    open_ones = [_level(base, parts, prefix)]
+    while open_ones:
+        for found in open_ones[-1]:
+            if isinstance(found, tuple):
+                open_ones.append(_level(*found))
+                break
+            yield found
+        else:
+            open_ones.pop()
+
+
+def _level(directory: bytes, parts: list[Any], prefix: str) -> Iterator[str | Deeper | None]:
+    """What matches directly in a directory, and where to look next, in the order in which it is wanted."""
     if not parts:
         return
     try:
@@ -192,13 +208,13 @@ def _matches(directory: bytes, parts: list[Any], prefix: str) -> Iterator[str | 
     except OSError:
         return
     if parts[0] is None:
-        yield from _matches(directory, parts[1:], prefix)
+        yield directory, parts[1:], prefix
     for entry in entries:
         yield None
         yield from _below(entry, parts, prefix)
 
 
-def _below(entry: os.DirEntry[bytes], parts: list[Any], prefix: str) -> Iterator[str | None]:
+def _below(entry: os.DirEntry[bytes], parts: list[Any], prefix: str) -> Iterator[str | Deeper | None]:
     first, rest = parts[0], parts[1:]
     name = name_of(entry.name)
     is_dir = entry.is_dir(follow_symlinks=False)
@@ -214,4 +230,4 @@ def _below(entry: os.DirEntry[bytes], parts: list[Any], prefix: str) -> Iterator
     if is_match:
         yield prefix + name
     if is_dir and following:
-        yield from _matches(entry.path, following, prefix + name + "/")
+        yield entry.path, following, prefix + name + "/"

@@ -79,6 +79,11 @@ class Job:
             except OSError as problem:
                 self._finish(described(problem))
                 return
+            # A guest that ended would take the whole box along: whatever a box has laid in the way of one operation
+            # (links or names without end, too little memory) must be the end of that operation only.
+            except Exception as problem:  # noqa: BLE001
+                self._finish({"error": "EIO", "text": f"It cannot be done ({type(problem).__name__})"})
+                return
             given = None
             if isinstance(asked, Input):
                 while not self._input and not self._ended:

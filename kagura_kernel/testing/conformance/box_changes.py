@@ -78,6 +78,14 @@ class BoxChangesConformance(BoxFixtures):
             "sub/deep/c.txt": "deleted",
         }
 
+    async def test_changes_are_told_as_deep_as_a_box_can_dig(self, box: Box) -> None:
+        """Deeper than calls may be nested; and the box goes on."""
+        deep = "d/" * 1500
+        await sh(box, f"mkdir -p {deep}; echo x > {deep}new; echo x > e")
+        assert {p: c.status for p, c in (await changed(box)).items()} == {f"{deep}new": "added", "e": "added"}
+        await sh(box, "rm -r d")
+        assert set(await changed(box)) == {"e"}
+
     async def test_links_are_told_with_their_targets(self, box: Box) -> None:
         """New ones, and ones that point elsewhere; they are not followed."""
         await sh(box, "ln -s /etc/passwd evil; ln -sfn tool.sh link")

@@ -122,6 +122,23 @@ class BoxFilesConformance(BoxFixtures):
             await box.files.glob("../*")
         assert caught.value.reason == "EINVAL"
 
+    async def test_patterns_reach_as_deep_as_a_box_can_dig(self, box: Box) -> None:
+        """Deeper than calls may be nested."""
+        deep = "d/" * 1500
+        await sh(box, f"mkdir -p {deep}; echo x > {deep}found")
+        assert await box.files.glob("**/found") == [f"{deep}found"]
+        assert await box.files.glob(f"{deep}*") == [f"{deep}found"]
+        await sh(box, "rm -r d")
+
+    async def test_an_operation_that_comes_to_grief_is_not_the_end_of_the_box(self, box: Box) -> None:
+        """Whatever it was that nobody had thought of."""
+        await sh(box, "for n in {1..1500}; do ln -s link$((n + 1)) link$n; done; echo x > link1501")
+        for path in ("link1", "made/" * 1500 + "new"):
+            with pytest.raises(BoxFileError) as caught:
+                await box.files.write(path, b"x")
+            assert caught.value.path == path
+        assert await box.files.read("a.txt") == b"alpha\n"
+
     async def test_files_are_served_beside_running_commands(self, box: Box) -> None:
         """Many at once."""
         running = asyncio.create_task(sh(box, "sleep 0.8"))

@@ -7,6 +7,7 @@ Bombs and floods run in a box with small limits; beside it the host, and a secon
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import time
 from collections.abc import Callable, Iterable
@@ -33,6 +34,23 @@ SMALL = BoxLimits(
 """Limits that are reached quickly."""
 
 _FLOOD_BYTES = 384 * _MIB
+
+_EMPTY_TRIES = 300_000
+# In all places at once: what one is short of, another must not have left over.
+_EMPTY_FILES = f"""
+import json, os
+made = dict.fromkeys(("/workspace", "/tmp", "/dev/shm", os.environ["HOME"]), 0)
+for place in made:
+    os.mkdir(f"{{place}}/empty")
+for place in made:
+    try:
+        while made[place] < {_EMPTY_TRIES}:
+            os.mknod(f"{{place}}/empty/{{made[place]}}")
+            made[place] += 1
+    except OSError:
+        pass
+print(json.dumps(made))
+"""
 
 
 class LoadConformance:
@@ -98,6 +116,14 @@ class LoadConformance:
             assert used <= 40 * 1024
             assert (await bash(box, f"rm {place}/fill-*; echo again > {place}/small && cat {place}/small")).ok
         assert _names(workspace) == ["notes.md"]
+
+    async def test_files_without_content_run_out_before_memory_does(
+        self, backend: SandboxBackend, spec: BoxSpec
+    ) -> None:
+        async with open_box(backend, spec) as box:
+            made = json.loads(await python(box, _EMPTY_FILES))
+            assert max(made.values()) < _EMPTY_TRIES, made
+            assert (await bash(box, "rm -r ~/empty && touch ~/again && echo well")).stdout.text == "well\n"
 
     async def test_a_file_cannot_grow_beyond_its_limit(self, backend: SandboxBackend, spec: BoxSpec) -> None:
         async with open_box(backend, replace(spec, limits=replace(SMALL, file_bytes=4 * _MIB))) as box:

@@ -44,13 +44,20 @@ _CALLS = {
     "userfaultfd": ({"x86_64": 323, "aarch64": 282}, (1,)),
     "io_uring_setup": ({"x86_64": 425, "aarch64": 425}, (1, 0)),
     "open_by_handle_at": ({"x86_64": 304, "aarch64": 265}, (0, 0, 0)),
+    "modify_ldt": ({"x86_64": 154}, (0, 0, 0)),
+    "memfd_secret": ({"x86_64": 447, "aarch64": 447}, (0,)),
+    "lsm_get_self_attr": ({"x86_64": 459, "aarch64": 459}, (100, 0, 0, 0)),
+    "lsm_set_self_attr": ({"x86_64": 460, "aarch64": 460}, (100, 0, 0, 0)),
+    "lsm_list_modules": ({"x86_64": 461, "aarch64": 461}, (0, 0, 0)),
+    "io_setup": ({"x86_64": 206, "aarch64": 0}, (0, 0)),
 }
 
 _RAW_CALL = """
 import ctypes, errno, json, platform, sys
 numbers, arguments = json.loads(sys.argv[1])
 libc = ctypes.CDLL(None, use_errno=True)
-answer = libc.syscall(numbers[platform.machine()], *(ctypes.c_long(value) for value in arguments))
+# A call that this architecture does not have is asked for by a number that none has.
+answer = libc.syscall(numbers.get(platform.machine(), 9999), *(ctypes.c_long(value) for value in arguments))
 print("let through" if answer >= 0 else errno.errorcode[ctypes.get_errno()])
 """
 
@@ -70,6 +77,31 @@ for top, names, _ in os.walk("/"):
     except OSError:
         pass
 print(json.dumps(found))
+"""
+
+_WRITABLE_SETTINGS = """
+import json, os
+found = []
+for top, _, names in os.walk("/proc/sys"):
+    for path in (os.path.join(top, name) for name in names):
+        try:
+            os.close(os.open(path, os.O_WRONLY))
+            found.append(path)
+        except OSError:
+            pass
+print(json.dumps(found))
+"""
+
+_NETLINK = """
+import json, socket
+opened = []
+for protocol in range(32):
+    try:
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol).close()
+        opened.append(protocol)
+    except OSError:
+        pass
+print(json.dumps(opened))
 """
 
 _OTHERS_OPENED = """
@@ -204,6 +236,22 @@ class WallsConformance:
             assert [place for place in places if not place.startswith(allowed)] == []
             assert {"/workspace", "/tmp", home} <= set(places)  # noqa: S108 - likewise
 
+    async def test_no_setting_of_the_system_can_be_written(self, backend: SandboxBackend, spec: BoxSpec) -> None:
+        async with open_box(backend, spec) as box:
+            assert (await bash(box, "cat /proc/sys/kernel/ostype")).stdout.text == "Linux\n"
+            assert json.loads(await python(box, _WRITABLE_SETTINGS)) == []
+
+    async def test_protected_parts_of_the_project_refuse_to_be_changed(
+        self, backend: SandboxBackend, spec: BoxSpec, workspace: Path
+    ) -> None:
+        (workspace / ".git" / "hooks").mkdir(parents=True)
+        (workspace / ".git" / "config").write_text("[core]\n")
+        tries = ["touch .git/new", "touch .git/hooks/new", "echo x >> .git/config", "rm .git/config", "rm -rf .git"]
+        async with open_box(backend, spec) as box:
+            for line in tries:
+                assert not (await bash(box, line)).ok, line
+            assert (await bash(box, "cat .git/config")).stdout.text == "[core]\n"
+
     async def test_a_read_only_box_cannot_write_the_workspace(self, backend: SandboxBackend, spec: BoxSpec) -> None:
         policy = SandboxPolicy(type=SandboxPolicyType.READ_ONLY)
         async with open_box(backend, replace(spec, policy=policy)) as box:
@@ -269,6 +317,10 @@ class WallsConformance:
             async with open_box(backend, spec) as box:
                 assert (await python(box, _CONNECT, "abstract", name)).startswith("refused")
 
+    async def test_netlink_speaks_of_interfaces_only(self, backend: SandboxBackend, spec: BoxSpec) -> None:
+        async with open_box(backend, spec) as box:
+            assert json.loads(await python(box, _NETLINK)) == [socket.NETLINK_ROUTE]
+
     @pytest.mark.parametrize(
         ("kind", "address"),
         [("name", "example.org"), ("route", "198.18.0.1"), ("raw", ""), ("packet", ""), ("vsock", "")],
@@ -319,6 +371,13 @@ class WallsConformance:
         async with open_box(backend, spec) as box:
             answer = await python(box, _RAW_CALL, json.dumps(_CALLS[name]))
         assert answer in ("EPERM", "ENOSYS")
+
+    async def test_a_box_is_the_first_to_go_when_the_machine_lacks_memory(
+        self, backend: SandboxBackend, spec: BoxSpec
+    ) -> None:
+        async with open_box(backend, spec) as box:
+            scores = (await bash(box, "cat /proc/1/oom_score_adj /proc/self/oom_score_adj")).stdout.text.split()
+        assert min(map(int, scores)) >= 500
 
     async def test_a_command_holds_no_descriptor_but_its_own(self, backend: SandboxBackend, spec: BoxSpec) -> None:
         look = "for n in {3..199}; do [ -e /proc/$$/fd/$n ] && readlink /proc/$$/fd/$n; done; echo none"

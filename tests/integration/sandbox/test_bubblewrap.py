@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import venv
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from kagura_kernel.domain.errors import SandboxUnavailable, WorkspaceTooLarge, W
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.pythonenv import current_view
+from kagura_kernel.sandbox.pythonenv import current_view, find_view
 from kagura_kernel.testing.conformance.load import processes_with
 
 MIB = 2**20
@@ -90,6 +91,26 @@ async def test_what_an_editable_install_points_to_is_not_there(backend: Bubblewr
     assert code != 0 or str(SOURCE) in current_view().directories
 
 
+async def test_an_environments_configuration_is_not_there(tmp_path: Path) -> None:
+    env = tmp_path / "env"
+    venv.create(env, symlinks=True)
+    for name, text in (
+        ("etc/jupyter/server.json", "token"),
+        ("pip.conf", "password"),
+        ("etc/fonts/fonts.conf", "fonts"),
+    ):
+        (env / name).parent.mkdir(parents=True, exist_ok=True)
+        (env / name).write_text(text)
+    prefixes = (str(env), sys.base_prefix)
+    backend = BubblewrapBackend(view=find_view(python=str(env / "bin" / "python"), prefixes=prefixes))
+    try:
+        look = f"cd {env}; ls etc/jupyter; cat pip.conf etc/fonts/*; ! touch etc/jupyter/x"
+        line = f"python -c 'import sys; print(sys.prefix)'; {look}"
+        assert await output(backend, BoxSpec(), line) == (0, f"{env}\nfonts")
+    finally:
+        await backend.close()
+
+
 async def test_the_owners_private_files_can_be_read_and_edited(backend: BubblewrapBackend, project: Path) -> None:
     line = "cat private.txt && echo more >> private.txt && stat -c '%U %a' private.txt && tail -1 private.txt"
     assert await output(backend, BoxSpec(workspace=project), line) == (
@@ -128,6 +149,11 @@ async def test_a_protected_part_that_is_a_link_leads_nowhere(
     code, text = await output(backend, BoxSpec(workspace=project), "cat .git/secret")
     assert code != 0
     assert "secret\n" not in text
+
+
+async def test_nothing_in_proc_can_be_written(backend: BubblewrapBackend, project: Path) -> None:
+    line = "! echo 0 > /proc/$$/oom_score_adj && ! echo x > /proc/$$/comm && echo out > /dev/stdout"
+    assert await output(backend, BoxSpec(workspace=project), line) == (0, "out\n")
 
 
 async def test_links_out_of_the_project_lead_nowhere(backend: BubblewrapBackend, project: Path, tmp_path: Path) -> None:
@@ -224,14 +250,17 @@ async def test_a_probe_starts_a_box_and_is_remembered(backend: BubblewrapBackend
 
 async def test_a_missing_program_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("kagura_kernel.sandbox.bubblewrap._SYSTEM_PROGRAMS", ())
     backend = BubblewrapBackend()
-    probe = await backend.probe()
-    assert not probe.ok
-    assert "not installed" in probe.reason
-    assert "apt install bubblewrap" in probe.install
-    with pytest.raises(SandboxUnavailable, match="apt install bubblewrap"):
-        await backend.start(BoxSpec())
-    await backend.close()
+    try:
+        probe = await backend.probe()
+        assert not probe.ok
+        assert "not installed" in probe.reason
+        assert "apt install bubblewrap" in probe.install
+        with pytest.raises(SandboxUnavailable, match="apt install bubblewrap"):
+            await backend.start(BoxSpec())
+    finally:
+        await backend.close()
 
 
 @pytest.mark.parametrize(
@@ -274,6 +303,8 @@ async def test_without_a_copy_on_write_view_the_project_is_copied(backend: Bubbl
     spec = BoxSpec(workspace=project)
     box = await backend.start(spec)
     assert any("copied into the box: it was told so" in note for note in box.notes)
+    assert any(".git: a read-only copy" in note for note in box.notes)
+    assert not (await box.run(shell_command("touch .git/new || echo x >> .git/config"))).ok
     result = await box.run(shell_command("cat notes.md; echo more >> notes.md; touch new"))
     assert result.stdout.text == "notes\n"
     assert {(change.status, change.path) for change in await box.changes()} == {

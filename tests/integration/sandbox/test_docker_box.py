@@ -137,11 +137,21 @@ async def test_the_project_is_a_copy_and_what_is_left_out_is_told(backend: Docke
     assert ".venv" not in listing.split()
     assert {"src", "run.sh", "secret.txt", ".git", "ran"} <= set(listing.split())
     assert any(".venv" in note and "node_modules" in note for note in box.notes)
+    assert any(note.startswith(".git: a read-only copy") for note in box.notes)
     assert await box.changes() == []
     await box.run(shell_command("echo more >> secret.txt; echo x > .git/hooks/evil; rm run.sh; echo n > src/new.py"))
     changed = {change.path: change.status for change in await box.changes()}
     assert changed == {"secret.txt": "modified", "run.sh": "deleted", "src/new.py": "added"}
     assert (project / "secret.txt").read_text() == "for the project's eyes\n"
+    await box.close()
+
+
+async def test_a_commit_in_the_box_fails_instead_of_being_lost(backend: DockerBackend, project: Path):
+    box = await backend.start(BoxSpec(workspace=project))
+    commit = "git -c user.name=a -c user.email=a@example.org commit --allow-empty -m lost"
+    result = await box.run(shell_command(commit))
+    assert not result.ok
+    assert "Permission denied" in result.stderr.text
     await box.close()
 
 

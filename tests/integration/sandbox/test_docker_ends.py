@@ -136,6 +136,43 @@ async def test_a_start_that_is_cancelled_again_and_again_is_cleared_up_by_closin
     assert await owned_by(docker_endpoint, "elsewhere:2:2") == []
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.08, 0.15])
+@pytest.mark.parametrize("make", ["start", "park"])
+async def test_closing_waits_for_what_is_being_made(docker_endpoint: Endpoint, make: str, delay: float):
+    backend = DockerBackend(docker_endpoint, owner=f"elsewhere:3:{make}{delay}", default_image=BASE)
+    making = asyncio.create_task(getattr(backend, make)(BoxSpec()))
+    await asyncio.sleep(delay)
+    await backend.close()
+    with contextlib.suppress(SandboxUnavailable):
+        made = await making
+        assert make == "start" or not made.alive
+        await made.close()
+    assert await owned_by(docker_endpoint, f"elsewhere:3:{make}{delay}") == []
+    assert (backend._engine._client, backend._reaper, backend._open) == (None, None, {})
+    assert not (await backend.probe()).ok
+
+
+async def test_closing_waits_for_the_removal_of_a_box_that_just_died(
+    docker_endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+):
+    backend = DockerBackend(docker_endpoint, owner="elsewhere:4:4", default_image=BASE)
+    box = await backend.start(BoxSpec())
+    remove = backend._engine.remove
+
+    async def remove_late(box_id: str) -> None:
+        await asyncio.sleep(1)
+        await remove(box_id)
+
+    monkeypatch.setattr(backend._engine, "remove", remove_late)
+    engine = DockerEngine(docker_endpoint)
+    await engine.remove(box.id)
+    engine.close()
+    assert await box.wait_closed()
+    await backend.close()
+    await box.close()
+    assert backend._engine._client is None
+
+
 async def test_a_box_that_is_killed_says_so_within_a_second(docker_backend: DockerBackend, docker_endpoint: Endpoint):
     box = await docker_backend.start(BoxSpec())
     running = asyncio.create_task(box.run(FOREVER))

@@ -127,6 +127,19 @@ def test_the_walls_are_the_same(run) -> None:
     assert texts[4] == "['lo']\n"
 
 
+def test_memory_that_no_limit_knows_cannot_be_had_where_nobody_counts(run) -> None:
+    answer = run(
+        "python -c \"import os; os.memfd_create('x')\"",
+        'python -c "import ctypes; exit(ctypes.CDLL(None).shmget(0, 4096, 0o1600) < 0)"',
+        "cat /proc/self/oom_score_adj",
+    )
+    if not any("memory" in note for note in answer["notes"]):
+        pytest.skip("this system lets every user make control groups")
+    assert any("memfd and System V memory are refused" in note for note in answer["notes"])
+    assert [code for code, _ in answer["answers"]] == [1, 1, 0]
+    assert int(answer["answers"][2][1]) >= 500
+
+
 def test_limits_that_cannot_be_set_are_told(run) -> None:
     answer = run("ulimit -u -n -c -d | wc -l", "python -c 'b = bytearray(6 << 30)'")
     assert answer["answers"][1][0] != 0

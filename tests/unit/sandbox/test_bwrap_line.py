@@ -25,7 +25,8 @@ def test_every_wall_is_asked_for() -> None:
 
 def test_the_root_is_closed_before_the_command_and_after_everything_else() -> None:
     words = bwrap_arguments(STAGED, ["prog"], seccomp_fd=7)
-    assert words[-8:] == ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--", "prog"]
+    closed = ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
+    assert words[-10:] == [*closed, "--chdir", "/", "--", "prog"]
 
 
 def test_what_is_bound_writable_is_scratch_and_workspace_only() -> None:
@@ -61,18 +62,25 @@ def test_protected_parts_come_from_the_project_itself_over_the_workspace() -> No
     assert "--ro-bind /s/u /run/kagura/upper --ro-bind /s/l /run/kagura/lower" in words
 
 
-def test_the_interpreter_is_shown_linked_and_its_secrets_covered() -> None:
+def test_the_interpreter_is_shown_linked_and_its_secrets_covered(tmp_path: Path) -> None:
+    (tmp_path / "pip.conf").write_text("")
+    (tmp_path / "etc/jupyter").mkdir(parents=True)
+    hidden = (f"{tmp_path}/pip.conf", f"{tmp_path}/etc/jupyter", f"{tmp_path}/gone")
     staged = Staged(
         etc="/s/etc",
         empty="/s/empty",
         scratch="/s/x",
         python=(("/s/p/0", "/opt/py"),),
         python_links=(("/shims/python", "/opt/py/bin/python"),),
-        python_hidden=("/opt/py/pip.conf",),
+        python_hidden=hidden,
         shims=(("python", "/opt/py/bin/python"),),
     )
     words = line(staged)
-    assert words.index("--ro-bind /s/p/0 /opt/py") < words.index("--ro-bind /s/empty /opt/py/pip.conf")
+    covered = (
+        f"--ro-bind /s/empty {tmp_path}/pip.conf --tmpfs {tmp_path}/etc/jupyter --remount-ro {tmp_path}/etc/jupyter"
+    )
+    assert words.index("--ro-bind /s/p/0 /opt/py") < words.index(covered)
+    assert f"{tmp_path}/gone" not in words
     assert "--symlink /opt/py/bin/python /shims/python" in words
     assert "--symlink /opt/py/bin/python /run/kagura/bin/python" in words
 

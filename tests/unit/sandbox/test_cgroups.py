@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,17 @@ def test_a_group_that_is_half_made_is_removed(tmp_path: Path) -> None:
 def test_a_lack_of_memory_is_remembered(tmp_path: Path, file: str, text: str, killed: bool) -> None:
     (tmp_path / file).write_text(text)
     assert Group((str(tmp_path),)).out_of_memory() is killed
+
+
+def test_nothing_that_has_no_number_here_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = []
+    monkeypatch.setattr("os.kill", lambda pid, number: killed.append((pid, number)))
+    (tmp_path / "kagura-999999999-1").mkdir()
+    (tmp_path / "kagura-999999999-1" / "cgroup.procs").write_text("0\n0\n4194305\n")
+    (tmp_path / "kagura-999999999-1" / "cgroup.kill").write_text("")
+    sweep(Tree(2, {"memory": str(tmp_path)}))
+    assert killed == [(4194305, signal.SIGKILL)]
+    assert (tmp_path / "kagura-999999999-1" / "cgroup.kill").read_text() == "1"
 
 
 def test_groups_of_keepers_that_are_gone_are_swept_and_no_others(tmp_path: Path) -> None:

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.docker_flags import Labels, command_environment, create_body, refuse_unsupported, sizes
+from kagura_kernel.sandbox.docker_flags import (
+    Labels,
+    command_environment,
+    create_body,
+    refuse_unsupported,
+    sizes,
+)
 
 LABELS = Labels("box-1", "host:1:2", "abc")
 MIB = 2**20
@@ -73,10 +79,18 @@ def test_more_cores_than_there_are_cannot_be_asked_for():
 
 
 def test_what_can_be_written_is_neither_setuid_nor_a_device():
-    assert body()["HostConfig"]["Tmpfs"].keys() == {"/workspace", "/tmp", "/home/agent", "/dev/mqueue"}
+    assert body()["HostConfig"]["Tmpfs"].keys() == {"/workspace", "/tmp", "/home/agent", "/dev/shm", "/dev/mqueue"}
     for options in body()["HostConfig"]["Tmpfs"].values():
         assert {"nosuid", "nodev"} <= set(options.split(","))
         assert "size=" in options
+
+
+@given(st.builds(BoxLimits, memory_bytes=st.integers(16 * MIB, 2**40), workspace_bytes=st.integers(MIB, 2**40)))
+def test_files_without_content_are_bounded_like_those_with_some(limits: BoxLimits):
+    places = body(BoxSpec(limits=limits))["HostConfig"]["Tmpfs"]
+    for place in ("/workspace", "/tmp", "/home/agent", "/dev/shm"):
+        options = dict(option.partition("=")[::2] for option in places[place].split(","))
+        assert int(options["nr_inodes"]) == max(4096, int(options["size"]) // 4096)
 
 
 def test_a_read_only_workspace_belongs_to_root():
@@ -89,6 +103,7 @@ def test_a_read_only_workspace_belongs_to_root():
 def test_a_full_disk_is_never_more_than_three_quarters_of_the_memory(limits: BoxLimits):
     size = sizes(limits)
     assert size.workspace + size.temporary + size.home <= 0.75 * limits.memory_bytes + 3 * 65536
+    assert size.shared <= limits.memory_bytes / 8
     assert size.workspace <= max(limits.workspace_bytes, 65536)
     assert size.sendable * 2 <= size.workspace
 

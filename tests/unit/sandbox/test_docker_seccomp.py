@@ -7,6 +7,7 @@ import json
 import pytest
 
 from kagura_kernel.sandbox.docker_seccomp import allowed_names, profile
+from kagura_kernel.sandbox.seccomp import MACHINES
 
 DOORS = [
     "io_uring_setup",
@@ -65,6 +66,12 @@ DOORS = [
     "lookup_dcookie",
     "fanotify_init",
     "modify_ldt",
+    "memfd_secret",
+    "lsm_get_self_attr",
+    "lsm_set_self_attr",
+    "lsm_list_modules",
+    "io_setup",
+    "io_submit",
     "vhangup",
     "uselib",
     "personality",
@@ -97,6 +104,20 @@ def test_clone_is_allowed_only_without_any_new_namespace():
     assert (argument["index"], argument["valueTwo"], argument["op"]) == (0, 0, "SCMP_CMP_MASKED_EQ")
     for flag in (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000):
         assert argument["value"] & flag
+
+
+def test_netlink_is_allowed_for_routes_only():
+    rules = [rule for rule in json.loads(profile())["syscalls"] if rule["names"] == ["socket"]]
+    netlink = [rule["args"] for rule in rules if rule["args"][0]["value"] == 16]
+    assert [[(one["index"], one["value"], one["op"]) for one in args] for args in netlink] == [
+        [(0, 16, "SCMP_CMP_EQ"), (2, 0, "SCMP_CMP_EQ")]
+    ]
+
+
+def test_nothing_that_a_bubblewrap_box_refuses_is_open():
+    judged = {"socketpair", "ioctl"}  # by their arguments there
+    for machine in MACHINES.values():
+        assert set(machine.calls) & allowed_names() <= judged
 
 
 def test_clone3_does_not_exist_so_that_libraries_fall_back():

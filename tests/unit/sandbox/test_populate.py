@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import WorkspaceTooLarge, WorkspaceUnreadable
+from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
+from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.populate import Project
+from kagura_kernel.sandbox.populate import ENTRY_COST, Project, copy_notes
 
 
 def entries(project: Project) -> dict[str, dict[str, object]]:
@@ -72,6 +74,34 @@ def test_links_are_sent_as_links_and_never_followed(root, tmp_path):
     assert b"secret" not in b"".join(entry.get("content", b"") for entry in found.values())
 
 
+def test_protected_parts_arrive_without_any_permission_to_write(root):
+    (root / ".git").mkdir(mode=0o755)
+    (root / ".git" / "config").write_text("[core]\n")
+    (root / ".github").mkdir(mode=0o755)
+    found = entries(Project(root, (), 10**9, (".git",)))
+    modes = {path: found[path]["mode"] for path in (".git", ".git/config", ".github", "tool")}
+    assert {path: mode & 0o222 == 0 for path, mode in modes.items()} == {
+        ".git": True,
+        ".git/config": True,
+        ".github": False,
+        "tool": False,
+    }
+    assert modes[".git"] == 0o555
+
+
+def test_what_is_left_out_is_told_and_cut_short(tmp_path):
+    assert copy_notes(BoxSpec(workspace=tmp_path), ()) == ()
+    assert copy_notes(BoxSpec(), ("a", "b")) == ("not copied into the box: a, b",)
+    assert copy_notes(BoxSpec(), tuple("abcdefg")) == ("not copied into the box: a, b, c, d, e and 2 more",)
+
+
+def test_a_copied_repository_is_told_unless_nothing_can_be_written(tmp_path):
+    (tmp_path / ".git").mkdir()
+    (note,) = copy_notes(BoxSpec(workspace=tmp_path), ())
+    assert note.startswith(".git: a read-only copy")
+    assert copy_notes(BoxSpec(workspace=tmp_path, policy=SandboxPolicy(type=SandboxPolicyType.READ_ONLY)), ()) == ()
+
+
 def test_what_is_no_file_is_left_out_and_told(root):
     os.mkfifo(root / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
@@ -96,8 +126,9 @@ def test_a_project_that_is_too_large_is_refused_with_its_size(root):
 def test_many_small_files_count_too(root):
     for number in range(200):
         (root / f"n{number}").write_bytes(b"")
+    entries(Project(root, ("sub",), 210 * ENTRY_COST))
     with pytest.raises(WorkspaceTooLarge):
-        entries(Project(root, ("sub",), 50_000))
+        entries(Project(root, ("sub",), 200 * ENTRY_COST))
 
 
 @pytest.mark.parametrize("name", ["missing", "a.txt"])

@@ -94,6 +94,65 @@ def test_passwords_of_package_indexes_are_covered(tmp_path: Path) -> None:
     assert view.hidden == (str(tmp_path / "python" / "pip.conf"),)
 
 
+def test_configuration_is_covered_at_every_depth_and_the_harmless_kept(tmp_path: Path) -> None:
+    base = make_python(tmp_path / "conda")
+    python = make_venv(tmp_path / "conda" / "tools" / "env", base)
+    for file in (
+        "conda/etc/jupyter/jupyter_server_config.json",
+        "conda/etc/fonts/fonts.conf",
+        "conda/etc/service.toml",
+        "conda/conda-meta/history",
+        "conda/envs/other/pip.conf",
+        "conda/tools/env/etc/ipython/ipython_config.py",
+        "conda/tools/env/.netrc",
+    ):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("secret")
+    view = view_of(python, tmp_path / "conda" / "tools" / "env", tmp_path / "conda")
+    assert view.directories == (str(tmp_path / "conda"),)
+    assert {path.removeprefix(f"{tmp_path}/conda/") for path in view.hidden} == {
+        "conda-meta",
+        "envs",
+        "etc/jupyter",
+        "etc/service.toml",
+        "tools/env/.netrc",
+        "tools/env/etc/ipython",
+    }
+
+
+def test_an_environment_is_not_covered_with_its_neighbours(tmp_path: Path) -> None:
+    python = make_venv(tmp_path / "conda" / "envs" / "mine", make_python(tmp_path / "conda"))
+    (tmp_path / "conda" / "envs" / "mine" / "uv.toml").write_text("")
+    view = view_of(python, tmp_path / "conda" / "envs" / "mine", tmp_path / "conda")
+    assert view.hidden == (str(tmp_path / "conda" / "envs" / "mine" / "uv.toml"),)
+
+
+def test_a_prefix_below_a_link_is_covered_under_both_names(tmp_path: Path) -> None:
+    make_python(tmp_path / "3.11.7")
+    (tmp_path / "3.11.7" / "etc" / "jupyter").mkdir(parents=True)
+    (tmp_path / "3.11").symlink_to("3.11.7")
+    view = view_of(tmp_path / "3.11" / "bin" / "python3", tmp_path / "3.11")
+    assert set(view.hidden) == {str(tmp_path / name / "etc" / "jupyter") for name in ("3.11", "3.11.7")}
+
+
+def test_links_in_configuration_are_covered_where_they_lead_and_not_outside(tmp_path: Path) -> None:
+    base = make_python(tmp_path / "python")
+    (tmp_path / "python" / "etc").mkdir()
+    (tmp_path / "python" / "share" / "config").mkdir(parents=True)
+    (tmp_path / "python" / "etc" / "inner").symlink_to("../share/config")
+    (tmp_path / "python" / "etc" / "outer").symlink_to(tmp_path)
+    view = view_of(base, tmp_path / "python")
+    assert view.hidden == (str(tmp_path / "python" / "share" / "config"),)
+
+
+def test_of_a_prefix_shown_by_its_parts_no_configuration_is_shown(tmp_path: Path) -> None:
+    python = make_python(tmp_path / "home")
+    (tmp_path / "home" / "etc" / "jupyter").mkdir(parents=True)
+    (tmp_path / "home" / "conda-meta").mkdir()
+    view = view_of(python, tmp_path / "home", avoid=(tmp_path / "home" / "project",))
+    assert view.directories == (str(tmp_path / "home" / "bin"), str(tmp_path / "home" / "lib"))
+
+
 def test_packages_of_the_user_are_shown_and_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     user_site = tmp_path / "home" / ".local" / "lib" / "python3.11" / "site-packages"
     user_site.mkdir(parents=True)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kagura_kernel.sandbox.docker_seccomp import allowed_names
 from kagura_kernel.sandbox.seccomp import MACHINES, filter_program
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
@@ -27,9 +28,11 @@ machines = st.sampled_from(sorted(MACHINES))
 words = st.integers(0, 2**64 - 1)
 
 
-def verdict(machine: str, number: int, arguments: tuple[int, ...] = (), *, audit: int | None = None) -> int:
+def verdict(
+    machine: str, number: int, arguments: tuple[int, ...] = (), *, audit: int | None = None, counted: bool = True
+) -> int:
     """What the program answers: a classic BPF machine with one register and no memory."""
-    program = filter_program(machine)
+    program = filter_program(machine, counted=counted)
     known = MACHINES[machine].audit if audit is None else audit
     data = struct.pack("<iIQ6Q", number, known, 0, *arguments, *[0] * (6 - len(arguments)))
     register = at = 0
@@ -62,6 +65,31 @@ def test_every_call_is_answered_as_the_tables_say(machine: str, number: int, arg
         assert answer == ENOSYS
     else:
         assert answer == (ALLOW if name is None else EPERM)
+
+
+@given(machines, st.integers(0, 500))
+def test_where_nobody_counts_memory_none_can_be_had_that_belongs_to_no_process(machine: str, number: int) -> None:
+    answer = verdict(machine, number, counted=False)
+    if number in MACHINES[machine].uncounted.values():
+        assert (verdict(machine, number), answer) == (ALLOW, EPERM)
+    else:
+        assert answer == verdict(machine, number)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", ["memfd_create", "shmget"])
+def test_memory_of_no_process_is_named_for_every_machine(machine: str, name: str) -> None:
+    assert verdict(machine, MACHINES[machine].uncounted[name], counted=False) == EPERM
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "name", ["memfd_secret", "lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules", "io_setup", "modify_ldt"]
+)
+def test_what_a_docker_box_refuses_is_refused(machine: str, name: str) -> None:
+    assert name not in allowed_names()
+    if (machine, name) != ("aarch64", "modify_ldt"):
+        assert verdict(machine, MACHINES[machine].calls[name]) == EPERM
 
 
 @given(machines, words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 
 import pytest
 
@@ -117,6 +118,27 @@ def test_without_the_project_everything_there_is_a_modification(layers):
     (upper / "a").write_text("changed")
     whiteout(upper / "b")
     assert told(layers, with_lower=False) == {"a": "modified", "b": "deleted"}
+
+
+def test_directories_may_lie_deeper_than_calls_may(tmp_path):
+    (tmp_path / "a").mkdir()
+    deep = "a" + "/d" * 1400
+    subprocess.run(["/bin/mkdir", "-p", tmp_path / deep], check=True)
+    try:
+        found = [os.fsdecode(path) for path, _ in changes.walk(os.fsencode(tmp_path), b"", ())]
+        assert found[-1] == deep
+        assert len(found) == 1401
+    finally:
+        # What clears up after the tests is not as careful.
+        subprocess.run(["/bin/rm", "-r", tmp_path / "a"], check=True)
+
+
+def test_a_walk_goes_by_names_and_directories_before_what_is_in_them(tmp_path):
+    for name in ("b/2/x", "b/1", "a", "b.c"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    found = [os.fsdecode(path) for path, _ in changes.walk(os.fsencode(tmp_path), b"", ())]
+    assert found == ["a", "b", "b/1", "b/2", "b/2/x", "b.c"]
 
 
 def test_a_recorded_state_finds_a_file_put_back_with_its_old_time(layers):
