@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,11 @@ from kagura_kernel.domain.commands import OutputChunk, OutputListener
 from kagura_kernel.domain.events import OutputStreamed, ToolCalled, ToolFinished
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.runs.recorder import Recorder
+
+MAX_DEPTH = 64
+"""Levels of a call's arguments; no tool of ours has more than three, and a row nested very deeply cannot be read."""
+
+TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 UseTool = Callable[[ToolCall, OutputListener], Awaitable[ToolResult]]
 """Carries one call out; raises only what must end the run."""
@@ -56,9 +61,14 @@ class Hands:
 
     async def _recorded(self, call: ToolCall) -> ToolResult:
         self.calls += 1
-        self._recorder.record(ToolCalled, call_id=call.id, tool=call.name, arguments=dict(call.arguments))
+        deep = is_deeper_than(call.arguments, MAX_DEPTH)
+        arguments = {"refused": TOO_DEEP} if deep else dict(call.arguments)
+        self._recorder.record(ToolCalled, call_id=call.id, tool=call.name, arguments=arguments)
         began = self._clock.monotonic()
-        result = await self._use(call, streamer(self._recorder, call.id))
+        if deep:
+            result = ToolResult(f"{call.name} was not called: its arguments are {TOO_DEEP}.", is_error=True, route="")
+        else:
+            result = await self._use(call, streamer(self._recorder, call.id))
         if self._after is not None and (remark := await self._after()):
             result = replace(result, text=f"{result.text}\n{remark}")
         self._recorder.record(
@@ -73,6 +83,22 @@ class Hands:
             spill=result.spill,
         )
         return result
+
+
+def is_deeper_than(value: object, depth: int) -> bool:
+    """Whether lists and objects lie in each other more than `depth` levels deep."""
+    level = [value]
+    for _ in range(depth + 1):
+        inner: list[object] = []
+        for one in level:
+            if isinstance(one, Mapping):
+                inner.extend(one.values())
+            elif isinstance(one, list | tuple):
+                inner.extend(one)
+        if not inner:
+            return False
+        level = inner
+    return True
 
 
 def streamer(recorder: Recorder, call_id: str) -> OutputListener:
