@@ -188,7 +188,7 @@ async def test_a_further_directory_that_is_missing_is_named(backend: BubblewrapB
 async def test_two_boxes_do_not_see_each_others_changes(backend: BubblewrapBackend, project: Path) -> None:
     one, two = [await backend.start(BoxSpec(workspace=project)) for _ in range(2)]
     await one.run(shell_command("echo mine > notes.md; touch /tmp/mine"))
-    assert (await two.run(shell_command("cat notes.md; ls /tmp"))).stdout.text == "notes\n"
+    assert (await two.run(shell_command("cat notes.md; ls /tmp/mine"))).stdout.text == "notes\n"
     await one.close()
     await two.close()
 
