@@ -41,13 +41,13 @@ step "lint" "$BIN/ruff" check .
 step "types" "$BIN/mypy"
 step "contracts" "$BIN/lint-imports" --no-logo
 if [ "${1:-}" != lint ]; then
+  # Once, quietly and again if need be: from here on every run finds everything rewritten.
+  for _ in 1 2 3; do "$BIN/python" -m pytest --collect-only -q tests/unit >/dev/null 2>&1 && break; done
   step "notebooks" notebooks
   # Where the checks must be whole, a Docker daemon that does not start is a failure; elsewhere its tests are skipped.
   [ "${CI:-}" = true ] && export KAGURA_TEST_REQUIRE_DOCKER=1
   # Building takes minutes the first time, more than a single test may.
   [ "$(id -u)" = 0 ] && step "images" "$BIN/python" -m kagura_kernel.testing.docker_images
-  # Once, quietly and again if need be: from here on the workers find everything rewritten.
-  for _ in 1 2 3; do "$BIN/python" -m pytest --collect-only -q tests/unit >/dev/null 2>&1 && break; done
   # By themselves: the browser's driver keeps a loop running in its thread, where no other test could start one.
   step "browser" "$BIN/python" -m pytest tests/browser
   # Two workers; conftest keeps tests that share a daemon, a browser or a database on one of them.
