@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.engine import Engine
@@ -57,7 +57,7 @@ class CockpitParts:
     clock: Clock
     choices: Choices
     start_box: StartBox
-    probe: Callable[[], Awaitable[tuple[Sequence[PartStatus], Sequence[PartStatus]]]]
+    probe: Callable[[], Coroutine[Any, Any, tuple[Sequence[PartStatus], Sequence[PartStatus]]]]
     close_boxes: Callable[[], Awaitable[None]]
     price: Price
     home: Path
@@ -178,10 +178,10 @@ class Cockpit:
 
     def status(self) -> StatusReport:
         """The state of everything; probes the back-ends, so it may take a second."""
-        boxes, brains = self._engine.call(_awaited(self._parts.probe()), timeout=30)
+        boxes, brains = self._engine.call(self._parts.probe(), timeout=30)
         today = self._parts.clock.now().date()
-        rows = [row for row in self.costs() if _day(row.at) == today]
-        known = [usd for row in rows if (usd := _usd(row)) is not None]
+        rows = [row for row in self.costs() if row.at.date() == today]
+        known = [usd for row in rows if (usd := row.usd) is not None]
         return StatusReport(
             running=tuple(views.unfinished(self._parts.journal)),
             pending=tuple(self.pending()),
@@ -189,7 +189,7 @@ class Cockpit:
             brains=tuple(brains),
             journal=self._parts.journal.where,
             spent_today_usd=sum(known),
-            unpriced_today=sum(1 for row in rows if row.brain not in ("", "replay") and _usd(row) is None),
+            unpriced_today=sum(1 for row in rows if row.brain not in ("", "replay") and row.usd is None),
             lost=self._parts.lost,
         )
 
@@ -263,23 +263,9 @@ class Cockpit:
                     handle.kill(message.by)
 
 
-async def _awaited(
-    work: Awaitable[tuple[Sequence[PartStatus], Sequence[PartStatus]]],
-) -> tuple[Sequence[PartStatus], Sequence[PartStatus]]:
-    return await work
-
-
 async def _drain(handles: Sequence[RunHandle], close_boxes: Callable[[], Awaitable[None]]) -> None:
     waits = [asyncio.ensure_future(handle.wait()) for handle in handles]
     if waits:
         await asyncio.wait(waits, timeout=8)
         await asyncio.gather(*waits, return_exceptions=True)
     await close_boxes()
-
-
-def _usd(row: CostRow) -> float | None:
-    return row.reported_usd if row.reported_usd is not None else row.computed_usd
-
-
-def _day(at: datetime) -> object:
-    return at.date()

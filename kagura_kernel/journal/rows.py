@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.events import Event
 
 RunStatus = Literal["running", "awaiting_approval", "done", "failed", "stopped", "killed", "denied", "lost"]
@@ -160,6 +161,11 @@ class CostRow:
     computed_usd: float | None
     source: str
     status: RunStatus
+
+    @property
+    def usd(self) -> float | None:
+        """The figure to show, as `Cost.usd` has it."""
+        return Cost(self.reported_usd, self.computed_usd).usd
 
 
 @dataclass(frozen=True, slots=True)

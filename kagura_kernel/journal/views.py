@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, case, delete, exists, select, update
 
+from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested
 from kagura_kernel.journal import schema
@@ -149,7 +150,7 @@ def _run_row(row: Row[Any]) -> RunRow:
         started_at=moment(row.started_at),
         duration=row.duration,
         tool_calls=row.tool_calls,
-        cost_usd=row.reported_usd if row.reported_usd is not None else row.computed_usd,
+        cost_usd=Cost(row.reported_usd, row.computed_usd).usd,
         changed_files=row.changed_files,
         error_code=row.error_code,
         user=row.user_name,

@@ -54,7 +54,7 @@ _COSTS = {
     "output_tokens": ("output_tokens", "Int64"),
     "cache_read_tokens": ("cache_read_tokens", "Int64"),
     "cache_write_tokens": ("cache_write_tokens", "Int64"),
-    "usd": ("", "Float64"),
+    "usd": ("usd", "Float64"),
     "reported_usd": ("reported_usd", "Float64"),
     "computed_usd": ("computed_usd", "Float64"),
     "source": ("source", "string"),
@@ -64,28 +64,22 @@ _COSTS = {
 
 def runs_table(rows: Sequence[RunRow]) -> pd.DataFrame:
     """One line for each run."""
-    return _table([[getattr(row, field) for field, _ in _RUNS.values()] for row in rows], _RUNS)
+    return _table(rows, _RUNS)
 
 
 def approvals_table(rows: Sequence[ApprovalRow]) -> pd.DataFrame:
     """One line for each approval; `verdict` is NA while it waits."""
-    return _table([[getattr(row, field) for field, _ in _APPROVALS.values()] for row in rows], _APPROVALS)
+    return _table(rows, _APPROVALS)
 
 
 def costs_table(rows: Sequence[CostRow]) -> pd.DataFrame:
     """One line for each run; `usd` is what the brain reported, else what the price list gives, else NA."""
-    return _table([[_cost(row, field) for field, _ in _COSTS.values()] for row in rows], _COSTS)
+    return _table(rows, _COSTS)
 
 
-def _cost(row: CostRow, field: str) -> object:
-    if field:
-        value: object = getattr(row, field)
-        return value
-    return row.reported_usd if row.reported_usd is not None else row.computed_usd
-
-
-def _table(cells: list[list[object]], columns: dict[str, tuple[str, str]]) -> pd.DataFrame:
+def _table(rows: Sequence[object], columns: dict[str, tuple[str, str]]) -> pd.DataFrame:
     import pandas as pd
 
+    cells = [[getattr(row, field) for field, _ in columns.values()] for row in rows]
     frame = pd.DataFrame(cells, columns=list(columns), dtype=object)
     return frame.astype({name: kind for name, (_, kind) in columns.items()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, BrainUsage, Turn
+from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainProvider, BrainText, BrainUsage, Turn
 from kagura_kernel.domain.commands import OutputListener
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BudgetExhausted, TurnsExhausted
@@ -70,7 +70,7 @@ async def converse(stage: Stage) -> Ending:
         resume=order.resume,
     )
     try:
-        return await _listen(stage, turn)
+        return await _listen(stage, order.brain, turn)
     finally:
         # Not the runtime: its box is still needed, to bring the changes out.
         await host.close()
@@ -88,10 +88,7 @@ def _runtime(stage: Stage, host: HostRunner) -> Runtime:
     return Runtime(stage.box, host, settings, run_id=order.run_id, session_id=order.session_id, clock=stage.parts.clock)
 
 
-async def _listen(stage: Stage, turn: Turn) -> Ending:
-    brain = stage.order.brain
-    if brain is None:
-        raise BrainNotConfigured("This run has no brain.")
+async def _listen(stage: Stage, brain: BrainProvider, turn: Turn) -> Ending:
     stream: AsyncGenerator[BrainEvent, None] = brain.run(turn)  # type: ignore[assignment]
     async with aclosing(stream):
         async for event in stream:

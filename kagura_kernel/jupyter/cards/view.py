@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events import (
     ApprovalDecided,
@@ -283,7 +284,7 @@ class RunView:
         self._last_words(event.text)
         self.input_tokens = event.input_tokens or self.input_tokens
         self.output_tokens = event.output_tokens or self.output_tokens
-        known = event.reported_usd if event.reported_usd is not None else event.computed_usd
+        known = Cost(event.reported_usd, event.computed_usd).usd
         self.usd = known if known is not None else self.usd
         self._dirty.add("head")
         self._dirty.update(call.key for call in self.calls if call.finished is None)
