@@ -14,6 +14,7 @@ from typing import Any, Protocol
 class ApprovalKind(StrEnum):
     """What is asked for."""
 
+    LAUNCH = "launch"
     HOST_COMMAND = "host_command"
     NETWORK = "network"
     CREDENTIAL = "credential"

@@ -37,6 +37,12 @@ class Settings(BaseModel):
         memory_mib: Memory of one box.
         processes: Processes of one box.
         workspace_mib: How much a run may add to its workspace.
+        net: Hosts and sets of hosts that every run may reach; `ask` makes any other host a question to a person.
+        preapproved_grants: Credentials, each as `provider:scope`, whose usual budget needs no asking once a cell names
+            them.
+        lease_seconds: How long one credential is meant to live.
+        lease_budget_seconds: How long a person lets a run hold a credential in all.
+        lease_renewals: How often it may be renewed on the way.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,9 +65,16 @@ class Settings(BaseModel):
     memory_mib: int = Field(default=4096, ge=64)
     processes: int = Field(default=512, ge=16)
     workspace_mib: int = Field(default=2048, ge=1)
+    net: tuple[str, ...] = ("ask",)
+    preapproved_grants: tuple[str, ...] = ()
+    lease_seconds: float = Field(default=900.0, ge=1, le=86400)
+    lease_budget_seconds: float = Field(default=3600.0, ge=1, le=7 * 86400)
+    lease_renewals: int = Field(default=6, ge=0, le=10_000)
 
 
 PREFIX = "KAGURA_"
+
+_LISTS = frozenset({"preapproved_host_commands", "preapproved_grants", "net"})
 
 # Variables of ours that are no settings.
 _NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY"})
@@ -89,7 +102,7 @@ def parse_settings(toml: str, environ: Mapping[str, str], source: str = "the con
 
 
 def _from_variable(text: str, name: str) -> Any:
-    if name == "preapproved_host_commands":
+    if name in _LISTS:
         return tuple(part.strip() for part in text.split(",") if part.strip())
     if name == "budget_usd" and not text:
         return None

@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
 from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import BoxLimits, IsolationClass, SandboxPolicy
+from kagura_kernel.sandbox.guest_streams import Listener, ServeStream
 
 WORKSPACE = "/workspace"
 """Where the project's copy-on-write view lies, in every box of every back-end."""
@@ -34,6 +35,8 @@ class BoxSpec:
         limits: How much of the machine it may use.
         env: Variables that every command in it sees. Never secrets.
         extra_read_only: Further host directories shown read-only, as (host path, path in the box).
+        writable_root: Whether commands may change the whole system that they see, as a root that is nobody outside:
+            a layer that is gone with the box.
     """
 
     workspace: Path | None = None
@@ -42,6 +45,7 @@ class BoxSpec:
     limits: BoxLimits = field(default_factory=BoxLimits)
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
     extra_read_only: tuple[tuple[Path, str], ...] = ()
+    writable_root: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,16 @@ class Box(Protocol):
 
     async def changes(self) -> list[BoxChange]:
         """How the workspace differs from what it was at first, sorted by path; protected subpaths are never told."""
+        ...
+
+    async def listen(self, listener: Listener, serve: ServeStream) -> int:
+        """Let programs in the box connect to a loopback port, and serve each connection here: the port.
+
+        Lasts as long as the box. Every box listens to nothing until it is told to.
+
+        Raises:
+            SandboxUnavailable: the port is taken in the box, or the box is gone.
+        """
         ...
 
     async def wait_closed(self) -> str:

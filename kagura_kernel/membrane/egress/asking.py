@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.egress import EgressDenied
-from kagura_kernel.domain.errors import ApprovalAborted
+from kagura_kernel.domain.errors import ApprovalAborted, EgressDenied
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.membrane.egress.names import HTTP, HTTPS, Target
 from kagura_kernel.membrane.egress.once import Once

@@ -6,8 +6,7 @@ import asyncio
 from itertools import count
 
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.egress import EgressBusy, EgressDenied, EgressRefused
-from kagura_kernel.domain.errors import ApprovalAborted
+from kagura_kernel.domain.errors import ApprovalAborted, EgressBusy, EgressDenied, EgressRefused
 from kagura_kernel.membrane.egress.gate import Admitted, Gate
 from kagura_kernel.membrane.egress.limits import EgressLimits, Meter
 from kagura_kernel.membrane.egress.records import Connection, Record, Records

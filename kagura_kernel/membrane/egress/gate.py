@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from kagura_kernel.domain.egress import EgressDenied, EgressUnreachable, HostNotUnderstood
+from kagura_kernel.domain.errors import EgressDenied, EgressUnreachable, HostNotUnderstood
 from kagura_kernel.membrane.egress.asking import Asking
 from kagura_kernel.membrane.egress.dialling import Address, Dial, dial, dial_first
 from kagura_kernel.membrane.egress.limits import EgressLimits

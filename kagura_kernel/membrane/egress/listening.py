@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from kagura_kernel.domain.egress import EgressRefused
+from kagura_kernel.domain.errors import EgressRefused
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.proxy import BadRequest, HttpFront
 from kagura_kernel.membrane.egress.socks import VERSION, BadGreeting, SocksFront

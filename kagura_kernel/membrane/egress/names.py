@@ -12,7 +12,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 import idna
 
-from kagura_kernel.domain.egress import HostNotUnderstood
+from kagura_kernel.domain.errors import HostNotUnderstood
 
 HTTPS = 443
 HTTP = 80

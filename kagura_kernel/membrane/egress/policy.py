@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address
 
-from kagura_kernel.domain.egress import HostNotUnderstood
-from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood
 from kagura_kernel.membrane.egress.addresses import why_never, why_refused
 from kagura_kernel.membrane.egress.hostsets import HOST_SETS, HostSets
 from kagura_kernel.membrane.egress.names import HTTPS, Target, parse_target

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.egress import EgressClosed, EgressDecided, EgressEnd, EgressRefused
+from kagura_kernel.domain.errors import EgressRefused
+from kagura_kernel.domain.events import EgressClosed, EgressDecided, EgressEnd
 from kagura_kernel.membrane.egress.gate import Admitted
 from kagura_kernel.membrane.egress.limits import Meter
 

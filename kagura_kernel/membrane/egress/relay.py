@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.egress import EgressEnd
+from kagura_kernel.domain.events import EgressEnd
 from kagura_kernel.membrane.egress.limits import EgressLimits, Meter
 from kagura_kernel.membrane.egress.stream import CHUNK, BoxStream, SocketStream
 

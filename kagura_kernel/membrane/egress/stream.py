@@ -12,7 +12,7 @@ import socket
 import struct
 from typing import Protocol
 
-from kagura_kernel.domain.egress import EgressRefused
+from kagura_kernel.domain.errors import EgressRefused
 
 Bytes = bytes | bytearray | memoryview
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kagura_kernel.domain.egress import EgressClosed, EgressDecided
+from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.membrane.egress.asking import Asking
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
@@ -64,7 +64,7 @@ class Proxy:
         reader, writer = await self.open()
         try:
             writer.write(request)
-            return await asyncio.wait_for(reader.read(), 20)
+            return await asyncio.wait_for(reader.read(), 60)
         finally:
             writer.close()
 
@@ -72,7 +72,7 @@ class Proxy:
         """The status line of a CONNECT, and the tunnel."""
         reader, writer = await self.open()
         writer.write(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
-        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
         return head.partition(b"\r\n")[0], reader, writer
 
 

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
-from kagura_kernel.domain.egress import EgressDenied
-from kagura_kernel.domain.errors import ApprovalAborted
+from kagura_kernel.domain.errors import ApprovalAborted, EgressDenied
 from kagura_kernel.membrane.egress.asking import MAX_QUESTIONS, NEVER, THIS_SESSION, Answers, Asking
 from kagura_kernel.membrane.egress.names import Target
 from kagura_kernel.testing.approver import ScriptedApprover

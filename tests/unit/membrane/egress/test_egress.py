@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from kagura_kernel.domain.approvals import Verdict
-from kagura_kernel.domain.egress import EgressClosed, EgressDecided, EgressRefused
-from kagura_kernel.domain.errors import ApprovalAborted
+from kagura_kernel.domain.errors import ApprovalAborted, EgressRefused
+from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.membrane.egress.asking import Asking
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
@@ -16,6 +16,7 @@ from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.egress.stream import SocketStream
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
+from kagura_kernel.testing.patience import eventually
 
 
 class House:
@@ -85,9 +86,9 @@ async def test_a_granted_connection_is_accepted_relayed_recorded_and_closed(pair
     serving = asyncio.create_task(house.egress.serve(stream, "A.Example", 443))
     box.sendall(b"hello")
     box.shutdown(socket.SHUT_WR)
-    await asyncio.sleep(0.02)
+    await eventually(lambda: house.far)
     assert house.egress.open_connections == 1
-    assert house.far[0].recv(100) == b"hello"
+    assert await asyncio.to_thread(house.far[0].recv, 100) == b"hello"
     house.far[0].sendall(b"world!")
     house.far[0].close()
     await serving
@@ -147,7 +148,7 @@ async def test_a_connection_too_many_is_told_to_wait_and_the_others_go_on(pair):
     house = House("a.example", connections=2)
     ends = [socket.socketpair() for _ in range(2)]
     serving = [asyncio.create_task(house.egress.serve(Told(near), "a.example", 443)) for near, _ in ends]
-    await asyncio.sleep(0.02)
+    await eventually(lambda: len(house.far) == 2)
     stream = Told(pair[0])
     await house.egress.serve(stream, "a.example", 443)
     assert (stream.refusal.status, house.egress.open_connections) == (503, 2)
@@ -175,11 +176,10 @@ async def test_ten_thousand_connections_to_a_host_that_never_answers_hold_a_boun
     house.dialling = asyncio.get_running_loop().create_future()
     streams = [Bare() for _ in range(10_000)]
     serving = [asyncio.create_task(house.egress.serve(stream, "a.example", 443)) for stream in streams]
-    await asyncio.sleep(0.1)
     limits = EgressLimits()
-    assert house.egress.open_connections == limits.connections
+    await eventually(lambda: sum(task.done() for task in serving) == 10_000 - limits.connections)
     assert sum(stream.status == 503 for stream in streams) == 10_000 - limits.connections
-    assert sum(not task.done() for task in serving) == limits.connections
+    assert house.egress.open_connections == limits.connections
     assert len(house.records) < limits.connections + 40
     for task in serving:
         task.cancel()

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from kagura_kernel.domain.approvals import Verdict
-from kagura_kernel.domain.egress import EgressDenied, EgressUnreachable
+from kagura_kernel.domain.errors import EgressDenied, EgressUnreachable
 from kagura_kernel.membrane.egress.asking import Asking
 from kagura_kernel.membrane.egress.gate import Gate, check_answers
 from kagura_kernel.membrane.egress.limits import EgressLimits

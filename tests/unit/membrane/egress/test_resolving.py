@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from kagura_kernel.domain.egress import EgressUnreachable
+from kagura_kernel.domain.errors import EgressUnreachable
 from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.policy import parse_grants

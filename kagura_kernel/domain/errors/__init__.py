@@ -1,0 +1,216 @@
+"""Every error this package raises on purpose, as one tree.
+
+::
+
+    KaguraError                          ERR_KAGURA
+    ├── UsageError                       ERR_USAGE
+    │   ├── UnknownName                  ERR_UNKNOWN_NAME
+    │   ├── HostNotUnderstood            ERR_EGRESS_HOST
+    │   └── NotThisTime                  ERR_UNSUPPORTED
+    ├── ConfigurationError               ERR_CONFIGURATION
+    ├── SessionBusy                      ERR_SESSION_BUSY
+    ├── BudgetExhausted                  ERR_BUDGET_EXHAUSTED
+    ├── ApprovalError
+    │   ├── ApprovalRequired             ERR_APPROVAL_REQUIRED
+    │   ├── ApprovalDenied               ERR_APPROVAL_DENIED
+    │   ├── ApprovalAborted              ERR_APPROVAL_ABORTED
+    │   ├── ApprovalUnknown              ERR_APPROVAL_UNKNOWN
+    │   └── ApprovalAlreadyDecided       ERR_APPROVAL_DECIDED
+    ├── CredentialError                  ERR_CREDENTIAL
+    │   ├── GrantMissing                 ERR_GRANT_MISSING
+    │   ├── SecretUnavailable            ERR_SECRET_UNAVAILABLE
+    │   ├── LeaseRefused                 ERR_LEASE_REFUSED
+    │   ├── LeaseUnavailable             ERR_LEASE_UNAVAILABLE
+    │   └── LeaseEnded                   ERR_LEASE_ENDED
+    ├── EgressRefused                    ERR_EGRESS
+    │   ├── EgressDenied                 ERR_EGRESS_DENIED
+    │   ├── EgressUnreachable            ERR_EGRESS_UNREACHABLE
+    │   └── EgressBusy                   ERR_EGRESS_BUSY
+    ├── SandboxError
+    │   ├── SandboxUnsupported           ERR_SANDBOX_UNSUPPORTED
+    │   ├── SandboxUnavailable           ERR_SANDBOX_UNAVAILABLE
+    │   │   └── SandboxDied              ERR_SANDBOX_DIED
+    │   ├── SandboxProtocolError         ERR_SANDBOX_PROTOCOL
+    │   ├── IsolationTooWeak             ERR_ISOLATION_TOO_WEAK
+    │   ├── SandboxCommandTimeout        ERR_SANDBOX_COMMAND_TIMEOUT
+    │   ├── SandboxIdleTimeout           ERR_SANDBOX_IDLE_TIMEOUT
+    │   └── BoxFileError                 ERR_BOX_FILE
+    ├── HostError
+    │   ├── HostCommandTimeout           ERR_HOST_COMMAND_TIMEOUT
+    │   └── HostIdleTimeout              ERR_HOST_IDLE_TIMEOUT
+    ├── WorkspaceError
+    │   ├── WorkspaceUnreadable          ERR_WORKSPACE_UNREADABLE
+    │   ├── WorkspaceRefused             ERR_WORKSPACE_REFUSED
+    │   ├── WorkspaceTooLarge            ERR_WORKSPACE_TOO_LARGE
+    │   └── ChangeConflict               ERR_CHANGE_CONFLICT
+    ├── BrainError
+    │   ├── BrainNotConfigured           ERR_BRAIN_NOT_CONFIGURED
+    │   ├── BrainRefused                 ERR_BRAIN_REFUSED
+    │   ├── BrainLost                    ERR_BRAIN_LOST
+    │   ├── CassetteMissing              ERR_CASSETTE_MISSING
+    │   └── CassetteBroken               ERR_CASSETTE_BROKEN
+    ├── JournalError
+    │   ├── JournalUnwritable            ERR_JOURNAL_UNWRITABLE
+    │   ├── JournalUnreadable            ERR_JOURNAL_UNREADABLE
+    │   ├── JournalTooNew                ERR_JOURNAL_TOO_NEW
+    │   └── JournalTampered              ERR_JOURNAL_TAMPERED
+    └── RunError
+        ├── CellFailed                   ERR_CELL_FAILED
+        ├── TurnsExhausted               ERR_TURNS_EXHAUSTED
+        ├── RunUnknown                   ERR_RUN_UNKNOWN
+        ├── RunOver                      ERR_RUN_OVER
+        ├── RunFailed                    ERR_RUN_FAILED
+        ├── RunKilled                    ERR_RUN_KILLED
+        └── RunLost                      ERR_RUN_LOST
+
+A message says what happened, to what, and what to do next. It never holds a secret and never needs a
+stack trace beside it. The data a program might want stands on attributes, so that nobody matches text.
+"""
+
+from kagura_kernel.domain.errors.approvals import (
+    ApprovalAborted,
+    ApprovalAlreadyDecided,
+    ApprovalDenied,
+    ApprovalError,
+    ApprovalRequired,
+    ApprovalUnknown,
+)
+from kagura_kernel.domain.errors.base import (
+    BudgetExhausted,
+    ConfigurationError,
+    KaguraError,
+    NotThisTime,
+    SessionBusy,
+    UnknownName,
+    UsageError,
+    shorten,
+)
+from kagura_kernel.domain.errors.brain import (
+    BrainError,
+    BrainLost,
+    BrainNotConfigured,
+    BrainRefused,
+    CassetteBroken,
+    CassetteMissing,
+)
+from kagura_kernel.domain.errors.credentials import (
+    CredentialError,
+    GrantMissing,
+    LeaseEnded,
+    LeaseRefused,
+    LeaseUnavailable,
+    SecretUnavailable,
+)
+from kagura_kernel.domain.errors.egress import (
+    EgressBusy,
+    EgressDenied,
+    EgressRefused,
+    EgressUnreachable,
+    HostNotUnderstood,
+)
+from kagura_kernel.domain.errors.host import (
+    HostCommandTimeout,
+    HostError,
+    HostIdleTimeout,
+)
+from kagura_kernel.domain.errors.journal import (
+    JournalError,
+    JournalTampered,
+    JournalTooNew,
+    JournalUnreadable,
+    JournalUnwritable,
+)
+from kagura_kernel.domain.errors.run import (
+    CellFailed,
+    RunError,
+    RunFailed,
+    RunKilled,
+    RunLost,
+    RunOver,
+    RunUnknown,
+    TurnsExhausted,
+)
+from kagura_kernel.domain.errors.sandbox import (
+    BoxFileError,
+    CommandTimeout,
+    IsolationTooWeak,
+    SandboxCommandTimeout,
+    SandboxDied,
+    SandboxError,
+    SandboxIdleTimeout,
+    SandboxProtocolError,
+    SandboxUnavailable,
+    SandboxUnsupported,
+)
+from kagura_kernel.domain.errors.workspace import (
+    ChangeConflict,
+    WorkspaceError,
+    WorkspaceRefused,
+    WorkspaceTooLarge,
+    WorkspaceUnreadable,
+)
+
+__all__ = [
+    "ApprovalAborted",
+    "ApprovalAlreadyDecided",
+    "ApprovalDenied",
+    "ApprovalError",
+    "ApprovalRequired",
+    "ApprovalUnknown",
+    "BoxFileError",
+    "BrainError",
+    "BrainLost",
+    "BrainNotConfigured",
+    "BrainRefused",
+    "BudgetExhausted",
+    "CassetteBroken",
+    "CassetteMissing",
+    "CellFailed",
+    "ChangeConflict",
+    "CommandTimeout",
+    "ConfigurationError",
+    "CredentialError",
+    "EgressBusy",
+    "EgressDenied",
+    "EgressRefused",
+    "EgressUnreachable",
+    "GrantMissing",
+    "HostCommandTimeout",
+    "HostError",
+    "HostIdleTimeout",
+    "HostNotUnderstood",
+    "IsolationTooWeak",
+    "JournalError",
+    "JournalTampered",
+    "JournalTooNew",
+    "JournalUnreadable",
+    "JournalUnwritable",
+    "KaguraError",
+    "LeaseEnded",
+    "LeaseRefused",
+    "LeaseUnavailable",
+    "NotThisTime",
+    "RunError",
+    "RunFailed",
+    "RunKilled",
+    "RunLost",
+    "RunOver",
+    "RunUnknown",
+    "SandboxCommandTimeout",
+    "SandboxDied",
+    "SandboxError",
+    "SandboxIdleTimeout",
+    "SandboxProtocolError",
+    "SandboxUnavailable",
+    "SandboxUnsupported",
+    "SecretUnavailable",
+    "SessionBusy",
+    "TurnsExhausted",
+    "UnknownName",
+    "UsageError",
+    "WorkspaceError",
+    "WorkspaceRefused",
+    "WorkspaceTooLarge",
+    "WorkspaceUnreadable",
+    "shorten",
+]

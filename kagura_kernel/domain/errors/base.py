@@ -1,0 +1,90 @@
+"""What every error has, and those that belong to no single room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import ClassVar
+
+
+class KaguraError(Exception):
+    """Base of all errors raised on purpose; `code` is stable across releases."""
+
+    code: ClassVar[str] = "ERR_KAGURA"
+
+    @property
+    def message(self) -> str:
+        """The text for the reader, without the code."""
+        return str(self.args[0]) if self.args else self.__class__.__name__
+
+
+class UsageError(KaguraError):
+    """The person asked for something in a way that cannot be understood."""
+
+    code = "ERR_USAGE"
+
+
+class UnknownName(UsageError):
+    """A name (brain, box, option, command) is not one of those that exist."""
+
+    code = "ERR_UNKNOWN_NAME"
+
+    def __init__(self, what: str, name: str, known: Sequence[str]) -> None:
+        near = get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"There is no {what} {name!r}.{hint} Known: {', '.join(known) or 'none'}.")
+        self.what = what
+        self.name = name
+        self.known = tuple(known)
+
+
+class NotThisTime(UsageError):
+    """The request is understood, and cannot be met in this setting."""
+
+    code = "ERR_UNSUPPORTED"
+
+
+class ConfigurationError(KaguraError):
+    """Settings are wrong; `problems` holds all of them, each a line."""
+
+    code = "ERR_CONFIGURATION"
+
+    def __init__(self, source: str, problems: Sequence[str]) -> None:
+        listed = "\n".join(f"  - {problem}" for problem in problems)
+        super().__init__(f"{source} cannot be used:\n{listed}")
+        self.source = source
+        self.problems = tuple(problems)
+
+
+class SessionBusy(KaguraError):
+    """A session runs one run at a time, and one is running."""
+
+    code = "ERR_SESSION_BUSY"
+
+    def __init__(self, session: str, run_id: str) -> None:
+        super().__init__(
+            f"Session {session!r} is busy with {run_id}. Wait for it, stop it with "
+            f"`%kagura kill {run_id}`, or start another thread of work with `--new`."
+        )
+        self.session = session
+        self.run_id = run_id
+
+
+class BudgetExhausted(KaguraError):
+    """The run has spent what it was given."""
+
+    code = "ERR_BUDGET_EXHAUSTED"
+
+    def __init__(self, spent_usd: float, budget_usd: float) -> None:
+        super().__init__(
+            f"The run spent ${spent_usd:.4f} of its budget of ${budget_usd:.4f} and was stopped. "
+            "Give it more with `--budget USD` and run the cell again."
+        )
+        self.spent_usd = spent_usd
+        self.budget_usd = budget_usd
+
+
+def shorten(text: str, limit: int = 80) -> str:
+    """Quote a command for a message: one line, at most `limit` characters."""
+    line = " ".join(text.split())
+    return repr(line if len(line) <= limit else line[: limit - 1] + "…")

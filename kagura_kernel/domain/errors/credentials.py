@@ -1,0 +1,76 @@
+"""A credential cannot be had, held, or given back."""
+
+from __future__ import annotations
+
+from kagura_kernel.domain.errors.base import KaguraError
+
+
+class CredentialError(KaguraError):
+    """A credential cannot be had, held, or given back."""
+
+    code = "ERR_CREDENTIAL"
+
+
+class GrantMissing(CredentialError):
+    """Nobody granted this credential to this run; nothing is granted by default."""
+
+    code = "ERR_GRANT_MISSING"
+
+    def __init__(self, provider: str, scope: str) -> None:
+        super().__init__(
+            f"{provider}:{scope} is not granted to this run. Grant exactly this with `--grant {provider}:{scope}`."
+        )
+        self.provider = provider
+        self.scope = scope
+
+
+class SecretUnavailable(CredentialError):
+    """A secret that the configuration refers to cannot be read; neither it nor its place is repeated."""
+
+    code = "ERR_SECRET_UNAVAILABLE"
+
+    def __init__(self, setting: str, why: str) -> None:
+        super().__init__(f"The secret behind {setting} cannot be read: {why}.")
+        self.setting = setting
+        self.why = why
+
+
+class LeaseRefused(CredentialError):
+    """The provider said no, and will say so again: a wrong key, a missing right, an unknown scope."""
+
+    code = "ERR_LEASE_REFUSED"
+
+    def __init__(self, provider: str, why: str) -> None:
+        super().__init__(
+            f"{provider} gave no credential: {why}. Check its key and its rights in the providers' configuration."
+        )
+        self.provider = provider
+        self.why = why
+
+
+class LeaseUnavailable(CredentialError):
+    """The provider could not be asked, or did not answer sensibly; later it may.
+
+    `uncertain` says that it may have made a credential all the same, `retry_after` when it wants to be asked again.
+    """
+
+    code = "ERR_LEASE_UNAVAILABLE"
+
+    def __init__(self, provider: str, why: str, *, uncertain: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(f"{provider} cannot give a credential now: {why}. Try again later.")
+        self.provider = provider
+        self.why = why
+        self.uncertain = uncertain
+        self.retry_after = retry_after
+
+
+class LeaseEnded(CredentialError):
+    """The lease is over, or on hold; its credential is not given out."""
+
+    code = "ERR_LEASE_ENDED"
+
+    def __init__(self, provider: str, scope: str, why: str) -> None:
+        super().__init__(f"The lease of {provider}:{scope} is over: {why}. Ask for it again.")
+        self.provider = provider
+        self.scope = scope
+        self.why = why

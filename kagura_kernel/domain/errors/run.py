@@ -1,0 +1,88 @@
+"""A run ended early, or is not there."""
+
+from __future__ import annotations
+
+from kagura_kernel.domain.errors.base import KaguraError
+
+
+class RunError(KaguraError):
+    """A run did not end as it was meant to."""
+
+    code = "ERR_RUN"
+
+
+class CellFailed(RunError):
+    """The program of a `%%sandbox` cell returned a failure."""
+
+    code = "ERR_CELL_FAILED"
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(f"The cell's program ended with exit code {exit_code}; its output says why.")
+        self.exit_code = exit_code
+
+
+class TurnsExhausted(RunError):
+    """The brain went round its loop as often as it was allowed to."""
+
+    code = "ERR_TURNS_EXHAUSTED"
+
+    def __init__(self, turns: int) -> None:
+        super().__init__(
+            f"The brain used all of its {turns} turns and was stopped. Give it more with `--max-turns`, "
+            "or run the cell again: the session goes on from here."
+        )
+        self.turns = turns
+
+
+class RunUnknown(RunError):
+    """No run bears this id."""
+
+    code = "ERR_RUN_UNKNOWN"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"There is no run {run_id!r}. `%kagura runs` lists them.")
+        self.run_id = run_id
+
+
+class RunOver(RunError):
+    """The run has already ended; there is nothing to stop."""
+
+    code = "ERR_RUN_OVER"
+
+    def __init__(self, run_id: str, status: str) -> None:
+        super().__init__(f"{run_id} has already ended: {status}.")
+        self.run_id = run_id
+        self.status = status
+
+
+class RunFailed(RunError):
+    """The run ended with an error of its own; `cause_code` says which."""
+
+    code = "ERR_RUN_FAILED"
+
+    def __init__(self, run_id: str, cause_code: str, why: str) -> None:
+        super().__init__(f"{run_id} failed ({cause_code}): {why}")
+        self.run_id = run_id
+        self.cause_code = cause_code
+
+
+class RunKilled(RunError):
+    """Somebody stopped the run."""
+
+    code = "ERR_RUN_KILLED"
+
+    def __init__(self, run_id: str, by: str) -> None:
+        super().__init__(f"{run_id} was stopped by {by}. Changes it had not handed over are in its change card.")
+        self.run_id = run_id
+        self.by = by
+
+
+class RunLost(RunError):
+    """The process that ran it is gone, and the run with it."""
+
+    code = "ERR_RUN_LOST"
+
+    def __init__(self, run_id: str, why: str) -> None:
+        super().__init__(f"{run_id} was lost: {why}.")
+        self.run_id = run_id
+        self.why = why

@@ -1,0 +1,112 @@
+"""The facts of a run. Each is yielded by the run, stored as a row of the journal, and shown by a view of the rows.
+
+Events are frozen and carry plain data only. Adding a field with a default is compatible; renaming one is not: rows
+live for years. `Streamed` events are for live displays alone: what they say is said again, whole, by a durable one.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from kagura_kernel.domain.events.approvals import ApprovalDecided, ApprovalRequested
+from kagura_kernel.domain.events.base import Event, Streamed
+from kagura_kernel.domain.events.changes import ChangeRow, ChangesCollected, ChangesSettled
+from kagura_kernel.domain.events.membrane import (
+    EgressClosed,
+    EgressDecided,
+    EgressEnd,
+    LeaseChange,
+    LeaseChanged,
+    LeaseUsed,
+    MountRow,
+    RunGranted,
+)
+from kagura_kernel.domain.events.run import BoxClosed, BoxStarted, Noted, RunFinished, RunStarted, TurnCounted
+from kagura_kernel.domain.events.work import OutputStreamed, TextStreamed, TextWritten, ToolCalled, ToolFinished
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+__all__ = [
+    "AnyEvent",
+    "ApprovalDecided",
+    "ApprovalRequested",
+    "BoxClosed",
+    "BoxStarted",
+    "ChangeRow",
+    "ChangesCollected",
+    "ChangesSettled",
+    "EgressClosed",
+    "EgressDecided",
+    "EgressEnd",
+    "Event",
+    "LeaseChange",
+    "LeaseChanged",
+    "LeaseUsed",
+    "MountRow",
+    "Noted",
+    "OutputStreamed",
+    "RunFinished",
+    "RunGranted",
+    "RunStarted",
+    "Streamed",
+    "TextStreamed",
+    "TextWritten",
+    "ToolCalled",
+    "ToolFinished",
+    "TurnCounted",
+    "parse_event",
+]
+
+AnyEvent = Annotated[
+    RunStarted
+    | RunGranted
+    | BoxStarted
+    | BoxClosed
+    | TextStreamed
+    | TextWritten
+    | ToolCalled
+    | OutputStreamed
+    | ToolFinished
+    | ApprovalRequested
+    | ApprovalDecided
+    | EgressDecided
+    | EgressClosed
+    | LeaseChanged
+    | LeaseUsed
+    | TurnCounted
+    | ChangesCollected
+    | ChangesSettled
+    | Noted
+    | RunFinished,
+    Field(discriminator="kind"),
+]
+"""One of all events, told apart by `kind`."""
+
+
+@cache
+def _adapter() -> TypeAdapter[AnyEvent]:
+    # Building the validator of the union costs milliseconds; only a reader of old rows needs it.
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(AnyEvent)
+
+
+def parse_event(data: str | bytes) -> AnyEvent:
+    """An event from its JSON.
+
+    Raises:
+        ValueError: the text is no event that this version knows.
+    """
+    try:
+        return _adapter().validate_json(data)
+    except ValueError:
+        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        if "\\ud" not in text:
+            raise
+        # Bytes that are no text stand in JSON as escapes of lone surrogates, which only the tolerant parser takes.
+        return _adapter().validate_python(json.loads(data))

@@ -1,0 +1,34 @@
+"""What every fact has."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Event(BaseModel):
+    """What every fact has.
+
+    Attributes:
+        kind: Which fact; the discriminator.
+        run_id: The run it belongs to, `run-…`.
+        session_id: That run's session.
+        at: When, aware, UTC.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    durable: ClassVar[bool] = True
+
+    kind: str
+    run_id: str
+    session_id: str
+    at: datetime
+
+
+class Streamed(Event):
+    """A fact for live displays; never stored."""
+
+    durable: ClassVar[bool] = False

@@ -1,0 +1,72 @@
+"""What a brain says and what its tools do."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from kagura_kernel.domain.events.base import Event, Streamed
+
+
+class TextStreamed(Streamed):
+    """A piece of the brain's answer, as it is written."""
+
+    kind: Literal["text.streamed"] = "text.streamed"
+    text: str
+
+
+class TextWritten(Event):
+    """One whole piece of the brain's answer, Markdown."""
+
+    kind: Literal["text.written"] = "text.written"
+    text: str
+
+
+class ToolCalled(Event):
+    """The brain asked for a tool; stored before the tool runs.
+
+    Attributes:
+        call_id: Unique in the run.
+        tool: Name of the tool.
+        arguments: As they will be used.
+    """
+
+    kind: Literal["tool.called"] = "tool.called"
+    call_id: str
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class OutputStreamed(Streamed):
+    """Bytes that a tool's command just printed, decoded for reading."""
+
+    kind: Literal["output.streamed"] = "output.streamed"
+    call_id: str
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+class ToolFinished(Event):
+    """A tool answered.
+
+    Attributes:
+        call_id: The call it answers.
+        tool: Name of the tool.
+        text: What the brain read.
+        is_error: Whether it counts as a failure.
+        exit_code: Of the command behind it, if any.
+        route: `sandbox` or `host`; empty if nothing ran.
+        duration: Seconds.
+        spill: Name of the file with the full output, if it was cut.
+    """
+
+    kind: Literal["tool.finished"] = "tool.finished"
+    call_id: str
+    tool: str
+    text: str
+    is_error: bool = False
+    exit_code: int | None = None
+    route: str = ""
+    duration: float = 0.0
+    spill: str | None = None
