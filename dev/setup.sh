@@ -40,8 +40,10 @@ dockerd docker.io
 git git
 ip iproute2
 iptables iptables
+newuidmap uidmap
 pg_ctl postgresql
 rg ripgrep
+runsc runsc
 LIST
       ;;
   esac

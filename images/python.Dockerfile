@@ -1,14 +1,49 @@
 # The default image: base, and what most data work in Python needs. BASE is the image built from base.Dockerfile.
+# Wheels are fetched in a stage of their own: what it needs for that (pip, a mirror's address, a certificate) is not in
+# the image.
 ARG BASE=kagura/base:latest
-FROM ${BASE}
-
+FROM ${BASE} AS fetch
+LABEL kagura.stage=fetch
 USER 0:0
 RUN apt-get -o Acquire::Retries=5 update \
- && DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 install --yes --no-install-recommends \
-      python3-matplotlib python3-numpy python3-pandas python3-pip python3-pytest python3-venv \
+ && DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 install --yes --no-install-recommends python3-pip
+COPY settings/ /settings/
+COPY python.pip.lock /fetch/
+RUN set -eu; [ ! -e /settings/ca.pem ] || export PIP_CERT=/settings/ca.pem; \
+    [ ! -e /settings/pip.conf ] || export PIP_CONFIG_FILE=/settings/pip.conf; \
+    into=/out/usr/local/lib/$(python3 -c "import sys; print(\"python%d.%d\" % sys.version_info[:2])")/dist-packages \
+ && { PYTHONDONTWRITEBYTECODE=1 python3 -m pip install --quiet --disable-pip-version-check --no-cache-dir --retries 5 \
+        --only-binary :all: --no-deps --require-hashes --no-compile --target "$into" --requirement /fetch/python.pip.lock \
+      || { echo "LOCK-UNMET python.pip.lock" >&2; exit 3; }; } \
+ && mkdir -p /out/usr/local && mv "$into/bin" /out/usr/local/bin \
+ # The libraries' own tests: a quarter of their files, of use to their authors alone.
+ && find "$into" -depth -type d -name tests -path '*/*/tests' -exec rm -rf {} + \
+ && python3 -m compileall -q "$into" -s /out >/dev/null
+
+FROM ${BASE}
+USER 0:0
+# LOCK says how binding the lock is: `floor` (its versions or newer ones of this release), `strict` (exactly its
+# versions) or `fresh` (no lock: how a new one is made).
+ARG LOCK=floor
+COPY python.apt python.apt.lock /usr/share/packages/
+RUN set -eu; cd /usr/share/packages \
+ && case "$LOCK" in \
+      strict) wanted=$(cat python.apt.lock) ;; \
+      floor) wanted="$(cat python.apt) $(cut -d= -f1 python.apt.lock)" ;; \
+      fresh) wanted=$(cat python.apt) ;; \
+      *) echo "LOCK is strict, floor or fresh" >&2; exit 2 ;; \
+    esac \
+ && apt-get -o Acquire::Retries=5 update \
+ && { DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 install --yes --no-install-recommends $wanted \
+      || { echo "LOCK-UNMET python.apt.lock" >&2; exit 3; }; } \
+ && if [ "$LOCK" != fresh ]; then while IFS== read -r name floor; do \
+      dpkg --compare-versions "$(dpkg-query --show --showformat '${Version}' "$name")" ge "$floor" \
+      || { echo "LOCK-UNMET python.apt.lock: $name is older than $floor" >&2; exit 3; }; \
+    done < python.apt.lock; fi \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/apt /var/log/dpkg.log \
  && ln -sf python3 /usr/bin/python \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin \
  && find / -xdev -type f -perm /6000 -exec chmod a-s {} +
+COPY --from=fetch /out/ /
 
 # There is no display in a box.
 ENV MPLBACKEND=agg

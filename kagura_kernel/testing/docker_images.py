@@ -1,21 +1,27 @@
 """The images that Docker tests need, built from `images/` without a registry and kept for the next run.
 
-Debian's root file system is made by debootstrap from its package archive and imported; the recipes take it as their
-build argument. What is there already, made from the same recipe on the same base, is left alone. Run as
+Debian's root file system is made by debootstrap from its package archive and imported; it stands in for the base that
+the recipes name. What is there already, made from the same recipe on the same base, is left alone. Run as
 `python -m kagura_kernel.testing.docker_images` it makes them before the tests.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
+import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.sandbox.docker_endpoint import Endpoint
+from kagura_kernel.sandbox.images.building import BuildPlan, build_chain
+from kagura_kernel.sandbox.images.daemon import ImageDaemon
+from kagura_kernel.sandbox.images.recipes import RECIPE_LABEL, Recipes
+from kagura_kernel.sandbox.images.settings import settings_from
 from kagura_kernel.testing.dockerd import TestDaemon, cache_directory, shared_daemon, why_not
 
 if TYPE_CHECKING:
@@ -25,7 +31,9 @@ RECIPES = Path(__file__).parents[2] / "images"
 DEBIAN = "kagura-test/debian:bookworm"
 BASE = "kagura/base:latest"
 PYTHON = "kagura/python:latest"
-_RECIPE_LABEL = "kagura.recipe"
+CHAIN = ("base", "python", "node", "aws", "agent")
+_MADE_SO = "without-logs"
+"""Value of the label of a Debian that is made as `_import_debian` says now; another one is made anew."""
 
 T = TypeVar("T")
 
@@ -37,17 +45,23 @@ def client_of(daemon: TestDaemon) -> docker.DockerClient:
     return docker.DockerClient(base_url=daemon.host, timeout=600)
 
 
-def ensure_images(daemon: TestDaemon) -> None:
-    """Build what is missing: `kagura/base:latest` and `kagura/python:latest`; one process at a time."""
+def ensure_images(daemon: TestDaemon, names: Sequence[str] = ("base", "python")) -> None:
+    """Build what is missing: `kagura/base:latest` and `kagura/python:latest`, or others; one process at a time."""
     client = client_of(daemon)
     try:
         with (daemon.home / "images").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            debian = _image_id(client, DEBIAN) or retried(lambda: _import_debian(client))
-            base = _ensure(client, "base", BASE, DEBIAN, debian)
-            _ensure(client, "python", PYTHON, BASE, base)
+            if not _is_made(client, DEBIAN):
+                retried(lambda: _import_debian(client))
+            with ImageDaemon(Endpoint(daemon.host)) as images:
+                build_chain(images, Recipes.found(), names, plan_here())
     finally:
         client.close()
+
+
+def plan_here() -> BuildPlan:
+    """How images are built in tests: on our Debian, in the host's network, by the settings of this machine."""
+    return BuildPlan(base=DEBIAN, network="host", settings=settings_from(os.environ))
 
 
 def copy_image(source: TestDaemon, target: TestDaemon, name: str) -> None:
@@ -78,29 +92,7 @@ def retried(attempt: Callable[[], T], times: int = 3, pause: float = 3.0) -> T:
     raise AssertionError
 
 
-def _ensure(client: docker.DockerClient, recipe: str, tag: str, base: str, base_id: str) -> str:
-    path = RECIPES / f"{recipe}.Dockerfile"
-    digest = hashlib.sha256(base_id.encode() + path.read_bytes()).hexdigest()
-    if _label(client, tag) == digest:
-        return _image_id(client, tag)
-
-    def build() -> str:
-        image, _ = client.images.build(
-            path=str(RECIPES),
-            dockerfile=path.name,
-            tag=tag,
-            buildargs={"BASE": base},
-            labels={_RECIPE_LABEL: digest},
-            network_mode="host",
-            rm=True,
-            forcerm=True,
-        )
-        return str(image.id)
-
-    return retried(build)
-
-
-def _import_debian(client: docker.DockerClient) -> str:
+def _import_debian(client: docker.DockerClient) -> None:
     with tempfile.TemporaryDirectory(dir=cache_directory()) as directory:
         root = Path(directory) / "root"
         subprocess.run(  # noqa: S603 - fixed words
@@ -109,36 +101,34 @@ def _import_debian(client: docker.DockerClient) -> str:
             capture_output=True,
         )
         archive = Path(directory) / "root.tar"
-        subprocess.run(["tar", "-C", str(root), "-cf", str(archive), "."], check=True, capture_output=True)  # noqa: S603, S607 - likewise
+        # What Debian's own image has not either: packages, indexes, and a log that names this machine's folders.
+        without = ["--exclude=./var/log/*", "--exclude=./var/cache/apt/*", "--exclude=./var/lib/apt/lists/*"]
+        command = ["tar", "-C", str(root), *without, "-cf", str(archive), "."]
+        subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - likewise
         repository, tag = DEBIAN.split(":")
-        client.api.import_image_from_file(str(archive), repository=repository, tag=tag)
-    return _image_id(client, DEBIAN)
+        client.api.import_image_from_file(
+            str(archive), repository=repository, tag=tag, changes=[f"LABEL {RECIPE_LABEL}={_MADE_SO}"]
+        )
 
 
-def _image_id(client: docker.DockerClient, name: str) -> str:
+def _is_made(client: docker.DockerClient, name: str) -> bool:
     import docker
 
     try:
-        return str(client.images.get(name).id)
+        return client.images.get(name).labels.get(RECIPE_LABEL) == _MADE_SO
     except docker.errors.ImageNotFound:
-        return ""
-
-
-def _label(client: docker.DockerClient, name: str) -> str:
-    import docker
-
-    try:
-        return str(client.images.get(name).labels.get(_RECIPE_LABEL, ""))
-    except docker.errors.ImageNotFound:
-        return ""
+        return False
 
 
 def main() -> None:
     """Make everything that Docker tests need, so that no test has to wait for it; fails with the cure."""
     if reason := why_not():
         raise SystemExit(reason)
-    with shared_daemon() as daemon:
-        ensure_images(daemon)
+    try:
+        with shared_daemon() as daemon:
+            ensure_images(daemon, CHAIN)
+    except KaguraError as error:
+        raise SystemExit(f"{error.code}: {error.message}") from error
 
 
 if __name__ == "__main__":

@@ -1,0 +1,176 @@
+"""`kagura-kernel images`: builds the images of Docker boxes from their recipes, lists them, and looks through them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from kagura_kernel.domain.errors import SandboxUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from kagura_kernel.sandbox.images.building import BuildPlan
+    from kagura_kernel.sandbox.images.daemon import ImageDaemon
+    from kagura_kernel.sandbox.images.findings import Verdict
+    from kagura_kernel.sandbox.images.listing import Listed
+
+CLEAN, FOUND = 0, 1
+_PREFIX = "kagura/"
+_MEGABYTE = 1_000_000
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """`build`, `list` and `verify`, each at the daemon that `DOCKER_HOST` names."""
+    parts = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    build = parts.add_parser(
+        "build",
+        help="build images and what they are built on; what is up to date is left alone",
+        description="Builds the images named (base, python, node, aws and agent when none is) in the order of their "
+        "chain. Fetches packages by the certificate, index, registry and proxy that the environment names; none of "
+        "these gets into an image.",
+    )
+    build.add_argument("name", nargs="*", metavar="NAME", help="base, python, node, aws, agent or gcloud")
+    build.add_argument("--base", metavar="IMAGE", default="", help="stands in for the pinned Debian image")
+    build.add_argument(
+        "--lock",
+        choices=("floor", "strict", "fresh"),
+        default="floor",
+        help="Debian packages: the lock's versions or newer (floor), exactly them (strict), or no lock (fresh)",
+    )
+    build.add_argument("--network", metavar="MODE", default="", help="Docker's network while building, e.g. host")
+    build.add_argument(
+        "--build-arg", metavar="NAME=VALUE", action="append", default=[], help="an argument that a recipe asks for"
+    )
+    listed = parts.add_parser("list", help="show the recipes and which of their images are there")
+    verify = parts.add_parser(
+        "verify",
+        help="prove that images hold no credential and no code of ours; exit code 1 if one does",
+        description="Looks through every layer and the configuration of the images named (all that are built, when "
+        "none is), deleted files too, and says where something is that may not be there, never what. Exit code 0 if "
+        "all are clean, 1 if not.",
+    )
+    verify.add_argument("image", nargs="*", metavar="NAME|IMAGE", help="a recipe's name, or any image by name or id")
+    for action in (listed, verify):
+        action.add_argument("--json", action="store_true", help="print one JSON array")
+    for action in (build, listed, verify):
+        action.add_argument("--tag-prefix", metavar="PREFIX", default=_PREFIX, help=f"before each name ({_PREFIX})")
+
+
+def run(arguments: Namespace) -> int:
+    """Do it; 0, or 1 when an image that was verified is not clean.
+
+    Raises:
+        UnknownName: there is no such recipe.
+        ImageBuildFailed: an image could not be built.
+        SandboxUnavailable: no daemon answers, or an image is not there.
+    """
+    actions = {"build": _build, "list": _list, "verify": _verify}
+    return actions[arguments.action](arguments)
+
+
+def _build(arguments: Namespace) -> int:
+    from kagura_kernel.sandbox.docker_endpoint import endpoint_from
+    from kagura_kernel.sandbox.images.building import BuildPlan, build_chain
+    from kagura_kernel.sandbox.images.daemon import ImageDaemon
+    from kagura_kernel.sandbox.images.recipes import Lock, Recipes
+    from kagura_kernel.sandbox.images.settings import settings_from
+
+    plan = BuildPlan(
+        base=arguments.base,
+        prefix=arguments.tag_prefix,
+        lock=Lock(arguments.lock),
+        network=arguments.network,
+        settings=settings_from(os.environ),
+        arguments=_pairs(arguments.build_arg),
+    )
+    with ImageDaemon(endpoint_from(os.environ)) as daemon:
+        made = build_chain(
+            daemon, Recipes.found(), arguments.name, plan, lambda line: print(line, file=sys.stderr, flush=True)
+        )
+    for image in made:
+        print(f"{image.tag} {image.id} {'up to date' if image.kept else 'built'}")
+    return CLEAN
+
+
+def _list(arguments: Namespace) -> int:
+    from kagura_kernel.sandbox.docker_endpoint import endpoint_from
+    from kagura_kernel.sandbox.images.building import BuildPlan
+    from kagura_kernel.sandbox.images.daemon import ImageDaemon
+    from kagura_kernel.sandbox.images.listing import list_images
+    from kagura_kernel.sandbox.images.recipes import Recipes
+
+    with ImageDaemon(endpoint_from(os.environ)) as daemon:
+        found = list_images(daemon, Recipes.found(), BuildPlan(prefix=arguments.tag_prefix))
+    if arguments.json:
+        print(json.dumps([asdict(one) for one in found], ensure_ascii=False))
+    else:
+        print("\n".join(_line(one) for one in found))
+    return CLEAN
+
+
+def _verify(arguments: Namespace) -> int:
+    from kagura_kernel.sandbox.docker_endpoint import endpoint_from
+    from kagura_kernel.sandbox.images.building import BuildPlan
+    from kagura_kernel.sandbox.images.daemon import ImageDaemon
+    from kagura_kernel.sandbox.images.settings import settings_from
+    from kagura_kernel.sandbox.images.traces import Machine
+    from kagura_kernel.sandbox.images.verifying import verify_images
+
+    plan = BuildPlan(prefix=arguments.tag_prefix)
+    with ImageDaemon(endpoint_from(os.environ)) as daemon:
+        images = _named(arguments.image, plan) or _built(daemon, plan)
+        verdicts = verify_images(daemon, images, Machine.of(settings_from(os.environ)))
+    if arguments.json:
+        print(json.dumps([asdict(one) for one in verdicts], ensure_ascii=False))
+    else:
+        print("\n".join(_told(one) for one in verdicts))
+    return FOUND if any(one.findings for one in verdicts) else CLEAN
+
+
+def _named(words: Sequence[str], plan: BuildPlan) -> list[str]:
+    from kagura_kernel.sandbox.images.recipes import NAMES, recipe_named
+
+    return [plan.tag(recipe_named(word)) if word in NAMES else word for word in words]
+
+
+def _built(daemon: ImageDaemon, plan: BuildPlan) -> list[str]:
+    from kagura_kernel.sandbox.images.recipes import RECIPES
+
+    there = [tag for tag in map(plan.tag, RECIPES) if daemon.inspect(tag) is not None]
+    if not there:
+        raise SandboxUnavailable("no image is built yet", "`kagura-kernel images build` builds them.")
+    return there
+
+
+def _pairs(words: Sequence[str]) -> dict[str, str]:
+    if wrong := [word for word in words if "=" not in word]:
+        text = f"--build-arg {wrong[0]}: NAME=VALUE is needed."
+        raise UsageError(text)
+    return dict(word.partition("=")[::2] for word in words)
+
+
+def _line(one: Listed) -> str:
+    lock = "" if one.locked == "none" else f", {one.locked}"
+    if not one.id:
+        state = "not built" if one.tested else "not built, and not built in the tests"
+        return f"{one.name:<7} {state}{lock}: {one.holds}"
+    state = "up to date" if one.current else "older than its recipe or base"
+    facts = f"{one.id.removeprefix('sha256:')[:12]}  {one.size / _MEGABYTE:,.0f} MB  {one.created[:19]}"
+    base = f" on {one.base.removeprefix('sha256:')[:12]}" if one.base else ""
+    return f"{one.name:<7} {one.tag}  {facts}{base}  {state}{lock}: {one.holds}"
+
+
+def _told(verdict: Verdict) -> str:
+    looked = f"{verdict.layers} layers, {verdict.files} entries"
+    if not verdict.findings:
+        return f"{verdict.image}: clean ({looked})"
+    lines = [f"{verdict.image}: {len(verdict.findings)} found ({looked})"]
+    for one in verdict.findings:
+        place = f"layer {one.layer}, {one.where}" if one.layer else one.where
+        deleted = " (deleted in a later layer)" if one.deleted else ""
+        lines.append(f"  - {one.kind}: {place}: {one.reason}{deleted}")
+    return "\n".join(lines)

@@ -1,0 +1,175 @@
+"""Builds recipes in the order of their chain. An image gets its name when it is whole, and not before."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kagura_kernel.domain.errors import ImageBuildFailed, SandboxUnavailable
+from kagura_kernel.sandbox.images.daemon import ImageDaemon
+from kagura_kernel.sandbox.images.failures import Failure, failure_of
+from kagura_kernel.sandbox.images.recipes import (
+    BASE_LABEL,
+    DEFAULT_PREFIX,
+    RECIPE_LABEL,
+    STAGE_LABEL,
+    Lock,
+    Recipe,
+    Recipes,
+    chain_for,
+)
+from kagura_kernel.sandbox.images.settings import PackageSettings
+
+_STEP = re.compile(r"^Step (\d+)/(\d+) : (.*)", re.DOTALL)
+_ATTEMPTS = 3
+_KEPT = 64 * 1024
+"""Characters of what a build printed that are kept to tell why it failed."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """How images are built.
+
+    Attributes:
+        base: Image that stands in for the pinned one; empty for that.
+        prefix: What stands before each name: `kagura/` makes `kagura/base:latest`.
+        lock: How binding the lock of Debian packages is.
+        network: Docker's network mode while building; empty for the daemon's own choice.
+        settings: How packages are reached on this machine.
+        arguments: Build arguments for recipes that ask for more.
+        pause: Seconds between attempts when a network failed.
+    """
+
+    base: str = ""
+    prefix: str = DEFAULT_PREFIX
+    lock: Lock = Lock.FLOOR
+    network: str = ""
+    settings: PackageSettings = field(default_factory=PackageSettings)
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    pause: float = 5.0
+
+    def tag(self, recipe: Recipe) -> str:
+        """The name that a recipe's image gets."""
+        return f"{self.prefix}{recipe.name}:latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An image that is there now.
+
+    Attributes:
+        name: Its recipe.
+        tag: Its name.
+        id: Its id.
+        kept: Whether it was there already, made from the same recipe on the same base.
+    """
+
+    name: str
+    tag: str
+    id: str
+    kept: bool
+
+
+def build_chain(
+    daemon: ImageDaemon, recipes: Recipes, names: Iterable[str], plan: BuildPlan, progress: Progress = lambda _: None
+) -> list[Built]:
+    """Build the images named and all below them; what is up to date is left alone.
+
+    Raises:
+        UnknownName: a name is none.
+        ImageBuildFailed: one could not be built; those before it stay, its name stays with the image that had it.
+        SandboxUnavailable: no daemon answers.
+    """
+    chain = chain_for(names)
+    made: dict[str, Built] = {}
+    try:
+        for recipe in chain:
+            below = made.get(recipe.base)
+            if below is None:
+                base = plan.base or recipes.default_base(recipe)
+                base_id = _base_id(daemon, base, recipe, progress)
+            else:
+                base, base_id = below.tag, below.id
+            made[recipe.name] = _ensure(daemon, recipes, recipe, base, base_id, plan, progress)
+    finally:
+        # What the fetching stages hold (a certificate, a mirror's address) goes with them.
+        daemon.sweep(f"{STAGE_LABEL}=fetch")
+    return list(made.values())
+
+
+def _base_id(daemon: ImageDaemon, base: str, recipe: Recipe, progress: Progress) -> str:
+    found = daemon.inspect(base)
+    if found is None:
+        progress(f"{recipe.name}: fetching {base}")
+        try:
+            daemon.pull(base)
+        except SandboxUnavailable as error:
+            why = f"its base {base} is not here and cannot be fetched ({error.reason})"
+            raise ImageBuildFailed(
+                recipe.name,
+                why,
+                "Name another with --base IMAGE; images/README.md says how to make one without a registry.",
+            ) from error
+        found = daemon.inspect(base)
+    return str(found["Id"]) if found else ""
+
+
+def _ensure(
+    daemon: ImageDaemon,
+    recipes: Recipes,
+    recipe: Recipe,
+    base: str,
+    base_id: str,
+    plan: BuildPlan,
+    progress: Progress,
+) -> Built:
+    tag, identity = plan.tag(recipe), recipes.identity(recipe, base_id, plan.lock)
+    there = daemon.inspect(tag)
+    if there is not None and ((there.get("Config") or {}).get("Labels") or {}).get(RECIPE_LABEL) == identity:
+        progress(f"{recipe.name}: {tag} is up to date")
+        return Built(recipe.name, tag, str(there["Id"]), kept=True)
+    arguments = {**plan.settings.arguments, **plan.arguments, "BASE": base}
+    if b"ARG LOCK" in recipes.files(recipe)[recipe.dockerfile]:
+        arguments["LOCK"] = plan.lock.value
+    context = recipes.context(recipe, plan.settings.files)
+    labels = {RECIPE_LABEL: identity, BASE_LABEL: base_id}
+    for left in range(_ATTEMPTS - 1, -1, -1):
+        outcome = _attempt(daemon, recipe, plan, context, arguments, labels, progress)
+        if isinstance(outcome, str):
+            daemon.tag(outcome, tag)
+            progress(f"{recipe.name}: built {tag}")
+            return Built(recipe.name, tag, outcome, kept=False)
+        if not (left and outcome.passing):
+            raise ImageBuildFailed(recipe.name, outcome.reason, outcome.advice)
+        progress(f"{recipe.name}: {outcome.reason}; trying again")
+        time.sleep(plan.pause)
+    raise AssertionError
+
+
+def _attempt(
+    daemon: ImageDaemon,
+    recipe: Recipe,
+    plan: BuildPlan,
+    context: bytes,
+    arguments: Mapping[str, str],
+    labels: Mapping[str, str],
+    progress: Progress,
+) -> str | Failure:
+    """The id of the image, or why there is none."""
+    printed, image = "", ""
+    messages = daemon.build(context, recipe.dockerfile, arguments=arguments, labels=labels, network=plan.network)
+    for message in messages:
+        if "error" in message:
+            return failure_of(printed, str(message["error"]), recipe.name)
+        if "aux" in message:
+            image = str(message["aux"].get("ID", image))
+        text = str(message.get("stream", ""))
+        if (step := _STEP.match(text)) is None:
+            printed = (printed + text)[-_KEPT:]
+        else:
+            progress(f"{recipe.name}: step {step[1]} of {step[2]}: {' '.join(step[3].split())[:80]}")
+    return image or failure_of(printed, "the daemon named no image", recipe.name)

@@ -1,0 +1,166 @@
+"""The recipes: which there are, what each is built on, what it reads, and whether its locks are whole.
+
+Looks at files, never at a daemon. A recipe's identity is a digest of all that decides on its result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import tarfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from kagura_kernel.domain.errors import ConfigurationError, UnknownName
+
+RECIPE_LABEL = "kagura.recipe"
+"""Label of an image: the identity of the recipe that made it."""
+BASE_LABEL = "kagura.base"
+"""Label of an image: the image that it was built on, by id."""
+STAGE_LABEL = "kagura.stage"
+"""Label of what is only left over from building."""
+DEFAULT_PREFIX = "kagura/"
+_DIRECTORY_VARIABLE = "KAGURA_IMAGES"
+_HERE = Path(__file__).resolve()
+_PLACES = (_HERE.parent / "recipes", _HERE.parents[3] / "images")
+_BASE_LINE = re.compile(r"^ARG BASE=(\S+)", re.MULTILINE)
+
+
+class Lock(StrEnum):
+    """How binding the lock of Debian packages is; pip's and npm's are always exact."""
+
+    FLOOR = "floor"
+    """Its versions or newer ones: security updates come in, an older archive is refused."""
+    STRICT = "strict"
+    """Exactly its versions, as long as the archive has them."""
+    FRESH = "fresh"
+    """No lock: how a new one is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One image.
+
+    Attributes:
+        name: Its short name.
+        base: The recipe that it is built on; empty for the first.
+        holds: What is in it beyond its base.
+        tested: Whether the tests build it; one that they cannot is built only when it is named.
+    """
+
+    name: str
+    base: str
+    holds: str
+    tested: bool = True
+
+    @property
+    def dockerfile(self) -> str:
+        """Name of its file."""
+        return f"{self.name}.Dockerfile"
+
+
+RECIPES = (
+    Recipe("base", "", "shell, git, gh, curl, jq, ripgrep, ssh, Python"),
+    Recipe("python", "base", "numpy, pandas, pyarrow, matplotlib, pytest, pip, venv"),
+    Recipe("node", "python", "Node.js, npm, TypeScript"),
+    Recipe("aws", "node", "the AWS command line"),
+    Recipe("agent", "aws", "the Claude program"),
+    Recipe("gcloud", "aws", "the Google Cloud command line", tested=False),
+)
+NAMES = tuple(recipe.name for recipe in RECIPES)
+
+
+def recipe_named(name: str) -> Recipe:
+    """A recipe by its short name.
+
+    Raises:
+        UnknownName: there is none.
+    """
+    for recipe in RECIPES:
+        if recipe.name == name:
+            return recipe
+    raise UnknownName("image", name, list(NAMES))
+
+
+def chain_for(names: Iterable[str]) -> list[Recipe]:
+    """The recipes named (all that the tests build, when none is) and all that they are built on, bases first.
+
+    Raises:
+        UnknownName: one of the names is none.
+    """
+    asked = [recipe_named(name) for name in names] or [recipe for recipe in RECIPES if recipe.tested]
+    wanted: set[str] = set()
+    for recipe in asked:
+        name = recipe.name
+        while name:
+            wanted.add(name)
+            name = recipe_named(name).base
+    return [recipe for recipe in RECIPES if recipe.name in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipes:
+    """A directory of recipes."""
+
+    directory: Path
+
+    @classmethod
+    def found(cls) -> Recipes:
+        """Those that came with the package, those beside it in a clone, or where `KAGURA_IMAGES` says.
+
+        Raises:
+            ConfigurationError: they are nowhere.
+        """
+        told = os.environ.get(_DIRECTORY_VARIABLE)
+        for place in [Path(told)] if told else _PLACES:
+            if (place / "base.Dockerfile").is_file():
+                return cls(place)
+        problem = f"no base.Dockerfile is there: let {_DIRECTORY_VARIABLE} name the directory that holds it"
+        raise ConfigurationError("The directory of image recipes", [problem])
+
+    def default_base(self, recipe: Recipe) -> str:
+        """The image that the recipe itself names as its base."""
+        found = _BASE_LINE.search((self.directory / recipe.dockerfile).read_text("utf-8"))
+        return found[1] if found else ""
+
+    def files(self, recipe: Recipe) -> dict[str, bytes]:
+        """All files that the recipe reads, by name: `NAME.Dockerfile`, `NAME.apt`, its locks."""
+        return {
+            path.name: path.read_bytes()
+            for path in sorted(self.directory.glob(f"{recipe.name}.*"))
+            if path.is_file() and not path.name.endswith((".pip", ".swp"))
+        }
+
+    def identity(self, recipe: Recipe, base_id: str, lock: Lock) -> str:
+        """Hexadecimal digest of what decides on the result: every file, the base, the lock's mode."""
+        digest = hashlib.sha256(f"{base_id}\0{lock}\0".encode())
+        for name, content in self.files(recipe).items():
+            digest.update(f"{name}\0{len(content)}\0".encode() + content)
+        return digest.hexdigest()
+
+    def context(self, recipe: Recipe, settings: Mapping[str, bytes]) -> bytes:
+        """The build context, an uncompressed tar: the recipe's files, and `settings/` for its fetching stage."""
+        files = self.files(recipe) | {"settings/README": b"What fetching needs on this machine.\n"}
+        files |= {f"settings/{name}": content for name, content in settings.items()}
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w") as archive:
+            for name, content in files.items():
+                member = tarfile.TarInfo(name)
+                # Nothing about the file's own time or owner: the same recipe is the same image.
+                member.size, member.mode = len(content), 0o644
+                archive.addfile(member, io.BytesIO(content))
+        return stream.getvalue()
+
+    def lock_state(self, recipe: Recipe) -> str:
+        """`locked`, `unlocked` when a lock is missing or empty, `none` when the recipe has nothing to lock."""
+        files = self.files(recipe)
+        wanted = [f"{recipe.name}.apt.lock"] if f"{recipe.name}.apt" in files else []
+        wanted += [f"{recipe.name}.pip.lock"] if (self.directory / f"{recipe.name}.pip").exists() else []
+        wanted += [f"{recipe.name}.package-lock.json"] if f"{recipe.name}.package.json" in files else []
+        if not wanted:
+            return "none"
+        return "locked" if all(files.get(name, b"").strip() for name in wanted) else "unlocked"

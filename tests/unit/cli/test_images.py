@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.cli import images
+from kagura_kernel.cli.main import main
+from kagura_kernel.sandbox.images.findings import Finding, Kind, Verdict
+from kagura_kernel.sandbox.images.listing import Listed
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("words", [["build", "base"], ["list"], ["verify"]])
+@pytest.mark.parametrize("host", ["unix:///nonexistent/none.sock", "ssh://somewhere"])
+def test_a_machine_without_docker_is_told_and_not_set_up(words, host, monkeypatch, capsys):
+    monkeypatch.setenv("DOCKER_HOST", host)
+    assert main(["images", *words]) == 3
+    said = capsys.readouterr()
+    assert said.err.startswith("ERR_SANDBOX_UNAVAILABLE: ")
+    assert "Traceback" not in said.err
+
+
+def test_an_unknown_image_is_refused_before_any_daemon_is_asked(capsys):
+    assert main(["images", "build", "pyton"]) == 2
+    assert "Did you mean 'python'" in capsys.readouterr().err
+
+
+def test_a_build_argument_without_a_value_is_refused(capsys):
+    assert main(["images", "build", "--build-arg", "KEY", "gcloud"]) == 2
+    assert capsys.readouterr().err == "ERR_USAGE: --build-arg KEY: NAME=VALUE is needed.\n"
+
+
+def test_findings_are_told_with_their_place():
+    verdict = Verdict(
+        "a:b",
+        "sha256:1",
+        2,
+        10,
+        (
+            Finding(Kind.CREDENTIAL, "root/.netrc", "a password for a host", 1, deleted=True),
+            Finding(Kind.ROOT, "user", "its programs run as root"),
+        ),
+    )
+    assert images._told(verdict) == (
+        "a:b: 2 found (2 layers, 10 entries)\n"
+        "  - credential: layer 1, root/.netrc: a password for a host (deleted in a later layer)\n"
+        "  - root: user: its programs run as root"
+    )
+
+
+def test_a_line_of_the_list_tells_what_there_is():
+    there = Listed(
+        "base", "kagura/base:latest", "a shell", "locked", tested=True, id="sha256:" + "a" * 64, size=1_500_000_000,
+        created="2026-01-02T03:04:05.6Z", base="sha256:" + "b" * 64, current=True,
+    )  # fmt: skip
+    assert images._line(there) == (
+        "base    kagura/base:latest  aaaaaaaaaaaa  1,500 MB  2026-01-02T03:04:05 on bbbbbbbbbbbb"
+        "  up to date, locked: a shell"
+    )
+    missing = Listed("gcloud", "kagura/gcloud:latest", "gcloud", "none", tested=False)
+    assert images._line(missing) == "gcloud  not built, and not built in the tests: gcloud"
