@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
 from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import BoxLimits, IsolationClass, SandboxPolicy
-from kagura_kernel.sandbox.guest_streams import Listener, ServeStream
+from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
 
 WORKSPACE = "/workspace"
 """Where the project's copy-on-write view lies, in every box of every back-end."""
@@ -56,11 +56,13 @@ class Probe:
         ok: Whether a box started and ran a command.
         reason: Why, or why not, in half a sentence.
         install: The command that would mend it; empty when it works.
+        advice: What would make its walls stronger where it works, as a sentence without its end; shown in the status.
     """
 
     ok: bool
     reason: str
     install: str = ""
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +141,14 @@ class Box(Protocol):
         """How the workspace differs from what it was at first, sorted by path; protected subpaths are never told."""
         ...
 
-    async def listen(self, listener: Listener, serve: ServeStream) -> int:
+    async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
         """Let programs in the box connect to a loopback port, and serve each connection here: the port.
 
-        Lasts as long as the box. Every box listens to nothing until it is told to.
+        Lasts as long as the box. Every box listens to nothing until it is told to. What `serve` raises resets that
+        connection and is told to `failed`; without one it ends the box, so that it cannot be lost.
 
         Raises:
-            SandboxUnavailable: the port is taken in the box, or the box is gone.
+            SandboxUnavailable: the port is taken in the box, it has no loopback, or the box is gone.
         """
         ...
 

@@ -29,6 +29,10 @@ MODULES = (
     "unpack",
     "main",
 )
+"""Loaded at the start, each after those it imports."""
+
+LATER = ("proxy", "socks", "clients", "listening")
+"""Travel along as they are, and are loaded when the first of them is imported."""
 
 STUB = """
 import marshal, posix, sys
@@ -43,18 +47,28 @@ def take(count):
         data += part
     return data
 
-magic, codes, sources, config = marshal.loads(take(int.from_bytes(take(4), "big")))
-codes = marshal.loads(codes) if magic == here.MAGIC_NUMBER else [
-    compile(text, "<guest %s>" % name, "exec") for name, text in sources
-]
+def load(codes, sources):
+    codes = marshal.loads(codes) if magic == here.MAGIC_NUMBER else [
+        compile(text, "<guest %s>" % name, "exec") for name, text in sources
+    ]
+    for (name, text), code in zip(sources, codes):
+        module = sys.modules["kagura_guest." + name] = Module("kagura_guest." + name)
+        module.__package__ = "kagura_guest"
+        setattr(package, name, module)
+        exec(code, module.__dict__)
+
+def find(name):
+    if name != "listening":
+        raise AttributeError(name)
+    load(*marshal.loads(later))
+    return package.listening
+
+magic, codes, sources, later, config = marshal.loads(take(int.from_bytes(take(4), "big")))
 Module = type(sys)
 package = sys.modules["kagura_guest"] = Module("kagura_guest")
 package.__path__ = []
-for (name, text), code in zip(sources, codes):
-    module = sys.modules["kagura_guest." + name] = Module("kagura_guest." + name)
-    module.__package__ = "kagura_guest"
-    setattr(package, name, module)
-    exec(code, module.__dict__)
+package.__getattr__ = find
+load(codes, sources)
 package.main.main(config)
 """
 
@@ -96,7 +110,8 @@ def guest_payload(config: GuestConfig, *, same_python: bool) -> bytes:
         config: What the guest is told.
         same_python: Whether the box most likely runs this interpreter; only speed hangs on it.
     """
-    magic, codes = (MAGIC_NUMBER, _codes()) if same_python else (b"", b"")
+    magic = MAGIC_NUMBER if same_python else b""
+    now, later = (_packed(modules, same_python=same_python) for modules in (MODULES, LATER))
     told = {
         "workspace": config.workspace,
         "upper": config.upper,
@@ -107,17 +122,22 @@ def guest_payload(config: GuestConfig, *, same_python: bool) -> bytes:
         "writable": config.writable,
     }
     # Version 2 of the format is read by every Python that a box may have.
-    body = marshal.dumps((magic, codes, sources(), told), 2)
+    body = marshal.dumps((magic, *now, marshal.dumps(later, 2), told), 2)
     return len(body).to_bytes(4, "big") + body
 
 
 @cache
-def sources() -> tuple[tuple[str, str], ...]:
-    """The guest's modules as (name, text), each after those it imports."""
+def sources(modules: tuple[str, ...] = MODULES + LATER) -> tuple[tuple[str, str], ...]:
+    """Modules of the guest as (name, text), each after those it imports."""
     folder = resources.files("kagura_kernel.sandbox.guest")
-    return tuple((name, (folder / f"{name}.py").read_text("utf-8")) for name in MODULES)
+    return tuple((name, (folder / f"{name}.py").read_text("utf-8")) for name in modules)
+
+
+def _packed(modules: tuple[str, ...], *, same_python: bool) -> tuple[bytes, tuple[tuple[str, str], ...]]:
+    return _codes(modules) if same_python else b"", sources(modules)
 
 
 @cache
-def _codes() -> bytes:
-    return marshal.dumps([compile(text, f"<guest {name}>", "exec", dont_inherit=True) for name, text in sources()])
+def _codes(modules: tuple[str, ...]) -> bytes:
+    found = sources(modules)
+    return marshal.dumps([compile(text, f"<guest {name}>", "exec", dont_inherit=True) for name, text in found])

@@ -10,6 +10,7 @@ from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import BoxChange
 from kagura_kernel.sandbox.channel import BoxChannel
+from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
 
 
 class PipedBox:
@@ -89,6 +90,10 @@ class PipedBox:
     async def changes(self) -> list[BoxChange]:
         """How the workspace differs from what it was at the start."""
         return await self._channel.changes()
+
+    async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
+        """Serve connections that programs in the box make to a loopback port; see `Box.listen`."""
+        return await self._channel.listen(listener, serve, failed)
 
     async def wait_closed(self) -> str:
         """Return when the box is gone: why it died, or an empty text when it was closed."""

@@ -2,8 +2,10 @@
 
 A box sees the system's programs, the kernel's own Python, a copy-on-write view of the project, a private /tmp and
 home, and nothing else of the host. Every box has user, mount, process, network, IPC, host-name and control-group
-namespaces of its own, no capabilities, no new privileges and the filter of `seccomp`. The work is done by the keeper
-(`keeper`, `keeper_main`, `stage`); this file decides what to ask it for and joins the pipe to it.
+namespaces of its own, no capabilities, no new privileges and the filter of `seccomp`. A box with a writable root
+(`rootlayer`) is the one exception: its commands are root among users of its own, with the powers that packages need.
+The work is done by the keeper (`keeper`, `keeper_main`, `stage`); this file decides what to ask it for and joins the
+pipe to it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -22,14 +23,14 @@ from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, WorkspaceUnreadable
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import CommandLimits, IsolationClass
-from kagura_kernel.domain.search_path import entries_outside, is_inside
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import PipedBox
+from kagura_kernel.sandbox.bubblewrap_programs import find_bwrap, find_mapping
 from kagura_kernel.sandbox.bubblewrap_request import fitting, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.keeper import KeeperClient, KeptBox, StartRefused, as_setup
-from kagura_kernel.sandbox.mending import INSTALL, advise, read_facts
+from kagura_kernel.sandbox.mending import advise, advise_root, read_facts
 from kagura_kernel.sandbox.populate import copy_notes
 from kagura_kernel.sandbox.pythonenv import PythonView, current_view
 
@@ -37,7 +38,6 @@ _HELLO_TIMEOUT = 20.0
 _LAST_WORDS = 0.4
 _END_TIMEOUT = 12.0
 _PIPE_BYTES = 2**19
-_SYSTEM_PROGRAMS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 _LEFT_OUT = (".venv", "venv", "node_modules")
 _PROBE_KEPT = 60.0
 
@@ -61,6 +61,7 @@ class BubblewrapBackend:
         self._given_view = view
         self._python = python
         self._keeper: KeeperClient | None = None
+        self._ranged: KeeperClient | None = None
         self._view: PythonView | None = None
         self._boxes: dict[str, PipedBox] = {}
         self._copies: dict[Path, str] = {}
@@ -107,8 +108,9 @@ class BubblewrapBackend:
     async def close(self) -> None:
         """Close every box and end the keeper; may be called twice."""
         await asyncio.gather(*(box.close() for box in list(self._boxes.values())))
-        if self._keeper is not None:
-            await self._keeper.close()
+        for keeper in (self._keeper, self._ranged):
+            if keeper is not None:
+                await keeper.close()
 
     # ---------------------------------------------------------------- inside
 
@@ -117,16 +119,27 @@ class BubblewrapBackend:
         if self._keeper is None or self._view is None:
             avoid = [Path.home(), *([spec.workspace] if spec.workspace else [])]
             self._view = self._given_view or current_view(avoid)
-            shims = [(name, self._view.python) for name in ("python", "python3")]
-            self._keeper = KeeperClient(as_setup(self._view, shims), self._python)
-        return self._keeper, self._view
+            self._keeper = KeeperClient(self._setup(self._view), self._python)
+        if not spec.writable_root or os.geteuid() == 0:
+            return self._keeper, self._view
+        if self._ranged is None:
+            self._ranged = KeeperClient(self._setup(self._view), self._python, find_mapping())
+        return self._ranged, self._view
+
+    @staticmethod
+    def _setup(view: PythonView) -> dict[str, Any]:
+        return as_setup(view, [(name, view.python) for name in ("python", "python3")])
 
     async def _open(self, spec: BoxSpec) -> _Opened:
         """Start a box, by a copy of the project where there can be no view of it."""
-        program = _find_program(self._program, spec.workspace)
         _check_workspace(spec.workspace)
+        try:
+            program = find_bwrap(self._program, spec.workspace)
+        except OSError as error:
+            why = f"it was replaced while a box was being started ({error.strerror})"
+            raise WorkspaceUnreadable(str(spec.workspace), why) from error
         keeper, view = self._parts(spec)
-        limits, notes = fitting(spec.limits)
+        limits, notes = fitting(spec.limits, writable_root=spec.writable_root)
         while True:
             copy = spec.workspace in self._copies and spec.policy.writable
             request = request_for(spec, limits, program, view, copy=copy)
@@ -301,27 +314,6 @@ async def _copy_in(opened: _Opened, limit_bytes: int) -> tuple[str, ...]:
     return copy_notes(spec, left_out)
 
 
-def _find_program(given: str | None, workspace: Path | None) -> str:
-    """The program that makes the walls, which must not be a file that a box has put into the project."""
-    if not sys.platform.startswith("linux"):
-        raise SandboxUnavailable("bubblewrap needs Linux")
-    projects = [str(workspace)] if workspace else _working_directory()
-    path = entries_outside([*_SYSTEM_PROGRAMS, *os.environ.get("PATH", "").split(":")], projects, os.path.realpath)
-    program = given or shutil.which("bwrap", path=":".join(path))
-    if program is None:
-        raise SandboxUnavailable("bubblewrap is not installed", INSTALL)
-    if is_inside(os.path.realpath(program), [os.path.realpath(project) for project in projects]):
-        raise SandboxUnavailable(f"{program} lies in the project, where a box can change it", INSTALL)
-    return program
-
-
-def _working_directory() -> list[str]:
-    # One that was removed is nobody's project any more.
-    with contextlib.suppress(OSError):
-        return [str(Path.cwd())]
-    return []
-
-
 def _fingerprint(spec: BoxSpec) -> tuple[object, ...]:
     """Tells whether a project is still the directory, with the protected parts, that a box was made for."""
     if spec.workspace is None:
@@ -377,6 +369,8 @@ def _explainer(kept: KeptBox) -> Any:
 def _translated(refused: StartRefused, spec: BoxSpec) -> KaguraError:
     if refused.part == "workspace":
         return WorkspaceUnreadable(str(spec.workspace), refused.why)
+    if refused.part == "root":
+        return SandboxUnavailable(f"bubblewrap did not start a box: {refused.why}", advise_root(refused.why) or None)
     return _refusal(refused.why)
 
 

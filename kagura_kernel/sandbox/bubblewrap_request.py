@@ -13,16 +13,20 @@ from kagura_kernel.sandbox.bwrap_line import HOME, LOWER, UPPER
 from kagura_kernel.sandbox.pythonenv import PythonView
 
 SHIMS = "/run/kagura/bin"
+# A package that asks a question would wait for an answer that nobody gives.
+_AS_ROOT = {"USER": "root", "LOGNAME": "root", "DEBIAN_FRONTEND": "noninteractive"}
 _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
-def fitting(limits: BoxLimits) -> tuple[BoxLimits, list[str]]:
+def fitting(limits: BoxLimits, *, writable_root: bool = False) -> tuple[BoxLimits, list[str]]:
     """Limits whose file space fits into the memory it lives in, and what to say when that is less than asked for.
 
-    A full disk is then an error in the box, and not the loss of the box.
+    A full disk is then an error in the box, and not the loss of the box. A writable root takes half of the memory.
     """
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     memory = min(limits.memory_bytes, machine)
+    if writable_root:
+        memory -= _root_bytes(memory)
     workspace = min(limits.workspace_bytes, memory // 2)
     scratch = min(limits.scratch_bytes, memory // 4)
     fitted = replace(limits, workspace_bytes=workspace, scratch_bytes=scratch)
@@ -52,6 +56,8 @@ def request_for(spec: BoxSpec, limits: BoxLimits, program: str, view: PythonView
         "cpus": limits.cpus,
         "workspace_bytes": limits.workspace_bytes,
         "scratch_bytes": limits.scratch_bytes,
+        "writable_root": spec.writable_root,
+        "root_bytes": _root_bytes(limits.memory_bytes),
         "open_files": limits.open_files,
         "file_bytes": limits.file_bytes,
     }
@@ -83,8 +89,15 @@ def _environment(spec: BoxSpec, view: PythonView) -> dict[str, str]:
         "TMPDIR": "/tmp",  # noqa: S108  the box's own
         "PYTHONDONTWRITEBYTECODE": "1",
         **dict(view.env),
+        **(_AS_ROOT if spec.writable_root else {}),
         **spec.env,
     }
+
+
+def _root_bytes(memory: int) -> int:
+    """How much may be installed: half of what the box has, so that unpacking it finds room beside it."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(memory, machine) // 2
 
 
 def uncounted_notes(missing: tuple[str, ...]) -> list[str]:

@@ -18,6 +18,11 @@ WORKSPACE = "/workspace"
 HOME = "/home/agent"
 UPPER, LOWER = "/run/kagura/upper", "/run/kagura/lower"
 
+# What dpkg and apt do as root: give files to others, set their modes, run as another user and stop what they started.
+ROOT_POWERS = ("chown", "dac_override", "fowner", "fsetid", "setuid", "setgid", "setfcap", "kill")
+# What it takes to give up the others for good; itself given up with them.
+_GIVE_UP = "setpcap"
+
 _PROGRAMS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 
 
@@ -40,6 +45,8 @@ class Staged:
         python_hidden: Files and directories in the box, at their places on the host, covered by empty ones.
         extra: (staged directory, path in the box), read-only.
         shims: (name, target) of programs made in /run/kagura/bin.
+        root: What becomes /, writable, with `overlays`; None makes a root of the host's programs that nobody writes.
+        overlays: (staged directory, path in the box), writable parts of such a root.
     """
 
     etc: str
@@ -56,6 +63,8 @@ class Staged:
     python_hidden: tuple[str, ...] = ()
     extra: tuple[tuple[str, str], ...] = ()
     shims: tuple[tuple[str, str], ...] = ()
+    root: str | None = None
+    overlays: tuple[tuple[str, str], ...] = ()
 
 
 def bwrap_arguments(staged: Staged, command: Sequence[str], *, seccomp_fd: int, system: str = "") -> list[str]:
@@ -68,11 +77,10 @@ def bwrap_arguments(staged: Staged, command: Sequence[str], *, seccomp_fd: int, 
         system: Prefix of the host's root directory, for tests.
     """
     return [
-        *("--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"),
-        *("--cap-drop", "ALL", "--uid", str(BOX_UID), "--gid", str(BOX_UID), "--hostname", "box"),
+        *("--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--hostname", "box"),
         *("--seccomp", str(seccomp_fd)),
-        *_programs(system),
-        *("--ro-bind", staged.etc, "/etc", "--proc", "/proc", "--dev", "/dev"),
+        *(_nobody(staged, system) if staged.root is None else _root(staged, staged.root, system)),
+        *("--proc", "/proc", "--dev", "/dev"),
         *("--bind", f"{staged.scratch}/tmp", "/tmp", "--bind", f"{staged.scratch}/home", HOME),  # noqa: S108  the box's own
         *("--bind", f"{staged.scratch}/shm", "/dev/shm"),  # noqa: S108  likewise
         *("--symlink", "/tmp", "/var/tmp", "--symlink", "/run", "/var/run"),  # noqa: S108  likewise
@@ -82,9 +90,40 @@ def bwrap_arguments(staged: Staged, command: Sequence[str], *, seccomp_fd: int, 
         *(word for source, target in staged.extra for word in ("--ro-bind", source, target)),
         # The root and /dev are memory that could be filled, and some settings in /proc are anybody's; after this only
         # what was bound writable can be written.
-        *("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"),
+        *("--remount-ro", "/proc", "--remount-ro", "/dev"),
+        *(("--remount-ro", "/") if staged.root is None else ()),
+        *("--chdir", "/", "--"),
+        *(() if staged.root is None else _bounded()),
         *command,
     ]
+
+
+def _nobody(staged: Staged, system: str) -> Iterator[str]:
+    """An ordinary user of a system that cannot be changed."""
+    yield from ("--unshare-all", "--cap-drop", "ALL", "--uid", str(BOX_UID), "--gid", str(BOX_UID))
+    yield from _programs(system)
+    yield from ("--ro-bind", staged.etc, "/etc")
+
+
+def _root(staged: Staged, root: str, system: str) -> Iterator[str]:
+    """The root of a user space that bubblewrap is started in: one of its own would know a single user."""
+    for space in ("ipc", "pid", "net", "uts", "cgroup"):
+        yield f"--unshare-{space}"
+    yield from ("--cap-drop", "ALL")
+    for power in (*ROOT_POWERS, _GIVE_UP):
+        yield from ("--cap-add", f"CAP_{power.upper()}")
+    yield from ("--bind", root, "/")
+    for source, target in staged.overlays:
+        yield from ("--bind", source, target)
+    for path in _PROGRAMS:
+        if os.path.islink(f"{system}{path}"):
+            yield from ("--symlink", os.readlink(f"{system}{path}"), path)
+
+
+def _bounded() -> Iterator[str]:
+    """A program that runs the next one with these powers and no way to others: bubblewrap leaves that way open."""
+    only = ",".join(("-all", *(f"+{power}" for power in ROOT_POWERS)))
+    yield from ("/usr/bin/setpriv", "--bounding-set", only, "--inh-caps", only, "--ambient-caps", only)
 
 
 def _programs(system: str) -> Iterator[str]:

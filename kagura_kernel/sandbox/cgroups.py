@@ -51,11 +51,13 @@ class Group:
     def remove(self) -> bool:
         """Remove the group; whether it is gone. A group still has to lose its last process first."""
         for directory in self.directories:
-            with contextlib.suppress(FileNotFoundError):
-                try:
-                    os.rmdir(directory)
-                except OSError:
-                    return False
+            try:
+                os.rmdir(directory)
+            except FileNotFoundError:
+                # Gone already: where there are several, the last process may have left one before the other.
+                continue
+            except OSError:
+                return False
         return True
 
     def out_of_memory(self) -> bool:

@@ -23,6 +23,8 @@ from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange
 from kagura_kernel.sandbox.execution import run_command
 from kagura_kernel.sandbox.files import BoxFiles
 from kagura_kernel.sandbox.guest import frames
+from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
+from kagura_kernel.sandbox.listeners import Listeners
 from kagura_kernel.sandbox.pipe import Buffer, FdPipe, Pipe
 from kagura_kernel.sandbox.populate import send_project
 from kagura_kernel.sandbox.streams import DataHandler, HostStream
@@ -45,7 +47,6 @@ EXPLAIN_SECONDS = 0.5
 STOP_SECONDS = 5.0
 MAX_BACKLOG = 16 * 2**20
 MAX_STREAMS = 256
-MAX_REFUSALS = 1000
 TURN = 0.01
 """Seconds that one delivery may keep the loop; others live on it."""
 
@@ -66,7 +67,6 @@ class BoxChannel:
         self._files = BoxFiles(self, workspace)
         self._decoder = FrameDecoder()
         self._appetite = ROOM
-        self._refusals = 0
         self._streams: dict[int, HostStream] = {}
         self._slots = asyncio.Semaphore(MAX_STREAMS)
         self._next_id = 1
@@ -75,6 +75,7 @@ class BoxChannel:
         self._error: KaguraError | None = None
         self._ending = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._listeners = Listeners(self)
 
     @classmethod
     def over_fds(
@@ -126,7 +127,8 @@ class BoxChannel:
     async def close(self) -> None:
         """Close the pipe, at which the guest kills everything and ends; may be called twice."""
         self._end(SandboxUnavailable(f"box {self.box_id} is closed"), "")
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        current = asyncio.current_task()
+        tasks = [task for task in self._tasks | self._listeners.tasks if task is not current]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -138,6 +140,10 @@ class BoxChannel:
         self._end(error, f"it broke the protocol: {why}")
         return error
 
+    def fail(self, why: str) -> None:
+        """Close the channel because what it serves failed."""
+        self._end(SandboxDied(self.box_id, why), why)
+
     def _end(self, error: KaguraError, why: str) -> None:
         if self._error is not None:
             return
@@ -146,6 +152,7 @@ class BoxChannel:
         for stream in list(self._streams.values()):
             stream.end(error)
         self._streams.clear()
+        self._listeners.end()
         if self._hello is not None and not self._hello.done():
             self._hello.set_exception(error)
             self._hello.exception()
@@ -192,6 +199,10 @@ class BoxChannel:
     async def changes(self) -> list[BoxChange]:
         """How the workspace differs from what it was; see `Box.changes`."""
         return await self._files.changes()
+
+    async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
+        """Serve connections that programs in the box make to a loopback port; see `Box.listen`."""
+        return await self._listeners.listen(listener, serve, failed)
 
     # ---------------------------------------------------------------- streams
 
@@ -300,7 +311,7 @@ class BoxChannel:
         if self._hello is None or not self._hello.done():
             raise WireError("something else came before its hello")
         if frame.stream % 2 == 0:
-            self._guest_stream(frame)
+            self._listeners.receive(frame)
             return
         stream = self._streams.get(frame.stream)
         if stream is None:
@@ -310,6 +321,8 @@ class BoxChannel:
                 stream.received(frame.type, frame.payload, now)
             case frames.CREDIT:
                 stream.credited(parse_credit(frame.payload), now)
+            case frames.ACCEPT:
+                self._listeners.accepted(frame.stream, parse_object(frame.payload))
             case frames.RESULT:
                 outcome = parse_object(frame.payload)
                 del self._streams[frame.stream]
@@ -323,20 +336,6 @@ class BoxChannel:
         if greeting.get("version") != frames.VERSION:
             raise WireError("a guest of another version")
         self._hello.set_result(greeting)
-
-    def _guest_stream(self, frame: Frame) -> None:
-        """A stream that the guest opened (egress, call). Nobody serves these yet: each is refused and over.
-
-        The one place where a handler by kind is put in: it takes the OPEN and keeps the stream.
-        """
-        if frame.type != frames.OPEN:
-            raise WireError(f"a frame of type {frame.type} for a stream that it never opened")
-        parse_object(frame.payload)
-        self._refusals += 1
-        if self._refusals > MAX_REFUSALS:
-            raise WireError("it opens one stream after another that nobody serves")
-        refusal = encode_control(frames.RESULT, frame.stream, {"error": "ECONNREFUSED", "text": "nobody serves this"})
-        self.send(frames.RESULT, frame.stream, memoryview(refusal)[frames.HEADER.size :])
 
     @property
     def hardened(self) -> bool:

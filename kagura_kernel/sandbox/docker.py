@@ -15,17 +15,25 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kagura_kernel.domain.commands import Command
-from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable
+from kagura_kernel.domain.commands import shell_command
+from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxChange, BoxSpec, Probe
-from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
+from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
+from kagura_kernel.sandbox.boot import guest_argv, guest_payload
 from kagura_kernel.sandbox.box import PipedBox
 from kagura_kernel.sandbox.channel import BoxChannel
+from kagura_kernel.sandbox.docker_advice import (
+    DEFAULT_IMAGE,
+    INSTALL_RUNTIME,
+    NOT_REMAPPED,
+    ROOT_NEEDS,
+    build_command,
+    refuse_impostor,
+)
 from kagura_kernel.sandbox.docker_attach import AttachPipe, attach
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.docker_engine import DockerEngine, Image, no_daemon
+from kagura_kernel.sandbox.docker_engine import Daemon, DockerEngine, Image, no_daemon
 from kagura_kernel.sandbox.docker_events import DockerEvents
 from kagura_kernel.sandbox.docker_flags import (
     HOLDER_LABEL,
@@ -37,40 +45,35 @@ from kagura_kernel.sandbox.docker_flags import (
     create_body,
     guest_config,
     refuse_unsupported,
-    sizes,
+    writable_root_body,
 )
 from kagura_kernel.sandbox.docker_reaper import Reaper
+from kagura_kernel.sandbox.docker_workspace import ReadOnlyBox, send_as_root, send_workspace
 from kagura_kernel.sandbox.owner import this_owner
 from kagura_kernel.sandbox.populate import copy_notes
 
-DEFAULT_IMAGE = "kagura/python:latest"
-LEFT_OUT = (".venv", "venv", "node_modules", "__pycache__", ".ipynb_checkpoints")
-"""Not sent into the workspace from the top of the project: large, made anew by one command, or useless in a box."""
-
+GVISOR = "gvisor"
 _PYTHON = "python3"
+_LOOK = "uname -r; grep Seccomp: /proc/self/status"
 _HELLO_SECONDS = 20.0
 _PROBE_SECONDS = 1.5
 _KEEP_SECONDS = 2.0
 _EXPLAIN_SECONDS = 0.4
 
 
-def build_command(image: str) -> str:
-    """What makes that image."""
-    if image != DEFAULT_IMAGE:
-        return f"Build or pull it: `docker build --tag {image} DIRECTORY` or `docker pull {image}`."
-    return (
-        "Build it: `docker build --file images/base.Dockerfile --tag kagura/base:latest images && "
-        "docker build --file images/python.Dockerfile --tag kagura/python:latest images`."
-    )
-
-
 class DockerBackend:
     """Starts boxes at one daemon; made on the loop that uses it, costs nothing until something is asked."""
 
     def __init__(
-        self, endpoint: Endpoint | None = None, *, owner: str | None = None, default_image: str = DEFAULT_IMAGE
+        self,
+        endpoint: Endpoint | None = None,
+        *,
+        owner: str | None = None,
+        default_image: str = DEFAULT_IMAGE,
+        gvisor: bool = False,
     ) -> None:
         self._endpoint = endpoint or Endpoint()
+        self._gvisor = gvisor
         self._owner = owner or this_owner()
         self._default_image = default_image
         self._holder = secrets.token_hex(8)
@@ -90,13 +93,13 @@ class DockerBackend:
 
     @property
     def name(self) -> str:
-        """`docker`."""
-        return NAME
+        """`docker`, or `gvisor`."""
+        return GVISOR if self._gvisor else NAME
 
     @property
     def isolation(self) -> IsolationClass:
-        """A container: the host's kernel is shared, and filtered."""
-        return IsolationClass.CONTAINER
+        """A container: the host's kernel is shared, and filtered. With gVisor each box has its own."""
+        return IsolationClass.GVISOR if self._gvisor else IsolationClass.CONTAINER
 
     async def probe(self, image: str | None = None) -> Probe:
         """Whether a box of that image starts and runs a command; a daemon that is silent is found out in 1.5 s.
@@ -122,26 +125,36 @@ class DockerBackend:
             cure = "Install and start Docker, or let DOCKER_HOST name a daemon."
             return Probe(ok=False, reason=f"{error.reason} at {self._endpoint.url}", install=cure)
         answers = f"daemon {daemon.version} answers"
+        if self._gvisor and not daemon.gvisor:
+            return Probe(ok=False, reason=f"{answers}, but has no runtime runsc", install=INSTALL_RUNTIME)
         try:
             found = await self._engine.image(image)
             if found is None:
                 why = f"{answers}, but image {image} is not there"
                 return Probe(ok=False, reason=why, install=build_command(image))
             if found.id not in self._proven:
-                await self._try_out(image)
+                await self._try_out(image, daemon)
                 self._proven.add(found.id)
         except KaguraError as error:
             return Probe(ok=False, reason=f"{answers}, but no box starts: {error.message.rstrip('.')}")
-        return Probe(ok=True, reason=f"{answers}, image {image.removesuffix(':latest')} is built")
+        reason = f"{answers}{self._with(daemon)}, image {image.removesuffix(':latest')} is built"
+        return Probe(ok=True, reason=reason, advice="" if daemon.remapped or self._gvisor else NOT_REMAPPED)
 
-    async def _try_out(self, image: str) -> None:
+    def _with(self, daemon: Daemon) -> str:
+        walls = [f"runs gVisor as {daemon.gvisor}"] if self._gvisor else []
+        walls += ["maps its root to an ordinary user"] if daemon.remapped else []
+        return "".join(f", {wall}" for wall in walls)
+
+    async def _try_out(self, image: str, daemon: Daemon) -> None:
         box = await self.start(BoxSpec(image=image))
         try:
-            result = await box.run(Command(("true",)))
+            result = await box.run(shell_command(_LOOK if self._gvisor else "true"))
         finally:
             await box.close()
         if not result.ok:
             raise SandboxUnavailable(f"a box of {image} cannot run `true`")
+        if self._gvisor:
+            refuse_impostor(result.stdout.text, daemon.kernel)
 
     async def start(self, spec: BoxSpec) -> Box:
         """A box with the project in it, ready for its first command."""
@@ -212,18 +225,21 @@ class DockerBackend:
 
     async def _launch(self, spec: BoxSpec) -> _Running:
         """A container whose guest has answered, with an empty workspace."""
-        refuse_unsupported(spec)
+        refuse_unsupported(spec, self.name)
         if self._closed:
             raise SandboxUnavailable("this Docker back-end was closed")
         name = spec.image or self._default_image
         image = await self._image(name)
         daemon = await self._engine.daemon()
+        runtime = self._runtime(daemon)
+        if spec.writable_root and not (self._gvisor or daemon.remapped):
+            raise SandboxUnsupported(self.name, ROOT_NEEDS)
         await self._stand_by(daemon.api)
         box_id = new_box_id()
         labels = Labels(box_id, self._owner, self._holder)
         async with self._freed_on_failure(box_id):
-            body = create_body(spec, image.id, guest_argv(_PYTHON), labels, daemon.cpus)
-            warnings = await self._engine.create(box_id, body)
+            body = create_body(spec, image.id, guest_argv(_PYTHON), labels, daemon.cpus, runtime)
+            warnings = await self._create(box_id, body, spec)
             query = "stream=1&stdin=1&stdout=1&stderr=1"
             pipe = await attach(self._endpoint, f"/v{daemon.api}/containers/{box_id}/attach?{query}")
             self._events.expect(box_id)
@@ -238,6 +254,23 @@ class DockerBackend:
                 await channel.close()
                 raise
         return running
+
+    async def _create(self, box_id: str, body: dict[str, Any], spec: BoxSpec) -> tuple[str, ...]:
+        if not spec.writable_root:
+            return await self._engine.create(box_id, body)
+        try:
+            return await self._engine.create(box_id, writable_root_body(body, spec, bounded=True))
+        except SandboxUnavailable as error:
+            if "storage" not in error.reason:
+                raise
+        # Only some drivers on some file systems can bound what is written into a container's own layer.
+        warnings = await self._engine.create(box_id, writable_root_body(body, spec, bounded=False))
+        return (*warnings, "what is installed has no size limit: the storage driver of this daemon cannot set one")
+
+    def _runtime(self, daemon: Daemon) -> str:
+        if self._gvisor and not daemon.gvisor:
+            raise SandboxUnavailable("the Docker daemon has no runtime runsc", INSTALL_RUNTIME)
+        return daemon.gvisor if self._gvisor else ""
 
     async def _image(self, name: str) -> Image:
         until, image = self._images.get(name, (0.0, None))
@@ -276,11 +309,11 @@ class DockerBackend:
             if self._closed:
                 raise SandboxUnavailable("this Docker back-end was closed")
             left_out = await self._fill(running, spec)
-            kind = PipedBox if spec.policy.writable else _ReadOnlyBox
+            kind = PipedBox if spec.policy.writable else ReadOnlyBox
             box = kind(
                 running.channel,
                 id=running.id,
-                backend=NAME,
+                backend=self.name,
                 isolation=self.isolation,
                 image=running.name,
                 warm=warm,
@@ -293,7 +326,7 @@ class DockerBackend:
     async def _fill(self, running: _Running, spec: BoxSpec) -> tuple[str, ...]:
         if not spec.policy.writable:
             return await self._fill_as_root(running, spec)
-        return await _send(running.channel, spec)
+        return await send_workspace(running.channel, spec)
 
     async def _fill_as_root(self, running: _Running, spec: BoxSpec) -> tuple[str, ...]:
         """Fill a workspace that nobody in the box may write: as its root, who leaves before any command runs."""
@@ -302,17 +335,7 @@ class DockerBackend:
         path = f"/v{daemon.api}/exec/{exec_id}/start"
         pipe = await attach(self._endpoint, path, {"Detach": False, "Tty": False})
         channel = BoxChannel(running.id, pipe, workspace=WORKSPACE)
-        try:
-            config = GuestConfig(workspace=WORKSPACE, env=command_environment(running.image.env, {}))
-            channel.start(guest_payload(config, same_python=True))
-            await channel.hello(_HELLO_SECONDS)
-            left_out = await _send(channel, spec)
-            # What only its owner may read on the host is still part of the project that was handed over; and the
-            # directory itself may have taken its mode from the image.
-            await channel.run(Command(("chmod", "-R", "a+rX,go-w", "--", WORKSPACE)))
-        finally:
-            await channel.close()
-        return left_out
+        return await send_as_root(channel, spec, command_environment(running.image.env, {}), same_python=True)
 
     # ---------------------------------------------------------------- freeing
 
@@ -348,14 +371,6 @@ class _Running:
     warnings: tuple[str, ...]
 
 
-class _ReadOnlyBox(PipedBox):
-    """A box whose workspace belongs to someone who has left: what its guest finds there is not its doing."""
-
-    async def changes(self) -> list[BoxChange]:
-        """None: nothing can be."""
-        return []
-
-
 class ParkedContainer:
     """A frozen container; made by `DockerBackend.park`."""
 
@@ -383,14 +398,3 @@ class ParkedContainer:
         self._used = True
         await self._running.channel.close()
         await self._backend._discard(self._running.id)  # noqa: SLF001 - likewise
-
-
-async def _send(channel: BoxChannel, spec: BoxSpec) -> tuple[str, ...]:
-    if spec.workspace is None:
-        return ()
-    return await channel.populate(
-        spec.workspace,
-        exclude=LEFT_OUT,
-        limit_bytes=sizes(spec.limits).sendable,
-        protected=spec.policy.read_only_subpaths,
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ FORWARDING = (
     "DOCKER_HOST=unix:///tmp/docker.sock."
 )
 DEFAULT_HOST = "unix:///var/run/docker.sock"
+_KNOCK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,25 @@ def endpoint_from(environment: Mapping[str, str]) -> Endpoint:
 
 
 def _default_host(environment: Mapping[str, str]) -> str:
-    """The system's socket, or the one that Docker Desktop keeps in the home directory."""
+    """The user's own daemon where it answers, else the system's, or the one of Docker Desktop in the home directory.
+
+    Root in a container of a rootless daemon is nobody else's root, which is why it comes first.
+    """
+    runtime = environment.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/") and _answers(rootless := f"{runtime.rstrip('/')}/docker.sock"):
+        return f"unix://{rootless}"
     desktop = Path(environment.get("HOME", "/nonexistent")) / ".docker" / "run" / "docker.sock"
     if not Path("/var/run/docker.sock").exists() and desktop.exists():
         return f"unix://{desktop}"
     return DEFAULT_HOST
+
+
+def _answers(path: str) -> bool:
+    """Whether somebody listens there; a socket's file stays when its daemon is gone."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_KNOCK_SECONDS)
+        try:
+            connection.connect(path)
+        except OSError:
+            return False
+    return True

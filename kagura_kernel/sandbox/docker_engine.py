@@ -33,11 +33,17 @@ class Daemon:
         version: Its release.
         api: Version of the interface that is spoken with it.
         cpus: Cores of its machine.
+        kernel: Release of the kernel that it runs on.
+        gvisor: Name of its runtime that is gVisor's; empty when it has none.
+        remapped: Whether root in a container is an ordinary user of the machine: `userns-remap`, or a rootless daemon.
     """
 
     version: str
     api: str
     cpus: int
+    kernel: str = ""
+    gvisor: str = ""
+    remapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +167,7 @@ class DockerEngine:
         old, self._client = self._client, client
         if old is not None:
             old.close()
-        return Daemon(str(info["ServerVersion"]), api, int(info["NCPU"]))
+        return daemon_from(info, api)
 
     def _api(self) -> APIClient:
         if self._client is None:
@@ -192,6 +198,25 @@ class DockerEngine:
                 if error.status_code != 409:  # noqa: PLR2004 - HTTP's "conflict": a removal is going on
                     raise
                 self._api().wait(name, condition="removed", timeout=10)
+
+
+def daemon_from(info: Mapping[str, Any], api: str) -> Daemon:
+    """What is of use to us in the answer of `GET /info`."""
+    options = [part for line in info.get("SecurityOptions") or () for part in str(line).split(",")]
+    return Daemon(
+        version=str(info["ServerVersion"]),
+        api=api,
+        cpus=int(info["NCPU"]),
+        kernel=str(info.get("KernelVersion", "")),
+        gvisor=next((name for name, how in sorted((info.get("Runtimes") or {}).items()) if _is_gvisor(how)), ""),
+        remapped="name=userns" in options or "name=rootless" in options,
+    )
+
+
+def _is_gvisor(runtime: Mapping[str, Any]) -> bool:
+    """By what it runs, whatever it is called: the program, or containerd's shim for it."""
+    program = str(runtime.get("path", "")).rpartition("/")[2]
+    return program == "runsc" or str(runtime.get("runtimeType", "")).startswith("io.containerd.runsc")
 
 
 def _translated(function: Callable[..., T], arguments: tuple[Any, ...]) -> T:

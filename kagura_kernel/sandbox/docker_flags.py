@@ -21,11 +21,16 @@ NAME = "docker"
 USER = "65532:65532"
 ROOT = "0:0"
 HOME = "/home/agent"
+ROOT_POWERS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETUID", "SETGID", "SETFCAP", "KILL")
+"""What dpkg and apt do as root: give files to others, set modes, run as another user and stop what they started."""
 BOX_LABEL = "kagura.box"
 OWNER_LABEL = "kagura.owner"
 HOLDER_LABEL = "kagura.holder"
 
+# A package that asks a question would wait for an answer that nobody gives.
+_AS_ROOT = {"USER": "root", "LOGNAME": "root", "DEBIAN_FRONTEND": "noninteractive"}
 _PAGE = 65536
+_KERNEL_THREADS = 256
 _SHARED = 64 * 2**20
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -74,20 +79,31 @@ def sizes(limits: BoxLimits) -> Sizes:
     return Sizes(*(max(size, _PAGE) for size in (int(limits.workspace_bytes * share), scratch, scratch, shared)))
 
 
-def refuse_unsupported(spec: BoxSpec) -> None:
-    """Say no to what a Docker box cannot be.
+def host_threads(limits: BoxLimits) -> int:
+    """How many threads of the machine a gVisor box may have.
+
+    Its kernel limits its processes by itself, and ends when it gets no thread: it needs some for each of them, and
+    some of its own.
+    """
+    return 2 * limits.processes + _KERNEL_THREADS
+
+
+def refuse_unsupported(spec: BoxSpec, name: str = NAME) -> None:
+    """Say no to what a Docker box cannot be; `name` is the back-end's.
 
     Raises:
         SandboxUnsupported: host directories beside the project, or writable places of the caller's choice.
     """
     if spec.extra_read_only:
-        raise SandboxUnsupported(NAME, "showing further host directories: nothing of the host is mounted into a box")
+        raise SandboxUnsupported(name, "showing further host directories: nothing of the host is mounted into a box")
     for root in spec.policy.writable_roots:
         if not f"{root}/".startswith((f"{WORKSPACE}/", "/tmp/", f"{HOME}/")):  # noqa: S108 - the box's own /tmp
-            raise SandboxUnsupported(NAME, f"a writable {root}: only {WORKSPACE}, /tmp and {HOME} can be written")
+            raise SandboxUnsupported(name, f"a writable {root}: only {WORKSPACE}, /tmp and {HOME} can be written")
 
 
-def create_body(spec: BoxSpec, image: str, argv: Sequence[str], labels: Labels, cpus_there: int) -> dict[str, Any]:
+def create_body(
+    spec: BoxSpec, image: str, argv: Sequence[str], labels: Labels, cpus_there: int, runtime: str = ""
+) -> dict[str, Any]:
     """The body of `POST /containers/create`.
 
     Args:
@@ -96,6 +112,7 @@ def create_body(spec: BoxSpec, image: str, argv: Sequence[str], labels: Labels, 
         argv: The guest's command line.
         labels: Whose it is.
         cpus_there: Cores of the daemon's machine; more cannot be asked for.
+        runtime: The daemon's name for what shall run it; empty is the daemon's own choice.
     """
     return {
         "Image": image,
@@ -115,11 +132,25 @@ def create_body(spec: BoxSpec, image: str, argv: Sequence[str], labels: Labels, 
         "AttachStdin": True,
         "AttachStdout": True,
         "AttachStderr": True,
-        "HostConfig": _host_config(spec, cpus_there),
+        "HostConfig": _host_config(spec, cpus_there, runtime),
     }
 
 
-def _host_config(spec: BoxSpec, cpus_there: int) -> dict[str, Any]:
+def writable_root_body(body: Mapping[str, Any], spec: BoxSpec, *, bounded: bool) -> dict[str, Any]:
+    """The body for a box whose commands are its root and may change its system.
+
+    Only where that root is nobody outside. What is written goes with the container; as much as the box has memory,
+    where the daemon's storage driver can be told so.
+    """
+    host = dict(body["HostConfig"])
+    host |= {"CapAdd": list(ROOT_POWERS), "ReadonlyRootfs": False}
+    host["Tmpfs"] = {place: how.replace("uid=65532,gid=65532", "uid=0,gid=0") for place, how in host["Tmpfs"].items()}
+    if bounded:
+        host["StorageOpt"] = {"size": str(spec.limits.memory_bytes)}
+    return {**body, "User": ROOT, "HostConfig": host}
+
+
+def _host_config(spec: BoxSpec, cpus_there: int, runtime: str) -> dict[str, Any]:
     limits = spec.limits
     return {
         "AutoRemove": True,
@@ -140,18 +171,21 @@ def _host_config(spec: BoxSpec, cpus_there: int) -> dict[str, Any]:
         "NetworkMode": "none",
         # When the machine itself runs out of memory, boxes go before anything of the host.
         "OomScoreAdj": 500,
-        "PidsLimit": limits.processes,
+        "PidsLimit": host_threads(limits) if runtime else limits.processes,
         "Privileged": False,
         "PublishAllPorts": False,
         "ReadonlyRootfs": True,
         "RestartPolicy": {"Name": "no"},
-        "SecurityOpt": ["no-new-privileges:true", f"seccomp={profile()}"],
+        "Runtime": runtime,
+        "SecurityOpt": ["no-new-privileges:true", f"seccomp={profile(gvisor=bool(runtime))}"],
         "ShmSize": sizes(limits).shared,
         "Tmpfs": _tmpfs(sizes(limits), writable=spec.policy.writable),
         "Ulimits": [
             {"Name": "core", "Soft": 0, "Hard": 0},
             {"Name": "fsize", "Soft": limits.file_bytes, "Hard": limits.file_bytes},
             {"Name": "nofile", "Soft": limits.open_files, "Hard": limits.open_files},
+            # Counts all of a user's processes on a machine, so it is only good where the machine is the box's own.
+            *([{"Name": "nproc", "Soft": limits.processes, "Hard": limits.processes}] if runtime else []),
         ],
     }
 
@@ -189,6 +223,12 @@ def guest_config(spec: BoxSpec, image_env: Sequence[str]) -> GuestConfig:
     return GuestConfig(
         workspace=WORKSPACE,
         protected=spec.policy.read_only_subpaths,
-        env=command_environment(image_env, spec.env),
+        env=command_environment(image_env, {**(_as_root(image_env) if spec.writable_root else {}), **spec.env}),
         writable=spec.policy.writable,
     )
+
+
+def _as_root(image_env: Sequence[str]) -> dict[str, str]:
+    """What is different for commands that are root: who they are, and that the system's own tools are found."""
+    path = command_environment(image_env, {})["PATH"]
+    return {**_AS_ROOT, "PATH": ":".join(dict.fromkeys([*path.split(":"), *_PATH.split(":")]))}

@@ -82,12 +82,24 @@ def allowed_names() -> frozenset[str]:
 
 
 @cache
-def profile() -> str:
-    """The profile as JSON, as `security_opt` takes it."""
-    return json.dumps(_profile(), separators=(",", ":"))
+def profile(*, gvisor: bool = False) -> str:
+    """The profile as JSON, as `security_opt` takes it; gVisor's kernel is given it in the only words that it knows."""
+    return json.dumps(_profile(gvisor=gvisor), separators=(",", ":"))
 
 
-def _profile() -> dict[str, Any]:
+def oci_filter() -> dict[str, Any]:
+    """The same list as a bundle for gVisor says it."""
+    found = _profile(gvisor=True)
+    architectures = [entry["architecture"] for entry in found.pop("archMap")]
+    return {**found, "architectures": architectures}
+
+
+def _profile(*, gvisor: bool) -> dict[str, Any]:
+    # Its flags lie in memory and cannot be judged; told that it does not exist, libraries fall back on clone.
+    absent = [{"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS, "args": []}]
+    if gvisor:
+        # A refusal is always EPERM there; what a tracer shall judge, and there is none, does not exist.
+        absent = [{"names": ["clone3"], "action": "SCMP_ACT_TRACE", "args": []}]
     return {
         "defaultAction": "SCMP_ACT_ERRNO",
         "defaultErrnoRet": 1,
@@ -116,8 +128,7 @@ def _profile() -> dict[str, Any]:
                 "action": "SCMP_ACT_ALLOW",
                 "args": [{"index": 0, "value": _NEW_NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}],
             },
-            # Its flags lie in memory and cannot be judged; told that it does not exist, libraries fall back on clone.
-            {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS, "args": []},
+            *absent,
         ],
     }
 

@@ -3,12 +3,15 @@
 Standard library only: the keeper runs it, once, into a directory of its own.
 """
 
-# ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH113, PTH115, PTH120, PTH123, PTH211
+# ruff: noqa: PTH103, PTH110, PTH115, PTH116, PTH120, PTH123, PTH211
 # The keeper starts without pathlib, and a path in a box is text.
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
+
+_READ, _ENTERED = 0o004, 0o005
 
 BOX_USER = "agent"
 BOX_UID = 1000
@@ -57,22 +60,29 @@ def write_etc(target: str, source: str = "/etc") -> None:
     for name, text in _WRITTEN.items():
         _write_file(f"{target}/{name}", text.encode())
     for name in _COPIED:
-        if os.path.exists(f"{source}/{name}"):
-            os.makedirs(os.path.dirname(f"{target}/{name}"), exist_ok=True)
-            _copy(f"{source}/{name}", f"{target}/{name}")
+        copy_public(f"{source}/{name}", f"{target}/{name}")
+
+
+def copy_public(source: str, target: str) -> None:
+    """Copy a file or a directory as far as everybody may read it; one that is missing is left out."""
+    if os.path.exists(source):
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        _copy(source, target)
 
 
 def _copy(source: str, target: str) -> None:
     with contextlib.suppress(PermissionError, FileNotFoundError):
-        if os.path.isdir(source):
-            os.mkdir(target, 0o755)
+        mode = os.stat(source).st_mode
+        if stat.S_ISDIR(mode) and mode & _ENTERED == _ENTERED:
+            os.makedirs(target, 0o755, exist_ok=True)
             with os.scandir(source) as entries:
                 for entry in entries:
                     if entry.is_symlink():
                         os.symlink(os.readlink(entry.path), f"{target}/{entry.name}")
                     else:
                         _copy(entry.path, f"{target}/{entry.name}")
-        elif os.path.isfile(source):
+        # Root may read what is nobody's business; a box may not.
+        elif stat.S_ISREG(mode) and mode & _READ:
             with open(source, "rb") as file:
                 _write_file(target, file.read())
 

@@ -7,10 +7,10 @@ import time
 from functools import partial
 from typing import Any
 
-from kagura_kernel.domain.commands import Command, CommandResult, Output, OutputChunk, OutputListener, Stream
+from kagura_kernel.domain.commands import Command, CommandResult, Output, OutputListener, Stream
 from kagura_kernel.domain.errors import SandboxCommandTimeout, SandboxIdleTimeout, UsageError
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.output import OutputCapture
+from kagura_kernel.sandbox.output import Printed
 from kagura_kernel.sandbox.streams import HostStream, Opener
 from kagura_kernel.sandbox.wire import WireError
 
@@ -54,10 +54,7 @@ class _Execution:
     def __init__(self, channel: Opener, command: Command, on_output: OutputListener | None) -> None:
         self._channel = channel
         self._command = command
-        self._listener = on_output
-        self._captures = {
-            kind: OutputCapture(command.keep_bytes, command.spill_dir, name) for kind, name in NAMES.items()
-        }
+        self._printed: Printed | None = Printed(command, on_output)
         self._guard: asyncio.TimerHandle | None = None
         self._stream: HostStream | None = None
 
@@ -91,7 +88,7 @@ class _Execution:
             "kind": frames.EXEC,
             "argv": command.argv,
             "cwd": command.cwd,
-            "env": dict(command.env),
+            "env": {**command.env, **command.secret_env},
             "stdin": bool(command.stdin),
             "total": command.limits.total,
             "idle": command.limits.idle,
@@ -107,14 +104,13 @@ class _Execution:
         return asyncio.get_running_loop().create_task(_feed_rest(stream, rest))
 
     def _received(self, kind: int, payload: memoryview) -> None:
-        self._captures[kind].add(payload)
-        if self._listener is None:
+        if self._printed is None:
             return
         try:
-            self._listener(OutputChunk(NAMES[kind], bytes(payload)))
-        # A listener is anybody's code; its failure ends this command and must not touch the other streams.
+            self._printed.add(NAMES[kind], payload)
+        # Listeners and filters are anybody's code; a failure ends this command and must not touch the other streams.
         except Exception as problem:  # noqa: BLE001
-            self._listener = None
+            self._discard()
             if self._stream is not None:
                 self._stream.fail(problem)
 
@@ -153,16 +149,19 @@ class _Execution:
     def _result(self, outcome: dict[str, Any], duration: float) -> CommandResult:
         code, signal, why = read_outcome(outcome)
         limits, line = self._command.limits, self._command.line
+        if self._printed is not None:
+            self._printed.end()
         if why == "total":
             raise SandboxCommandTimeout(line, limits.total or 0.0)
         if why == "idle":
             raise SandboxIdleTimeout(line, limits.idle or 0.0)
-        captured = {kind: capture.finish() for kind, capture in self._captures.items()}
-        return CommandResult(code, captured[frames.DATA], captured[frames.ERRDATA], duration, signal)
+        stdout, stderr = self._printed.finish() if self._printed is not None else (Output(), Output())
+        return CommandResult(code, stdout, stderr, duration, signal)
 
     def _discard(self) -> None:
-        for capture in self._captures.values():
-            capture.discard()
+        if self._printed is not None:
+            self._printed.discard()
+            self._printed = None
 
 
 async def _feed_rest(stream: HostStream, rest: memoryview) -> None:

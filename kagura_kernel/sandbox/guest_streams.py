@@ -42,7 +42,11 @@ class GuestStream(Protocol):
         ...
 
     async def accept(self) -> None:
-        """Tell the program that it has its connection."""
+        """Tell the program that it has its connection.
+
+        Raises:
+            OSError: the program or the box is gone.
+        """
         ...
 
     async def refuse(self, status: int, text: str) -> None:
@@ -76,9 +80,15 @@ class GuestStream(Protocol):
         ...
 
     def close(self) -> None:
-        """End it in order, and free what it holds."""
+        """End it, and free what it holds: in order after `write_eof`, with a reset without it."""
         ...
 
 
 ServeStream = Callable[[GuestStream], Awaitable[None]]
-"""Serves one connection to its end, in a task of its own on the box's loop; cancelled when the box goes."""
+"""Serves one connection to its end, in a task of its own on the box's loop; cancelled when the box goes.
+
+The stream is closed when it returns, and reset when it raises.
+"""
+
+Failed = Callable[[BaseException], None]
+"""Told what serving a connection raised, on the box's loop; other connections go on."""

@@ -19,7 +19,7 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 _PROGRAM = """import sys
 sys.path.append(sys.argv[1])
 from kagura_kernel.sandbox.keeper_main import main
-main(int(sys.argv[2]))"""
+main(int(sys.argv[2]), sys.argv[3:])"""
 _MESSAGE = 1 << 17
 _START_TIMEOUT = 20.0
 _FULL = 0.02
@@ -82,10 +82,15 @@ class KeeperClient:
     Args:
         python: Interpreter the keeper runs on; needs the standard library only.
         view: What boxes see of a Python, as `setup` takes it.
+        mapping: Commands that map further ids for the keeper of an ordinary user (`subids.mapping_commands`); all of
+            its boxes then have a root of their own.
     """
 
-    def __init__(self, view: Mapping[str, Any], python: str = sys.executable) -> None:
+    def __init__(
+        self, view: Mapping[str, Any], python: str = sys.executable, mapping: Sequence[Sequence[str]] = ()
+    ) -> None:
         self._view = view
+        self._mapping = json.dumps(mapping)
         self._python = python
         self._lock = asyncio.Lock()
         self._socket: socket.socket | None = None
@@ -156,7 +161,7 @@ class KeeperClient:
             self._socket = ours
             try:
                 self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program; returns at once
-                    [self._python, "-I", "-S", "-c", _PROGRAM, _ROOT, str(theirs.fileno())],
+                    [self._python, "-I", "-S", "-c", _PROGRAM, _ROOT, str(theirs.fileno()), self._mapping],
                     env={},
                     cwd="/",
                     stdin=subprocess.DEVNULL,

@@ -21,7 +21,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,7 @@ class Keeper:
         kernel_life: Descriptor that becomes readable when the kernel's process ends.
         number: Process id by which the host knows the keeper.
         root: Whether it may take on any identity.
+        ranged: Whether it is an ordinary user's whose boxes have users of their own.
         refusal: Why no box can be made here; empty when they can.
         boxes: Those that are not gone, by name.
         tree: Where control groups are made.
@@ -79,6 +80,7 @@ class Keeper:
     kernel_life: int
     number: int
     root: bool
+    ranged: bool = False
     refusal: str = ""
     boxes: dict[str, _Held] = field(default_factory=dict)
     tree: cgroups.Tree = field(default_factory=cgroups.Tree)
@@ -261,7 +263,8 @@ class Keeper:
         self.planted += 1
         group = cgroups.make_group(self.tree, f"kagura-{self.number}-{self.planted}")
         try:
-            return plant(group, self.python, owner, tell=self._tell, counted="memory" in self.tree.homes)
+            counted = "memory" in self.tree.homes
+            return plant(group, self.python, owner, tell=self._tell, counted=counted, ranged=self.ranged)
         except OSError:
             group.remove()
             raise
@@ -333,8 +336,8 @@ class Keeper:
         )
 
 
-def main(descriptor: int) -> None:
-    """Be the keeper of the kernel at the other end of this socket.
+def main(descriptor: int, words: Sequence[str] = ()) -> None:
+    """Be the keeper of the kernel at the other end of this socket; `words` may hold its mapping commands, as JSON.
 
     The keeper proper is process 1 of a space of its own, so that nothing it started can outlive it; this process only
     waits for its end.
@@ -348,9 +351,10 @@ def main(descriptor: int) -> None:
             life = os.pidfd_open(os.getppid())
         except ProcessLookupError:
             return
-        keeper = Keeper(kernel, life, os.getpid(), stage.is_real_root())
+        mapping = json.loads(words[0]) if words else []
+        keeper = Keeper(kernel, life, os.getpid(), stage.is_real_root(), ranged=bool(mapping))
         try:
-            stage.enter_spaces(root=keeper.root)
+            stage.enter_spaces(root=keeper.root, mapping=mapping)
         except stage.StagingError as error:
             keeper.refusal = error.why
             keeper.run()

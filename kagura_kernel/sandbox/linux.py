@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from collections.abc import Callable, Sequence
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x2, 0x4, 0x1000, 0x4000, 0x80000
@@ -21,7 +22,8 @@ _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 0x1, 0o2000000
 _MOVE_MOUNT_F_EMPTY_PATH = 0x4
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV, _MOUNT_ATTR_IDMAP = 0x1, 0x2, 0x4, 0x00100000
 # The unified table: the same numbers on x86_64 and aarch64.
-_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE, _MOVE_MOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 437, 442
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS = 0x2, 0x4
 _PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -54,10 +56,22 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
     )
 
 
-def clone_mount(path: str) -> int:
-    """A descriptor of a private copy of the mount at `path`, without what lies above or is mounted below."""
-    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC
-    return _checked(_libc.syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(path), ctypes.c_uint(flags)), path)
+def open_directory(path: str) -> int:
+    """A descriptor of the directory of exactly this name: neither it nor anything on the way to it is a link.
+
+    Raises:
+        OSError: ELOOP where there is a link, ENOTDIR, ENOENT, EACCES; ENOSYS before Linux 5.6.
+    """
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    how = struct.pack("=QQQ", flags, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS)
+    number = _libc.syscall(_OPENAT2, _AT_FDCWD, os.fsencode(path), how, ctypes.c_size_t(len(how)))
+    return _checked(number, path)
+
+
+def clone_mount(directory: int) -> int:
+    """A descriptor of a private copy of the mount at a directory, without what lies above or is mounted below."""
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH
+    return _checked(_libc.syscall(_OPEN_TREE, directory, b"", ctypes.c_uint(flags)))
 
 
 def map_owners(mount_fd: int, userns_fd: int) -> None:
@@ -120,6 +134,11 @@ def map_identity(uid: int, gid: int, inside: int) -> None:
 
 def owner_map(uids: tuple[int, int], gids: tuple[int, int]) -> int:
     """A descriptor of a user namespace that maps one (on disk, shown) pair of user ids and one of group ids."""
+    return user_space(f"{uids[0]} {uids[1]} 1", f"{gids[0]} {gids[1]} 1")
+
+
+def user_space(uid_map: str, gid_map: str) -> int:
+    """A descriptor of a user namespace with these maps, in the kernel's words; nobody is in it."""
     ready_out, ready_in = os.pipe()
     hold_out, hold_in = os.pipe()
     pid = os.fork()
@@ -139,13 +158,78 @@ def owner_map(uids: tuple[int, int], gids: tuple[int, int]) -> int:
         number = os.read(ready_out, 32).decode()
         if not number:
             raise OSError(1, "no user namespace could be made")
-        _write(f"/proc/{number}/uid_map", f"{uids[0]} {uids[1]} 1")
-        _write(f"/proc/{number}/gid_map", f"{gids[0]} {gids[1]} 1")
+        _write(f"/proc/{number}/uid_map", uid_map)
+        _write(f"/proc/{number}/gid_map", gid_map)
         return os.open(f"/proc/{number}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(ready_out)
         os.close(hold_in)
         os.waitpid(pid, 0)
+
+
+def unshare_mapped(flags: int, commands: Sequence[Sequence[str]]) -> bool:
+    """Be in namespaces of one's own, a user namespace among them, whose ids these programs map from outside.
+
+    Args:
+        flags: As `unshare` takes them.
+        commands: What to run, in this order; `{pid}` stands for this process.
+
+    Returns:
+        Whether all programs succeeded.
+    """
+
+    def run(number: str) -> bool:
+        words = [[word.replace("{pid}", number) for word in command] for command in commands]
+        # They come from the kernel's own list of programs and numbers.
+        return all(os.spawnve(os.P_WAIT, command[0], command, {}) == 0 for command in words)  # noqa: S606
+
+    return _unshare_helped(flags, run)
+
+
+def unshare_as_root(flags: int, uid_map: str, gid_map: str) -> None:
+    """Be root in namespaces of one's own; the maps name ids of the present user namespace, over which one has power.
+
+    Raises:
+        OSError: they cannot be mapped so.
+    """
+
+    def write(number: str) -> bool:
+        _write(f"/proc/{number}/uid_map", uid_map)
+        _write(f"/proc/{number}/gid_map", gid_map)
+        return True
+
+    if not _unshare_helped(flags, write):
+        raise OSError(1, "its users cannot be mapped")
+    os.setgroups([])
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+
+
+def _unshare_helped(flags: int, helps: Callable[[str], bool]) -> bool:
+    """Unshare while a process that stays behind waits to do what can only be done from there."""
+    number = os.readlink("/proc/self")
+    ready_out, ready_in = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(ready_in)
+            status = 0 if os.read(ready_out, 1) and helps(number) else 1
+        finally:
+            os._exit(status)
+    os.close(ready_out)
+    try:
+        unshare(flags)
+        os.write(ready_in, b"1")
+    finally:
+        os.close(ready_in)
+        _, ended = os.waitpid(pid, 0)
+    return ended == 0
+
+
+def enter_user_space(descriptor: int) -> None:
+    """Be in this user namespace, with every power over it and none over what lies outside."""
+    _checked(_libc.setns(descriptor, CLONE_NEWUSER))
 
 
 def _write(path: str, text: str) -> None:

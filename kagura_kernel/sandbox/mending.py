@@ -7,6 +7,12 @@ from pathlib import Path
 
 INSTALL = "Install it with `apt install bubblewrap` (or the package `bubblewrap` of your distribution)."
 
+INSTALL_UIDMAP = "Install them with `apt install uidmap`, or take a container: `--box docker`."
+ADD_RANGE = (
+    "Have one added to /etc/subuid and /etc/subgid: "
+    "`usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER`, or take a container: `--box docker`."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
@@ -56,6 +62,15 @@ def advise(why: str, facts: MachineFacts) -> str:
             "This seems to run inside a container, which forbids namespaces: run the kernel outside of it, "
             "or give boxes a Docker daemon (DOCKER_HOST) and use `--box docker`."
         )
+    return ""
+
+
+def advise_root(why: str) -> str:
+    """What would mend that a box's root cannot be made writable, as a sentence; empty when nothing is known."""
+    if "only root" in why:
+        return "Run the kernel as an ordinary user or as the machine's own root, or take a container: `--box docker`."
+    if "Debian" in why:
+        return "Take a container with the tools in its image: `--box docker`."
     return ""
 
 

@@ -7,8 +7,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from kagura_kernel.domain.commands import Output
+from kagura_kernel.domain.commands import Command, Output, OutputChunk, OutputListener, Stream
 from kagura_kernel.sandbox.spilling import FREE_BYTES, SPILL_LIMIT, SpillBudget, budget_of, leaves_free
+
+_STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
 class OutputCapture:
@@ -124,3 +126,47 @@ class OutputCapture:
         rest = data
         while rest:
             rest = rest[os.write(self._fd, rest) :]
+
+
+class Printed:
+    """Both streams of one command on their way: filtered first, then kept and told to a listener.
+
+    Args:
+        command: What prints; its filter, bounds and directory hold.
+        listener: Hears what is left of every chunk.
+    """
+
+    def __init__(self, command: Command, listener: OutputListener | None) -> None:
+        self._listener = listener
+        self._captures = {name: OutputCapture(command.keep_bytes, command.spill_dir, name) for name in _STREAMS}
+        make = command.output_filter
+        self._filters = {name: make() for name in _STREAMS} if make is not None else {}
+
+    def add(self, stream: Stream, data: memoryview) -> None:
+        """More was printed. What the listener or the filter raises comes through; then nothing of it was heard."""
+        if self._filters:
+            data = memoryview(self._filters[stream].feed(bytes(data)))
+        self._pass_on(stream, data)
+
+    def end(self) -> None:
+        """Nothing more comes: what a filter has held back is passed on now. May be called twice."""
+        filters, self._filters = self._filters, {}
+        for stream, one in filters.items():
+            self._pass_on(stream, memoryview(one.finish()))
+
+    def finish(self) -> tuple[Output, Output]:
+        """What is kept of stdout and of stderr, after `end`."""
+        self.end()
+        return self._captures["stdout"].finish(), self._captures["stderr"].finish()
+
+    def discard(self) -> None:
+        """Remove the files, and make none for what still comes; may be called twice."""
+        for capture in self._captures.values():
+            capture.discard()
+
+    def _pass_on(self, stream: Stream, data: memoryview) -> None:
+        if not data:
+            return
+        self._captures[stream].add(data)
+        if self._listener is not None:
+            self._listener(OutputChunk(stream, bytes(data)))

@@ -5,6 +5,9 @@ beyond it what our own Docker boxes refuse as well: io_uring and its forerunner,
 hidden from the kernel, security modules, and everything that makes a namespace. A number newer than the newest known
 one does not exist in a box (`ENOSYS`), so that a newer kernel opens no new door. Foreign architectures end the process.
 
+A box with a writable root has the same filter: dpkg and apt need owners and modes of files, which no filter refuses to
+anyone, and none of the calls named here; making a device is left to the kernel, which gives that power to nobody there.
+
 Standard library only: the keeper runs it. The program is plain data; nothing here talks to the kernel.
 """
 
@@ -98,6 +101,11 @@ _X86_64 = {
     "query_module": 178,
     "quotactl": 179,
     "nfsservctl": 180,
+    "getpmsg": 181,
+    "putpmsg": 182,
+    "afs_syscall": 183,
+    "tuxcall": 184,
+    "security": 185,
     "io_setup": 206,
     "io_destroy": 207,
     "io_getevents": 208,
@@ -105,6 +113,7 @@ _X86_64 = {
     "io_cancel": 210,
     "lookup_dcookie": 212,
     "clock_settime": 227,
+    "vserver": 236,
     "mbind": 237,
     "set_mempolicy": 238,
     "get_mempolicy": 239,

@@ -71,7 +71,13 @@ def receive(door: socket.socket, most: int) -> tuple[bytes, list[int]]:
 
 
 def plant(
-    group: cgroups.Group, python: Mapping[str, Any], owner: tuple[int, int] | None, *, tell: Tell, counted: bool
+    group: cgroups.Group,
+    python: Mapping[str, Any],
+    owner: tuple[int, int] | None,
+    *,
+    tell: Tell,
+    counted: bool,
+    ranged: bool = False,
 ) -> Seed:
     """Fork a seed.
 
@@ -81,6 +87,7 @@ def plant(
         owner: Whose files its box will show as its own; None when this is not root, and the box is who we are.
         tell: How it answers to the kernel.
         counted: Whether the group counts memory; otherwise each process is limited.
+        ranged: Whether its box has users of its own though this is not root.
 
     Raises:
         OSError: there can be no further process.
@@ -91,7 +98,7 @@ def plant(
         pid = linux.fork_as_first()
         if pid == 0:
             ours.close()
-            _wait_and_become(theirs, group, python, identity, tell, counted)
+            _wait_and_become(theirs, _Ground(group, python, identity, ranged), tell, counted)
     except OSError:
         ours.close()
         raise
@@ -102,18 +109,21 @@ def plant(
     return Seed(pid, ours, group)
 
 
-def _wait_and_become(
-    door: socket.socket,
-    group: cgroups.Group,
-    python: Mapping[str, Any],
-    identity: stage.Identity | None,
-    tell: Tell,
-    counted: bool,
-) -> NoReturn:
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What a seed knows before it is told which box to become."""
+
+    group: cgroups.Group
+    python: Mapping[str, Any]
+    identity: stage.Identity | None
+    ranged: bool
+
+
+def _wait_and_become(door: socket.socket, ground: _Ground, tell: Tell, counted: bool) -> NoReturn:
     name, part, why = "", "box", ""
     try:
         linux.die_with_parent()
-        owner, refused = _get_ready(group, identity)
+        owner, refused = _get_ready(ground)
         filter_fd = _memory_file("filter", filter_program(counted=counted))
         data, streams = receive(door, 3)
         if not data:
@@ -122,17 +132,15 @@ def _wait_and_become(
         name = job["id"]
         if refused is not None:
             raise refused  # noqa: TRY301 - told below
-        staged, notes = stage.build_box(job, python, identity, owner)
+        users = stage.make_users(ground.identity, ranged=ground.ranged) if job["writable_root"] else None
+        staged, notes = stage.build_box(job, ground.python, ground.identity, owner, users)
         for target, descriptor in enumerate(streams):
             os.dup2(descriptor, target)
         words = bwrap_arguments(staged, job["argv"], seccomp_fd=filter_fd)
         separator = words.index("--")
         words_fd = _memory_file("arguments", "\0".join(words[:separator]).encode() + b"\0")
         _limit(job, counted=counted)
-        if identity is not None:
-            os.setgroups([])
-            os.setresgid(identity.uid, identity.uid, identity.uid)
-            os.setresuid(identity.uid, identity.uid, identity.uid)
+        _change(ground.identity, users)
         # Changing the identity has made the system forget it.
         linux.die_with_parent()
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
@@ -154,11 +162,23 @@ def _wait_and_become(
     os._exit(70)
 
 
-def _get_ready(group: cgroups.Group, identity: stage.Identity | None) -> tuple[tuple[int, int], OSError | None]:
+def _change(identity: stage.Identity | None, users: stage.Users | None) -> None:
+    """Be who the box is: the root of its own users, a user that nobody else is, or still who we are."""
+    if users is not None and users.space is not None:
+        linux.enter_user_space(users.space)
+    elif identity is None:
+        return
+    number = 0 if users is not None or identity is None else identity.uid
+    os.setgroups([])
+    os.setresgid(number, number, number)
+    os.setresuid(number, number, number)
+
+
+def _get_ready(ground: _Ground) -> tuple[tuple[int, int], OSError | None]:
     """The ids that own the box's files; a refusal waits for the job whose failure it is."""
     try:
-        group.enter()
-        return stage.enter_box(identity), None
+        ground.group.enter()
+        return stage.enter_box(ground.identity, ranged=ground.ranged), None
     except OSError as error:
         return (0, 0), error
 

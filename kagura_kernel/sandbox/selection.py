@@ -11,8 +11,11 @@ from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import SandboxBackend
 
 AUTO = "auto"
-BUILT_IN = ("docker", "bubblewrap")
+BUILT_IN = ("docker", "bubblewrap", "gvisor")
 """Names of our own, in the order in which `auto` tries them; nobody else can take one."""
+
+BY_NAME = ("gvisor",)
+"""Those that `auto` leaves alone unless the deployment is shared: slower, and stronger than one person needs."""
 
 GROUP = "kagura_kernel.backends"
 """Entry points of this group name a callable without arguments that returns a `SandboxBackend`."""
@@ -87,6 +90,8 @@ async def _first_that_works(backends: Mapping[str, SandboxBackend], image: str |
         if not strong:
             _demand_walls(max(candidates, key=lambda backend: backend.isolation))
         candidates = strong
+    if not shared:
+        candidates = [backend for backend in candidates if backend.name not in BY_NAME]
     failed: list[tuple[str, str, str]] = []
     for backend in candidates:
         probe = await backend.probe(image)

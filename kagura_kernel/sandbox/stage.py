@@ -7,7 +7,7 @@ the project's files are shown to it as its own; as anybody else it runs under th
 Standard library only. Runs in the keeper and its children, never in the kernel.
 """
 
-# ruff: noqa: PTH102, PTH112, PTH123
+# ruff: noqa: PTH101, PTH102, PTH112, PTH123
 # The keeper starts without pathlib, and a path in a box is text.
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kagura_kernel.sandbox import linux
 from kagura_kernel.sandbox.bwrap_line import Staged
 from kagura_kernel.sandbox.etcfiles import BOX_UID, write_etc
+from kagura_kernel.sandbox.rootlayer import UNMAPPED, build_root, is_debian
+from kagura_kernel.sandbox.subids import RANGE_INSIDE, Block, choose_block
 
 # A directory that every Linux has, that everyone may pass, and in which no project lies: hidden by our own tmpfs.
 STAGE = "/sys/kernel"
@@ -55,6 +57,19 @@ class Identity:
     owner_map: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Users:
+    """The users of a box that has a root of its own.
+
+    Attributes:
+        block: Who they are on the host.
+        space: Descriptor of the user namespace that maps them so; None when this process is in it.
+    """
+
+    block: Block
+    space: int | None
+
+
 def is_real_root() -> bool:
     """Whether this process may take on any identity: root, and not only of a user namespace."""
     if os.geteuid() != 0:
@@ -63,8 +78,12 @@ def is_real_root() -> bool:
         return any(int(line.split()[1]) == 0 and int(line.split()[2]) > _FIRST_ID + _IDS for line in lines)
 
 
-def enter_spaces(*, root: bool) -> None:
+def enter_spaces(*, root: bool, mapping: Sequence[Sequence[str]] = ()) -> None:
     """Leave the host's mounts and processes; the next fork is process 1 of the keeper's own.
+
+    Args:
+        root: Whether this is root.
+        mapping: Commands that give an ordinary user's keeper further ids.
 
     Raises:
         StagingError: namespaces are refused here.
@@ -72,6 +91,11 @@ def enter_spaces(*, root: bool) -> None:
     identity = os.geteuid(), os.getegid()
     own = linux.CLONE_NEWNS | linux.CLONE_NEWPID
     try:
+        if mapping and not root:
+            # A child waits in the old spaces; its waiting parent must not be the first of the new ones.
+            if not linux.unshare_mapped(own | linux.CLONE_NEWUSER, mapping):
+                raise StagingError("root", "newuidmap or newgidmap refused to map the users that packages need")
+            return
         linux.unshare(own if root else own | linux.CLONE_NEWUSER)
         if not root:
             linux.map_identity(*identity, BOX_UID)
@@ -106,13 +130,19 @@ def new_identity(owner: tuple[int, int]) -> Identity:
         return Identity(uid)
 
 
-def enter_box(identity: Identity | None) -> tuple[int, int]:
+def enter_box(identity: Identity | None, *, ranged: bool = False) -> tuple[int, int]:
     """Move this process into the mounts of one box, before it is known which; the ids that own the box's files.
+
+    `ranged` makes an ordinary user's process the root of users of the box's own.
 
     Raises:
         OSError: the system refused.
     """
-    if identity is None:
+    if ranged:
+        block = Block(BOX_UID, BOX_UID, RANGE_INSIDE, RANGE_INSIDE)
+        linux.unshare_as_root(linux.CLONE_NEWUSER | linux.CLONE_NEWNS, block.uid_map, block.gid_map)
+        owner = 0, 0
+    elif identity is None:
         outside = os.geteuid(), os.getegid()
         # One level of its own, so that its processes are counted apart from those of other boxes.
         linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS)
@@ -122,24 +152,39 @@ def enter_box(identity: Identity | None) -> tuple[int, int]:
         linux.unshare(linux.CLONE_NEWNS)
         owner = identity.uid, identity.uid
     _tmpfs(_BOX, 2**20)
-    for name in ("scratch", "space", "lower", "merged"):
+    for name in ("scratch", "space", "lower", "shown", "void", "merged"):
         os.mkdir(f"{_BOX}/{name}")
     return owner
 
 
 def build_box(
-    request: Mapping[str, Any], python: Mapping[str, Any], identity: Identity | None, owner: tuple[int, int]
+    request: Mapping[str, Any],
+    python: Mapping[str, Any],
+    identity: Identity | None,
+    owner: tuple[int, int],
+    users: Users | None = None,
 ) -> tuple[Staged, list[str]]:
-    """Make the parts of one box and say what a reader should know; `owner` is what `enter_box` returned.
+    """Make the parts of one box and say what a reader should know.
+
+    Args:
+        request: The `start` message.
+        python: What boxes see of a Python.
+        identity: Who the box is; None where it is who we are.
+        owner: What `enter_box` returned.
+        users: Its users, when its root is to be writable.
 
     Raises:
-        StagingError: `overlay` when there can be no copy-on-write view, `workspace` when the project cannot be shown.
+        StagingError: `overlay` when there can be no copy-on-write view, `workspace` when the project cannot be shown,
+            `root` when there can be no writable root.
     """
     scratch = f"{_BOX}/scratch"
     _tmpfs(scratch, request["scratch_bytes"])
     for name in ("tmp", "home", "shm"):
         _owned_dir(f"{scratch}/{name}", *owner)
     notes: list[str] = []
+    layer = _writable_root(request["root_bytes"], users, scratch) if users is not None else {}
+    if users is not None and users.space is None:
+        notes.append(UNMAPPED)
     staged = Staged(
         etc=f"{STAGE}/etc",
         empty=f"{STAGE}/empty",
@@ -150,8 +195,43 @@ def build_box(
         python_hidden=tuple(python["hidden"]),
         shims=tuple((name, target) for name, target in python["shims"]),
         **_workspace_view(request, identity, owner, notes),
+        **layer,
     )
     return staged, notes
+
+
+def make_users(identity: Identity | None, *, ranged: bool = False) -> Users:
+    """The users of a box with a writable root; `ranged` when this process is among them already.
+
+    Raises:
+        StagingError: there can be none.
+    """
+    if not is_debian():
+        raise StagingError("root", "a writable root is made of a Debian system, and this machine has no dpkg database")
+    if ranged:
+        return Users(Block(0, 0, 1, 1), None)
+    if identity is None:
+        raise StagingError("root", "only root of the whole machine may map the users that packages need")
+    block = choose_block(identity.uid)
+    try:
+        return Users(block, linux.user_space(block.uid_map, block.gid_map))
+    except OSError as error:
+        raise StagingError("root", f"the users that packages need cannot be mapped ({error.strerror})") from error
+
+
+def _writable_root(size: int, users: Users, scratch: str) -> dict[str, Any]:
+    # Users of the box besides its root need these as well.
+    for name in ("tmp", "shm"):
+        os.chmod(f"{scratch}/{name}", 0o1777)  # noqa: S103 - as everywhere
+    place = f"{_BOX}/root"
+    os.mkdir(place)
+    _tmpfs(place, size)
+    try:
+        layer = build_root(place, users.block, users.space)
+    except OSError as error:
+        why = f"the system cannot be shown as the box's own ({error.filename or 'a layer'}: {error.strerror})"
+        raise StagingError("root", why) from error
+    return {"root": layer.tree, "overlays": layer.overlays}
 
 
 def _workspace_view(
@@ -166,9 +246,10 @@ def _workspace_view(
         return {"workspace": f"{space}/upper", "writable": request["writable"] or request["copy"]}
     lower = f"{_BOX}/lower"
     _show_project(root, lower, identity, notes, writable=request["writable"])
+    shown = _without_listeners(lower, writable=request["writable"])
     protected = tuple(part for part in request["protected"] if _is_real(lower, part))
     if not request["writable"]:
-        return {"workspace": lower, "writable": False, "lower": lower}
+        return {"workspace": shown, "writable": False, "lower": shown}
     merged = f"{_BOX}/merged"
     try:
         options = f"lowerdir={lower},upperdir={space}/upper,workdir={space}/work,userxattr"
@@ -184,18 +265,25 @@ def _workspace_view(
         "workspace": merged,
         "writable": whole,
         "writable_parts": parts,
-        "lower": lower,
+        "lower": shown,
         "upper": f"{space}/upper",
         "protected": protected,
     }
 
 
 def _show_project(root: str, lower: str, identity: Identity | None, notes: list[str], *, writable: bool) -> None:
+    """Mount the project; held by a descriptor from the moment its name has been followed, without any link."""
+    try:
+        directory = linux.open_directory(root)
+    except OSError as error:
+        link = error.errno == errno.ELOOP
+        why = "it, or a folder above it, is a link now" if link else error.strerror or str(error)
+        raise StagingError("workspace", why) from error
     try:
         if identity is None:
-            linux.mount(root, lower, flags=linux.MS_BIND | linux.MS_REC)
+            linux.mount(f"/proc/self/fd/{directory}", lower, flags=linux.MS_BIND | linux.MS_REC)
             return
-        mount_fd = linux.clone_mount(root)
+        mount_fd = linux.clone_mount(directory)
         try:
             try:
                 _map_owners(mount_fd, identity)
@@ -209,6 +297,24 @@ def _show_project(root: str, lower: str, identity: Identity | None, notes: list[
             os.close(mount_fd)
     except OSError as error:
         raise StagingError("workspace", error.strerror or str(error)) from error
+    finally:
+        os.close(directory)
+
+
+def _without_listeners(lower: str, *, writable: bool) -> str:
+    """A read-only view of a directory in which sockets and pipes are names only.
+
+    A socket is found by its file wherever that is mounted, whatever the network: an agent of the host that listens in
+    the project could be spoken to. In an overlay every file is another one, and nobody listens there.
+    """
+    shown = f"{_BOX}/shown"
+    try:
+        options = f"lowerdir={lower}:{_BOX}/void,userxattr"
+        linux.mount("overlay", shown, "overlay", _PLAIN | linux.MS_RDONLY, options)
+    except OSError as error:
+        why = f"its sockets and pipes cannot be kept out ({error.strerror})"
+        raise StagingError("overlay" if writable else "workspace", why) from error
+    return shown
 
 
 def _map_owners(mount_fd: int, identity: Identity) -> None:

@@ -14,6 +14,7 @@ from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import BoxChange, BoxSpec, Probe
+from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
 
 
 class IdleBox:
@@ -60,6 +61,11 @@ class IdleBox:
     async def changes(self) -> list[BoxChange]:
         """None."""
         return []
+
+    async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
+        """The port; nobody ever connects to it."""
+        del serve, failed
+        return listener.port or 1
 
     async def wait_closed(self) -> str:
         """Why it ended."""

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from kagura_kernel.domain.errors import SandboxUnavailable
@@ -24,10 +25,19 @@ from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
 from kagura_kernel.sandbox.box import PipedBox
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.guest.processes import family, kill_all
+from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
 
-READY_SECONDS = 20.0
+READY_SECONDS = 60.0
 END_SECONDS = 5.0
 LIMIT_BYTES = 256 * 2**20
+
+
+class FakeBox(PipedBox):
+    """A box whose loopback is the machine's own, which other tests use at the same time."""
+
+    async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
+        """Listen on a free port, whichever was asked for; the answer says which it is."""
+        return await super().listen(replace(listener, port=0), serve, failed)
 
 
 class FakeBackend:
@@ -40,7 +50,7 @@ class FakeBackend:
 
     def __init__(self, python: str | None = None, broken: str = "") -> None:
         self.broken = broken
-        self.boxes: list[PipedBox] = []
+        self.boxes: list[FakeBox] = []
         self._python = python or sys.executable
 
     @property
@@ -60,7 +70,7 @@ class FakeBackend:
             return Probe(ok=False, reason=self.broken, install="apt-get install nothing")
         return Probe(ok=True, reason="it needs nothing")
 
-    async def start(self, spec: BoxSpec) -> PipedBox:
+    async def start(self, spec: BoxSpec) -> FakeBox:
         """A box that is ready for its first command."""
         if self.broken:
             raise SandboxUnavailable(self.broken, "apt-get install nothing")
@@ -75,7 +85,7 @@ class FakeBackend:
             else:
                 shutil.rmtree(home, ignore_errors=True)
             raise
-        box = PipedBox(
+        box = FakeBox(
             started.channel,
             id=started.channel.box_id,
             backend=self.name,

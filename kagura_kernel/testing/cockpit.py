@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kagura_kernel.brain.provider import BrainProvider
@@ -14,10 +14,17 @@ from kagura_kernel.cockpit.ordering import Choices
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
+from kagura_kernel.membrane.credentials.grants import parse_grant
+from kagura_kernel.membrane.credentials.registry import Registry
+from kagura_kernel.membrane.credentials.terms import lease_terms
+from kagura_kernel.membrane.egress.resolving import Resolver, SystemResolver
+from kagura_kernel.membrane.leasing import check_grants
 from kagura_kernel.membrane.mounts import check_project
+from kagura_kernel.membrane.parts import MembraneParts
 from kagura_kernel.runs.order import LaunchedBox
 from kagura_kernel.runs.prices import price
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
@@ -30,6 +37,8 @@ def fake_cockpit(
     brains: Sequence[BrainProvider] = (),
     settings: Settings | None = None,
     clock: Clock | None = None,
+    registry: Registry | None = None,
+    resolver: Callable[[], Resolver] = SystemResolver,
 ) -> Cockpit:
     """A cockpit on a journal in `home`; the caller closes it.
 
@@ -39,9 +48,13 @@ def fake_cockpit(
         brains: What `--brain` may name.
         settings: The user's.
         clock: The time.
+        registry: Credential providers.
+        resolver: Makes what turns names into addresses.
     """
     clock = clock or SystemClock()
     journal = Journal.open(home, clock=clock)
+    settings = settings or Settings()
+    providers = registry or Registry()
     by_name = {brain.name: brain for brain in brains}
 
     async def start_box(name: str, spec: BoxSpec) -> LaunchedBox:
@@ -54,7 +67,7 @@ def fake_cockpit(
         return [PartStatus(backend.name, found.ok, found.reason)], [PartStatus(n, a.ready, a.reason) for n, a in signed]
 
     choices = Choices(
-        settings=settings or Settings(),
+        settings=settings,
         boxes=(backend.name,),
         choose_brain=lambda name: choose(name, by_name),
         replay=open_cassette,
@@ -62,6 +75,7 @@ def fake_cockpit(
         check_project=lambda path: check_project(path, home=None, private=[home]),
         resume=lambda session_id, brain: session_last_brain_session(journal, session_id, brain=brain),
         owner=process_owner(),
+        check_credentials=lambda grants: check_grants(grants, providers),
     )
     return Cockpit(
         CockpitParts(
@@ -73,5 +87,12 @@ def fake_cockpit(
             close_boxes=backend.close,
             price=price,
             home=home,
+            membrane=MembraneParts(
+                LeaseLedger(journal),
+                lambda: providers,
+                lease_terms(settings),
+                frozenset(map(parse_grant, settings.preapproved_grants)),
+                resolver=resolver,
+            ),
         )
     )

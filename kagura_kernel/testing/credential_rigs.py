@@ -21,7 +21,7 @@ from kagura_kernel.testing import (
 from kagura_kernel.testing.credential_service import LoopbackService
 
 SCOPE = Scope("read")
-PATIENCE = 1.0
+PATIENCE = 30.0
 _SYSTEM = SystemClock()
 Make = Callable[[SecretReader, Clock, float], CredentialProvider]
 

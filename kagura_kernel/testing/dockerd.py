@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,12 +72,18 @@ def shared_daemon(cache: Path | None = None) -> Iterator[TestDaemon]:
 
 
 @contextlib.contextmanager
-def private_daemon() -> Iterator[TestDaemon]:
-    """A daemon with no images that a test may harm; it and its data are gone afterwards."""
+def private_daemon(*, remap: bool = False) -> Iterator[TestDaemon]:
+    """A daemon with no images that a test may harm; it and its data are gone afterwards.
+
+    With `remap` its containers live in user namespaces, as with Docker's `userns-remap`; the machine's own lists of
+    users stay as they are.
+    """
     # A socket's path must be short, whatever TMPDIR says.
     home = Path(tempfile.mkdtemp(prefix="kdock-", dir="/tmp"))
     try:
-        with _running(home, home / "data") as daemon:
+        # What is root in a container is nobody here, and has to find its files all the same.
+        home.chmod(0o711 if remap else 0o700)
+        with _running(home, home / "data", remap=remap) as daemon:
             yield daemon
         _wait_gone(home, 30)
     finally:
@@ -85,7 +91,7 @@ def private_daemon() -> Iterator[TestDaemon]:
 
 
 @contextlib.contextmanager
-def _running(home: Path, data: Path) -> Iterator[TestDaemon]:
+def _running(home: Path, data: Path, *, remap: bool = False) -> Iterator[TestDaemon]:
     data.mkdir(exist_ok=True, mode=0o711)
     (home / "users").touch()
     with (home / "users").open("rb") as users:
@@ -94,14 +100,14 @@ def _running(home: Path, data: Path) -> Iterator[TestDaemon]:
             # A keeper that is just leaving holds the exclusive lock: this waits until it has left.
             fcntl.flock(users, fcntl.LOCK_SH)
             if not _answers(home):
-                _start_keeper(home, data)
+                _start_keeper(home, data, ["--remap"] if remap else [])
         yield TestDaemon(f"unix://{home / 'docker.sock'}", home)
 
 
-def _start_keeper(home: Path, data: Path) -> None:
+def _start_keeper(home: Path, data: Path, options: Sequence[str]) -> None:
     (home / "keeper.pid").unlink(missing_ok=True)
     subprocess.run(  # noqa: S603 - our own module, which goes on in the background
-        [sys.executable, "-m", "kagura_kernel.testing.dockerd_keeper", str(home), str(data)],
+        [sys.executable, "-m", "kagura_kernel.testing.dockerd_keeper", str(home), str(data), *options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -109,9 +115,9 @@ def _start_keeper(home: Path, data: Path) -> None:
         env={"PATH": _PATH, "LANG": "C.UTF-8"},
         check=True,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not _answers(home):
-        if time.monotonic() > deadline or not (_keeper_lives(home) or time.monotonic() < deadline - 55):
+        if time.monotonic() > deadline or not (_keeper_lives(home) or time.monotonic() < deadline - 90):
             log = home / "log"
             tail = log.read_text(errors="replace")[-2000:] if log.exists() else "no log"
             raise RuntimeError(f"The private Docker daemon did not start:\n{tail}")

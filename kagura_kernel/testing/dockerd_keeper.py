@@ -2,7 +2,7 @@
 
 Users of a daemon hold a shared lock on its `users` file; the keeper waits for the exclusive one, which the kernel
 grants once the last user let go or was killed. It adopts every orphan of the daemon (container shims outlive it), so
-that nothing is left when it is gone. Run as `python -m kagura_kernel.testing.dockerd_keeper HOME DATA`.
+that nothing is left when it is gone. Run as `python -m kagura_kernel.testing.dockerd_keeper HOME DATA [--remap]`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -17,8 +18,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+from kagura_kernel.sandbox import linux
 
 _PR_SET_CHILD_SUBREAPER = 36
+_REMAPPED = "kagura-test-remap"
+# Below those of bubblewrap boxes, above those of people.
+_FIRST_ID = 1_800_000_000
 
 
 def daemon_commands(home: Path, data: Path) -> tuple[list[str], list[str]]:
@@ -50,6 +57,40 @@ def daemon_commands(home: Path, data: Path) -> tuple[list[str], list[str]]:
         "--userland-proxy=false",
     ]
     return containerd, dockerd
+
+
+def daemon_settings(*, remap: bool) -> dict[str, Any]:
+    """The daemon's own configuration: gVisor as a further runtime where it is installed, user namespaces if wanted."""
+    settings: dict[str, Any] = {"userns-remap": _REMAPPED} if remap else {}
+    runsc = shutil.which("runsc", path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin")
+    if runsc is None:
+        return settings
+    # Of the platforms that gVisor has this one asks for nothing of the machine.
+    arguments = ["--platform=ptrace", "--network=none", "--oci-seccomp"]
+    return settings | {"runtimes": {"gvisor": {"path": runsc, "runtimeArgs": arguments}}}
+
+
+def know_remapped(home: Path) -> None:
+    """Let this process and its children, and nobody else, find a user whose ids containers may have.
+
+    Raises:
+        OSError: the system refuses mounts of our own.
+    """
+    # Mounts of ours are seen by what this process starts only.
+    linux.unshare(linux.CLONE_NEWNS)
+    linux.mount("none", "/", flags=linux.MS_REC | linux.MS_SLAVE)
+    number = _FIRST_ID - 1
+    lines = {
+        "passwd": f"{_REMAPPED}:x:{number}:{number}::/nonexistent:/usr/sbin/nologin\n",
+        "group": f"{_REMAPPED}:x:{number}:\n",
+        "subuid": f"{_REMAPPED}:{_FIRST_ID}:65536\n",
+        "subgid": f"{_REMAPPED}:{_FIRST_ID}:65536\n",
+    }
+    for name, line in lines.items():
+        place = Path("/etc") / name
+        ours = home / name
+        ours.write_text(place.read_text() + line)
+        linux.mount(str(ours), str(place), flags=linux.MS_BIND)
 
 
 def _children(pid: int) -> list[int]:
@@ -92,11 +133,13 @@ def _unmount_below(home: Path) -> None:
         subprocess.run(["umount", "-l", mount], check=False, capture_output=True)  # noqa: S603, S607 - both words are ours
 
 
-def keep(home: Path, data: Path) -> None:
-    """Run the daemon until its last user is gone, then leave nothing."""
+def keep(home: Path, data: Path, *, remap: bool = False) -> None:
+    """Run the daemon until its last user is gone, then leave nothing; with `remap` in user namespaces."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     (home / "containerd.toml").write_text("version = 2\ndisabled_plugins = ['io.containerd.grpc.v1.cri']\n")
-    (home / "daemon.json").write_text("{}\n")
+    (home / "daemon.json").write_text(json.dumps(daemon_settings(remap=remap)) + "\n")
+    if remap:
+        know_remapped(home)
     env = {"PATH": os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin", "LANG": "C.UTF-8"}
     with (home / "log").open("wb") as log, (home / "users").open("rb") as users:
         started: list[subprocess.Popen[bytes]] = []
@@ -117,13 +160,13 @@ def keep(home: Path, data: Path) -> None:
             shutil.rmtree(home / "exec", ignore_errors=True)
 
 
-def main(home: Path, data: Path) -> None:
+def main(home: Path, data: Path, *, remap: bool = False) -> None:
     """Leave the process that asked, so that the daemon is nobody's child, and keep."""
     if os.fork():
         os._exit(0)
     (home / "keeper.pid").write_text(str(os.getpid()))
-    keep(home, data)
+    keep(home, data, remap=remap)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), remap="--remap" in sys.argv[3:])

@@ -98,7 +98,7 @@ def expected_refusals() -> Iterator[list[str]]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How long processes may take to be gone is a promise of the code under test, so a project may say it."""
-    parser.addini("leftovers_patience", "seconds that processes have to end after the last test", default="10")
+    parser.addini("leftovers_patience", "seconds that processes have to end after the last test", default="30")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -20,7 +20,7 @@ from typing import IO
 
 _USER = "kagura"
 _SYSTEM_USER = "postgres"
-_PATIENCE = 30.0
+_PATIENCE = 90.0
 
 
 class PostgresServer:

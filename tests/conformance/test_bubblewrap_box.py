@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from kagura_kernel.domain.errors import SandboxDied
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.testing.conformance.box import BoxConformance
+from kagura_kernel.testing.conformance.box_fixtures import begun
 
 
 def _guests(pid: int) -> list[int]:
@@ -28,20 +28,17 @@ def _guests(pid: int) -> list[int]:
 
 
 class _BubblewrapConformance(BoxConformance):
-    async def test_a_box_that_dies_says_so_within_a_second(self, box):
+    async def test_a_box_that_dies_says_so(self, box):
         """As process 1 of its box the guest cannot be killed from inside: the host has to do it."""
-        running = asyncio.create_task(box.run(shell_command("sleep 60")))
+        running = await begun(box, "sleep 600")
         watching = asyncio.create_task(box.wait_closed())
-        await asyncio.sleep(0.1)
         inside = await box.run(shell_command("kill -9 $PPID; echo $PPID"))
         assert inside.stdout.text == "1\n"
-        killed_at = time.monotonic()
         guests = _guests(os.getpid())
         assert guests
         for guest in guests:
             os.kill(guest, signal.SIGKILL)
-        assert "signal 9" in await asyncio.wait_for(watching, 10)
-        assert time.monotonic() - killed_at < 5
+        assert "signal 9" in await asyncio.wait_for(watching, 60)
         with pytest.raises(SandboxDied):
             await running
         with pytest.raises(SandboxDied):

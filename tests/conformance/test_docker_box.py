@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -16,6 +15,7 @@ from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.docker_engine import DockerEngine
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.testing.conformance.box import BoxConformance
+from kagura_kernel.testing.conformance.box_fixtures import begun
 from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance
 from kagura_kernel.testing.docker_images import BASE
@@ -36,22 +36,19 @@ class OnDocker:
 class DiesOtherwise(BoxConformance):
     """The guest is the first process of its container: nothing inside can kill it, so the daemon has to."""
 
-    async def test_a_box_that_dies_says_so_within_a_second(
+    async def test_a_box_that_dies_says_so(
         self,
         box: Box,
         docker_endpoint: Endpoint,
     ) -> None:
         attempt = await box.run(shell_command("kill -9 $PPID; kill -STOP $PPID; sleep 0.1; echo alive"))
         assert attempt.stdout.text == "alive\n"
-        running = asyncio.create_task(box.run(shell_command("sleep 60")))
+        running = await begun(box, "sleep 600")
         watching = asyncio.create_task(box.wait_closed())
-        await asyncio.sleep(0.1)
         engine = DockerEngine(docker_endpoint)
-        killed_at = time.monotonic()
         await engine.remove(box.id)
         engine.close()
-        assert await asyncio.wait_for(watching, 10)
-        assert time.monotonic() - killed_at < 5
+        assert await asyncio.wait_for(watching, 60)
         with pytest.raises(SandboxDied):
             await running
         with pytest.raises(SandboxDied):

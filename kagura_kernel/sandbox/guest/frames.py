@@ -1,8 +1,16 @@
 """The frames on the pipe: the one place that says how they look, read by both ends.
 
 A frame is nine bytes (length of the payload, type, stream id; big endian) and its payload. Streams with odd ids are
-opened by the host (exec, file), even ones by the guest (egress, call). Stream 0 belongs to the pipe itself. Data flows
-only against credit: each side may send `WINDOW` bytes of data on a stream, and more as the other side gives it back.
+opened by the host (exec, file, listen), even ones by the guest (connection), in rising order. Stream 0 belongs to the
+pipe itself. Data flows only against credit: each side may send so many bytes of data on a stream, and more as the other
+side gives it back. On a stream of the host's that is `WINDOW` both ways.
+
+A `listen` lasts as long as the box: ACCEPT says its port; a RESULT instead, why there is none.
+
+A `connection` names its listener, and what the guest takes (`credit`). The host answers ACCEPT, with what it takes, or
+RESULT with a `status` and a `text` for the program; no data passes before. It ends when both have let go of it: the
+host by RESULT (with an `error` when the program must see a reset), the guest by CANCEL, in either order and once each.
+After its own last word a side sends nothing more and takes no notice of what still comes.
 """
 
 from __future__ import annotations
@@ -24,14 +32,18 @@ EOF = 5  # no payload: this direction has no more data
 CREDIT = 6  # four bytes: so much more may be sent
 RESULT = 7  # JSON: the end of a stream, said by the side that serves it
 CANCEL = 8  # JSON: the side that opened it wants it to end; a RESULT still follows
+ACCEPT = 9  # JSON: the side that serves it says that it does; for streams that have a beginning
 
-TYPES = frozenset((HELLO, OPEN, DATA, ERRDATA, EOF, CREDIT, RESULT, CANCEL))
-CONTROL = frozenset((HELLO, OPEN, RESULT, CANCEL))
+TYPES = frozenset((HELLO, OPEN, DATA, ERRDATA, EOF, CREDIT, RESULT, CANCEL, ACCEPT))
+CONTROL = frozenset((HELLO, OPEN, RESULT, CANCEL, ACCEPT))
 
 EXEC = "exec"
 FILE = "file"
-EGRESS = "egress"
-CALL = "call"
+LISTEN = "listen"
+CONNECTION = "connection"
+
+PROXY = "proxy"
+RAW = "raw"
 
 HEADER = Struct(">IBI")
 CREDIT_BODY = Struct(">I")
@@ -41,8 +53,16 @@ MAX_DATA = 256 * 1024  # payload of one data frame
 MAX_CONTROL = 64 * 1024  # payload of one control frame from a guest
 MAX_REQUEST = 4 * 1024 * 1024  # payload of one control frame from the host, which may hold a long command line
 WINDOW = 1024 * 1024  # data under way on one stream in one direction
+MAX_CONNECTIONS = 1280  # streams of the guest's at once
 MAX_LINES_BYTES = 32 * 1024 * 1024  # a list of entries, sent as one JSON text a line
 MAX_ENTRIES = 200_000  # lines in such a list
+
+
+def window(others: int) -> int:
+    """What one end of a connection takes when there are `others`: few may have much, and all together stay small."""
+    if others < 16:  # noqa: PLR2004 - 16 MiB in all
+        return WINDOW
+    return WINDOW // 4 if others < 128 else WINDOW // 16  # noqa: PLR2004 - 28 MiB, and 72 MiB for the most
 
 
 def _codec() -> tuple[Callable[[Any], str], Callable[[str], Any]]:

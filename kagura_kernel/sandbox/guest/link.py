@@ -12,26 +12,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-CHUNK = 256 * 1024
+ROOM = 1024 * 1024
 HIGH = 512 * 1024  # with so much waiting to go out, nobody produces more
 
 
 class Link:
-    """Sends frames and hands received ones to `on_frame(type, stream, payload)`.
+    """Sends frames and hands received ones to `on_frame(type, stream, payload)`; a payload is valid during the call.
 
     The host is trusted, so frames are not checked here; the end of the pipe, or a frame longer than any it would send,
     is the end of the guest.
     """
 
-    def __init__(self, loop: Loop, read_fd: int, write_fd: int, on_frame: Callable[[int, int, bytes], None]) -> None:
+    def __init__(
+        self, loop: Loop, read_fd: int, write_fd: int, on_frame: Callable[[int, int, memoryview], None]
+    ) -> None:
         self._loop = loop
         self._read_fd = read_fd
         self._write_fd = write_fd
         self._on_frame = on_frame
-        self._in = bytearray()
+        self._in = memoryview(bytearray(ROOM))
+        self._start = 0
+        self._end = 0
         self._out: list[memoryview] = []
         self._waiting = 0
-        self._paused: set[Callable[[], None]] = set()
+        self._paused: dict[Callable[[], None], None] = {}
         os.set_blocking(read_fd, False)
         os.set_blocking(write_fd, False)
         loop.watch(read_fd, READ, self._readable)
@@ -44,8 +48,8 @@ class Link:
         return self._waiting >= HIGH
 
     def when_free(self, call: Callable[[], None]) -> None:
-        """Call once when the link is no longer full."""
-        self._paused.add(call)
+        """Call once when the link is no longer full; whoever has waited longest is called first."""
+        self._paused[call] = None
 
     def send(self, kind: int, stream: int, payload: bytes = b"") -> None:
         """Send one frame, now or as soon as the host reads."""
@@ -87,13 +91,14 @@ class Link:
             while self._out:
                 written = os.writev(self._write_fd, self._out[:64])
                 self._waiting -= written
-                while written and self._out:
-                    first = self._out[0]
-                    if written < len(first):
-                        self._out[0] = first[written:]
+                done = 0
+                for part in self._out:
+                    if written < len(part):
+                        self._out[done] = part[written:]
                         break
-                    written -= len(first)
-                    self._out.pop(0)
+                    written -= len(part)
+                    done += 1
+                del self._out[:done]
         except BlockingIOError:
             pass
         except OSError:
@@ -101,39 +106,54 @@ class Link:
             return
         if not self._out:
             self._watch_out(on=False)
-        if not self.full:
-            paused, self._paused = self._paused, set()
-            for call in paused:
-                call()
+        while self._paused and not self.full:
+            call = next(iter(self._paused))
+            del self._paused[call]
+            call()
 
     def _readable(self, events: int) -> None:
         if events & WRITE and self._write_fd == self._read_fd:
             self._writable(events)
         try:
-            data = os.read(self._read_fd, CHUNK)
+            count = os.readv(self._read_fd, [self._in[self._end :]])
         except BlockingIOError:
             return
         except OSError:
-            data = b""
-        if not data:
+            count = 0
+        if not count:
             self._loop.running = False
             return
-        self._in += data
+        self._end += count
         self._parse()
 
     def _parse(self) -> None:
-        buffer = self._in
-        start = 0
         size = frames.HEADER.size
-        while len(buffer) - start >= size:
-            length, kind, stream = frames.HEADER.unpack_from(buffer, start)
+        needed = size
+        while self._end - self._start >= size:
+            length, kind, stream = frames.HEADER.unpack_from(self._in, self._start)
             if length > frames.MAX_REQUEST:
                 self._loop.running = False
                 return
-            end = start + size + length
-            if len(buffer) < end:
+            needed = size + length
+            stop = self._start + needed
+            if self._end < stop:
                 break
-            self._on_frame(kind, stream, bytes(buffer[start + size : end]))
-            start = end
-        if start:
-            del buffer[:start]
+            self._on_frame(kind, stream, self._in[self._start + size : stop])
+            self._start = stop
+            needed = size
+        self._make_room(needed)
+
+    def _make_room(self, needed: int) -> None:
+        """Room for the rest of a frame of `needed` bytes, of which the beginning is there."""
+        have = self._end - self._start
+        if not have:
+            self._start = self._end = 0
+            if len(self._in) > ROOM:
+                self._in = memoryview(bytearray(ROOM))
+        elif needed > len(self._in):
+            grown = memoryview(bytearray(needed))
+            grown[:have] = self._in[self._start : self._end]
+            self._in, self._start, self._end = grown, 0, have
+        elif len(self._in) - self._start < max(needed, frames.MAX_DATA):
+            self._in[:have] = bytes(self._in[self._start : self._end])
+            self._start, self._end = 0, have

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .jobs import Operation
+    from .listening import Listening
 
     Served = Running | Job
 
@@ -38,6 +39,7 @@ class Guest:
         self._baseline: dict[bytes, Any] = {}
         self._served: dict[int, Served] = {}
         self._by_pid: dict[int, Running] = {}
+        self._listening: Listening | None = None
         self._loop = Loop()
         self._link = Link(self._loop, read_fd, write_fd, self._frame)
 
@@ -59,14 +61,21 @@ class Guest:
 
     # ----------------------------------------------------------------- frames
 
-    def _frame(self, kind: int, stream: int, payload: bytes) -> None:
+    def _frame(self, kind: int, stream: int, view: memoryview) -> None:
+        if stream % 2 == 0:
+            if self._listening is not None:
+                self._listening.frame(kind, stream, view)
+            return
+        payload = bytes(view)
         if kind == frames.OPEN:
             self._open(stream, frames.loads(payload))
             return
         served = self._served.get(stream)
         if served is None:
-            return  # it ended while this frame was under way
-        if kind == frames.DATA:
+            # It ended while this frame was under way, or is a listener.
+            if kind == frames.CANCEL and self._listening is not None:
+                self._listening.stop(stream)
+        elif kind == frames.DATA:
             served.feed(payload)
         elif kind == frames.EOF:
             served.end_input()
@@ -78,6 +87,8 @@ class Guest:
     def _open(self, stream: int, request: dict[str, Any]) -> None:
         if request["kind"] == frames.EXEC:
             self._start(stream, request)
+        elif request["kind"] == frames.LISTEN:
+            self._listen(stream, request)
         else:
             self._served[stream] = Job(self._loop, self._link, stream, self._operation(request), self._done)
 
@@ -85,6 +96,17 @@ class Guest:
         served = self._served.pop(stream, None)
         if isinstance(served, Running):
             self._by_pid.pop(served.pid, None)
+
+    def _listen(self, stream: int, request: dict[str, Any]) -> None:
+        if self._listening is None:
+            try:
+                from . import listening
+            except ImportError:
+                text = "The box's Python has no sockets"
+                self._link.send_json(frames.RESULT, stream, {"error": "ENOSYS", "text": text})
+                return
+            self._listening = listening.Listening(self._loop, self._link)
+        self._listening.open(stream, request)
 
     # --------------------------------------------------------------- commands
 

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
 from kagura_kernel.testing.conformance.box_commands import BoxCommandConformance
+from kagura_kernel.testing.conformance.box_crowds import BoxCrowdsConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
 from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
 from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
 from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
+from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance
 
 
 class BoxConformance(
@@ -28,6 +30,8 @@ class BoxConformance(
     BoxLimitsConformance,
     BoxFilesConformance,
     BoxChangesConformance,
+    BoxStreamsConformance,
+    BoxCrowdsConformance,
     BoxLifeConformance,
 ):
-    """Commands, output, limits, files, changes, life and death of boxes."""
+    """Commands, output, limits, files, changes, connections, life and death of boxes."""

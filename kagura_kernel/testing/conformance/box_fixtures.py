@@ -13,6 +13,9 @@ from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 
 NO_LIMITS = CommandLimits(None, None)
+DESCRIPTORS = "python3 -c 'import os; print(len(os.listdir(\"/proc/self/fd\")))'"
+"""Prints how many descriptors a command has, with the one that looks."""
+
 HEARTBEAT = "while :; do echo x >> beat; sleep 0.05; done"
 
 
@@ -56,7 +59,18 @@ class BoxFixtures:
 
 async def sh(box: Box, line: str, *, limits: CommandLimits | None = None) -> CommandResult:
     """What a shell line gives."""
-    return await box.run(shell_command(line, limits=limits or CommandLimits(30.0, None)))
+    return await box.run(shell_command(line, limits=limits or CommandLimits(100.0, None)))
+
+
+async def begun(box: Box, line: str) -> asyncio.Task[CommandResult]:
+    """A shell line without limits that is certainly under way."""
+    heard = asyncio.Event()
+    command = shell_command(f"echo begun; {line}", limits=NO_LIMITS)
+    task = asyncio.create_task(box.run(command, lambda _chunk: heard.set()))
+    waiting = asyncio.create_task(heard.wait())
+    await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    return task
 
 
 async def sizes_of_beat(box: Box) -> tuple[int, int]:

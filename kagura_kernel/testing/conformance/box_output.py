@@ -13,6 +13,7 @@ import pytest
 from kagura_kernel.domain.commands import Command, OutputChunk, shell_command
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.testing.conformance.box_fixtures import NO_LIMITS, BoxFixtures, sh
+from kagura_kernel.testing.patience import eventually
 
 BYTES = 3_000_000
 
@@ -65,7 +66,7 @@ class BoxOutputConformance(BoxFixtures):
             box.run(shell_command("yes", limits=NO_LIMITS, spill_dir=spill), lambda _chunk: heard.set())
         )
         await heard.wait()
-        await asyncio.sleep(0.1)
+        await eventually(lambda: list(spill.iterdir()))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ class ToolLog:
         calls: The calls in the order they began.
         most_at_once: The largest number under way at one time.
         wait: Seconds that each call takes.
+        together: How many calls wait for one another before any of them goes on; for half a minute, and no longer.
         error: Whether the answers are errors.
         cancelled: How many calls were cancelled.
     """
@@ -71,6 +72,7 @@ class ToolLog:
     calls: list[ToolCall] = field(default_factory=list)
     most_at_once: int = 0
     wait: float = 0.0
+    together: int = 0
     error: bool = False
     cancelled: int = 0
     _under_way: int = 0
@@ -82,12 +84,20 @@ class ToolLog:
         self.most_at_once = max(self.most_at_once, self._under_way)
         try:
             await asyncio.sleep(self.wait)
+            if self.together:
+                await self._all_there()
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
         finally:
             self._under_way -= 1
         return ToolResult(f"echo: {call.arguments['word']}", is_error=self.error)
+
+    async def _all_there(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(30):
+                while self.most_at_once < self.together:  # noqa: ASYNC110 - a count, which knows no events
+                    await asyncio.sleep(0.005)
 
 
 def a_turn(call_tool: CallTool, **fields: Any) -> Turn:
@@ -158,7 +168,7 @@ class BrainConformance:
 
     async def test_two_tools_that_change_nothing_run_at_once(self, brain_for: BrainFor) -> None:
         """Read-only calls of one round do not wait for each other."""
-        log = ToolLog(wait=0.3)
+        log = ToolLog(together=2)
         both = Round(calls=(("echo", {"word": "a"}), ("echo", {"word": "b"})))
         with brain_for([both, Round("Both came.")]) as brain:
             events = await all_events(brain, a_turn(log))

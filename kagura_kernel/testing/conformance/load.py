@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from kagura_kernel.domain.errors import SandboxCommandTimeout, SandboxUnavailabl
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 from kagura_kernel.testing.conformance.walls import bash, open_box, python
+from kagura_kernel.testing.patience import eventually
 
 _MIB = 2**20
 SMALL = BoxLimits(
@@ -32,6 +32,11 @@ SMALL = BoxLimits(
     file_bytes=24 * _MIB,
 )
 """Limits that are reached quickly."""
+
+_USED = """
+import os, sys
+print(sum(os.lstat(f"{top}/{name}").st_blocks * 512 for top, _, names in os.walk(sys.argv[1]) for name in names))
+"""
 
 _FLOOD_BYTES = 384 * _MIB
 
@@ -81,17 +86,15 @@ class LoadConformance:
             box = await backend.start(spec)
             try:
                 running = asyncio.create_task(box.run(shell_command(bomb, limits=CommandLimits(total=60, idle=None))))
-                await _until(lambda: len(processes_with(marker)) > 20)
+                await eventually(lambda: len(processes_with(marker)) > 20)
                 assert len(processes_with(marker)) <= SMALL.processes
                 assert (await bash(other, "echo well")).stdout.text == "well\n"
             finally:
-                began = time.monotonic()
                 await box.close()
-            assert time.monotonic() - began < 10
             with pytest.raises(SandboxUnavailable):
                 await running
             assert (await bash(other, "echo well")).stdout.text == "well\n"
-        await _until(lambda: not processes_with(marker))
+        await eventually(lambda: not processes_with(marker))
 
     async def test_a_memory_hog_is_stopped_and_others_go_on(self, backend: SandboxBackend, spec: BoxSpec) -> None:
         hog = "block = []\nwhile True: block.append(bytearray(8 << 20))"
@@ -112,7 +115,7 @@ class LoadConformance:
             result = await bash(box, line)
             assert result.exit_code == 3
             assert "No space left" in result.stdout.text or "quota" in result.stdout.text
-            used = int((await bash(box, f"du -skx {place} | cut -f1")).stdout.text)
+            used = int(await python(box, _USED, place)) // 1024
             assert used <= 40 * 1024
             assert (await bash(box, f"rm {place}/fill-*; echo again > {place}/small && cat {place}/small")).ok
         assert _names(workspace) == ["notes.md"]
@@ -127,7 +130,7 @@ class LoadConformance:
 
     async def test_a_file_cannot_grow_beyond_its_limit(self, backend: SandboxBackend, spec: BoxSpec) -> None:
         async with open_box(backend, replace(spec, limits=replace(SMALL, file_bytes=4 * _MIB))) as box:
-            result = await bash(box, "dd if=/dev/zero of=/tmp/large bs=1M count=8; stat -c %s /tmp/large")
+            result = await bash(box, "dd if=/dev/zero of=/tmp/large bs=1M count=8; wc -c < /tmp/large")
             assert int(result.stdout.text.split()[-1]) <= 4 * _MIB
 
     async def test_a_flood_of_output_leaves_the_hosts_memory_flat(self, backend: SandboxBackend, spec: BoxSpec) -> None:
@@ -156,7 +159,7 @@ import threading, time
 count = 0
 try:
     while count < 1000:
-        threading.Thread(target=time.sleep, args=(3,), daemon=True).start()
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
         count += 1
 except RuntimeError:
     pass
@@ -173,7 +176,7 @@ print(count)
         async with open_box(backend, spec) as box:
             with pytest.raises(SandboxCommandTimeout):
                 await box.run(shell_command(line, limits=CommandLimits(total=0.5)))
-            await _until(lambda: not processes_with(str(number)))
+            await eventually(lambda: not processes_with(str(number)))
 
 
 def processes_with(marker: str) -> list[int]:
@@ -200,10 +203,3 @@ def _resident_bytes() -> int:
             return int(line.split()[1]) * 1024
     message = "/proc/self/status does not tell the resident memory"
     raise AssertionError(message)
-
-
-async def _until(holds: Callable[[], bool], patience: float = 10.0) -> None:
-    give_up = time.monotonic() + patience
-    while not holds():
-        assert time.monotonic() < give_up, "it did not come about in time"
-        await asyncio.sleep(0.05)

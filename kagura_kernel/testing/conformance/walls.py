@@ -286,7 +286,7 @@ class WallsConformance:
         try:
             async with open_box(backend, spec) as box:
                 lines = (await bash(box, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).stdout.text
-                count = (await bash(box, "ls -d /proc/[0-9]* | wc -l")).stdout.text
+                count = (await bash(box, "echo /proc/[0-9]* | wc -w")).stdout.text
         finally:
             host.kill()
             host.wait()

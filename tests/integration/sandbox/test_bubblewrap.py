@@ -20,6 +20,7 @@ from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.pythonenv import current_view, find_view
 from kagura_kernel.testing.conformance.load import processes_with
+from kagura_kernel.testing.patience import eventually
 
 MIB = 2**20
 SOURCE = Path(__file__).resolve().parents[3]
@@ -250,7 +251,7 @@ async def test_a_probe_starts_a_box_and_is_remembered(backend: BubblewrapBackend
 
 async def test_a_missing_program_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("kagura_kernel.sandbox.bubblewrap._SYSTEM_PROGRAMS", ())
+    monkeypatch.setattr("kagura_kernel.sandbox.bubblewrap_programs._SYSTEM_PROGRAMS", ())
     backend = BubblewrapBackend()
     try:
         probe = await backend.probe()
@@ -285,7 +286,7 @@ async def test_giving_up_on_a_bubblewrap_that_hangs_ends_it(make_program: Callab
     try:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(backend.start(BoxSpec()), 1)
-        assert processes_with("sleep\x0086399") == []
+        await eventually(lambda: processes_with("sleep\x0086399") == [])
     finally:
         await backend.close()
 

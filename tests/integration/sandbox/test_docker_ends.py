@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import sys
-import time
 
 import pytest
 
@@ -22,6 +21,7 @@ from kagura_kernel.sandbox.docker_flags import BOX_LABEL, OWNER_LABEL
 from kagura_kernel.sandbox.owner import owner_alive, owner_of
 from kagura_kernel.testing.docker_images import BASE, copy_image
 from kagura_kernel.testing.dockerd import TestDaemon, private_daemon
+from kagura_kernel.testing.patience import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -76,10 +76,11 @@ async def test_a_killed_kernel_leaves_no_container_neither_frozen_nor_hostile(do
     assert len(await owned_by(docker_endpoint, owner)) == 3
     process.kill()
     await process.wait()
-    killed = time.monotonic()
-    while left := await owned_by(docker_endpoint, owner):
-        assert time.monotonic() - killed < 10, left
-        await asyncio.sleep(0.2)
+
+    async def gone() -> bool:
+        return await owned_by(docker_endpoint, owner) == []
+
+    await eventually(gone)
 
 
 async def test_closing_a_box_removes_its_container_at_once(docker_backend: DockerBackend, docker_endpoint: Endpoint):
@@ -173,14 +174,14 @@ async def test_closing_waits_for_the_removal_of_a_box_that_just_died(
     assert backend._engine._client is None
 
 
-async def test_a_box_that_is_killed_says_so_within_a_second(docker_backend: DockerBackend, docker_endpoint: Endpoint):
+async def test_a_box_that_is_killed_says_so(docker_backend: DockerBackend, docker_endpoint: Endpoint):
     box = await docker_backend.start(BoxSpec())
     running = asyncio.create_task(box.run(FOREVER))
     await asyncio.sleep(0.1)
     engine = DockerEngine(docker_endpoint)
     await engine.remove(box.id)
     engine.close()
-    assert "killed" in await asyncio.wait_for(box.wait_closed(), 5)
+    assert "killed" in await asyncio.wait_for(box.wait_closed(), 60)
     with pytest.raises(SandboxDied, match="killed"):
         await running
 
@@ -211,7 +212,7 @@ async def test_a_daemon_that_dies_takes_its_boxes_with_it(docker_daemon: TestDae
         running = asyncio.create_task(box.run(FOREVER))
         await asyncio.sleep(0.1)
         os.kill(daemon.pid, signal.SIGKILL)
-        why = await asyncio.wait_for(box.wait_closed(), 5)
+        why = await asyncio.wait_for(box.wait_closed(), 60)
         assert "daemon went away" in why
         with pytest.raises(SandboxDied, match="daemon went away"):
             await running

@@ -5,12 +5,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 
+from kagura_kernel.testing.patience import wait_until
 from kagura_kernel.testing.postgres import postgres_server, why_not
 
 pytestmark = pytest.mark.postgres
@@ -60,10 +60,7 @@ def test_a_server_whose_starter_is_killed_ends_with_it() -> None:
             assert is_there(server)
             starter.send_signal(signal.SIGKILL)
             starter.wait()
-            give_up = time.monotonic() + 30
-            while is_there(server):
-                assert time.monotonic() < give_up
-                time.sleep(0.05)
+            wait_until(lambda: not is_there(server))
         finally:
             starter.kill()
             shutil.rmtree(home, ignore_errors=True)

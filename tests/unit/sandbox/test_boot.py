@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.sandbox import boot, guest
-from kagura_kernel.sandbox.boot import MODULES, STUB, GuestConfig, guest_argv, guest_payload
+from kagura_kernel.sandbox.boot import LATER, MODULES, STUB, GuestConfig, guest_argv, guest_payload
 from kagura_kernel.sandbox.guest import frames
 
 FOLDER = Path(guest.__file__).parent
@@ -36,7 +36,7 @@ def test_the_guest_says_hello_and_ends_with_its_pipe(same_python):
 
 def test_code_of_another_python_is_never_loaded(monkeypatch):
     monkeypatch.setattr(boot, "MAGIC_NUMBER", b"\1\2\3\4")
-    monkeypatch.setattr(boot, "_codes", lambda: b"no code at all")
+    monkeypatch.setattr(boot, "_codes", lambda _modules: b"no code at all")
     done = started(guest_payload(GuestConfig(), same_python=True))
     assert greeting(done.stdout)["version"] == frames.VERSION
 
@@ -54,21 +54,22 @@ def test_a_limit_that_cannot_be_set_is_no_start():
 
 
 def test_every_module_of_the_guest_travels():
-    assert sorted(MODULES) == sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+    assert sorted(MODULES + LATER) == sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", MODULES + LATER)
 def test_the_guest_is_written_for_python_3_8(name):
     ast.parse((FOLDER / f"{name}.py").read_text("utf-8"), feature_version=(3, 8))
 
 
 def test_each_module_comes_after_those_that_it_needs():
-    for place, name in enumerate(MODULES):
+    order = MODULES + LATER
+    for place, name in enumerate(order):
         tree = ast.parse((FOLDER / f"{name}.py").read_text("utf-8"))
         for node in tree.body:
             if isinstance(node, ast.ImportFrom) and node.level:
                 needed = [node.module] if node.module else [alias.name for alias in node.names]
-                assert all(MODULES.index(str(other)) < place for other in needed)
+                assert all(order.index(str(other)) < place for other in needed)
 
 
 def test_the_command_line_says_nothing_of_the_box():
@@ -79,8 +80,9 @@ def test_the_command_line_says_nothing_of_the_box():
 
 def test_the_payload_reads_in_every_version():
     body = guest_payload(GuestConfig(), same_python=True)[4:]
-    magic, codes, sources, config = marshal.loads(body)
+    magic, codes, sources, later, config = marshal.loads(body)
     assert isinstance(codes, bytes)
     assert magic == boot.MAGIC_NUMBER
     assert [name for name, _ in sources] == list(MODULES)
+    assert [name for name, _ in marshal.loads(later)[1]] == list(LATER)
     assert config["workspace"] == "/workspace"

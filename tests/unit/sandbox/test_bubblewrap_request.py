@@ -75,3 +75,27 @@ def test_ordinary_limits_fit_and_greedy_ones_are_cut_and_told() -> None:
 def test_each_limit_that_cannot_be_set_has_its_note() -> None:
     assert uncounted_notes(()) == []
     assert len(uncounted_notes(("memory", "pids", "cpu"))) == 3
+
+
+def test_a_writable_root_takes_half_of_the_memory_and_the_rest_is_shared_as_ever() -> None:
+    limits = BoxLimits(memory_bytes=2**30)
+    ordinary, _ = fitting(limits)
+    rooted, notes = fitting(limits, writable_root=True)
+    assert (rooted.workspace_bytes, rooted.scratch_bytes) == (
+        ordinary.workspace_bytes // 2,
+        ordinary.scratch_bytes // 2,
+    )
+    assert notes
+    spec = BoxSpec(limits=rooted, writable_root=True)
+    request = asked(spec)
+    assert request["writable_root"] is True
+    assert request["root_bytes"] == 2**29
+    assert request["root_bytes"] + request["workspace_bytes"] + request["scratch_bytes"] <= 2**30
+    assert asked(BoxSpec())["writable_root"] is False
+
+
+def test_commands_on_a_writable_root_know_that_they_are_root_and_that_nobody_answers() -> None:
+    spec = BoxSpec(writable_root=True, env={"DEBIAN_FRONTEND": "readline"})
+    env = guest_config(spec, VIEW, asked(spec)).env
+    assert (env["USER"], env["LOGNAME"], env["DEBIAN_FRONTEND"]) == ("root", "root", "readline")
+    assert guest_config(BoxSpec(), VIEW, asked(BoxSpec())).env["USER"] == "agent"

@@ -110,3 +110,42 @@ def test_an_interpreter_below_a_place_of_the_box_is_bound_over_it(place: str) ->
     staged = Staged(etc="/e", empty="/n", scratch="/x", workspace="/m", python=((f"/staged{place}", place),))
     words = bwrap_arguments(staged, ["prog"], seccomp_fd=7)
     assert words.index(place) > max(words.index(box_place) for box_place in ("/tmp", "/workspace", "/home/agent"))
+
+
+ROOTED = Staged(
+    etc="/s/etc",
+    empty="/s/empty",
+    scratch="/s/scratch",
+    workspace="/s/merged",
+    root="/s/tree",
+    overlays=(("/s/usr", "/usr"), ("/s/db", "/var/lib/dpkg")),
+)
+
+
+def test_a_writable_root_is_of_the_users_that_bubblewrap_is_started_with_and_keeps_every_other_wall() -> None:
+    words = line(ROOTED)
+    for wall in ("ipc", "pid", "net", "uts", "cgroup"):
+        assert f"--unshare-{wall}" in words
+    for wall in ("--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--cap-drop ALL", "--seccomp 7"):
+        assert wall in words
+    assert "--unshare-user" not in words
+    assert "--unshare-all" not in words
+    assert "--uid" not in words
+
+
+def test_a_writable_root_and_its_overlays_come_before_everything_that_lies_on_them() -> None:
+    words = line(ROOTED)
+    assert words.index("--bind /s/tree /") < words.index("--bind /s/usr /usr") < words.index("--proc /proc")
+    assert "--bind /s/db /var/lib/dpkg" in words
+    assert "--remount-ro / " not in words
+    assert "--remount-ro /proc --remount-ro /dev --chdir /" in words
+    assert "/etc" not in words.split()
+
+
+def test_a_root_in_the_box_can_never_gain_more_than_packages_need() -> None:
+    words = bwrap_arguments(ROOTED, ["prog"], seccomp_fd=7)
+    starter = words[words.index("--") + 1 :]
+    only = "-all,+chown,+dac_override,+fowner,+fsetid,+setuid,+setgid,+setfcap,+kill"
+    assert starter[0] == "/usr/bin/setpriv"
+    assert [starter[at + 1] for at, word in enumerate(starter) if word.endswith(("-set", "-caps"))] == [only] * 3
+    assert starter[-1] == "prog"

@@ -135,3 +135,16 @@ def test_groups_of_keepers_that_are_gone_are_swept_and_no_others(tmp_path: Path)
         (tmp_path / name).mkdir()
     sweep(Tree(2, {"memory": str(tmp_path), "pids": str(tmp_path)}))
     assert {path.name for path in tmp_path.iterdir()} == {f"kagura-{os.getpid()}-1", "kagura-x-1", "other"}
+
+
+def test_a_group_that_went_in_part_is_gone_once_the_rest_is(tmp_path: Path) -> None:
+    group = Group((f"{tmp_path}/memory", f"{tmp_path}/pids"))
+    for directory in group.directories:
+        Path(directory).mkdir()
+    # What is not empty cannot be removed, like a group with a process in it.
+    (tmp_path / "pids" / "process").mkdir()
+    assert not group.remove()
+    assert not (tmp_path / "memory").exists()
+    (tmp_path / "pids" / "process").rmdir()
+    assert group.remove()
+    assert group.remove()

@@ -99,7 +99,7 @@ async def test_what_the_guest_said_before_anyone_listened_is_not_lost(tmp_path: 
         sink = Sink()
         pipe.write(b"la", bytearray(b"te"))
         pipe.start(sink)
-        await asyncio.wait_for(sink.over.wait(), 5)
+        await asyncio.wait_for(sink.over.wait(), 60)
         assert bytes(sink.data) == b"earlylate"
         assert pipe.stderr == "oh"
         assert sink.why == "its container ended"
@@ -119,7 +119,7 @@ async def test_a_daemon_that_talks_nonsense_ends_the_pipe(tmp_path: Path):
         pipe = await attach(endpoint, "/attach")
         sink = Sink()
         pipe.start(sink)
-        await asyncio.wait_for(sink.over.wait(), 5)
+        await asyncio.wait_for(sink.over.wait(), 60)
         assert "records" in sink.why
         assert not sink.data
 
@@ -142,20 +142,21 @@ async def test_no_daemon_is_an_error(tmp_path: Path):
 
 
 async def test_cancelling_an_attach_frees_the_connection(tmp_path: Path):
-    gone = asyncio.Event()
+    here, gone = asyncio.Event(), asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        here.set()
         await reader.read()
         gone.set()
 
     server, endpoint = await daemon(tmp_path, answer)
     async with server:
         attaching = asyncio.create_task(attach(endpoint, "/attach"))
-        await asyncio.sleep(0.05)
+        await here.wait()
         attaching.cancel()
         with pytest.raises(asyncio.CancelledError):
             await attaching
-        await asyncio.wait_for(gone.wait(), 5)
+        await asyncio.wait_for(gone.wait(), 60)
 
 
 async def test_a_daemon_that_takes_nothing_makes_the_writer_wait(tmp_path: Path):
@@ -176,5 +177,5 @@ async def test_a_daemon_that_takes_nothing_makes_the_writer_wait(tmp_path: Path)
         await asyncio.sleep(0.05)
         assert not waiting.done()
         go_on.set()
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 60)
         pipe.close()

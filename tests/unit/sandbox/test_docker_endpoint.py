@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,14 @@ async def test_other_addresses_are_refused_with_a_way_out_when_docker_is_asked_f
     with pytest.raises(SandboxUnavailable, match="ssh -nNT -L"):
         await backend.start(BoxSpec())
     await backend.close()
+
+
+@pytest.mark.docker
+def test_a_daemon_of_the_users_own_comes_before_the_systems_when_it_answers(tmp_path: Path):
+    place = tmp_path / "docker.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        listener.listen()
+        assert endpoint_from({"XDG_RUNTIME_DIR": str(tmp_path)}).url == f"unix://{place}"
+    # Its file stays, and nobody answers.
+    assert endpoint_from({"XDG_RUNTIME_DIR": str(tmp_path)}).url == DEFAULT_HOST

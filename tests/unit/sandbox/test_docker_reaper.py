@@ -59,7 +59,7 @@ def status_of_a_dismissed_reaper(folder: Path) -> int:
     assert process.stdin is not None
     process.stdin.write(b".")
     process.stdin.close()
-    return process.wait(30)
+    return process.wait(60)
 
 
 def test_no_file_of_the_project_is_run_by_the_reaper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -93,7 +93,7 @@ def test_the_reaper_finds_the_library_it_needs_outside_of_the_project(tmp_path: 
     monkeypatch.setattr(docker_reaper, "_PROGRAM", docker_reaper._PROGRAM.replace(ours, instead))
     reaper = Reaper(Endpoint(f"unix://{tmp_path / 'none.sock'}"), "holder", this_owner())
     try:
-        assert reaper._process.wait(30) == 7
+        assert reaper._process.wait(60) == 7
     finally:
         reaper.dismiss()
     assert not told.exists()

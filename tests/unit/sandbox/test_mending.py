@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.mending import MachineFacts, advise, read_facts
+from kagura_kernel.sandbox.mending import MachineFacts, advise, advise_root, read_facts
 
 REFUSED = "bwrap: No permissions to create new namespace"
 
@@ -36,3 +36,16 @@ def test_facts_are_read_from_the_machine(tmp_path: Path) -> None:
     (tmp_path / ".dockerenv").touch()
     assert read_facts(tmp_path) == MachineFacts(container=True, userns_clone=0)
     assert read_facts(tmp_path / "nowhere") == MachineFacts()
+
+
+@pytest.mark.parametrize(
+    ("why", "advice"),
+    [
+        ("only root of the whole machine may map the users that packages need", "--box docker"),
+        ("a writable root is made of a Debian system, and this machine has no dpkg database", "--box docker"),
+        ("the system cannot be shown as the box's own (a layer: No space left on device)", ""),
+    ],
+)
+def test_a_root_that_cannot_be_writable_is_mended_by_another_way(why: str, advice: str) -> None:
+    assert advice in advise_root(why)
+    assert bool(advise_root(why)) == bool(advice)

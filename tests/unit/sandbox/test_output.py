@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.sandbox.output import OutputCapture
+from kagura_kernel.domain.commands import Command, OutputChunk
+from kagura_kernel.sandbox.output import OutputCapture, Printed
 from kagura_kernel.sandbox.spilling import FREE_BYTES, SPILL_LIMIT, prune_spilled
 
 
@@ -150,3 +151,53 @@ def test_old_outputs_are_pruned_with_their_directories_and_young_ones_stay(tmp_p
     assert prune_spilled(root) == 0
     assert not (root / "run-1").exists()
     assert prune_spilled(tmp_path / "missing") == 0
+
+
+class Joined:
+    """Swallows everything until the end."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+
+    def feed(self, data: bytes) -> bytes:
+        self.parts.append(data)
+        return b""
+
+    def finish(self) -> bytes:
+        return b"-".join(self.parts)
+
+
+def test_without_a_filter_what_was_printed_is_heard_and_kept_as_it_came():
+    heard: list[OutputChunk] = []
+    printed = Printed(Command(("x",)), heard.append)
+    printed.add("stdout", memoryview(b"one"))
+    printed.add("stderr", memoryview(b"two"))
+    stdout, stderr = printed.finish()
+    assert (stdout.data, stderr.data) == (b"one", b"two")
+    assert heard == [OutputChunk("stdout", b"one"), OutputChunk("stderr", b"two")]
+
+
+def test_each_stream_has_a_filter_of_its_own_and_what_it_held_comes_out_once_at_the_end():
+    heard: list[OutputChunk] = []
+    printed = Printed(Command(("x",), output_filter=Joined), heard.append)
+    for piece in (b"a", b"b", b"c"):
+        printed.add("stdout", memoryview(piece))
+        printed.add("stderr", memoryview(piece.upper()))
+    assert heard == []
+    printed.end()
+    printed.end()
+    stdout, stderr = printed.finish()
+    assert (stdout.data, stderr.data, stdout.total) == (b"a-b-c", b"A-B-C", 5)
+    assert heard == [OutputChunk("stdout", b"a-b-c"), OutputChunk("stderr", b"A-B-C")]
+
+
+def test_a_filter_that_fails_lets_nothing_through():
+    class Broken(Joined):
+        def feed(self, data: bytes) -> bytes:
+            raise ValueError("broken", len(data))
+
+    heard: list[OutputChunk] = []
+    printed = Printed(Command(("x",), output_filter=Broken), heard.append)
+    with pytest.raises(ValueError, match="broken"):
+        printed.add("stdout", memoryview(b"secret"))
+    assert (heard, printed.finish()[0].data) == ([], b"")

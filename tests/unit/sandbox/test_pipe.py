@@ -48,7 +48,7 @@ async def test_what_is_read_comes_in_order_and_then_the_end(ends):
     pipe.start(sink)
     theirs.sendall(b"x" * 2500 + b"end")
     theirs.close()
-    await asyncio.wait_for(sink.over.wait(), 5)
+    await asyncio.wait_for(sink.over.wait(), 60)
     assert bytes(sink.data) == b"x" * 2500 + b"end"
     assert len(sink.why) == 1
 
@@ -66,7 +66,7 @@ async def test_writing_never_blocks_and_all_of_it_arrives_in_order(ends):
     while len(got) < len(sent):
         got += await asyncio.get_running_loop().sock_recv(theirs, 1_000_000)
     assert bytes(got) == sent
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, 60)
     assert pipe.backlog == 0
 
 
@@ -92,7 +92,7 @@ async def test_whoever_waits_is_let_go_when_the_pipe_closes(ends):
     waiting = asyncio.create_task(pipe.drained())
     await asyncio.sleep(0)
     pipe.close()
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, 60)
     pipe.write(b"nobody")
     pipe.close()
 
@@ -119,5 +119,5 @@ async def test_writing_to_a_pipe_that_nobody_reads_any_more_is_no_error():
     os.close(their_read)
     pipe.write(b"x")
     os.close(their_write)
-    await asyncio.wait_for(sink.over.wait(), 5)
+    await asyncio.wait_for(sink.over.wait(), 60)
     pipe.close()

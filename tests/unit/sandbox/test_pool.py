@@ -122,8 +122,7 @@ async def test_an_old_box_is_closed_and_not_replaced():
     pool = WarmPool(backend, max_age=0.01)
     pool.prepare(SPEC)
     await pool.settled()
-    assert pool.waiting == 1
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await backend.parked[0].box.wait_closed()
     await pool.settled()
     assert pool.waiting == 0

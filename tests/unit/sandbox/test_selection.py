@@ -92,6 +92,20 @@ async def test_a_shared_deployment_never_falls_back_on_weaker_walls():
         await choose("auto", named(docker(), bubblewrap(), strong), shared=True)
 
 
+async def test_auto_leaves_gvisor_to_shared_deployments():
+    strong = IdleBackend("gvisor", isolation=IsolationClass.GVISOR)
+    with pytest.raises(SandboxUnavailable, match="bwrap is not installed"):
+        await choose("auto", named(strong, bubblewrap(NO_BWRAP), docker(NO_DAEMON)))
+    assert strong.probed == []
+    assert (await choose("gvisor", named(strong, docker()))).backend is strong
+
+
+async def test_a_weak_name_is_refused_in_a_shared_deployment_though_a_strong_one_works():
+    strong = IdleBackend("gvisor", isolation=IsolationClass.GVISOR)
+    with pytest.raises(IsolationTooWeak, match="docker"):
+        await choose("docker", named(docker(), strong), shared=True)
+
+
 async def test_no_back_end_at_all_is_an_error_and_never_the_host():
     with pytest.raises(SandboxUnavailable):
         await choose("auto", {})
@@ -137,7 +151,7 @@ def test_a_package_registers_a_back_end_by_entry_point():
     assert found.problems == ()
 
 
-@pytest.mark.parametrize("name", ["docker", "bubblewrap", "auto"])
+@pytest.mark.parametrize("name", ["docker", "bubblewrap", "gvisor", "auto"])
 def test_built_in_names_cannot_be_taken(name: str):
     found = registered([entry(name, "zebra")])
     assert not found.backends

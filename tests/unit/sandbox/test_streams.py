@@ -7,6 +7,7 @@ import pytest
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.streams import GIVE_BACK, HostStream
 from kagura_kernel.sandbox.wire import WireError
+from kagura_kernel.testing.patience import eventually
 
 
 class Sent:
@@ -35,13 +36,13 @@ async def made():
 async def test_no_more_is_sent_than_the_window_until_credit_comes(made):
     stream, sent, _ = made
     sending = asyncio.create_task(stream.send_all(b"x" * (frames.WINDOW + 1000)))
-    await asyncio.sleep(0.01)
-    assert sent.size(frames.DATA) == frames.WINDOW
+    await eventually(lambda: sent.size(frames.DATA) >= frames.WINDOW)
     stream.credited(600, 0.0)
+    await eventually(lambda: sent.size(frames.DATA) >= frames.WINDOW + 600)
     await asyncio.sleep(0.01)
     assert sent.size(frames.DATA) == frames.WINDOW + 600
     stream.credited(5000, 0.0)
-    await asyncio.wait_for(sending, 5)
+    await asyncio.wait_for(sending, 60)
     assert sent.size(frames.DATA) == frames.WINDOW + 1000
     assert max(len(payload) for _, payload in sent.frames) <= frames.MAX_DATA
 
@@ -67,7 +68,7 @@ async def test_a_sender_is_let_go_when_the_stream_ends(made):
     sending = asyncio.create_task(stream.send_all(b"x" * (frames.WINDOW * 3)))
     await asyncio.sleep(0.01)
     stream.end({"exit": 0})
-    await asyncio.wait_for(sending, 5)
+    await asyncio.wait_for(sending, 60)
     stream.send_eof()
     assert sent.frames[-1][0] == frames.DATA
     assert stream.result.result() == {"exit": 0}

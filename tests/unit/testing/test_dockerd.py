@@ -22,7 +22,7 @@ def answers(daemon: TestDaemon) -> bool:
         return False
 
 
-def gone(daemon: TestDaemon, pid: int, seconds: float = 20.0) -> bool:
+def gone(daemon: TestDaemon, pid: int, seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not answers(daemon) and not Path(f"/proc/{pid}").exists():

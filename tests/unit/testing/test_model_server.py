@@ -32,7 +32,7 @@ def ask(
     server: ModelServer, body: Any = None, *, path: str = "/v1/messages?beta=true", method: str = "POST", key: str = "k"
 ) -> tuple[int, dict[str, str], bytes]:
     address = urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
     try:
         data = body if isinstance(body, bytes) else json.dumps(body or {"stream": True, "messages": []}).encode()
         connection.request(method, path, data if method == "POST" else None, {"x-api-key": key} if key else {})
@@ -150,17 +150,17 @@ def test_silence_ends_when_the_server_closes():
         while not server.turns:
             time.sleep(0.01)
         assert thread.is_alive()
-    thread.join(10)
+    thread.join(60)
     assert len(failures) == 1
 
 
 def test_a_slow_turn_does_not_hold_up_the_closing():
-    with ModelServer([says("word " * 1000, delay=60)]) as server:
+    with ModelServer([says("word " * 1000, delay=600)]) as server:
         thread = threading.Thread(target=lambda: ask(server))
         thread.start()
         while not server.turns:
             time.sleep(0.01)
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -204,7 +204,7 @@ def test_many_clients_at_once_are_answered():
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
     assert statuses == [200] * 30
 
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 
 from kagura_kernel.sandbox.guest import processes
+from kagura_kernel.testing.patience import wait_until
 
 ODD_NAME = "odd ) name (S 1"
 
@@ -30,21 +30,17 @@ def marked():
     shell.stdout.close()
 
 
-def wait_for(condition) -> bool:
-    return any(condition() or time.sleep(0.02) for _ in range(200))
-
-
 def test_a_family_is_the_session_and_whoever_carries_the_mark(marked):
-    assert wait_for(lambda: len(processes.family(marked.pid, b"MARK=of-it\0")) == 3)
+    wait_until(lambda: len(processes.family(marked.pid, b"MARK=of-it\0")) == 3)
     assert len(processes.family(marked.pid, b"MARK=another\0")) == 2
     assert os.getpid() not in processes.family(os.getpid(), b"MARK=of-it\0")
 
 
 def test_killing_a_family_leaves_nobody(marked):
-    wait_for(lambda: len(processes.family(marked.pid, b"MARK=of-it\0")) == 3)
+    wait_until(lambda: len(processes.family(marked.pid, b"MARK=of-it\0")) == 3)
     processes.kill_all(lambda: processes.family(marked.pid, b"MARK=of-it\0"))
-    assert marked.wait(10) == -signal.SIGKILL
-    assert wait_for(lambda: not processes.family(marked.pid, b"MARK=of-it\0"))
+    assert marked.wait(60) == -signal.SIGKILL
+    wait_until(lambda: not processes.family(marked.pid, b"MARK=of-it\0"))
 
 
 def test_a_process_may_have_any_name(tmp_path):

@@ -1,0 +1,246 @@
+"""The listeners of one box, and the connections that come through them, on the host's side of the pipe.
+
+The guest opens a stream for each connection; here it is checked, bounded and given to whoever asked for the listener,
+in a task of its own. What no good guest would send raises `WireError`, at which the channel closes the box.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable
+from kagura_kernel.sandbox.guest import frames
+from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
+from kagura_kernel.sandbox.served import ServedStream
+from kagura_kernel.sandbox.streams import DataHandler, HostStream, Sender
+from kagura_kernel.sandbox.wire import Frame, WireError, encode_control, parse_credit, parse_object
+
+ANSWER_SECONDS = 20.0
+MAX_REFUSALS = 1000
+MAX_HOST = 1024
+MAX_PORT = 65535
+
+
+class Channel(Sender, Protocol):
+    """What listeners need of the channel that they go through."""
+
+    box_id: str
+
+    def open(self, request: Mapping[str, Any], on_data: DataHandler) -> HostStream:
+        """Open a stream with a request."""
+        ...
+
+    async def call_off(self, stream: HostStream, grace: float) -> None:
+        """End a stream early and wait until the guest says that it has."""
+        ...
+
+    def broke(self, why: WireError | str) -> KaguraError:
+        """Close the channel because the guest broke the protocol; the error to raise."""
+        ...
+
+    def fail(self, why: str) -> None:
+        """Close the channel because what it serves failed."""
+        ...
+
+
+@dataclass(slots=True)
+class _Open:
+    """A listener that was asked for."""
+
+    listener: Listener
+    serve: ServeStream
+    failed: Failed | None
+    port: asyncio.Future[int]
+
+
+class Listeners:
+    """All of one channel's.
+
+    Args:
+        channel: The channel.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._open: dict[int, _Open] = {}
+        self._streams: dict[int, ServedStream] = {}
+        self._refused: set[int] = set()
+        self._refusals = 0
+        self._last_id = 0
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def tasks(self) -> set[asyncio.Task[None]]:
+        """Those that serve connections now."""
+        return self._tasks
+
+    async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None) -> int:
+        """Open one; see `Box.listen`."""
+        port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        stream = self._channel.open({"kind": frames.LISTEN, "port": listener.port, "front": listener.front}, _no_data)
+        self._open[stream.id] = _Open(listener, serve, failed, port)
+        stream.result.add_done_callback(lambda _: self._gone(stream))
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await asyncio.shield(port)
+        except TimeoutError:
+            raise self._channel.broke("it does not say whether it listens") from None
+        except asyncio.CancelledError:
+            with contextlib.suppress(KaguraError):
+                await self._channel.call_off(stream, 0.0)
+            raise
+
+    def accepted(self, stream: int, answer: Mapping[str, Any]) -> None:
+        """The guest says that a listener of the host's listens.
+
+        Raises:
+            WireError: there is no such listener, or it listens already, or elsewhere.
+        """
+        found = self._open.get(stream)
+        port = answer.get("port")
+        if found is None or found.port.done():
+            raise WireError("it accepts what nobody asked for")
+        if type(port) is not int or not 1 <= port <= MAX_PORT or found.listener.port not in (0, port):
+            raise WireError("it listens on a port that nobody asked for")
+        found.port.set_result(port)
+
+    def _gone(self, stream: HostStream) -> None:
+        found = self._open.pop(stream.id)
+        if (error := stream.result.exception()) is not None:
+            if not found.port.done():
+                found.port.set_exception(error)
+                found.port.exception()
+            return
+        if found.port.done():
+            if stream.result.result().get("error"):
+                self._channel.broke("a listener ended before its box")
+            return
+        text = str(stream.result.result().get("text", ""))[:200]
+        shown = "".join(sign if sign.isprintable() else "?" for sign in text) or "it does not say why"
+        where = f"port {found.listener.port}" if found.listener.port else "any port"
+        found.port.set_exception(SandboxUnavailable(f"box {self._channel.box_id} cannot listen on {where}: {shown}"))
+        found.port.exception()
+
+    # ------------------------------------------------------------ what comes in
+
+    def receive(self, frame: Frame) -> None:
+        """A frame on a stream of the guest's.
+
+        Raises:
+            WireError: no good guest would have sent it.
+        """
+        number = frame.stream
+        if frame.type == frames.OPEN:
+            self._opened(number, parse_object(frame.payload))
+            return
+        if number in self._refused and frame.type == frames.CANCEL:
+            self._refused.discard(number)
+            return
+        stream = self._streams.get(number)
+        if stream is None or stream.cancelled:
+            raise WireError(f"a frame of type {frame.type} for stream {number}, which is not open")
+        match frame.type:
+            case frames.DATA:
+                stream.received(frame.payload)
+            case frames.CREDIT:
+                stream.credited(parse_credit(frame.payload))
+            case frames.EOF:
+                stream.heard_eof()
+            case frames.CANCEL:
+                stream.lost("the program in the box broke it off")
+                self._let_go(stream)
+            case _:
+                raise WireError(f"a frame of type {frame.type} on a stream of its own")
+
+    def _opened(self, number: int, request: Mapping[str, Any]) -> None:
+        if number <= self._last_id:
+            raise WireError(f"stream {number} is opened out of order")
+        self._last_id = number
+        found = self._open.get(_number(request, "listener", 0)) if request.get("kind") == frames.CONNECTION else None
+        if found is None:
+            self._refuse(number, "nobody serves this")
+            return
+        credit = _number(request, "credit", frames.WINDOW)
+        told = {"name": found.listener.name, **_target(found.listener, request)}
+        if len(self._streams) >= frames.MAX_CONNECTIONS:
+            self._refuse(number, "there are too many connections")
+            return
+        window = frames.window(len(self._streams))
+        stream = ServedStream(number, told, self._channel, self._turn, may_send=credit, may_receive=window)
+        self._streams[number] = stream
+        task = asyncio.get_running_loop().create_task(_serve(found.serve, stream))
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._served(done, stream, found))
+
+    def _refuse(self, number: int, text: str) -> None:
+        self._refusals += 1
+        if self._refusals > MAX_REFUSALS:
+            raise WireError("it opens one stream after another that nobody serves")
+        self._refused.add(number)
+        payload = encode_control(frames.RESULT, number, {"status": 503, "text": text})[frames.HEADER.size :]
+        self._channel.send(frames.RESULT, number, payload)
+
+    def _served(self, task: asyncio.Task[None], stream: ServedStream, found: _Open) -> None:
+        self._tasks.discard(task)
+        # A task that is cancelled before its first step never runs, and would not end its stream.
+        stream.abort()
+        self._let_go(stream)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, OSError) and stream.cancelled:
+            return  # what a program does to its own connection is nobody's failure
+        if found.failed is not None:
+            found.failed(error)
+        else:
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"a connection of box {self._channel.box_id} could not be served", "exception": error}
+            )
+            self._channel.fail(f"what serves its connections failed ({type(error).__name__})")
+
+    def _let_go(self, stream: ServedStream) -> None:
+        """Forget it when both sides have let go."""
+        if stream.ended and stream.cancelled:
+            self._streams.pop(stream.id, None)
+
+    def end(self) -> None:
+        """The box is gone: nobody is served any more."""
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            stream.lost("the box is gone")
+        for task in self._tasks:
+            task.cancel()
+
+
+async def _serve(serve: ServeStream, stream: ServedStream) -> None:
+    try:
+        await serve(stream)
+    except BaseException:
+        stream.abort()
+        raise
+    stream.close()
+
+
+def _target(listener: Listener, request: Mapping[str, Any]) -> dict[str, Any]:
+    if listener.front != "proxy":
+        return {}
+    host = request.get("host")
+    if not isinstance(host, str) or not 0 < len(host) <= MAX_HOST:
+        raise WireError("a connection that names no host")
+    return {"host": host, "port": _number(request, "port", MAX_PORT, least=0)}
+
+
+def _number(request: Mapping[str, Any], name: str, most: int, *, least: int = 1) -> int:
+    value = request.get(name)
+    if type(value) is not int or value < least or (most and value > most):
+        raise WireError(f"a connection whose {name} is none")
+    return value
+
+
+def _no_data(kind: int, payload: memoryview) -> None:
+    del kind, payload
+    raise WireError("data from a listener")

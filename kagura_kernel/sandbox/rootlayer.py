@@ -1,0 +1,193 @@
+"""The writable root of one box: the host's programs below a layer that is gone with the box.
+
+/usr (and /bin, /lib… where they are directories of their own) and dpkg's database are overlays: the host's own files
+below, shown read-only with the box's root as their owner, and memory of a bounded size above. What others may not read
+on the host is hidden, because the box's root would own it; looked at when the box is made, so that a file which is
+made private later stays visible in boxes that are there already. Everything else is written anew (`debianetc`).
+
+An ordinary user cannot have files shown as the box's own. There the folders are the box's own and the files are not:
+packages can be added, and what nobody but the host's root may read stays closed by itself.
+
+The mounts are made by the host's root before the box exists. In the box nobody holds a power to mount, unmount or
+reach the layers; what its root may do, it may do to this layer.
+
+Standard library only. Runs in the keeper's children.
+"""
+
+# ruff: noqa: PTH101, PTH102, PTH108, PTH112, PTH113, PTH114, PTH116, PTH118, PTH123, PTH208
+# The keeper starts without pathlib, and a path in a box is text.
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kagura_kernel.sandbox import linux
+from kagura_kernel.sandbox.debianetc import write_system
+from kagura_kernel.sandbox.etcfiles import copy_public
+from kagura_kernel.sandbox.subids import Block
+
+_DATABASE = "/var/lib/dpkg"
+_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+
+# Held against every service that a package wants to start: a box has no init.
+_POLICY = "/usr/sbin/policy-rc.d"
+_POLICY_TEXT = "#!/bin/sh\nexit 101\n"
+
+_SEEN, _ENTERED = 0o004, 0o005
+
+
+@dataclass(frozen=True, slots=True)
+class RootLayer:
+    """The parts of a writable root on the host's side, in the keeper's private mounts.
+
+    Attributes:
+        tree: What becomes /.
+        overlays: (merged directory, path in the box).
+    """
+
+    tree: str
+    overlays: tuple[tuple[str, str], ...]
+
+
+def is_debian(host: str = "") -> bool:
+    """Whether this system has dpkg's database, without which no package can be installed."""
+    return os.path.isfile(f"{host}{_DATABASE}/status")
+
+
+UNMAPPED = "packages can be added to the system's, but what the system has already cannot be replaced: that takes root"
+"""What to know of a root made by an ordinary user: the kernel shows nobody but root foreign files as their own."""
+
+
+def build_root(place: str, block: Block, users: int | None) -> RootLayer:
+    """Make the layer in a directory that is a bounded file system in memory.
+
+    Args:
+        place: The directory.
+        block: Who the box's users are on the host.
+        users: Descriptor of the user space that maps them so; None for an ordinary user, who is in it.
+
+    Raises:
+        OSError: the system refused, or there is no room.
+    """
+    tree = f"{place}/tree"
+    os.mkdir(tree)
+    write_system(tree)
+    _give(tree, block)
+    shown = [path for path in _PROGRAMS if os.path.isdir(path) and not os.path.islink(path)]
+    overlays = [(_overlay(f"{place}/{index}", path, block, users), path) for index, path in enumerate(shown)]
+    overlays.append((_overlay(f"{place}/database", _DATABASE, block, users), _DATABASE))
+    policy = f"{overlays[0][0]}{_POLICY.removeprefix('/usr')}"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(policy)
+    with open(policy, "x", encoding="ascii") as file:
+        file.write(_POLICY_TEXT)
+    os.chown(policy, block.user(0), block.group(0))
+    os.chmod(policy, 0o755)  # noqa: S103 - a program that everybody in the box may run
+    return RootLayer(tree, tuple(overlays))
+
+
+def _overlay(place: str, source: str, block: Block, users: int | None) -> str:
+    os.mkdir(place)
+    lower, veil, upper, work, merged = (f"{place}/{name}" for name in ("lower", "veil", "upper", "work", "merged"))
+    for name in (lower, work, merged):
+        os.mkdir(name)
+    _like(source, upper, block)
+    _like(source, veil, block)
+    kind = ""
+    if users is None:
+        # The files stay somebody else's, but the folders become the box's own, so that something can be put there.
+        linux.mount(source, lower, flags=linux.MS_BIND | linux.MS_REC)
+        _copy_books(source, upper)
+        _copy_folders(source, veil, block)
+        kind = "userxattr,"
+    else:
+        _show_mapped(source, lower, users)
+    for path in unreadable(source):
+        _hide(source, veil, path, block)
+    # Without redirects a layer's attributes never name a directory of the host.
+    options = f"{kind}lowerdir={veil}:{lower},upperdir={upper},workdir={work}"
+    if users is not None:
+        options += ",redirect_dir=nofollow,metacopy=off,index=off"
+    linux.mount("overlay", merged, "overlay", linux.MS_NOSUID | linux.MS_NODEV, options)
+    return merged
+
+
+def _show_mapped(source: str, lower: str, users: int) -> None:
+    directory = linux.open_directory(source)
+    try:
+        mount_fd = linux.clone_mount(directory)
+        try:
+            linux.map_owners(mount_fd, users)
+            linux.attach_mount(mount_fd, lower)
+        finally:
+            os.close(mount_fd)
+    finally:
+        os.close(directory)
+
+
+def _copy_books(source: str, upper: str) -> None:
+    """What dpkg links to before it rewrites it, which nobody may do with somebody else's file."""
+    if source == _DATABASE:
+        for name in os.listdir(source):
+            if name != "info":
+                copy_public(f"{source}/{name}", f"{upper}/{name}")
+
+
+def _copy_folders(source: str, veil: str, block: Block) -> None:
+    for top, directories, _ in os.walk(source):
+        here = top.removeprefix(source)
+        directories[:] = [name for name in directories if not os.path.islink(f"{top}/{name}")]
+        for name in list(directories):
+            found = os.stat(f"{top}/{name}", follow_symlinks=False)
+            if found.st_mode & _ENTERED == _ENTERED:
+                _like(f"{top}/{name}", f"{veil}{here}/{name}", block)
+            else:
+                directories.remove(name)
+
+
+def unreadable(source: str) -> Iterator[str]:
+    """Paths below a directory, relative to it, that an ordinary user may not read or enter; nothing below those.
+
+    Sockets, pipes and devices are among them, whatever their mode.
+    """
+    waiting = [""]
+    while waiting:
+        here = waiting.pop()
+        with os.scandir(f"{source}/{here}") as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    continue
+                mode = entry.stat(follow_symlinks=False).st_mode
+                path = f"{here}{entry.name}"
+                if stat.S_ISDIR(mode) and mode & _ENTERED == _ENTERED:
+                    waiting.append(f"{path}/")
+                elif not (stat.S_ISREG(mode) and mode & _SEEN):
+                    yield path
+
+
+def _hide(source: str, veil: str, path: str, block: Block) -> None:
+    """Put the overlay's sign that a path does not exist into the layer above the host's."""
+    here = ""
+    for name in path.split("/")[:-1]:
+        here = f"{here}/{name}"
+        if not os.path.isdir(f"{veil}{here}"):
+            _like(f"{source}{here}", f"{veil}{here}", block)
+    os.mknod(f"{veil}/{path}", stat.S_IFCHR, os.makedev(0, 0))
+
+
+def _like(source: str, target: str, block: Block) -> None:
+    """A directory with another's mode, and its owner as the box knows it: the topmost layer's word counts."""
+    found = os.stat(source, follow_symlinks=False)
+    os.mkdir(target)
+    if not block.is_inside:
+        os.chown(target, block.user(found.st_uid), block.group(found.st_gid))
+    os.chmod(target, stat.S_IMODE(found.st_mode))
+
+
+def _give(tree: str, block: Block) -> None:
+    for top, directories, files in os.walk(tree):
+        for path in (top, *(os.path.join(top, name) for name in (*directories, *files))):
+            os.chown(path, block.user(0), block.group(0), follow_symlinks=False)

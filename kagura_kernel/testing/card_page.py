@@ -1,0 +1,52 @@
+"""What a browser makes of a card: for tests of HTML, without a browser."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+_VOID = frozenset({"br", "hr", "img", "input", "meta", "link"})
+
+
+class Page(HTMLParser):
+    """A card taken apart; an end tag that fits no open element is an error.
+
+    Attributes:
+        tags: Names of its elements, in order.
+        attributes: Names and values of all attributes.
+        text: What can be read on it.
+        open: Elements that were never closed.
+        buttons: Attributes of each button.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.buttons: list[dict[str, str | None]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element begins."""
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag == "button":
+            self.buttons.append(dict(attrs))
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """An element ends.
+
+        Raises:
+            AssertionError: it is not the one that was opened last.
+        """
+        if not self.open or self.open.pop() != tag:
+            raise AssertionError(f"</{tag}> closes nothing")
+
+    def handle_data(self, data: str) -> None:
+        """Text; a style sheet is none."""
+        if "style" not in self.open:
+            self.text += data
