@@ -25,6 +25,7 @@ class FileChange:
         binary: Whether either side is not text.
         state: Whether it has reached the project.
         target: Where a link points afterwards.
+        reason: Why it is protected, in half a sentence, where that does not follow from its path; otherwise empty.
     """
 
     path: str
@@ -38,3 +39,4 @@ class FileChange:
     binary: bool = False
     state: ChangeState = "proposed"
     target: str = ""
+    reason: str = ""

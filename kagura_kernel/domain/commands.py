@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from kagura_kernel.domain.policy import CommandLimits
 
 Stream = Literal["stdout", "stderr"]
+
+
+class ByteFilter(Protocol):
+    """What one stream's bytes go through, in order, before anybody sees them."""
+
+    def feed(self, data: bytes) -> bytes:
+        """What may be seen after these bytes; the rest comes later."""
+        ...
+
+    def finish(self) -> bytes:
+        """What was held back; called once, when the stream has ended."""
+        ...
+
+
+OutputFilter = Callable[[], ByteFilter]
+"""Makes the filter of one stream; each stream of each command gets its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +40,8 @@ class Command:
         limits: Time limits; None lifts one.
         keep_bytes: How much of each stream is kept in memory: half from the start, half from the end.
         spill_dir: Where the full text goes once it is longer than that; None drops the middle.
+        secret_env: Variables with secrets in them, for this one process; never shown, never sent to the host.
+        output_filter: What each stream goes through before it is heard, kept or spilled; None leaves it as it is.
     """
 
     argv: tuple[str, ...]
@@ -33,6 +51,8 @@ class Command:
     limits: CommandLimits = field(default_factory=CommandLimits)
     keep_bytes: int = 256 * 1024
     spill_dir: Path | None = None
+    output_filter: OutputFilter | None = None
+    secret_env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def line(self) -> str:
@@ -61,12 +81,12 @@ def shell_command(
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What one stream of a command printed.
+    """What one stream of a command printed, past the command's filter if it has one.
 
     Attributes:
         head: The first bytes, all of them when nothing was dropped.
         tail: The last bytes when the middle was dropped, otherwise empty.
-        total: How many bytes were printed.
+        total: How many bytes there were.
         spill: The file that holds every byte, when there is one.
     """
 

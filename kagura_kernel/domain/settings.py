@@ -38,6 +38,8 @@ class Settings(BaseModel):
         processes: Processes of one box.
         workspace_mib: How much a run may add to its workspace.
         net: Hosts and sets of hosts that every run may reach; `ask` makes any other host a question to a person.
+        mirrors: Hosts that stand for a named set of hosts, as `python-packages = ["pypi.example.org"]`.
+        env: Variables that every command in a box sees (an index to install from, a time zone); never secrets.
         preapproved_grants: Credentials, each as `provider:scope`, whose usual budget needs no asking once a cell names
             them.
         lease_seconds: How long one credential is meant to live.
@@ -66,6 +68,8 @@ class Settings(BaseModel):
     processes: int = Field(default=512, ge=16)
     workspace_mib: int = Field(default=2048, ge=1)
     net: tuple[str, ...] = ("ask",)
+    mirrors: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    env: dict[str, str] = Field(default_factory=dict)
     preapproved_grants: tuple[str, ...] = ()
     lease_seconds: float = Field(default=900.0, ge=1, le=86400)
     lease_budget_seconds: float = Field(default=3600.0, ge=1, le=7 * 86400)
@@ -75,6 +79,9 @@ class Settings(BaseModel):
 PREFIX = "KAGURA_"
 
 _LISTS = frozenset({"preapproved_host_commands", "preapproved_grants", "net"})
+
+# What a variable cannot hold stands in the file alone.
+_TABLES = frozenset({"mirrors", "env"})
 
 # Variables of ours that are no settings.
 _NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY"})
@@ -90,7 +97,7 @@ def parse_settings(toml: str, environ: Mapping[str, str], source: str = "the con
         values: dict[str, Any] = tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(source, [f"it is not TOML: {error}"]) from error
-    for name in Settings.model_fields:
+    for name in Settings.model_fields.keys() - _TABLES:
         variable = PREFIX + name.upper()
         if variable in environ and variable not in _NOT_SETTINGS:
             values[name] = _from_variable(environ[variable], name)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kagura_kernel.domain.changes import ChangeState, ChangeStatus, FileChange
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceTooLarge
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.contents import Contents, Taken
+from kagura_kernel.membrane.contents import Contents, SecretFound, Taken
+from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.difference import (
     MAX_DIFF_BYTES,
     MAX_DIFF_INPUT,
@@ -30,6 +31,12 @@ from kagura_kernel.sandbox.backend import Box, BoxChange
 
 MAX_GLANCES = 100
 """Protected files whose content is read in one collection, so that a person can see what was tried."""
+
+
+HOLDS_LEASED = "it holds a leased credential"
+"""The reason of a change that is protected because its name, its target or its content holds a live secret."""
+
+_OLD_HOLDS_LEASED = "… no diff is shown: the project's own file holds a leased credential\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,7 @@ class _Round:
     ours: Mapping[str, str]
     weight: int = 0
     glances: int = 0
+    names: set[str] = field(default_factory=set)
 
     def may_glance(self, told: BoxChange) -> bool:
         """Whether a protected file's content is shown all the same: a whole environment is not read for nothing."""
@@ -57,6 +65,15 @@ class _Round:
             return False
         self.glances += 1
         return True
+
+    def unlike_others(self, name: str) -> str:
+        """The name, numbered when another scrubbed name has become the same."""
+        numbered, number = name, 1
+        while numbered in self.names:
+            number += 1
+            numbered = f"{name} {number}"
+        self.names.add(numbered)
+        return numbered
 
 
 class Collector:
@@ -68,13 +85,22 @@ class Collector:
         since: When the run began, seconds since 1970: what changed in the project later than that is a conflict.
         protected: Relative paths that never change, beside those that `Protection` knows.
         limit_bytes: How much all new contents of the run may weigh together.
+        scrubber: Knows the secrets that neither the project nor the store may get.
     """
 
     def __init__(
-        self, project: ProjectFiles, blobs: BlobStore, *, since: float, protected: tuple[str, ...], limit_bytes: int
+        self,
+        project: ProjectFiles,
+        blobs: BlobStore,
+        *,
+        since: float,
+        protected: tuple[str, ...],
+        limit_bytes: int,
+        scrubber: Scrubber | None = None,
     ) -> None:
         self._project = project
-        self._contents = Contents(blobs, limit_bytes)
+        self._contents = Contents(blobs, limit_bytes, scrubber)
+        self._scrubber = scrubber
         self._since = since
         self._protected = protected
         self._limit = limit_bytes
@@ -85,7 +111,8 @@ class Collector:
         """What differs now, sorted by path.
 
         A file that cannot be read, or grows while it is read, is told as protected, and its diff says why. Of what is
-        protected, large files and most of many are told without their content.
+        protected, large files and most of many are told without their content. What holds a live secret, in its name,
+        its target or its content, is protected, nothing of it is stored, and its name is told without the secret.
 
         Args:
             box: A box that is still running.
@@ -99,6 +126,9 @@ class Collector:
         this = _Round(Protection(self._project, present(told), self._protected), ours)
         changes: list[FileChange] = []
         for one in told:
+            if self._holds(one.path) or self._holds(one.target):
+                changes.append(self._without_secret(one, this))
+                continue
             change = await self._one(box, one, this)
             if change is not None:
                 changes.append(change)
@@ -120,12 +150,22 @@ class Collector:
             return replace(change, diff="… protected, and never applied: its content was left in the box\n")
         try:
             new = await self._take(box, told, this)
-        except BoxFileError as error:
-            return replace(change, state="protected", diff=f"… nothing of it was taken: {error.reason}\n")
+        except (SecretFound, BoxFileError) as error:
+            return _untaken(change, error)
         if new.sha256 == old.sha256 and (told.kind == "link" or _executable(mode) == _executable(old.mode)):
             return None
         change = replace(change, size=new.size, new_sha256=new.sha256)
         return await asyncio.to_thread(self._with_diff, change, old, new.content)
+
+    def _holds(self, content: str | bytes | None) -> bool:
+        return self._scrubber is not None and bool(content) and self._scrubber.holds(os.fsencode(content or b""))
+
+    def _without_secret(self, told: BoxChange, this: _Round) -> FileChange:
+        shown = self._scrubber.scrub if self._scrubber is not None else str
+        path, target = this.unlike_others(shown(told.path)), shown(told.target)
+        mode = told.mode & 0o777
+        change = FileChange(path, told.status, told.kind, told.size, mode, target=target, state="protected")
+        return replace(change, reason=HOLDS_LEASED)
 
     def _look(self, told: BoxChange, protection: Protection) -> tuple[HostState, bool]:
         old = self._old_state(told.path)
@@ -159,6 +199,8 @@ class Collector:
         return "proposed"
 
     def _with_diff(self, change: FileChange, old: HostState, new: bytes | None) -> FileChange:
+        if self._holds(old.content):
+            return replace(change, diff=_OLD_HOLDS_LEASED)
         known = self._compared.get(change.path)
         if known is None or (known.old_sha256, known.new_sha256) != (change.old_sha256, change.new_sha256):
             diff = _diff(change, old, new, is_room=self._diff_room >= MAX_DIFF_BYTES)
@@ -166,6 +208,12 @@ class Collector:
             self._diff_room = max(0, self._diff_room - size_of(known.diff))
             self._compared[change.path] = known
         return replace(change, diff=known.diff, binary=known.binary)
+
+
+def _untaken(change: FileChange, error: SecretFound | BoxFileError) -> FileChange:
+    if isinstance(error, SecretFound):
+        return replace(change, state="protected", reason=HOLDS_LEASED)
+    return replace(change, state="protected", diff=f"… nothing of it was taken: {error.reason}\n")
 
 
 def _is_safe(path: str) -> bool:

@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceTooLarge
 from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.difference import MAX_DIFF_INPUT
 from kagura_kernel.sandbox.backend import BoxChange
 
 _PIECE = 1 << 20
+
+
+class SecretFound(Exception):
+    """A content holds a live secret; nothing of it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +41,13 @@ class Contents:
     Args:
         blobs: Where they go.
         limit_bytes: What the run may store in all. A content that it has stored before costs nothing.
+        scrubber: Knows the secrets that no stored content may hold.
     """
 
-    def __init__(self, blobs: BlobStore, limit_bytes: int) -> None:
+    def __init__(self, blobs: BlobStore, limit_bytes: int, scrubber: Scrubber | None = None) -> None:
         self._blobs = blobs
         self._limit = limit_bytes
+        self._scrubber = scrubber
         self._stored = 0
         self._known: set[str] = set()
         self._sizes: dict[str, int] = {}
@@ -51,10 +58,12 @@ class Contents:
         Raises:
             BoxFileError: it cannot be read, or has grown since it was told; nothing of it is kept.
             WorkspaceTooLarge: the run has stored as much as it may.
+            SecretFound: it holds a live secret.
         """
         kept = bytearray()
         most = max(0, told.size)
         digest = hashlib.sha256()
+        search = self._scrubber.search() if self._scrubber is not None else None
         # Probably what is stored already; only its hash can tell, at its end.
         looks_known = self._sizes.get(told.path) == most
 
@@ -62,6 +71,8 @@ class Contents:
             offset = 0
             while True:
                 piece = await files.read(told.path, offset=offset, limit=min(_PIECE, most - offset + 1))
+                if search is not None and search.feed(piece):
+                    raise SecretFound
                 digest.update(piece)
                 offset += len(piece)
                 if offset > most:

@@ -10,6 +10,14 @@ from kagura_kernel.domain.errors import WorkspaceRefused, WorkspaceUnreadable
 
 # A box that saw one of these as its project would see the system, not a project.
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/run")
+# Where daemons keep what they were told in confidence, or what is executed for them.
+_STATE = ("/var/lib/containerd", "/var/lib/docker", "/var/lib/dpkg", "/var/lib/kubelet", "/var/spool/cron")
+# Parts of a home directory that are keys and the settings of programs which hold keys, never a project.
+_OF_HOME = (
+    *(".ssh", ".gnupg", ".pki", ".password-store", ".local/share/keyrings", ".mozilla", ".thunderbird"),
+    *(".aws", ".azure", ".config/gcloud", ".config/gh", ".config/containers", ".docker", ".kube"),
+    *(".claude", ".codex", ".ipython", ".jupyter", ".kagura", ".local/share/jupyter"),
+)
 _TOPS = ("/", "/home", "/root", "/srv", "/tmp", "/var", "/opt", "/mnt", "/media", "/Users")  # noqa: S108 - refused
 
 
@@ -18,7 +26,8 @@ def check_project(path: Path, *, home: Path | None, private: Sequence[Path]) -> 
 
     Args:
         path: What was asked for; usually the notebook's working directory.
-        home: The user's home directory: neither it nor a directory above it is ever a project.
+        home: The user's home directory: neither it, nor a directory above it, nor what in it holds keys is ever a
+            project.
         private: Directories of ours and of Jupyter's (state, runtime); a project may neither hold nor lie in one.
 
     Raises:
@@ -38,8 +47,8 @@ def check_project(path: Path, *, home: Path | None, private: Sequence[Path]) -> 
     except OSError as error:
         raise WorkspaceUnreadable(str(path), error.strerror or "it cannot be read") from error
     _refuse_system(root)
-    if home is not None and _covers(root, home.resolve()):
-        raise WorkspaceRefused(str(root), "it is, or holds, your home directory")
+    if home is not None:
+        _refuse_home(root, home.resolve())
     for directory in private:
         resolved = directory.resolve()
         if _covers(root, resolved) or _covers(resolved, root):
@@ -50,9 +59,17 @@ def check_project(path: Path, *, home: Path | None, private: Sequence[Path]) -> 
 def _refuse_system(root: Path) -> None:
     if str(root) in _TOPS:
         raise WorkspaceRefused(str(root), "it is the top of a tree that holds more than a project")
-    for system in _SYSTEM:
+    for system in (*_SYSTEM, *_STATE):
         if _covers(Path(system), root):
             raise WorkspaceRefused(str(root), "it belongs to the system")
+
+
+def _refuse_home(root: Path, home: Path) -> None:
+    if _covers(root, home):
+        raise WorkspaceRefused(str(root), "it is, or holds, your home directory")
+    for part in _OF_HOME:
+        if _covers((home / part).resolve(), root):
+            raise WorkspaceRefused(str(root), f"{part} in your home directory holds keys or settings")
 
 
 def _covers(outer: Path, inner: Path) -> bool:

@@ -21,7 +21,9 @@
     │   ├── SecretUnavailable            ERR_SECRET_UNAVAILABLE
     │   ├── LeaseRefused                 ERR_LEASE_REFUSED
     │   ├── LeaseUnavailable             ERR_LEASE_UNAVAILABLE
-    │   └── LeaseEnded                   ERR_LEASE_ENDED
+    │   ├── LeaseUnknown                 ERR_LEASE_UNKNOWN
+    │   ├── LeaseEnded                   ERR_LEASE_ENDED
+    │   └── InjectionFailed              ERR_INJECTION
     ├── EgressRefused                    ERR_EGRESS
     │   ├── EgressDenied                 ERR_EGRESS_DENIED
     │   ├── EgressUnreachable            ERR_EGRESS_UNREACHABLE
@@ -34,7 +36,8 @@
     │   ├── IsolationTooWeak             ERR_ISOLATION_TOO_WEAK
     │   ├── SandboxCommandTimeout        ERR_SANDBOX_COMMAND_TIMEOUT
     │   ├── SandboxIdleTimeout           ERR_SANDBOX_IDLE_TIMEOUT
-    │   └── BoxFileError                 ERR_BOX_FILE
+    │   ├── BoxFileError                 ERR_BOX_FILE
+    │   └── ImageBuildFailed             ERR_IMAGE_BUILD
     ├── HostError
     │   ├── HostCommandTimeout           ERR_HOST_COMMAND_TIMEOUT
     │   └── HostIdleTimeout              ERR_HOST_IDLE_TIMEOUT
@@ -96,9 +99,11 @@ from kagura_kernel.domain.errors.brain import (
 from kagura_kernel.domain.errors.credentials import (
     CredentialError,
     GrantMissing,
+    InjectionFailed,
     LeaseEnded,
     LeaseRefused,
     LeaseUnavailable,
+    LeaseUnknown,
     SecretUnavailable,
 )
 from kagura_kernel.domain.errors.egress import (
@@ -133,6 +138,7 @@ from kagura_kernel.domain.errors.run import (
 from kagura_kernel.domain.errors.sandbox import (
     BoxFileError,
     CommandTimeout,
+    ImageBuildFailed,
     IsolationTooWeak,
     SandboxCommandTimeout,
     SandboxDied,
@@ -179,6 +185,8 @@ __all__ = [
     "HostError",
     "HostIdleTimeout",
     "HostNotUnderstood",
+    "ImageBuildFailed",
+    "InjectionFailed",
     "IsolationTooWeak",
     "JournalError",
     "JournalTampered",
@@ -189,6 +197,7 @@ __all__ = [
     "LeaseEnded",
     "LeaseRefused",
     "LeaseUnavailable",
+    "LeaseUnknown",
     "NotThisTime",
     "RunError",
     "RunFailed",

@@ -64,6 +64,19 @@ class LeaseUnavailable(CredentialError):
         self.retry_after = retry_after
 
 
+class LeaseUnknown(CredentialError):
+    """No run of this process holds such a lease."""
+
+    code = "ERR_LEASE_UNKNOWN"
+
+    def __init__(self, lease_id: str) -> None:
+        super().__init__(
+            f"No run of this kernel holds a lease {lease_id!r}. `%kagura leases` lists them; one that another process "
+            f"holds is ended with `kagura-kernel leases revoke {lease_id}`."
+        )
+        self.lease_id = lease_id
+
+
 class LeaseEnded(CredentialError):
     """The lease is over, or on hold; its credential is not given out."""
 
@@ -71,6 +84,18 @@ class LeaseEnded(CredentialError):
 
     def __init__(self, provider: str, scope: str, why: str) -> None:
         super().__init__(f"The lease of {provider}:{scope} is over: {why}. Ask for it again.")
+        self.provider = provider
+        self.scope = scope
+        self.why = why
+
+
+class InjectionFailed(CredentialError):
+    """A lease cannot be used from inside a box the way it was meant to be; the box was given no secret."""
+
+    code = "ERR_INJECTION"
+
+    def __init__(self, provider: str, scope: str, why: str) -> None:
+        super().__init__(f"The lease of {provider}:{scope} cannot be used in the box: {why}.")
         self.provider = provider
         self.scope = scope
         self.why = why

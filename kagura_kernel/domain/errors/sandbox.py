@@ -109,3 +109,15 @@ class BoxFileError(SandboxError):
         super().__init__(f"{path}: {text} ({reason}).")
         self.path = path
         self.reason = reason
+
+
+class ImageBuildFailed(SandboxError):
+    """An image could not be built; the name stays with the image that had it."""
+
+    code = "ERR_IMAGE_BUILD"
+
+    def __init__(self, image: str, reason: str, advice: str = "") -> None:
+        super().__init__(f"The image {image!r} was not built: {reason}." + (f" {advice}" if advice else ""))
+        self.image = image
+        self.reason = reason
+        self.advice = advice

@@ -26,6 +26,7 @@ class ChangeRow(BaseModel):
     binary: bool = False
     state: ChangeState = "proposed"
     target: str = ""
+    reason: str = ""
 
 
 class ChangesCollected(Event):

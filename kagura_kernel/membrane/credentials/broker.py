@@ -15,7 +15,6 @@ import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Literal
 
 from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.clock import Clock, SystemClock
@@ -26,6 +25,7 @@ from kagura_kernel.domain.errors import (
     LeaseUnavailable,
     UnknownName,
 )
+from kagura_kernel.domain.events import LeaseChange
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.membrane.credentials.asking import Asking, patiently
 from kagura_kernel.membrane.credentials.budget import Budget
@@ -39,10 +39,10 @@ from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.membrane.credentials.shielding import Shielding
 from kagura_kernel.membrane.credentials.terms import Holder, LeaseTerms
 
-LeaseChange = Literal["acquired", "renewed", "held up", "on hold", "released"]
 _SYSTEM = SystemClock()
 _USED_UP = "its budget is used up"
 _RELEASED = "it was released"
+_REVOKED = "it was revoked"
 
 
 class CredentialBroker:
@@ -72,7 +72,7 @@ class CredentialBroker:
             terms: How leases are handled.
             clock: For everything that ends.
             chance: From 0 to 1; spreads renewals and retries.
-            on_change: Told of every change, with the lease without its credential. It must not raise or wait.
+            on_change: Told of every change, with the lease without its credential; neither raises nor waits.
         """
         self._ledger = ledger
         self._providers = dict(providers)
@@ -170,8 +170,9 @@ class CredentialBroker:
         """The live credential, for whoever puts it where it is used; asked for again each time.
 
         Raises:
-            LeaseEnded: the lease is over or on hold; nothing is given out.
+            LeaseEnded: the lease is over or on hold, or somebody has revoked it; nothing is given out.
             GrantMissing: the run may not have it any more.
+            JournalUnreadable: it cannot be known whether it was revoked.
         """
         held = self._find(lease_id)
         lease = held.lease
@@ -180,7 +181,17 @@ class CredentialBroker:
             raise LeaseEnded(lease.provider, lease.scope, lease.ended)
         if lease.credential is None or held.seconds_left(self._clock) <= 0:
             raise LeaseEnded(lease.provider, lease.scope, "its time is up")
+        if self._is_taken(held):
+            raise LeaseEnded(lease.provider, lease.scope, _REVOKED)
         return lease.credential
+
+    def taken(self) -> tuple[Lease, ...]:
+        """What is held here and was revoked by another process, without credentials; to be released.
+
+        Raises:
+            JournalUnreadable: the ledger cannot be read.
+        """
+        return tuple(held.lease.without_credential() for held in self._held.values() if self._is_taken(held))
 
     def leases(self) -> tuple[Lease, ...]:
         """What is held or on hold, in the order it was acquired, without credentials."""
@@ -217,6 +228,8 @@ class CredentialBroker:
         held.put_on_hold(_RELEASED)
         if row_id:
             self._giving_back.note(row_id, _RELEASED)
+        for old in held.replaced:
+            self._giving_back.hurry(old)
         try:
             await held.stop_keeping()
             async with held.lock:
@@ -268,17 +281,8 @@ class CredentialBroker:
         if self._closed:
             self._giving_back.later(issue.row_id, _RELEASED)
             raise LeaseEnded(grant.provider, grant.scope, "the run is over")
-        lease = Lease(
-            id=issue.lease_id,
-            provider=grant.provider,
-            scope=grant.scope,
-            issued_at=issue.issued_at,
-            expires_at=issue.expires_at,
-            budget=issue.budget,
-            credential=issue.credential,
-        )
-        held = HeldLease(lease, issue.row_id, self._clock.monotonic() + issue.lasting)
-        self._held[lease.id] = held
+        held = HeldLease.first(issue, grant, self._clock)
+        self._held[held.lease.id] = held
         self._keep(held)
         return held
 
@@ -291,15 +295,15 @@ class CredentialBroker:
             added = lease.budget.extension(min(self._terms.ttl, source.traits.longest), left)
             if not lease.budget.renewable:
                 raise LeaseEnded(lease.provider, lease.scope, _USED_UP)
-            order = Order(grant, lease.id, left + added, lease.budget.renew(added))
+            order = Order(grant, lease.id, left + added, lease.budget.renew(added), after=held.row_id)
             issue = await self._minted(source, order)
             if self._closed or lease.id not in self._held:
                 self._giving_back.later(issue.row_id, _RELEASED)
                 raise LeaseEnded(lease.provider, lease.scope, _RELEASED)
-            old, held.row_id = held.row_id, issue.row_id
-            self._take(held, issue)
+            old = held.row_id
+            held.take(issue, self._clock)
             if old:
-                self._giving_back.later(old, "it was renewed")
+                self._giving_back.later(old, "it was renewed", pause=self._terms.overlap)
         self._on_change("renewed", held.lease.without_credential())
         return held.lease.without_credential()
 
@@ -308,18 +312,6 @@ class CredentialBroker:
         self._seen.extend(issue.credential)
         self._giving_back.know(issue.row_id, source.name, issue.handle)
         return issue
-
-    def _take(self, held: HeldLease, issue: Issue) -> None:
-        held.ends = self._clock.monotonic() + issue.lasting
-        held.lease = replace(
-            held.lease,
-            issued_at=issue.issued_at,
-            expires_at=issue.expires_at,
-            budget=issue.budget,
-            renewals=held.lease.renewals + 1,
-            ended="",
-            credential=issue.credential,
-        )
 
     def _keep(self, held: HeldLease) -> None:
         if (held.keeper is None or held.keeper.done()) and held.lease.id in self._held and not self._closed:
@@ -388,6 +380,10 @@ class CredentialBroker:
         if scope not in source.scopes:
             raise UnknownName(f"scope of {provider}", scope, sorted(source.scopes))
         return grant, source
+
+    def _is_taken(self, held: HeldLease) -> bool:
+        # One on hold has given its credential back itself.
+        return bool(held.row_id) and not self._ledger.is_live(held.row_id)
 
     def _find(self, lease_id: str) -> HeldLease:
         held = self._held.get(lease_id)

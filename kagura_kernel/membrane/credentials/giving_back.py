@@ -59,8 +59,8 @@ class GivingBack:
             self._start(row_id, settled.retry_in)
         return settled
 
-    def later(self, row_id: str, why: str) -> None:
-        """Write down that it is owed, and revoke it in the background.
+    def later(self, row_id: str, why: str, *, pause: float = 0.0) -> None:
+        """Write down that it is owed, and revoke it in the background, after this many seconds.
 
         Raises:
             JournalError: it could not be written down; it is tried all the same.
@@ -68,6 +68,12 @@ class GivingBack:
         try:
             self._ledger.owe(row_id, why)
         finally:
+            self._start(row_id, pause)
+
+    def hurry(self, row_id: str) -> None:
+        """Wait no longer with one that is to be revoked in the background."""
+        for task in [task for task, waiting in self._tasks.items() if waiting == row_id and not task.done()]:
+            task.cancel()
             self._start(row_id, 0.0)
 
     async def close(self) -> None:

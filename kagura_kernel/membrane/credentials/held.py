@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Self
 
 from kagura_kernel.domain.clock import Clock
+from kagura_kernel.membrane.credentials.grants import Grant
 from kagura_kernel.membrane.credentials.lease import Lease
+from kagura_kernel.membrane.credentials.minting import Issue
 
 _GLANCE = 30.0
 _NEARLY = 1e-3
@@ -21,6 +24,7 @@ class HeldLease:
         lease: Its present value, with the credential.
         row_id: The ledger's row of that credential; empty when it has been handed over to be revoked.
         ends: When it ends on the clock that never goes back.
+        replaced: The rows of its earlier credentials, of which the last may still live for a moment.
         keeper: The task that renews it.
         lock: Whoever changes the credential holds it.
     """
@@ -28,8 +32,39 @@ class HeldLease:
     lease: Lease
     row_id: str
     ends: float
+    replaced: list[str] = field(default_factory=list)
     keeper: asyncio.Task[None] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @classmethod
+    def first(cls, issue: Issue, grant: Grant, clock: Clock) -> Self:
+        """The lease that a first credential makes."""
+        lease = Lease(
+            id=issue.lease_id,
+            provider=grant.provider,
+            scope=grant.scope,
+            issued_at=issue.issued_at,
+            expires_at=issue.expires_at,
+            budget=issue.budget,
+            credential=issue.credential,
+        )
+        return cls(lease, issue.row_id, clock.monotonic() + issue.lasting)
+
+    def take(self, issue: Issue, clock: Clock) -> None:
+        """Go on with a fresh credential, also after it was on hold."""
+        if self.row_id:
+            self.replaced.append(self.row_id)
+        self.row_id = issue.row_id
+        self.ends = clock.monotonic() + issue.lasting
+        self.lease = replace(
+            self.lease,
+            issued_at=issue.issued_at,
+            expires_at=issue.expires_at,
+            budget=issue.budget,
+            renewals=self.lease.renewals + 1,
+            ended="",
+            credential=issue.credential,
+        )
 
     def seconds_left(self, clock: Clock) -> float:
         """Until the first of both clocks says that it is over: one may be set, the other sleeps with the machine."""

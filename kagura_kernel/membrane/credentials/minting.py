@@ -14,6 +14,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import (
     CredentialError,
     JournalError,
+    LeaseEnded,
     LeaseRefused,
     LeaseUnavailable,
     SecretUnavailable,
@@ -38,12 +39,14 @@ class Order:
         lease_id: For which lease; empty for a new one, which then takes the id of this credential.
         seconds: How long the lease may use it.
         budget: What will be left when it is minted; already spent for it.
+        after: The row of the credential that it replaces; empty for a first one, and after the lease was on hold.
     """
 
     grant: Grant
     lease_id: str
     seconds: float
     budget: Budget
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ async def mint(
 
     Raises:
         LeaseRefused: the provider said no.
+        LeaseEnded: the credential that it replaces was revoked by somebody.
         LeaseUnavailable: the provider could not be asked; what it may have made is owed.
         SecretUnavailable: the provider's key cannot be read.
         JournalError: the ledger does not take the row; what was made is owed, or was revoked on the spot.
@@ -102,7 +106,7 @@ async def mint(
     began = clock.now()
     traits = provider.traits
     asked = min(max(order.seconds, traits.shortest), traits.longest)
-    ledger.begin(
+    begun = ledger.begin(
         LeaseRow(
             id=mark,
             lease_id=order.lease_id or mark,
@@ -118,9 +122,12 @@ async def mint(
             spent_seconds=order.budget.spent_seconds,
             renewals_left=order.budget.renewals_left,
         ),
+        after=order.after,
         # Where nothing can be left behind, a row that a power cut takes is no loss.
         flush=traits.revocable,
     )
+    if not begun:
+        raise LeaseEnded(provider.name, order.grant.scope, "it was revoked")
     minted = await _ask(provider, MintRequest(mark, order.grant.scope, asked), ledger, owe)
     issued = clock.now()
     lasting = min(order.seconds, minted.lives)

@@ -30,6 +30,19 @@ def needles(secrets: Iterable[Secret]) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda form: (-len(form), form)))
 
 
+def as_bytes(forms: Iterable[str]) -> tuple[bytes, ...]:
+    """The same forms as bytes of UTF-8, the longest first; what was no UTF-8 in the first place is itself again."""
+    found: set[bytes] = set()
+    for form in forms:
+        found.add(form.encode("utf-8", "surrogatepass"))
+        try:
+            found.add(form.encode("utf-8", "surrogateescape"))
+        except UnicodeEncodeError:
+            # A surrogate that stands for no byte.
+            continue
+    return tuple(sorted(found, key=lambda form: (-len(form), form)))
+
+
 def _plain(value: str) -> set[str]:
     flat = flatten(value)
     lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= _SHORTEST_LINE}

@@ -10,13 +10,19 @@
 
     [providers.github.scopes.read]
     permissions = { contents = "read" }
+
+    [providers.github.inject]
+    way = "env"
+    variables = { GH_TOKEN = "{token}" }
+
+Without `inject` a provider's credentials are used in the box as is best for its kind.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
@@ -24,6 +30,8 @@ from pydantic import BaseModel, ValidationError
 
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.membrane.credentials.grants import is_provider_name, is_scope_name
+from kagura_kernel.membrane.credentials.injection.reading import read_injections, told
+from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.providers import aws_sts, cloudflare, gcp, github_app, memory_cloud, static
 from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference, read_reference
@@ -37,6 +45,8 @@ class Kind:
         settings: Its settings beside its secrets.
         secrets: Names of its secrets.
         make: Makes the provider of these.
+        injections: How its credentials are used in a box, unless the configuration says otherwise.
+        parts: What its credentials are made of.
         modules: Modules of vendors that it imports when it first mints,
         extra: and the extra of this package that brings them.
     """
@@ -44,6 +54,8 @@ class Kind:
     settings: type[BaseModel]
     secrets: tuple[str, ...]
     make: Callable[[str, Any, dict[str, SecretReference], SecretReader], CredentialProvider]
+    injections: Callable[[Any], tuple[Injection, ...]]
+    parts: tuple[str, ...] = ("token",)
     modules: tuple[str, ...] = ()
     extra: str = ""
 
@@ -55,21 +67,49 @@ class Kind:
 
 
 KINDS: Mapping[str, Kind] = {
-    "static": Kind(static.StaticSettings, static.SECRETS, static.make),
-    "aws_sts": Kind(aws_sts.AwsSettings, aws_sts.SECRETS, aws_sts.make, ("boto3",), "aws"),
-    "gcp": Kind(gcp.GcpSettings, gcp.SECRETS, gcp.make, ("google", "google.auth"), "gcp"),
-    "github_app": Kind(
-        github_app.GitHubSettings, github_app.SECRETS, github_app.make, ("jwt", "cryptography"), "github"
+    "static": Kind(static.StaticSettings, static.SECRETS, static.make, static.injections),
+    "aws_sts": Kind(
+        aws_sts.AwsSettings,
+        aws_sts.SECRETS,
+        aws_sts.make,
+        aws_sts.injections,
+        parts=aws_sts.PARTS,
+        modules=("boto3",),
+        extra="aws",
     ),
-    "cloudflare": Kind(cloudflare.CloudflareSettings, cloudflare.SECRETS, cloudflare.make),
-    "memory_cloud": Kind(memory_cloud.MemoryCloudSettings, memory_cloud.SECRETS, memory_cloud.make),
+    "gcp": Kind(gcp.GcpSettings, gcp.SECRETS, gcp.make, gcp.injections, modules=("google", "google.auth"), extra="gcp"),
+    "github_app": Kind(
+        github_app.GitHubSettings,
+        github_app.SECRETS,
+        github_app.make,
+        github_app.injections,
+        modules=("jwt", "cryptography"),
+        extra="github",
+    ),
+    "cloudflare": Kind(cloudflare.CloudflareSettings, cloudflare.SECRETS, cloudflare.make, cloudflare.injections),
+    "memory_cloud": Kind(
+        memory_cloud.MemoryCloudSettings, memory_cloud.SECRETS, memory_cloud.make, memory_cloud.injections
+    ),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """What a person has configured.
+
+    Attributes:
+        providers: Where credentials come from, by name.
+        injections: How the credentials of each are used in a box; empty where nothing says so.
+    """
+
+    providers: Mapping[str, CredentialProvider] = field(default_factory=dict)
+    injections: Mapping[str, tuple[Injection, ...]] = field(default_factory=dict)
 
 
 def parse_registry(
     toml: str, reader: SecretReader, source: str = "the credential providers' configuration"
-) -> dict[str, CredentialProvider]:
-    """The providers of a TOML text, by name. No secret is read and nobody is asked.
+) -> Registry:
+    """The providers of a TOML text. No secret is read and nobody is asked.
 
     Raises:
         ConfigurationError: with every problem of every provider; names of settings are told, values never.
@@ -83,24 +123,27 @@ def parse_registry(
     problems = [f"{name!r}: there is no such section; providers stand below [providers]" for name in _foreign(document)]
     tables = document.get("providers", {})
     providers: dict[str, CredentialProvider] = {}
+    injections: dict[str, tuple[Injection, ...]] = {}
     if not isinstance(tables, dict):
         problems.append("providers: it must be a table")
         tables = {}
     for name, table in tables.items():
-        provider, wrong = _provider(name, table, reader)
+        found, wrong = _provider(name, table, reader)
         problems.extend(wrong)
-        if provider is not None:
-            providers[name] = provider
+        if found is not None:
+            providers[name], injections[name] = found
     if problems:
         raise ConfigurationError(source, problems)
-    return providers
+    return Registry(providers, injections)
 
 
 def _foreign(document: Mapping[str, Any]) -> list[str]:
     return [name for name in document if name != "providers"]
 
 
-def _provider(name: str, table: Any, reader: SecretReader) -> tuple[CredentialProvider | None, list[str]]:
+def _provider(
+    name: str, table: Any, reader: SecretReader
+) -> tuple[tuple[CredentialProvider, tuple[Injection, ...]] | None, list[str]]:
     where = f"providers.{name}"
     if not is_provider_name(name):
         return None, [f"{where}: a name is made of small letters, digits, - and _"]
@@ -116,30 +159,25 @@ def _provider(name: str, table: Any, reader: SecretReader) -> tuple[CredentialPr
         problems.extend(wrong)
         if reference is not None:
             secrets[secret] = reference
-    taken = {"kind", *(form for secret in kind.secrets for form in _forms(secret))}
+    given, wrong = read_injections(table.get("inject"), f"{where}.inject", kind.parts)
+    problems.extend(wrong)
+    taken = {"kind", "inject", *(form for secret in kind.secrets for form in _forms(secret))}
     rest = {key: value for key, value in table.items() if key not in taken}
     try:
         settings = kind.settings.model_validate(rest)
     except ValidationError as error:
         # Not chained: a chained validation error could print what was given.
-        details = error.errors(include_input=False, include_url=False, include_context=False)
-        problems.extend(_problem(where, detail["loc"], detail["type"], detail["msg"]) for detail in details)
+        problems.extend(told(error, where))
         settings = None
     problems.extend(_wrong_scopes(where, rest.get("scopes")))
     if problems or settings is None:
         return None, problems
-    return kind.make(name, settings, secrets, reader), []
+    injections = given if given is not None else kind.injections(settings)
+    return (kind.make(name, settings, secrets, reader), injections), []
 
 
 def _forms(secret: str) -> tuple[str, ...]:
     return secret, f"{secret}_env", f"{secret}_file", f"{secret}_keyring"
-
-
-def _problem(where: str, place: tuple[int | str, ...], sort: str, text: str) -> str:
-    at = ".".join([where, *map(str, place)])
-    if sort == "extra_forbidden":
-        return f"{at}: there is no such setting"
-    return f"{at}: {text.removeprefix('Value error, ')}"
 
 
 def _wrong_scopes(where: str, scopes: Any) -> list[str]:

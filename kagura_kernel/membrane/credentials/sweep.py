@@ -79,25 +79,36 @@ async def sweep(
             return await settle(fresh, providers.get(row.provider), ledger, clock, chance=chance())
 
     rows = [row for row in ledger.open_rows() if _ours_to_settle(row, owner_alive, clock)]
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(row)) for row in rows]
-    settled = tuple(result for task in tasks if (result := task.result()) is not None)
+    results = await asyncio.gather(*map(one, rows), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    settled = tuple(result for result in results if isinstance(result, Settled))
     waits = [entry.retry_in for entry in settled if not entry.done]
     return SweepReport(settled, min(waits, default=None))
 
 
-async def keep_sweeping(sweep_once: Callable[[], Awaitable[SweepReport]], clock: Clock = _SYSTEM) -> None:
+async def keep_sweeping(
+    sweep_once: Callable[[], Awaitable[SweepReport]],
+    clock: Clock = _SYSTEM,
+    told: Callable[[SweepReport], None] = lambda _report: None,
+) -> None:
     """Sweep again and again, with the pauses that each sweep asks for, until nothing is owed any more.
 
     Args:
         sweep_once: `sweep` with its arguments.
         clock: For the pauses.
+        told: Hears what each sweep did.
 
     Raises:
         JournalError: as `sweep` does.
     """
-    while (pause := (await sweep_once()).retry_in) is not None:
-        await clock.sleep(pause)
+    while True:
+        report = await sweep_once()
+        told(report)
+        if report.retry_in is None:
+            return
+        await clock.sleep(report.retry_in)
 
 
 def claim_name(owner: str) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grant
 
@@ -37,6 +38,8 @@ class LeaseTerms:
         budget: What a person is asked for when they are asked.
         renew_after: Part of a credential's life after which it is renewed,
         jitter: and how much later, at most, so that many leases do not renew in one moment.
+        overlap: Seconds that a credential which was renewed still lives: a request that took it along may not have
+            arrived yet.
         ask_deadline: Seconds until no answer is a no.
         attempts: How often a provider that has trouble is asked for a first credential.
         first_pause: Seconds between the first two attempts; doubled each time,
@@ -47,6 +50,7 @@ class LeaseTerms:
     budget: Budget = field(default_factory=Budget)
     renew_after: float = 0.75
     jitter: float = 0.1
+    overlap: float = 5.0
     ask_deadline: float = 300.0
     attempts: int = 3
     first_pause: float = 1.0
@@ -62,6 +66,12 @@ class LeaseTerms:
         return max(doubled * (0.75 + 0.5 * chance), min(retry_after or 0.0, 300.0))
 
 
+def lease_terms(settings: Settings) -> LeaseTerms:
+    """What the person's settings say."""
+    budget = Budget(settings.lease_budget_seconds, 0.0, settings.lease_renewals)
+    return LeaseTerms(settings.lease_seconds, budget, ask_deadline=settings.approval_deadline)
+
+
 def ask_for(
     grant: Grant, terms: LeaseTerms, holder: Holder, now: datetime, *, note: str, reason: str, again: bool
 ) -> ApprovalRequest:
@@ -70,8 +80,8 @@ def ask_for(
     more = "again " if again else ""
     lines = [
         f"Provider {grant.provider}, scope {grant.scope}.",
-        f"Held for at most {_span(budget.total_seconds)} in all, renewed at most {budget.renewals_left} times.",
-        f"Each credential is meant to live {_span(terms.ttl)}.",
+        f"Held for at most {span(budget.total_seconds)} in all, renewed at most {budget.renewals_left} times.",
+        f"Each credential is meant to live {span(terms.ttl)}.",
     ]
     if note:
         lines.append(note)
@@ -80,7 +90,7 @@ def ask_for(
         run_id=holder.run_id,
         session_id=holder.session_id,
         kind=ApprovalKind.CREDENTIAL,
-        title=f"Hold {grant} {more}for up to {_span(budget.total_seconds)}",
+        title=f"Hold {grant} {more}for up to {span(budget.total_seconds)}",
         detail="\n".join(lines),
         requested_at=now,
         reason=reason,
@@ -95,7 +105,8 @@ def ask_for(
     )
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
+    """`1 h`, `15 min`, `40 s`."""
     for unit, name in ((3600.0, "h"), (60.0, "min")):
         if seconds >= unit:
             return f"{seconds / unit:g} {name}"

@@ -1,7 +1,6 @@
 """A connection as the box holds it: what the relay asks of it, and the plain one over a socket.
 
-This is the seam. The channel to a guest makes one out of an egress stream on the pipe; a listener on the host makes one
-out of a client's socket.
+This is the seam: `boxed.py` makes one out of a stream that the guest carries over the pipe.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class BoxStream(Protocol):
         ...
 
     def close(self) -> None:
-        """End it in order, and free what it holds."""
+        """End it, and free what it holds; in order only if `write_eof` was called, where the box can tell."""
         ...
 
 

@@ -60,3 +60,51 @@ def test_what_is_missing_or_no_directory_says_so(home: Path) -> None:
     (home / "file").write_text("x")
     with pytest.raises(WorkspaceUnreadable, match="not a directory"):
         check_project(home / "file", home=home, private=[])
+
+
+@pytest.mark.parametrize("part", [".ssh", ".gnupg", ".aws", ".docker", ".config/gcloud", ".jupyter", ".kube"])
+def test_what_holds_keys_in_a_home_is_never_a_project(home: Path, part: str) -> None:
+    for place in (home / part, home / part / "below"):
+        place.mkdir(parents=True)
+        with pytest.raises(WorkspaceRefused, match="holds keys or settings"):
+            check_project(place, home=home, private=[])
+
+
+def test_what_is_only_named_like_that_is_a_project(home: Path) -> None:
+    for part in (".dotfiles", ".config/editor", "work/.ssh", ".sshd"):
+        project = home / part
+        project.mkdir(parents=True)
+        assert check_project(project, home=home, private=[]) == project.resolve()
+
+
+def test_keys_that_lie_elsewhere_behind_a_link_are_no_project_either(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "vault" / "ssh").mkdir(parents=True)
+    (home / ".ssh").symlink_to(tmp_path / "vault" / "ssh")
+    with pytest.raises(WorkspaceRefused, match="holds keys"):
+        check_project(tmp_path / "vault" / "ssh", home=home, private=[])
+
+
+@pytest.mark.parametrize(
+    "place", ["/run", "/run/user", "/var/run", "/var/lib/dpkg", "/var/lib/dpkg/info", "/sys", "/root"]
+)
+def test_where_sockets_and_the_state_of_daemons_lie_is_never_a_project(place: str, home: Path) -> None:
+    if not Path(place).is_dir():
+        pytest.skip(f"there is no {place} here")
+    with pytest.raises(WorkspaceRefused):
+        check_project(Path(place), home=home, private=[])
+
+
+def test_a_way_over_links_ends_where_it_really_leads(home: Path, state: Path) -> None:
+    state.mkdir(parents=True)
+    (home / "work").symlink_to(state.parent)
+    with pytest.raises(WorkspaceRefused, match="private directory"):
+        check_project(home / "work" / state.name, home=home, private=[state])
+
+
+@pytest.mark.parametrize("name", ["jupyter-runtime", "kagura-data"])
+def test_a_runtime_directory_neither_is_nor_holds_nor_contains_a_project(home: Path, name: str) -> None:
+    private = home / "files" / name
+    (private / "below").mkdir(parents=True)
+    for place in (private, private / "below", private.parent):
+        with pytest.raises(WorkspaceRefused, match="private directory"):
+            check_project(place, home=home, private=[private])

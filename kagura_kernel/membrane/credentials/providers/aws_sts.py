@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable
+from kagura_kernel.membrane.credentials.injection import presets
+from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
 from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, check_url, lifetime, parse_date
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from types_boto3_sts import STSClient
 
 SECRETS = ("access_key_id", "secret_access_key")
+PARTS = ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN")
 _SHORTEST = 900.0
 _SYSTEM = SystemClock()
 _THROTTLED = frozenset({"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"})
@@ -191,6 +194,11 @@ class AwsStsProvider:
             raise LeaseUnavailable(self.name, "its answer has no keys", uncertain=True) from None
         date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date", "")
         return Minted(Credential(parts), lifetime(expires, parse_date(date), self._clock.now(), request.seconds))
+
+
+def injections(settings: AwsSettings) -> tuple[Injection, ...]:
+    """How its keys are used in a box: by the variables of one command."""
+    return presets.aws(settings.region)
 
 
 def make(name: str, settings: AwsSettings, secrets: dict[str, SecretReference], reader: SecretReader) -> AwsStsProvider:

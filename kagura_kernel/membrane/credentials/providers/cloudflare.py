@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseUnavailable
+from kagura_kernel.membrane.credentials.injection import presets
+from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation
 from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, Answer, ProviderHttp, check_url, lifetime
 from kagura_kernel.membrane.credentials.revoke import judge
@@ -157,6 +159,11 @@ class CloudflareProvider:
         if value.get("success") is not True:
             raise self._http.unclear("its answer says neither yes nor no")
         return value.get("result")
+
+
+def injections(settings: CloudflareSettings) -> tuple[Injection, ...]:
+    """How its tokens are used in a box: as a header."""
+    return presets.cloudflare(settings.api_url)
 
 
 def make(

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable, SecretUnavailable
+from kagura_kernel.membrane.credentials.injection import presets
+from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
 from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, check_url, lifetime, parse_date
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
@@ -163,6 +165,12 @@ class GcpProvider:
             return LeaseRefused(self.name, f"it answered HTTP {status}")
         why = "its answer makes no sense" if status == 200 else f"it has trouble of its own (HTTP {status})"  # noqa: PLR2004 - HTTP
         return LeaseUnavailable(self.name, why, uncertain=True)
+
+
+def injections(settings: GcpSettings) -> tuple[Injection, ...]:
+    """How its tokens are used in a box: by the variables of one command."""
+    del settings
+    return presets.gcp()
 
 
 def make(name: str, settings: GcpSettings, secrets: dict[str, SecretReference], reader: SecretReader) -> GcpProvider:

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, SecretUnavailable
+from kagura_kernel.membrane.credentials.injection import presets
+from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
 from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, Answer, ProviderHttp, check_url, lifetime
 from kagura_kernel.membrane.credentials.revoke import judge
@@ -167,6 +169,11 @@ class GitHubAppProvider:
             return jwt.encode(claims, key, algorithm="RS256")
         except (jwt.PyJWTError, TypeError, ValueError):
             raise LeaseRefused(self.name, "its private key does not sign") from None
+
+
+def injections(settings: GitHubSettings) -> tuple[Injection, ...]:
+    """How its tokens are used in a box: as a header, for the API and for git."""
+    return presets.github(settings.api_url)
 
 
 def make(

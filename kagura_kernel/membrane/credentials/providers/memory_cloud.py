@@ -11,6 +11,8 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.membrane.credentials.injection import presets
+from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation
 from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, ProviderHttp, check_url, lifetime
 from kagura_kernel.membrane.credentials.revoke import judge
@@ -138,6 +140,11 @@ class MemoryCloudProvider:
 
     def _headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self._reader.read(self._api_key).reveal()}"}
+
+
+def injections(settings: MemoryCloudSettings) -> tuple[Injection, ...]:
+    """How its keys are used in a box: as a header."""
+    return presets.memory_cloud(settings.api_url)
 
 
 def make(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
 from kagura_kernel.membrane.credentials.secret import Credential
 from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference
@@ -66,6 +67,12 @@ class StaticProvider:
         """Nothing is ever found."""
         del mark
         return ""
+
+
+def injections(settings: StaticSettings) -> tuple[Injection, ...]:
+    """Nothing is known of the secret, so the configuration has to say how it is used."""
+    del settings
+    return ()
 
 
 def make(

@@ -573,16 +573,16 @@ async def test_by_the_clock_on_the_wall_a_run_outlives_its_credentials_until_its
         Grants([parse_grant("fake:read")]),
         Holder("run-1", "ses-1", "host:1:1"),
         approver=approver,
-        terms=LeaseTerms(ttl=0.3),
+        terms=LeaseTerms(ttl=1.5),
     )
-    lease = await broker.acquire("fake", "read", budget=Budget(1.2, renewals_left=10))
+    lease = await broker.acquire("fake", "read", budget=Budget(4.5, renewals_left=10))
     began = asyncio.get_running_loop().time()
     with pytest.raises(LeaseEnded):  # noqa: PT012 - until it does
-        while asyncio.get_running_loop().time() < began + 10:
+        while asyncio.get_running_loop().time() < began + 60:
             broker.credential(lease.id)
             await asyncio.sleep(0.02)
-    assert asyncio.get_running_loop().time() >= began + 1.0
-    assert len(provider.minted) >= 4
+    assert asyncio.get_running_loop().time() >= began + 4.0
+    assert len(provider.minted) >= 3
     await until(lambda: len(approver.requests) == 1 and provider.books == {})
     await broker.close()
     journal.close()

@@ -32,7 +32,7 @@ def chain(private_home: object) -> Iterator[keyring.backend.KeyringBackend]:
 
 async def test_a_secret_of_the_keychain_is_lent(chain: keyring.backend.KeyringBackend) -> None:
     chain.set_password("kagura/npm", "me", "from-the-keychain")
-    provider = parse_registry(TOML, SecretReader({}))["npm"]
+    provider = parse_registry(TOML, SecretReader({})).providers["npm"]
     assert (await provider.mint(REQUEST)).credential.main.reveal() == "from-the-keychain"
     chain.delete_password("kagura/npm", "me")
     with pytest.raises(SecretUnavailable, match="no such entry"):
@@ -42,7 +42,7 @@ async def test_a_secret_of_the_keychain_is_lent(chain: keyring.backend.KeyringBa
 @pytest.mark.usefixtures("chain")
 async def test_without_a_keychain_the_setting_is_named() -> None:
     keyring.set_keyring(fail.Keyring())
-    provider = parse_registry(TOML, SecretReader({}))["npm"]
+    provider = parse_registry(TOML, SecretReader({})).providers["npm"]
     with pytest.raises(SecretUnavailable, match=r"providers\.npm\.secret_keyring.*no keychain"):
         await provider.mint(REQUEST)
 
@@ -53,7 +53,7 @@ async def test_a_keychain_that_breaks_says_so_and_nothing_else(monkeypatch: pyte
         raise RuntimeError(f"secret of {service} {username}")
 
     monkeypatch.setattr(keyring, "get_password", broken)
-    provider = parse_registry(TOML, SecretReader({}))["npm"]
+    provider = parse_registry(TOML, SecretReader({})).providers["npm"]
     with pytest.raises(SecretUnavailable, match=r"does not work \(RuntimeError\)") as caught:
         await provider.mint(REQUEST)
     assert "secret of kagura" not in str(caught.value)

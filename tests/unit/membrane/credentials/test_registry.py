@@ -8,7 +8,7 @@ from kagura_kernel.domain.errors import ConfigurationError, KaguraError
 from kagura_kernel.membrane.credentials import registry
 from kagura_kernel.membrane.credentials.grants import Scope
 from kagura_kernel.membrane.credentials.provider import MintRequest
-from kagura_kernel.membrane.credentials.registry import KINDS, parse_registry
+from kagura_kernel.membrane.credentials.registry import KINDS, Registry, parse_registry
 from kagura_kernel.membrane.credentials.secret_reference import SecretReader
 
 READER = SecretReader({"TOKEN": "value"})
@@ -58,7 +58,7 @@ def problems(toml: str) -> list[str]:
 
 
 def test_every_kind_can_be_configured() -> None:
-    providers = parse_registry(ALL, READER)
+    providers = parse_registry(ALL, READER).providers
     assert {provider.kind for provider in providers.values()} == set(KINDS)
     assert {name: provider.name for name, provider in providers.items()} == {name: name for name in providers}
     assert providers["github"].scopes == {"read"}
@@ -75,7 +75,7 @@ def test_a_kind_whose_library_is_missing_names_what_to_install(
 
 
 def test_an_empty_text_configures_nothing() -> None:
-    assert parse_registry("", READER) == {}
+    assert parse_registry("", READER) == Registry()
 
 
 def test_all_problems_of_all_providers_are_told_at_once() -> None:
@@ -137,7 +137,9 @@ def test_whatever_is_wrong_no_value_is_repeated(toml: str) -> None:
 
 async def test_a_static_secret_is_lent_as_it_is_at_that_moment() -> None:
     environ = {"TOKEN": "one"}
-    providers = parse_registry('[providers.npm]\nkind = "static"\nsecret_env = "TOKEN"', SecretReader(environ))
+    providers = parse_registry(
+        '[providers.npm]\nkind = "static"\nsecret_env = "TOKEN"', SecretReader(environ)
+    ).providers
     request = MintRequest("lea-1", Scope("default"), 900)
     one = await providers["npm"].mint(request)
     environ["TOKEN"] = "two"
@@ -149,3 +151,24 @@ async def test_a_static_secret_is_lent_as_it_is_at_that_moment() -> None:
     del environ["TOKEN"]
     with pytest.raises(KaguraError):
         await providers["npm"].mint(request)
+
+
+def test_each_kind_says_how_its_credentials_are_used_in_a_box() -> None:
+    injections = parse_registry(ALL, READER).injections
+    ways = {name: [way.way for way in injections[name]] for name in injections}
+    assert ways == {
+        "npm": [],
+        "aws": ["env"],
+        "google": ["env"],
+        "github": ["header", "header"],
+        "cloudflare": ["header"],
+        "memory": ["header"],
+    }
+
+
+def test_inject_replaces_what_the_kind_says_and_its_problems_are_told_with_the_others() -> None:
+    wanted = ALL + '\n[[providers.aws.inject]]\nway = "file"\nformat = "aws"\n'
+    (way,) = parse_registry(wanted, READER).injections["aws"]
+    assert way.way == "file"
+    told = problems(ALL.replace("[providers.aws]", '[providers.aws]\ninject = { way = "none" }\nregion = 3'))
+    assert [problem.split(":")[0] for problem in told] == ["providers.aws.inject.way", "providers.aws.region"]

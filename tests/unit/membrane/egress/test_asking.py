@@ -10,6 +10,7 @@ from kagura_kernel.membrane.egress.asking import MAX_QUESTIONS, NEVER, THIS_SESS
 from kagura_kernel.membrane.egress.names import Target
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
+from kagura_kernel.testing.patience import eventually
 
 A = Target("a.example", 443)
 B = Target("b.example", 443)
@@ -130,7 +131,7 @@ async def test_only_so_many_questions_are_open_at_once():
     approver = Silent()
     asker = asking(approver)
     waiting = [asyncio.create_task(asker.require(Target(f"h{n}.example", 443))) for n in range(MAX_QUESTIONS)]
-    await asyncio.sleep(0.01)
+    await eventually(lambda: approver.open == MAX_QUESTIONS)
     with pytest.raises(EgressDenied, match="questions are open"):
         await asker.require(A)
     assert approver.open == MAX_QUESTIONS
@@ -142,9 +143,7 @@ async def test_only_so_many_questions_are_open_at_once():
 async def test_a_question_is_closed_when_nobody_waits_for_it_any_more():
     approver = Silent()
     waiting = asyncio.create_task(asking(approver).require(A))
-    await asyncio.sleep(0.01)
-    assert approver.open == 1
+    await eventually(lambda: approver.open == 1)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    await asyncio.sleep(0)
-    assert approver.open == 0
+    await eventually(lambda: approver.open == 0)

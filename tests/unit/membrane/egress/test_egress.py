@@ -45,7 +45,7 @@ class House:
             raise self.problem
         ours, theirs = socket.socketpair()
         ours.settimeout(0)
-        theirs.settimeout(5)
+        theirs.settimeout(60)
         self.far.append(theirs)
         return ours
 
@@ -73,7 +73,7 @@ class Told(SocketStream):
 @pytest.fixture
 def pair():
     near, far = socket.socketpair()
-    far.settimeout(5)
+    far.settimeout(60)
     yield near, far
     near.close()
     far.close()
@@ -172,7 +172,7 @@ async def test_ten_thousand_connections_to_a_host_that_never_answers_hold_a_boun
         def close(self) -> None:
             pass
 
-    house = House("a.example")
+    house = House("a.example", connect=600.0)
     house.dialling = asyncio.get_running_loop().create_future()
     streams = [Bare() for _ in range(10_000)]
     serving = [asyncio.create_task(house.egress.serve(stream, "a.example", 443)) for stream in streams]
@@ -196,15 +196,17 @@ async def test_what_waits_for_a_person_takes_no_place_of_what_is_granted(pair):
     house = House("ask", "a.example", asking=Asking(Slow()), connections=1, waiting=3)
     ends = [socket.socketpair() for _ in range(3)]
     waiting = [asyncio.create_task(house.egress.serve(Told(near), "b.example", 443)) for near, _ in ends]
-    await asyncio.sleep(0.02)
+    # What is one question for three still takes three places.
+    await eventually(lambda: house.egress._waiting == 3)
     stream = Told(pair[0])
     await house.egress.serve(stream, "c.example", 443)
     assert stream.refusal.status == 503
-    waiting.pop().cancel()
-    await asyncio.sleep(0.02)
+    gone = waiting.pop()
+    gone.cancel()
+    await asyncio.gather(gone, return_exceptions=True)
     near, far = socket.socketpair()
     granted = asyncio.create_task(house.egress.serve(Told(near), "a.example", 443))
-    await asyncio.sleep(0.02)
+    await eventually(lambda: house.far)
     assert house.egress.open_connections == 1
     for task in [*waiting, granted]:
         task.cancel()
@@ -230,8 +232,9 @@ async def test_cancelling_closes_both_ends_and_records_it(pair):
     near, box = pair
     house = House("a.example")
     before = asyncio.all_tasks()
-    serving = asyncio.create_task(house.egress.serve(Told(near), "a.example", 443))
-    await asyncio.sleep(0.02)
+    stream = Told(near)
+    serving = asyncio.create_task(house.egress.serve(stream, "a.example", 443))
+    await eventually(lambda: stream.told == ["accept"])
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
@@ -245,7 +248,7 @@ async def test_cancelling_while_it_connects_is_recorded_too(pair):
     house = House("a.example")
     house.dialling = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(house.egress.serve(Told(pair[0]), "a.example", 443))
-    await asyncio.sleep(0.02)
+    await eventually(lambda: house.egress.open_connections == 1)
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
     assert (house.records[-1].ended, house.egress.open_connections) == ("cancelled", 0)

@@ -33,7 +33,7 @@ def hanging(monkeypatch):
     def hang(host: str, port: int) -> list[str]:
         del host, port
         threads.append(threading.current_thread())
-        free.wait(20)
+        free.wait(60)
         return ["1.1.1.1"]
 
     monkeypatch.setattr("kagura_kernel.membrane.egress.resolving._look_up", hang)

@@ -1,0 +1,216 @@
+"""The box's end of one connection: HTTP/1.1 as a server speaks it, over a stream of the pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import h11
+
+from kagura_kernel.membrane.credentials.injection.head import BadRequest, check_head
+from kagura_kernel.membrane.credentials.injection.records import InjectionLimits
+from kagura_kernel.membrane.credentials.injection.rewriting import Headers
+from kagura_kernel.sandbox.guest_streams import GuestStream
+
+CHUNK = 64 * 1024
+LINGER_SECONDS = 1.0
+LINGER_BYTES = 256 * 1024
+_END = b"\r\n\r\n"
+
+
+class Caller:
+    """A program in the box that has connected; one request after the other.
+
+    The raw head is checked before h11 sees it, so it is cut out here; each request has an h11 connection of its own.
+    """
+
+    def __init__(self, stream: GuestStream, limits: InjectionLimits) -> None:
+        self._stream = stream
+        self._limits = limits
+        self._buffer = bytearray()
+        self._early = bytearray()
+        self._http = h11.Connection(h11.SERVER)
+        self._writing = asyncio.Lock()
+        self.answered = False
+
+    async def request(self) -> h11.Request | None:
+        """The next request; None when the program has no more.
+
+        Raises:
+            BadRequest: what came is none, or took too long.
+            OSError: the program is gone.
+        """
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes)
+        self.answered = False
+        head = await self._head()
+        if not head:
+            return None
+        check_head(head)
+        try:
+            self._http.receive_data(head)
+            event = self._http.next_event()
+        except h11.RemoteProtocolError as error:
+            raise BadRequest(error.error_status_hint, "This is no HTTP/1.1 request.") from error
+        if not isinstance(event, h11.Request):
+            raise BadRequest(400, "This is no HTTP/1.1 request.")
+        if self._buffer:
+            self._http.receive_data(bytes(self._buffer))
+            self._buffer.clear()
+        if not _has_body(event):
+            self._http.next_event()
+        return event
+
+    async def body(self) -> AsyncIterator[bytes]:
+        """The body of the request, piece by piece; a program that waits for a go-ahead gets it here.
+
+        Raises:
+            BadRequest: the body breaks its framing, or ends too early.
+            OSError: the program is gone.
+        """
+        while not self.heard:
+            try:
+                event = self._http.next_event()
+            except h11.RemoteProtocolError as error:
+                raise BadRequest(400, "The body breaks its framing.") from error
+            if event is h11.NEED_DATA:
+                if self._http.they_are_waiting_for_100_continue:
+                    await self._send(h11.InformationalResponse(status_code=100, headers=[]))
+                self._http.receive_data(bytes(await self._stream.read(CHUNK)))
+            elif isinstance(event, h11.Data):
+                yield bytes(event.data)
+
+    @property
+    def heard(self) -> bool:
+        """Whether the whole request has been read."""
+        return self._http.their_state not in {h11.IDLE, h11.SEND_BODY, h11.ERROR}
+
+    async def said_all(self) -> None:
+        """Return when the program has no more to send; what it says before that is kept for its next request.
+
+        Only once the whole request has been read. Cancelled, nothing is lost.
+
+        Raises:
+            OSError: the program is gone.
+        """
+        while len(self._early) < self._limits.head_bytes:
+            data = await self._stream.read(CHUNK)
+            if not data:
+                return
+            self._early += data
+        # Whoever asks so much at once is there; more than one head of it is not taken before its turn.
+        await asyncio.get_running_loop().create_future()
+
+    async def answer(self, status: int, reason: bytes, headers: Headers) -> None:
+        """Begin the answer.
+
+        Raises:
+            OSError: the program is gone.
+        """
+        self.answered = True
+        await self._send(h11.Response(status_code=status, reason=reason, headers=headers))
+
+    async def send(self, data: bytes) -> None:
+        """A piece of the answer's body.
+
+        Raises:
+            OSError: the program is gone.
+        """
+        if data:
+            await self._send(h11.Data(data=data))
+
+    async def finish(self) -> bool:
+        """End the answer; whether the connection can have another request.
+
+        Raises:
+            OSError: the program is gone.
+        """
+        await self._send(h11.EndOfMessage())
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._buffer += self._http.trailing_data[0] + bytes(self._early)
+            self._early.clear()
+            return True
+        return False
+
+    async def refuse(self, status: int, code: str, text: str, *, close: bool) -> bool:
+        """Answer with our own words instead; whether the connection can have another request.
+
+        Plain text, which git and curl show as it is.
+
+        Raises:
+            OSError: the program is gone.
+        """
+        body = f"{code}: {text}\n".encode()
+        headers: Headers = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", str(len(body)).encode()),
+            (b"x-kagura-error", code.encode()),
+        ]
+        if close or not self.heard:
+            headers.append((b"connection", b"close"))
+        await self.answer(status, b"", headers)
+        await self.send(body)
+        return await self.finish()
+
+    async def part(self) -> None:
+        """Say that nothing follows, and read on a little: closing over unread bytes would take the answer back."""
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                await self._stream.write_eof()
+                left = LINGER_BYTES
+                while left > 0 and (data := await self._stream.read(CHUNK)):
+                    left -= len(data)
+
+    async def _send(self, event: h11.Event) -> None:
+        async with self._writing:
+            if isinstance(event, h11.InformationalResponse) and self._http.our_state is not h11.SEND_RESPONSE:
+                return
+            try:
+                data = self._http.send(event)
+            except h11.LocalProtocolError as error:
+                # More or less of a body than was announced: nothing that may look whole.
+                raise OSError("the answer breaks its framing") from error
+            if data:
+                await self._stream.write(data)
+
+    async def _head(self) -> bytes:
+        try:
+            if not self._buffer:
+                async with asyncio.timeout(self._limits.keep):
+                    if not await self._more():
+                        return b""
+            async with asyncio.timeout(self._limits.head):
+                return await self._rest_of_head()
+        except TimeoutError:
+            if not self._buffer:
+                return b""
+            raise BadRequest(408, f"The head took longer than {self._limits.head:g} s.") from None
+
+    async def _rest_of_head(self) -> bytes:
+        searched = 0
+        while (at := self._buffer.find(_END, searched)) < 0:
+            searched = max(0, len(self._buffer) - len(_END))
+            # Told at once, without waiting for an end that a bare line feed may never have.
+            if b"\n\n" in self._buffer:
+                raise BadRequest(400, "A line ends in something other than CR LF.")
+            if len(self._buffer) > self._limits.head_bytes:
+                break
+            if not await self._more():
+                raise BadRequest(400, "The head ends too early.")
+        if at < 0 or at > self._limits.head_bytes:
+            raise BadRequest(431, f"The head is longer than {self._limits.head_bytes} bytes.")
+        end = at + len(_END)
+        head = bytes(self._buffer[:end])
+        del self._buffer[:end]
+        return head
+
+    async def _more(self) -> bool:
+        data = await self._stream.read(CHUNK)
+        self._buffer += data
+        return bool(data)
+
+
+def _has_body(request: h11.Request) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and int(value)) for name, value in request.headers
+    )

@@ -1,0 +1,203 @@
+"""How one provider's credentials are used in a box: the `inject` settings of `credentials.toml`. Pure.
+
+::
+
+    [providers.npm.inject]
+    way = "header"
+    upstream = "https://packages.example.com"
+    variables = { NPM_CONFIG_REGISTRY = "{url}/" }
+
+In templates `{token}` stands for the secret, or for the part of it with that name (`{AWS_ACCESS_KEY_ID}`); `{url}` is
+the loopback base URL without a slash at its end, `{path}` the file. Everything else is taken as it is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from kagura_kernel.membrane.credentials.provider_http import check_url
+
+PLACEHOLDER = "added-by-the-membrane"
+"""What stands where a program insists on a key that it does not need."""
+
+SLOT = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A place in a template where something is filled in."""
+
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection", "expect", "te", "upgrade"})
+_STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+def _variable_names(variables: dict[str, str]) -> dict[str, str]:
+    if not all(map(_VARIABLE.fullmatch, variables)):
+        raise ValueError("a variable's name is made of letters, digits and _")
+    if any("\0" in value for value in variables.values()):
+        raise ValueError("a variable holds no zero byte")
+    return variables
+
+
+Variables = Annotated[dict[str, str], AfterValidator(_variable_names)]
+
+
+class HeaderInjection(BaseModel):
+    """The secret never enters the box: the membrane adds a header to what is sent to one upstream.
+
+    Attributes:
+        way: `header`.
+        upstream: Base URL that the box's loopback URL stands for.
+        header: The header's name,
+        template: and its value.
+        basic_user: With it, HTTP Basic: this name, and the secret as the password; `template` is the password then.
+        variables: By which programs find it; `{url}` is the base URL in the box.
+        git: Beginnings of remotes that git looks for there instead.
+        addresses: Addresses outside the public network that the upstream may have.
+    """
+
+    model_config = _STRICT
+
+    way: Literal["header"] = "header"
+    upstream: str
+    header: str = "authorization"
+    template: str = ""
+    basic_user: str = ""
+    variables: Variables = Field(default_factory=dict)
+    git: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+
+    @field_validator("upstream")
+    @classmethod
+    def _base_url(cls, url: str) -> str:
+        check_url(url)
+        if "?" in url or "#" in url or not url.isascii() or any(sign <= " " for sign in url):
+            raise ValueError("it must be a plain base URL without a query")
+        return url.rstrip("/")
+
+    @field_validator("header")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        if not _HEADER.fullmatch(name) or name.lower() in _FRAMING or name.lower().startswith("proxy-"):
+            raise ValueError("it is no header that can carry a credential")
+        return name.lower()
+
+    @field_validator("addresses")
+    @classmethod
+    def _addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        for address in addresses:
+            try:
+                ip_address(address)
+            except ValueError:
+                raise ValueError("each must be an address") from None
+        return addresses
+
+    @model_validator(mode="after")
+    def _holds_the_secret(self) -> HeaderInjection:
+        if self.template and not SLOT.search(self.template):
+            raise ValueError("template: it must hold {token}")
+        if ":" in self.basic_user:
+            raise ValueError("basic_user: it must not hold a colon")
+        return self
+
+    @property
+    def value(self) -> str:
+        """The template of the header, or of the password."""
+        if self.template:
+            return self.template
+        return "Bearer {token}" if self.header == "authorization" and not self.basic_user else "{token}"
+
+    @property
+    def where(self) -> str:
+        """For a person: what it stands for."""
+        return self.upstream
+
+
+class FileInjection(BaseModel):
+    """The secret is a file in the box's memory, for programs that want the value.
+
+    Attributes:
+        way: `file`.
+        format: `raw`, `aws` (a credentials file), `gcp` (JSON with the access token and its end), `netrc`, or
+            `template`.
+        name: The file's name; empty is made of provider and scope.
+        template: For `template`: the text of the file.
+        host: For `netrc`: for which host,
+        login: and as whom.
+        variables: By which programs find it; `{path}` is the file in the box.
+    """
+
+    model_config = _STRICT
+
+    way: Literal["file"]
+    format: Literal["raw", "aws", "gcp", "netrc", "template"] = "raw"
+    name: str = Field(default="", pattern=rf"^({_FILE.pattern})?$")
+    template: str = ""
+    host: str = Field(default="", pattern=r"^[A-Za-z0-9.-]*$")
+    login: str = Field(default="", pattern=r"^[^\s\"']*$")
+    variables: Variables = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _complete(self) -> FileInjection:
+        if (self.format == "template") != bool(self.template):
+            raise ValueError("format: a template is needed for the format template, and only for it")
+        if (self.format == "netrc") != bool(self.host and self.login):
+            raise ValueError("format: host and login are needed for netrc, and only for it")
+        return self
+
+
+class EnvInjection(BaseModel):
+    """The secret is in the variables of one process, of a command that asks for it.
+
+    Attributes:
+        way: `env`.
+        variables: Name to template.
+    """
+
+    model_config = _STRICT
+
+    way: Literal["env"]
+    variables: Variables = Field(min_length=1)
+
+
+Injection = HeaderInjection | FileInjection | EnvInjection
+
+
+def slots(injection: Injection) -> set[str]:
+    """Names of the parts of a credential that an injection needs."""
+    match injection:
+        case HeaderInjection():
+            return _slots([injection.value])
+        case FileInjection(format="aws"):
+            return {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}
+        case FileInjection(format="template"):
+            return _slots([injection.template])
+        case FileInjection():
+            return {"token"}
+        case EnvInjection():
+            return _slots(injection.variables.values())
+
+
+def own_slots(injection: Injection) -> set[str]:
+    """What is filled into the variables that anybody may see."""
+    if isinstance(injection, EnvInjection):
+        return set()
+    allowed = "url" if isinstance(injection, HeaderInjection) else "path"
+    return _slots(injection.variables.values()) - {allowed}
+
+
+def fill(template: str, values: dict[str, str]) -> str:
+    """The template with its places filled, once; what is filled in is not looked at again.
+
+    Raises:
+        KeyError: there is no value for a place.
+    """
+    return SLOT.sub(lambda found: values[found.group(1)], template)
+
+
+def _slots(templates: Iterable[str]) -> set[str]:
+    return {name for template in templates for name in SLOT.findall(template)}

@@ -1,0 +1,108 @@
+"""A box whose commands never print a live secret: it is hidden before anybody hears, keeps or spills it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kagura_kernel.domain.commands import ByteFilter, Command, CommandResult, OutputFilter, OutputListener
+from kagura_kernel.domain.files import FileSystem
+from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.membrane.credentials.scrub import Scrubber
+from kagura_kernel.sandbox.backend import Box, BoxChange
+from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
+
+
+def scrubbed(box: Box, scrubber: Scrubber) -> Box:
+    """The same box, with everything that its commands print scrubbed."""
+    return ScrubbedBox(box, scrubber)
+
+
+class ScrubbedBox:
+    """A box around a box. Output goes through the scrubber, and so does why it died; files pass as they are.
+
+    Args:
+        box: Does the work.
+        scrubber: Knows what must not be shown.
+    """
+
+    def __init__(self, box: Box, scrubber: Scrubber) -> None:
+        self._box = box
+        self._scrubber = scrubber
+
+    @property
+    def id(self) -> str:
+        """As the box within."""
+        return self._box.id
+
+    @property
+    def backend(self) -> str:
+        """As the box within."""
+        return self._box.backend
+
+    @property
+    def isolation(self) -> IsolationClass:
+        """As the box within."""
+        return self._box.isolation
+
+    @property
+    def image(self) -> str:
+        """As the box within."""
+        return self._box.image
+
+    @property
+    def warm(self) -> bool:
+        """As the box within."""
+        return self._box.warm
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """As the box within."""
+        return self._box.notes
+
+    @property
+    def files(self) -> FileSystem:
+        """As the box within: what a tool says of a file is scrubbed where it says it."""
+        return self._box.files
+
+    async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
+        """As the box within; what is heard, kept and spilled has passed the scrubber last."""
+        return await self._box.run(self._filtered(command), on_output)
+
+    async def changes(self) -> list[BoxChange]:
+        """As the box within; whoever collects them looks for secrets."""
+        return await self._box.changes()
+
+    async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
+        """As the box within."""
+        return await self._box.listen(listener, serve, failed)
+
+    async def wait_closed(self) -> str:
+        """As the box within: the last words of a box may be anything."""
+        return self._scrubber.scrub(await self._box.wait_closed())
+
+    async def close(self) -> None:
+        """Close the box within."""
+        await self._box.close()
+
+    def _filtered(self, command: Command) -> Command:
+        own = command.output_filter
+        return replace(command, output_filter=self._scrubber.filter if own is None else self._after(own))
+
+    def _after(self, own: OutputFilter) -> OutputFilter:
+        return lambda: _OneAfterAnother(own(), self._scrubber.filter())
+
+
+class _OneAfterAnother:
+    """Two filters as one."""
+
+    def __init__(self, first: ByteFilter, last: ByteFilter) -> None:
+        self._first = first
+        self._last = last
+
+    def feed(self, data: bytes) -> bytes:
+        """What may be seen after both."""
+        return self._last.feed(self._first.feed(data))
+
+    def finish(self) -> bytes:
+        """What either held back."""
+        return self._last.feed(self._first.finish()) + self._last.finish()

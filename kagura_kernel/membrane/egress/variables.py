@@ -1,0 +1,44 @@
+"""What programs in a box have to be told to find the proxy: environment variables, each with who reads it."""
+
+from __future__ import annotations
+
+PROXY_PORT = 3179
+"""The proxy's port on the loopback of every box."""
+
+_DIRECT = ("localhost", "127.0.0.1", "::1")
+
+
+def proxy_variables(port: int = PROXY_PORT) -> dict[str, str]:
+    """Variables for commands in a box whose proxy listens on this port of its loopback.
+
+    What is not named here needs nothing of its own: pip, conda, wget, apt, git, Go, R, Ruby, `requests`, `httpx` and
+    `urllib` read the general ones. Java, and Node before those versions, read none at all.
+    """
+    http = f"http://127.0.0.1:{port}"
+    direct = ",".join(_DIRECT)
+    general = {
+        # curl, pip, conda, git, Go and nearly everything else. An https:// address is reached by CONNECT, through a
+        # proxy that is spoken to in plain HTTP: the way to it is the box's own loopback.
+        "HTTP_PROXY": http,
+        "HTTPS_PROXY": http,
+        # curl for other schemes. Not socks5h://: without PySocks, requests and pip fail on it for every address.
+        "ALL_PROXY": http,
+        # What a program in the box serves to another one in it does not leave the box.
+        "NO_PROXY": direct,
+    }
+    return {
+        **general,
+        # curl reads `http_proxy` in lower case only, wget and apt read all of them so.
+        **{name.lower(): value for name, value in general.items()},
+        # npm and pnpm would find the general ones; theirs win over what an .npmrc in the project says.
+        "npm_config_proxy": http,
+        "npm_config_https_proxy": http,
+        "npm_config_noproxy": direct,
+        # Yarn 2 and later read only their own; Yarn 1 reads npm's.
+        "YARN_HTTP_PROXY": http,
+        "YARN_HTTPS_PROXY": http,
+        # Cargo reads `https_proxy` for its registry as well; its own holds for what it fetches through libgit2 too.
+        "CARGO_HTTP_PROXY": http,
+        # Node's own `fetch` and `http` read no variable unless told to, and only from 22.21 and 24 on.
+        "NODE_USE_ENV_PROXY": "1",
+    }

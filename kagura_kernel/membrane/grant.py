@@ -1,0 +1,158 @@
+"""What one run is given: image, credentials, mounts, egress. One frozen value, made before anything starts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kagura_kernel.domain.errors import ConfigurationError, UsageError
+from kagura_kernel.domain.policy import SandboxPolicy
+from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
+from kagura_kernel.membrane.credentials.terms import LeaseTerms, span
+from kagura_kernel.membrane.egress.hostsets import HOST_SETS, HostSets, with_mirrors
+from kagura_kernel.membrane.egress.names import HTTPS, parse_target
+from kagura_kernel.membrane.egress.policy import ASK, EgressPolicy, parse_grants
+from kagura_kernel.sandbox.backend import WORKSPACE
+
+NONE = "none"
+"""The word after `--net` that takes back what the settings and earlier words have opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder of the host that a box sees.
+
+    Attributes:
+        source: On the host; resolved and checked.
+        target: In the box.
+        mode: `copy` is a copy-on-write view, `read` cannot be written.
+    """
+
+    source: Path
+    target: str = WORKSPACE
+    mode: Literal["copy", "read"] = "copy"
+
+
+@dataclass(frozen=True, slots=True)
+class RunGrant:
+    """Everything that crosses the wall for one run; what is not in it does not cross.
+
+    Attributes:
+        image: Image asked for by name; empty is the back-end's own choice.
+        credentials: What may be leased, sorted.
+        mounts: What of the host is seen: the project and nothing else.
+        net: The words that open hosts, in the order in which they were given.
+        egress: What these words mean.
+        usual: Those of the words that the person's settings give to every run.
+        sets: The sets of hosts that words may name.
+        writable_root: Whether commands may change the whole system that they see.
+    """
+
+    image: str = ""
+    credentials: tuple[Grant, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    net: tuple[str, ...] = ()
+    egress: EgressPolicy = field(default_factory=EgressPolicy)
+    usual: tuple[str, ...] = ()
+    sets: HostSets = field(default_factory=lambda: HOST_SETS, repr=False)
+    writable_root: bool = False
+
+    def beyond(self, terms: LeaseTerms) -> tuple[str, ...]:
+        """What of it exceeds the baseline, a clause each: for whoever looks before it starts."""
+        return (
+            *(f"may reach {_hosts(word, self.sets)}" for word in self.net if word != ASK and word not in self.usual),
+            *(f"may hold {grant} {allowance(terms)}" for grant in self.credentials),
+            *([WRITABLE_ROOT] if self.writable_root else []),
+        )
+
+    def to_event(self) -> dict[str, Any]:
+        """The fields of `RunGranted` that say what is given."""
+        return {
+            "image": self.image,
+            "mounts": [{"source": str(m.source), "target": m.target, "mode": m.mode} for m in self.mounts],
+            "credentials": tuple(map(str, self.credentials)),
+            "egress": tuple(word for word in self.net if word != ASK),
+            "ask": self.egress.ask,
+            "writable_root": self.writable_root,
+        }
+
+
+WRITABLE_ROOT = "may change the whole system in its box, as a root that is nobody outside; all of it is gone at the end"
+
+
+def compute_grant(
+    *,
+    project: Path,
+    policy: SandboxPolicy,
+    image: str = "",
+    usual_net: Sequence[str] = (),
+    net: Sequence[str] = (),
+    credentials: Iterable[str] = (),
+    writable_root: bool = False,
+    sets: HostSets = HOST_SETS,
+) -> RunGrant:
+    """The grant that these words mean.
+
+    Args:
+        project: The project root, checked.
+        policy: The box's boundary.
+        image: Image asked for.
+        usual_net: What the settings open for every run; each is a host, a set of hosts, or `ask`.
+        net: What this run's own words open beside; `none` takes back all that stands before it.
+        credentials: Each as `PROVIDER:SCOPE`.
+        writable_root: Whether the box's whole system may be changed.
+        sets: The sets of hosts that words may name, mirrors considered.
+
+    Raises:
+        UsageError: words that are not understood, all of them.
+    """
+    words: list[str] = []
+    for word in (*usual_net, *net):
+        if word == NONE:
+            words.clear()
+        elif word not in words:
+            words.append(word)
+    return RunGrant(
+        image=image,
+        credentials=tuple(sorted({parse_grant(text) for text in credentials})),
+        mounts=(Mount(project, mode="copy" if policy.writable else "read"),),
+        net=tuple(words),
+        egress=_egress(words, sets),
+        usual=tuple(usual_net),
+        sets=sets,
+        writable_root=writable_root,
+    )
+
+
+def allowance(terms: LeaseTerms) -> str:
+    """How long and how often, in words: the budget that a person approves."""
+    budget = terms.budget
+    times = {0: "never renewed", 1: "renewed at most once"}.get(
+        budget.renewals_left, f"renewed at most {budget.renewals_left} times"
+    )
+    return f"for at most {span(budget.total_seconds)} in all, {times}"
+
+
+def host_sets(mirrors: Mapping[str, Sequence[str]]) -> HostSets:
+    """The sets of hosts, those replaced that a person has mirrors for; each mirror is `HOST` or `HOST:PORT`.
+
+    Raises:
+        HostNotUnderstood: a mirror is no host.
+    """
+    found = {name: tuple(parse_target(text, HTTPS) for text in hosts) for name, hosts in mirrors.items()}
+    return with_mirrors(HOST_SETS, found)
+
+
+def _egress(words: Sequence[str], sets: HostSets) -> EgressPolicy:
+    try:
+        return parse_grants(words, sets)
+    except ConfigurationError as error:
+        known = f"A word after --net is a host, ask, none, or one of {', '.join(sorted(sets))}."
+        raise UsageError("\n".join((*error.problems, known))) from error
+
+
+def _hosts(word: str, sets: HostSets) -> str:
+    targets = sets.get(word)
+    return f"{word} ({', '.join(map(str, targets[:4]))}{', …' if len(targets) > 4 else ''})" if targets else word  # noqa: PLR2004 - a line

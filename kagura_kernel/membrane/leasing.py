@@ -1,0 +1,312 @@
+"""The leases of one run, where they are used: acquired when its box stands, injected, told about, given back.
+
+Everything that happens to a lease becomes an event of the run. A lease reaches the box in the way its provider's
+configuration says; what the box prints is scrubbed of every secret the run has had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.domain.approvals import Approver
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import ApprovalAborted, JournalError, KaguraError, NotThisTime, UnknownName
+from kagura_kernel.domain.events import LeaseChange, LeaseChanged, LeaseUsed, Noted
+from kagura_kernel.membrane.credentials.broker import CredentialBroker
+from kagura_kernel.membrane.credentials.budget import Budget
+from kagura_kernel.membrane.credentials.grants import Grant, Grants
+from kagura_kernel.membrane.credentials.lease import Lease, LeaseCheckpoint
+from kagura_kernel.membrane.credentials.provider import CredentialProvider
+from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.membrane.egress.gate import Gate
+from kagura_kernel.membrane.egress.policy import EgressPolicy
+
+if TYPE_CHECKING:
+    from kagura_kernel.membrane.credentials.injection.injector import Injector
+    from kagura_kernel.membrane.credentials.injection.records import InjectedRequest, InjectionView
+    from kagura_kernel.membrane.credentials.registry import Registry
+    from kagura_kernel.membrane.credentials.secret import Secret
+    from kagura_kernel.membrane.parts import MembraneParts, RecordFact
+    from kagura_kernel.sandbox.backend import Box
+
+_REACHES_THE_BOX = frozenset({"renewed", "on hold", "released"})
+
+
+def sources_of(
+    grants: Sequence[Grant], providers: Mapping[str, CredentialProvider]
+) -> list[tuple[Grant, CredentialProvider]]:
+    """Each grant with the provider that serves it.
+
+    Raises:
+        UnknownName: a provider is not configured, or does not have that scope.
+    """
+    found = []
+    for grant in grants:
+        source = providers.get(grant.provider)
+        if source is None:
+            raise UnknownName("credential provider", grant.provider, sorted(providers))
+        if grant.scope not in source.scopes:
+            raise UnknownName(f"scope of {grant.provider}", grant.scope, sorted(source.scopes))
+        found.append((grant, source))
+    return found
+
+
+def check_grants(grants: Sequence[Grant], registry: Registry) -> None:
+    """Refuse what could never be leased, before anything runs.
+
+    Raises:
+        UnknownName: a provider is not configured, or does not have that scope.
+        NotThisTime: its configuration does not say how a program would use the credential.
+    """
+    for grant, _ in sources_of(grants, registry.providers):
+        if not registry.injections.get(grant.provider):
+            raise NotThisTime(
+                f"Nothing says how a program uses a credential of {grant.provider}: "
+                f"add `[providers.{grant.provider}.inject]` to credentials.toml."
+            )
+
+
+class Leasing:
+    """One run's leases; belongs to one loop.
+
+    Args:
+        credentials: What the run may lease.
+        parts: What membranes are made of.
+        holder: The run.
+        approver: Who is asked when a budget is used up.
+        record: Where every change is written down.
+        fatal: Told of what must end the run.
+        clock: The time.
+    """
+
+    def __init__(
+        self,
+        credentials: Sequence[Grant],
+        parts: MembraneParts,
+        holder: Holder,
+        approver: Approver,
+        *,
+        record: RecordFact,
+        fatal: Callable[[BaseException], None],
+        clock: Clock,
+    ) -> None:
+        self._credentials = tuple(credentials)
+        self._terms = parts.terms
+        self._injections = parts.registry().injections
+        self._limits = parts.limits
+        self._resolver = parts.resolver()
+        self._record = record
+        self._fatal = fatal
+        self._clock = clock
+        self._broker = CredentialBroker(
+            parts.ledger,
+            parts.registry().providers,
+            Grants(credentials),
+            holder,
+            approver=approver,
+            terms=parts.terms,
+            clock=clock,
+            on_change=self._changed,
+        )
+        self._injector: Injector | None = None
+        self._why: dict[str, str] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # ------------------------------------------------------------- from the run
+
+    async def open(self, box: Box, budgets: Mapping[Grant, Budget]) -> None:
+        """Acquire every lease, under these budgets where there are any, and put them where programs find them.
+
+        Raises:
+            CredentialError: one cannot be had; whatever was had is given back by `close`.
+            JournalError: it could not be written down.
+        """
+        from kagura_kernel.membrane.credentials.injection.injector import Injector
+
+        self._injector = Injector(
+            box, self._broker, self._injections, self._gate_for, self._used, failed=self._fatal, clock=self._clock
+        )
+        done = await asyncio.gather(
+            *(self._acquire(self._injector, grant, budgets.get(grant)) for grant in self._credentials),
+            return_exceptions=True,
+        )
+        for problem in done:
+            if isinstance(problem, BaseException):
+                raise problem
+
+    def variables(self) -> dict[str, str]:
+        """By which every command finds the leases; without secrets."""
+        return {} if self._injector is None else self._injector.variables()
+
+    def secret_env(self, names: Sequence[str] | None = None) -> dict[str, str]:
+        """Variables with secrets in them, for the environment of exactly one process: of these leases, or of all.
+
+        Args:
+            names: Leases that are used in this way, each as `provider:scope`.
+
+        Raises:
+            UnknownName: there is no such lease, or it is not used in this way.
+            LeaseEnded: one is over or on hold.
+        """
+        known = self.for_commands
+        for name in names or ():
+            if name not in known:
+                raise UnknownName("lease for one command", name, known)
+        return {} if self._injector is None else self._injector.secret_env(known if names is None else names)
+
+    @property
+    def for_commands(self) -> tuple[str, ...]:
+        """Leases that are given to one command at a time, each as `provider:scope`."""
+        return tuple(view.name for view in self._views() if view.way == "env")
+
+    def described(self) -> tuple[str, ...]:
+        """How programs find each lease, a clause each, for a brain; never a secret."""
+        return tuple(_described(view) for view in self._views())
+
+    def seen_secrets(self) -> Sequence[Secret]:
+        """Every secret that the run has had, ended ones too."""
+        return self._broker.seen_secrets()
+
+    async def close(self) -> tuple[LeaseCheckpoint, ...]:
+        """Take everything out of the box, give every lease back: what is left of each budget. May be called twice.
+
+        Raises:
+            JournalError: not everything could be written down; everything was tried.
+        """
+        injector, self._injector = self._injector, None
+        try:
+            if injector is not None:
+                await injector.close()
+        except KaguraError as error:
+            # The box goes in a moment, with all that is in it.
+            self._note(error.message)
+        finally:
+            kept = await self._broker.close()
+            for task in list(self._tasks):
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+        return kept
+
+    # ---------------------------------------------------------- from the person
+
+    def holds(self, lease_id: str) -> bool:
+        """Whether this run holds that lease, or has it on hold."""
+        return any(lease.id == lease_id for lease in self._broker.leases())
+
+    async def revoke(self, lease_id: str, *, by: str) -> None:
+        """Give one lease back now; the program that uses it gets nothing from here on."""
+        self._why[lease_id] = f"revoked by {by}"
+        await self._told(self._broker.release(lease_id), lease_id)
+
+    async def extend(self, lease_id: str, *, by: str) -> None:
+        """Ask for another budget for one lease; what comes of it is told in the run's record."""
+        await self._told(self._broker.extend(lease_id, reason=f"{by} asked for more time"), lease_id)
+
+    def look(self, by: str) -> None:
+        """Somebody has revoked credentials from another process: give back what is not live any more."""
+        for lease in self._broker.taken():
+            self._spawn(self.revoke(lease.id, by=by))
+
+    # ----------------------------------------------------------------- privates
+
+    async def _acquire(self, injector: Injector, grant: Grant, budget: Budget | None) -> None:
+        # A person has approved the usual budget with the grant, so nobody is asked again for a first one.
+        usable = budget is not None and not budget.exhausted
+        lease = await self._broker.acquire(grant.provider, grant.scope, budget=budget if usable else self._terms.budget)
+        await injector.open(lease)
+        self._tell("acquired", lease)
+
+    def _changed(self, change: LeaseChange, lease: Lease) -> None:
+        if change == "acquired":
+            return  # told when it has reached the box
+        if self._injector is not None and change in _REACHES_THE_BOX:
+            self._spawn(self._carry(self._injector, change, lease))
+        self._tell(change, lease)
+
+    async def _carry(self, injector: Injector, change: LeaseChange, lease: Lease) -> None:
+        """Bring a change of a lease into the box."""
+        try:
+            match change:
+                case "renewed":
+                    await injector.renewed(lease)
+                case "on hold":
+                    await injector.on_hold(lease)
+                case _:
+                    await injector.closed(lease)
+        except KaguraError as error:
+            self._note(f"The lease of {lease.provider}:{lease.scope} did not reach the box: {error.message}")
+
+    def _tell(self, change: LeaseChange, lease: Lease) -> None:
+        views = [view for view in self._views() if view.name == f"{lease.provider}:{lease.scope}"]
+        try:
+            self._record(
+                LeaseChanged,
+                lease_id=lease.id,
+                provider=lease.provider,
+                scope=lease.scope,
+                change=change,
+                expires_at=None if lease.ended else lease.expires_at,
+                seconds_left=lease.budget.remaining_seconds,
+                renewals_left=lease.budget.renewals_left,
+                way=", ".join(dict.fromkeys(view.way for view in views)),
+                place=", ".join(view.where for view in views),
+                why=self._why.pop(lease.id, "") if change == "released" else lease.ended,
+            )
+        except JournalError as error:
+            self._fatal(error)
+
+    def _used(self, request: InjectedRequest) -> None:
+        self._record(
+            LeaseUsed,
+            lease_id=request.lease_id,
+            provider=request.provider,
+            scope=request.scope,
+            method=request.method,
+            host=request.host,
+            path=request.path,
+            status=request.status,
+            bytes_out=request.bytes_out,
+            bytes_in=request.bytes_in,
+            duration=request.duration,
+            why=request.detail or ("" if request.ended == "done" else request.ended),
+        )
+
+    async def _told(self, work: Coroutine[Any, Any, object], lease_id: str) -> None:
+        try:
+            await work
+        except JournalError as error:
+            self._fatal(error)
+        except ApprovalAborted as error:
+            self._fatal(error)
+        except KaguraError as error:
+            self._note(f"Lease {lease_id}: {error.message}")
+
+    def _note(self, text: str) -> None:
+        try:
+            self._record(Noted, text=text)
+        except JournalError as error:
+            self._fatal(error)
+
+    def _gate_for(self, policy: EgressPolicy) -> Gate:
+        return Gate(policy, self._resolver, limits=self._limits)
+
+    def _views(self) -> tuple[InjectionView, ...]:
+        return () if self._injector is None else self._injector.shown()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _described(view: InjectionView) -> str:
+    match view.way:
+        case "header":
+            return f"{view.name}: send requests for {view.stands_for} to {view.where} instead, without any key"
+        case "file":
+            return f"{view.name}: in the file {view.where}"
+        case _:
+            return f"{view.name}: as {view.where} in the environment of a bash or python call that names it in `leases`"

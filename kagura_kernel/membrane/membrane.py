@@ -1,0 +1,238 @@
+"""The membrane of one run: everything that crosses the wall of its box passes here, from the launch to the end.
+
+*approve* (whoever has to be asked about the grant is asked) → *open* (egress and leases reach the box) → *close* (all
+is given back). Nothing is opened that the grant does not name, and whatever goes wrong opens nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import ApprovalDenied, SandboxUnavailable
+from kagura_kernel.domain.events import EgressClosed, EgressDecided, Noted, RunGranted
+from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.membrane.credentials.grants import Grant
+from kagura_kernel.membrane.credentials.scrub import Scrubber
+from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.membrane.egress.asking import THIS_RUN, THIS_SESSION, Asking
+from kagura_kernel.membrane.egress.boxed import forward, open_egress
+from kagura_kernel.membrane.egress.egress import Egress
+from kagura_kernel.membrane.egress.gate import Gate
+from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables
+from kagura_kernel.membrane.grant import RunGrant
+from kagura_kernel.membrane.membrane_box import MembraneBox
+from kagura_kernel.membrane.parts import MembraneParts, RecordFact, SessionPowers
+
+if TYPE_CHECKING:
+    from kagura_kernel.membrane.credentials.secret import Secret
+    from kagura_kernel.membrane.leasing import Leasing
+    from kagura_kernel.sandbox.backend import Box
+
+_MEANT_FOR_THE_RUN = frozenset({"run_id", "session_id", "at", "kind"})
+
+
+class Membrane:
+    """One run's membrane; belongs to one loop.
+
+    Attributes:
+        scrubber: Knows every secret that the run has had.
+
+    Args:
+        grant: What the run is given.
+        parts: What it is made of.
+        holder: The run.
+        approver: Who is asked for more.
+        asks: Whether somebody can be asked; where nobody can, an unknown host is refused without a question.
+        powers: What was allowed for the whole session.
+        record: Where every crossing is written down.
+        fatal: Told of what must end the run.
+        clock: The time.
+    """
+
+    def __init__(  # noqa: PLR0913 - one run's surroundings, each a fact
+        self,
+        grant: RunGrant,
+        parts: MembraneParts,
+        holder: Holder,
+        approver: Approver,
+        *,
+        asks: bool,
+        powers: SessionPowers,
+        record: RecordFact,
+        fatal: Callable[[BaseException], None],
+        clock: Clock,
+    ) -> None:
+        self._grant = grant
+        self._parts = parts
+        self._holder = holder
+        self._approver = approver
+        self._asks = asks
+        self._powers = powers
+        self._record = record
+        self._fatal = fatal
+        self._clock = clock
+        self._for_session = False
+        self._egress: Egress | None = None
+        self._leasing: Leasing | None = None
+        self._closed = False
+        self._proxy: dict[str, str] = {}
+        self.scrubber = Scrubber(self._secrets)
+
+    @property
+    def leasing(self) -> Leasing | None:
+        """Its leases; None for a run without credentials, before `open`, and after `close`."""
+        return None if self._closed else self._leasing
+
+    # ---------------------------------------------------------------- approving
+
+    async def approve(self) -> None:
+        """Write the grant down, and ask about what of it nobody has allowed yet; before anything is started.
+
+        Raises:
+            ApprovalDenied: somebody, a policy or the deadline said no.
+            ApprovalAborted: a person called the run off.
+            ConfigurationError: the credential providers' configuration is wrong.
+            UnknownName: a credential is granted that no provider gives.
+        """
+        notes = self._notes()
+        asked_for, by = self._unasked()
+        self._record(RunGranted, **self._grant.to_event(), beyond=self._grant.beyond(self._parts.terms), by=by)
+        if not asked_for:
+            return
+        decision = await self._approver.approve(self._question(notes))
+        if not decision.allowed:
+            raise ApprovalDenied("The start of this run", f"{decision.verdict} by {decision.by}")
+        if decision.answer == THIS_SESSION:
+            self._for_session = True
+            self._powers.writable_root |= self._grant.writable_root
+
+    def _unasked(self) -> tuple[bool, str]:
+        """Whether something needs a person's word, and else who has given it before."""
+        session, settings = self._powers, self._parts.preapproved
+        root = self._grant.writable_root and not session.writable_root
+        new = [grant for grant in self._grant.credentials if not self._has_budget(grant)]
+        if root or any(grant not in settings for grant in new):
+            return True, ""
+        if new:
+            return False, "settings"
+        return False, "this session" if self._grant.credentials or self._grant.writable_root else ""
+
+    def _has_budget(self, grant: Grant) -> bool:
+        budget = self._powers.budgets.get(grant)
+        return budget is not None and not budget.exhausted
+
+    def _notes(self) -> list[str]:
+        """What a person should know about the credentials; every one of them is there to be had."""
+        if not self._grant.credentials:
+            return []
+        from kagura_kernel.membrane.leasing import sources_of
+
+        sources = sources_of(self._grant.credentials, self._parts.registry().providers)
+        return [f"{grant}: {source.traits.note}" for grant, source in sources if source.traits.note]
+
+    def _question(self, notes: Sequence[str]) -> ApprovalRequest:
+        beyond = self._grant.beyond(self._parts.terms)
+        only_credentials = not self._grant.writable_root
+        names = ", ".join(map(str, self._grant.credentials))
+        title = f"Let this run hold {names}" if only_credentials else "Start this run with a box that it may change"
+        seen = [f"sees {mount.source} as {mount.target}" for mount in self._grant.mounts]
+        image = [f"runs the image {self._grant.image}"] if self._grant.image else []
+        return ApprovalRequest(
+            id=new_approval_id(),
+            run_id=self._holder.run_id,
+            session_id=self._holder.session_id,
+            kind=ApprovalKind.CREDENTIAL if only_credentials else ApprovalKind.LAUNCH,
+            title=title,
+            detail="\n".join(f"{clause[:1].upper()}{clause[1:]}." for clause in (*beyond, *notes, *image, *seen)),
+            arguments=self._grant.to_event(),
+            requested_at=self._clock.now(),
+            deadline=self._parts.terms.ask_deadline,
+            options=(THIS_RUN, THIS_SESSION),
+        )
+
+    # ------------------------------------------------------------------ opening
+
+    async def open(self, box: Box) -> Box:
+        """Let the grant reach the box; the box to work with from here on, whose output holds no leased secret.
+
+        Raises:
+            SandboxUnavailable: the box has no way out for anything, or is gone.
+            CredentialError: a credential cannot be had.
+            JournalError: it could not be written down.
+        """
+        self._egress = Egress(
+            self._gate(),
+            self._crossed,
+            run_id=self._holder.run_id,
+            session_id=self._holder.session_id,
+            limits=self._parts.limits,
+            clock=self._clock,
+        )
+        port = await open_egress(box, self._egress, failed=self._fatal)
+        await self._forward(box, self._egress)
+        # Boxes are started with the variables of the usual port.
+        self._proxy = {} if port == PROXY_PORT else proxy_variables(port)
+        if not self._grant.credentials:
+            return MembraneBox(box, self.scrubber, self._variables) if self._proxy else box
+        from kagura_kernel.membrane.leasing import Leasing
+
+        self._leasing = Leasing(
+            self._grant.credentials,
+            self._parts,
+            self._holder,
+            self._approver,
+            record=self._record,
+            fatal=self._fatal,
+            clock=self._clock,
+        )
+        await self._leasing.open(box, self._powers.budgets)
+        return MembraneBox(box, self.scrubber, self._variables)
+
+    async def close(self) -> None:
+        """Give everything back; may be called twice, and before `open`.
+
+        Raises:
+            JournalError: not everything could be written down; everything was tried.
+        """
+        if self._closed or self._leasing is None:
+            return
+        self._closed = True
+        for kept in await self._leasing.close():
+            grant = Grant(kept.provider, kept.scope)
+            if self._for_session or grant in self._powers.budgets:
+                self._powers.budgets[grant] = kept.budget
+
+    async def _forward(self, box: Box, egress: Egress) -> None:
+        """Let programs in the box find a granted port of this machine's loopback where they look for it: on theirs."""
+        for target in self._grant.egress.granted:
+            if target.address is None or not target.address.is_loopback:
+                continue
+            try:
+                await forward(box, egress, target, failed=self._fatal)
+            except SandboxUnavailable as error:
+                self._record(Noted, text=f"{target} can be reached through the proxy only: {error.reason}.")
+
+    def _variables(self) -> dict[str, str]:
+        return self._proxy | (self._leasing.variables() if self._leasing is not None else {})
+
+    def _secrets(self) -> Sequence[Secret]:
+        # Also after the end: what is said last may hold what was leased first.
+        return self._leasing.seen_secrets() if self._leasing is not None else ()
+
+    def _gate(self) -> Gate:
+        asking = Asking(
+            self._approver if self._asks else None,
+            run_id=self._holder.run_id,
+            session_id=self._holder.session_id,
+            session=self._powers.answers,
+            clock=self._clock,
+            deadline=self._parts.terms.ask_deadline,
+        )
+        return Gate(self._grant.egress, self._parts.resolver(), asking=asking, limits=self._parts.limits)
+
+    def _crossed(self, fact: EgressDecided | EgressClosed) -> None:
+        fields = {name: getattr(fact, name) for name in type(fact).model_fields if name not in _MEANT_FOR_THE_RUN}
+        self._record(type(fact), **fields)

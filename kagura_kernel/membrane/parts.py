@@ -1,0 +1,63 @@
+"""What the membranes of runs are made of, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kagura_kernel.domain.events import Event
+from kagura_kernel.membrane.credentials.budget import Budget
+from kagura_kernel.membrane.credentials.grants import Grant
+from kagura_kernel.membrane.credentials.terms import LeaseTerms
+from kagura_kernel.membrane.egress.asking import Answers
+from kagura_kernel.membrane.egress.limits import EgressLimits
+from kagura_kernel.membrane.egress.resolving import Resolver, SystemResolver
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.leases import LeaseLedger
+    from kagura_kernel.membrane.credentials.registry import Registry
+
+
+class RecordFact(Protocol):
+    """Makes, stores and shows an event of the run; raises `JournalError` when it cannot be stored."""
+
+    def __call__(self, kind: type[Event], /, **fields: Any) -> object:
+        """Record one fact."""
+        ...
+
+
+@dataclass(slots=True)
+class SessionPowers:
+    """What a person has allowed for a whole session; shared by its runs, and gone with this process.
+
+    Attributes:
+        answers: Hosts.
+        budgets: What is left of the budgets of credentials.
+        writable_root: Whether its boxes may be changed as a whole.
+    """
+
+    answers: Answers = field(default_factory=Answers)
+    budgets: dict[Grant, Budget] = field(default_factory=dict)
+    writable_root: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MembraneParts:
+    """What the membranes of all runs are made of.
+
+    Attributes:
+        ledger: Where every credential is written down.
+        registry: Reads the person's credential providers, when they are first needed.
+        terms: How leases are handled.
+        preapproved: Credentials whose usual budget needs no asking.
+        limits: On connections.
+        resolver: Makes what turns names into addresses; one for each run, on its loop.
+    """
+
+    ledger: LeaseLedger
+    registry: Callable[[], Registry]
+    terms: LeaseTerms = field(default_factory=LeaseTerms)
+    preapproved: frozenset[Grant] = frozenset()
+    limits: EgressLimits = field(default_factory=EgressLimits)
+    resolver: Callable[[], Resolver] = SystemResolver
