@@ -7,29 +7,42 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
 from kagura_kernel.cockpit.ordering import Choices
 from kagura_kernel.cockpit.status import PartStatus
+from kagura_kernel.cockpit.sweeping import Sweep
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import IsolationTooWeak
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.settings import Settings, parse_settings
+from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import mark_lost, owner_alive, process_owner
 from kagura_kernel.journal.place import data_home
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
+from kagura_kernel.membrane.credentials.terms import lease_terms
+from kagura_kernel.membrane.grant import host_sets
+from kagura_kernel.membrane.leasing import check_grants
 from kagura_kernel.membrane.mounts import check_project
+from kagura_kernel.membrane.parts import MembraneParts
 from kagura_kernel.runs.order import LaunchedBox
 from kagura_kernel.runs.prices import price
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.sandbox.selection import BUILT_IN, SHARED_NEEDS, choose, is_shared, registered
 from kagura_kernel.sandbox.spilling import prune_spilled
+
+if TYPE_CHECKING:
+    from kagura_kernel.membrane.credentials.provider import CredentialProvider
+    from kagura_kernel.membrane.credentials.registry import Registry
+    from kagura_kernel.membrane.credentials.sweep import SweepReport
 
 # What lies in a home directory and is nobody's project, whatever the notebook's working directory says.
 _PRIVATE = (
@@ -46,7 +59,11 @@ _PRIVATE = (
 )
 
 # The walls of our own back-ends, known before one is made: a shared deployment is refused before anything starts.
-_BUILT_IN_WALLS = {"docker": IsolationClass.CONTAINER, "bubblewrap": IsolationClass.NAMESPACE}
+_BUILT_IN_WALLS = {
+    "docker": IsolationClass.CONTAINER,
+    "bubblewrap": IsolationClass.NAMESPACE,
+    "gvisor": IsolationClass.GVISOR,
+}
 
 _lock = threading.Lock()
 _cockpit: Cockpit | None = None
@@ -111,8 +128,13 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
     owner = process_owner()
     brains = _brains(environ, home)
     boxes = Boxes(environ, settings, owner)
+    registry = cache(partial(load_registry, environ))
+    terms = lease_terms(settings)
+    preapproved = _preapproved(settings)
+    host_sets(settings.mirrors)
     journal = Journal.open(settings.journal_url or home, clock=clock)
     try:
+        ledger = LeaseLedger(journal)
         lost = tuple(mark_lost(journal, clock))
         BlobStore(home / "blobs").prune()
         prune_spilled(home / "outputs")
@@ -133,6 +155,7 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
         check_project=_project_checker(environ, home),
         resume=lambda session_id, brain: session_last_brain_session(journal, session_id, brain=brain),
         owner=owner,
+        check_credentials=lambda grants: check_grants(grants, registry()),
     )
     return Cockpit(
         CockpitParts(
@@ -144,9 +167,48 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
             close_boxes=boxes.close,
             price=price,
             home=home,
+            membrane=MembraneParts(ledger, registry, terms, preapproved),
+            sweep=_sweep(ledger, registry, owner, clock),
             lost=lost,
         )
     )
+
+
+def load_registry(environ: Mapping[str, str]) -> Registry:
+    """The user's credential providers, from `credentials.toml` beside the settings; empty where there is none.
+
+    Raises:
+        ConfigurationError: with every problem; values are never repeated.
+    """
+    path = _config_file(environ).with_name("credentials.toml")
+    from kagura_kernel.membrane.credentials.registry import Registry, parse_registry
+
+    if not path.is_file():
+        return Registry()
+    from kagura_kernel.membrane.credentials.secret_reference import SecretReader
+
+    return parse_registry(path.read_text("utf-8"), SecretReader(environ), str(path))
+
+
+def load_providers(environ: Mapping[str, str]) -> Mapping[str, CredentialProvider]:
+    """Where the user's credentials come from, by name; raises as `load_registry`."""
+    return load_registry(environ).providers
+
+
+def _preapproved(settings: Settings) -> frozenset[Grant]:
+    return frozenset(map(parse_grant, settings.preapproved_grants))
+
+
+def _sweep(ledger: LeaseLedger, registry: Callable[[], Registry], owner: str, clock: Clock) -> Sweep:
+    """What gives back the credentials that no run holds any more."""
+
+    async def sweeping(told: Callable[[SweepReport], None]) -> None:
+        from kagura_kernel.membrane.credentials.sweep import keep_sweeping, sweep
+
+        providers = registry().providers
+        await keep_sweeping(lambda: sweep(ledger, providers, owner_alive, owner=owner, clock=clock), clock, told)
+
+    return sweeping
 
 
 class Boxes:
@@ -182,7 +244,13 @@ class Boxes:
         made = self._made()
         probes = await asyncio.gather(*(backend.probe() for backend in made.values()))
         return [
-            PartStatus(name, probe.ok, ". ".join(filter(None, (probe.reason, probe.install))))
+            PartStatus(
+                name,
+                probe.ok,
+                ". ".join(filter(None, (probe.reason, probe.install))),
+                isolation=made[name].isolation.label,
+                advice=probe.advice,
+            )
             for name, probe in zip(made, probes, strict=True)
         ]
 
@@ -195,20 +263,27 @@ class Boxes:
             await backend.close()
 
     def _demand_walls(self) -> None:
-        """Refuse to start at all where others share the machine and no back-end is strong enough."""
+        """Refuse to start at all where others share the machine and the settings name a back-end that is too weak.
+
+        Whether a strong one works here is found out by starting a box of it; `auto` takes no weaker one meanwhile.
+        """
         walls = _BUILT_IN_WALLS | {name: found.isolation for name, found in self._third_parties.backends.items()}
-        name, strongest = max(walls.items(), key=lambda item: item[1])
-        if strongest < SHARED_NEEDS:
-            raise IsolationTooWeak(name, strongest.label, SHARED_NEEDS.label)
+        named = walls.get(self._settings.box, SHARED_NEEDS)
+        if named < SHARED_NEEDS:
+            raise IsolationTooWeak(self._settings.box, named.label, SHARED_NEEDS.label)
 
     def _made(self) -> dict[str, SandboxBackend]:
         if self._backends is None:
             from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
             from kagura_kernel.sandbox.docker import DockerBackend
             from kagura_kernel.sandbox.docker_endpoint import endpoint_from
+            from kagura_kernel.sandbox.gvisor import GVisorBackend
+            from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
 
-            docker = DockerBackend(endpoint_from(self._environ), owner=self._owner)
-            own: dict[str, SandboxBackend] = {"docker": docker, "bubblewrap": BubblewrapBackend()}
+            endpoint = endpoint_from(self._environ)
+            docker = DockerBackend(endpoint, owner=self._owner)
+            gvisor = GVisorBackend(DockerBackend(endpoint, owner=self._owner, gvisor=True), RunscBackend())
+            own: dict[str, SandboxBackend] = {"docker": docker, "bubblewrap": BubblewrapBackend(), "gvisor": gvisor}
             every = own | dict(self._third_parties.backends)
             size = self._settings.pool_size
             self._backends = {name: WarmPool(backend, size=size) for name, backend in every.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -13,14 +14,16 @@ from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.intents import Launch
+from kagura_kernel.cockpit.leases import LeaseView, lease_views
 from kagura_kernel.cockpit.ordering import Choices, order_for, session_name
 from kagura_kernel.cockpit.sessions import Sessions
 from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.cockpit.status import PartStatus, StatusReport
+from kagura_kernel.cockpit.sweeping import Sweep, Sweeping
 from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import RunOver, RunUnknown, SessionBusy
+from kagura_kernel.domain.errors import JournalError, LeaseUnknown, RunOver, RunUnknown, SessionBusy
 from kagura_kernel.domain.events import ChangesSettled, RunFinished
 from kagura_kernel.domain.identity import new_session_id
 from kagura_kernel.journal import views
@@ -29,6 +32,8 @@ from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.leasing import Leasing
+from kagura_kernel.membrane.parts import MembraneParts, SessionPowers
 from kagura_kernel.runs.order import Price, RunParts, StartBox
 from kagura_kernel.runs.run import Run
 
@@ -50,6 +55,8 @@ class CockpitParts:
         close_boxes: Frees every box and pool.
         price: What tokens cost.
         home: Our data directory.
+        membrane: What the membranes of runs are made of.
+        sweep: Gives back credentials that no run holds any more; None where there is nothing to give back to.
         lost: Runs that an earlier process left behind.
     """
 
@@ -61,6 +68,8 @@ class CockpitParts:
     close_boxes: Callable[[], Awaitable[None]]
     price: Price
     home: Path
+    membrane: MembraneParts
+    sweep: Sweep | None = None
     lost: tuple[str, ...] = ()
 
 
@@ -77,8 +86,11 @@ class Cockpit:
         self._changes = ChangeDesk(parts.journal, self._blobs, parts.clock)
         self._lock = threading.Lock()
         self._handles: dict[str, RunHandle] = {}
+        self._powers: dict[str, SessionPowers] = {}
         self._own_session = new_session_id()
         self._controls_read = False
+        self._sweeping = Sweeping(parts.membrane.ledger, parts.sweep, self._engine)
+        self._sweeping.begin()
 
     # -------------------------------------------------------------------- runs
 
@@ -95,7 +107,7 @@ class Cockpit:
         session_id = self._session_of(intent)
         order = order_for(intent, session_id, self._parts.choices)
         approver: Approver = PolicyApprover(self._parts.clock, HEADLESS) if intent.headless else self._desk
-        run = Run(order, self._run_parts(approver))
+        run = Run(order, self._run_parts(approver, self._powers_of(session_id)))
         handle = RunHandle(run, self._engine)
         self._check_elsewhere(session_id)
         before = self._sessions.enter(session_id, order.run_id, stopping=self._is_stopping)
@@ -148,6 +160,42 @@ class Cockpit:
         """Answer an approval by calling its whole run off; raises like `decide`."""
         return self._desk.decide(approval_id, Verdict.ABORTED, by=by, via=via)
 
+    # --------------------------------------------------------------- the leases
+
+    def leases(self) -> list[LeaseView]:
+        """Leases of all runs that go on, of every process on this journal, in the order they were acquired."""
+        with self._lock:
+            here = set(self._handles)
+        journal = self._parts.journal
+        running = [row.run_id for row in views.unfinished(journal)]
+        rows = [row for run_id in running for row in journal.events(run_id=run_id, kinds=("lease.changed",))]
+        return lease_views([row.event for row in rows], here=here)
+
+    def revoke_lease(self, lease_id: str, *, by: str) -> None:
+        """Give a lease back now; returns at once. Whatever uses it gets nothing from here on.
+
+        Raises:
+            LeaseUnknown: no run of this process holds it.
+        """
+        self._engine.submit(self._leasing_of(lease_id).revoke(lease_id, by=by))
+
+    def extend_lease(self, lease_id: str, *, by: str) -> None:
+        """Ask for more time for a lease: an approval of its run; returns at once.
+
+        Raises:
+            LeaseUnknown: no run of this process holds it.
+        """
+        self._engine.submit(self._leasing_of(lease_id).extend(lease_id, by=by))
+
+    def _leasing_of(self, lease_id: str) -> Leasing:
+        with self._lock:
+            handles = list(self._handles.values())
+        for handle in handles:
+            leasing = handle.leasing
+            if leasing is not None and leasing.holds(lease_id):
+                return leasing
+        raise LeaseUnknown(lease_id)
+
     # -------------------------------------------------------------- the changes
 
     def changes(self, run_id: str) -> list[FileChange]:
@@ -191,12 +239,15 @@ class Cockpit:
             spent_today_usd=sum(known),
             unpriced_today=sum(1 for row in rows if row.brain not in ("", "replay") and row.usd is None),
             lost=self._parts.lost,
+            swept=self._sweeping.swept,
+            owed=self._sweeping.owed(),
         )
 
     # ------------------------------------------------------------------ closing
 
     def close(self) -> None:
         """Stop every run, free every box, end the engine, close the journal; may be called twice."""
+        self._sweeping.end()
         with self._lock:
             handles = list(self._handles.values())
         if self._engine.running:
@@ -226,7 +277,11 @@ class Cockpit:
             if row.session_id == session_id and row.owner != ours and owner_alive(row.owner):
                 raise SessionBusy(session_id, row.run_id)
 
-    def _run_parts(self, approver: Approver) -> RunParts:
+    def _powers_of(self, session_id: str) -> SessionPowers:
+        with self._lock:
+            return self._powers.setdefault(session_id, SessionPowers())
+
+    def _run_parts(self, approver: Approver, powers: SessionPowers) -> RunParts:
         parts = self._parts
         return RunParts(
             journal=parts.journal,
@@ -236,12 +291,17 @@ class Cockpit:
             start_box=parts.start_box,
             spill_root=parts.home / "outputs",
             price=parts.price,
+            membrane=parts.membrane,
+            powers=powers,
         )
 
     def _ended(self, handle: RunHandle) -> None:
         self._sessions.leave(handle.session_id, handle.run_id)
         with self._lock:
             self._handles.pop(handle.run_id, None)
+        # What its provider would not take back is tried on. A journal that cannot be read is the next start's concern.
+        with contextlib.suppress(JournalError):
+            self._sweeping.begin()
 
     def _read_controls(self) -> None:
         with self._lock:
@@ -258,9 +318,13 @@ class Cockpit:
                 if not running:
                     self._controls_read = False
                     return
-            for message in self._mailbox.take(running):
-                if (handle := self.handle(message.run_id)) is not None:
+            for message in self._mailbox.take(running, ("kill", "leases")):
+                if (handle := self.handle(message.run_id)) is None:
+                    continue
+                if message.word == "kill":
                     handle.kill(message.by)
+                elif handle.leasing is not None:
+                    handle.leasing.look(message.by)
 
 
 async def _drain(handles: Sequence[RunHandle], close_boxes: Callable[[], Awaitable[None]]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.domain.events import AnyEvent
 from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.runs.run import Run
 
 Listener = Callable[[AnyEvent], None]
@@ -46,6 +47,11 @@ class RunHandle:
     def stopping(self) -> bool:
         """Whether somebody has stopped it, though it may not have ended yet."""
         return self._stopping
+
+    @property
+    def leasing(self) -> Leasing | None:
+        """What it holds, while it has credentials."""
+        return self._run.membrane.leasing
 
     @property
     def done(self) -> bool:

@@ -22,6 +22,9 @@ class Launch:
         idle_timeout: Seconds each command may be silent; 0 lifts the limit.
         write_mode: How changes reach the project.
         project: The project root; None is the working directory.
+        net: Words that open hosts beside the settings': a host, a set of hosts, `ask`, or `none`.
+        grants: Credentials that may be leased, each as `PROVIDER:SCOPE`.
+        writable_root: Whether commands may change the box's whole system.
         headless: Whether nobody can be asked.
         origin: Which front door.
     """
@@ -34,6 +37,9 @@ class Launch:
     idle_timeout: float | None = None
     write_mode: WriteMode | None = None
     project: Path | None = None
+    net: tuple[str, ...] = ()
+    grants: tuple[str, ...] = ()
+    writable_root: bool = False
     headless: bool = False
     origin: str = "notebook"
 

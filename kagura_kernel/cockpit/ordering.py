@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import getpass
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.cockpit.intents import Launch, LaunchCell, LaunchRun
 from kagura_kernel.domain.errors import UnknownName, UsageError
 from kagura_kernel.domain.identity import new_run_id
-from kagura_kernel.domain.policy import BoxLimits, CommandLimits
+from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.membrane.credentials.grants import Grant
+from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables
+from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
 from kagura_kernel.runs.order import Routing, RunOrder
 from kagura_kernel.sandbox.backend import BoxSpec
 
@@ -34,7 +37,7 @@ class Choices:
         check_project: A directory to the project root; raises `WorkspaceError`.
         resume: Session and brain to what that brain needs to go on; empty to start afresh.
         owner: Identifies this process.
-        env: Variables that every command in a box sees.
+        check_credentials: Raises when one of these is given by no provider.
     """
 
     settings: Settings
@@ -45,7 +48,7 @@ class Choices:
     check_project: Callable[[Path], Path]
     resume: Callable[[str, str], str]
     owner: str
-    env: Mapping[str, str] = field(default_factory=dict)
+    check_credentials: Callable[[Sequence[Grant]], None]
 
 
 def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
@@ -62,11 +65,13 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         raise UnknownName("box", box, ("auto", *choices.boxes))
     _check_numbers(intent)
     project = choices.check_project(intent.project or _working_directory())
+    grant = _grant(intent, project, choices)
     common = {
         "run_id": new_run_id(),
         "session_id": session_id,
         "project": project,
-        "spec": BoxSpec(project, intent.image or settings.image or None, limits=_box_limits(settings), env=choices.env),
+        "spec": _spec(project, grant, settings),
+        "grant": grant,
         "box": box,
         "write_mode": intent.write_mode or settings.write,
         "limits": _command_limits(intent, settings),
@@ -89,6 +94,41 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
     if not isinstance(intent, LaunchRun):
         raise TypeError(type(intent).__name__)
     return _brain_order(intent, choices, common)
+
+
+def _grant(intent: Launch, project: Path, choices: Choices) -> RunGrant:
+    grant = compute_grant(
+        project=project,
+        policy=SandboxPolicy(),
+        image=_image(intent.image or choices.settings.image),
+        usual_net=choices.settings.net,
+        net=intent.net,
+        credentials=intent.grants,
+        writable_root=intent.writable_root,
+        sets=host_sets(choices.settings.mirrors),
+    )
+    if grant.credentials:
+        choices.check_credentials(grant.credentials)
+    return grant
+
+
+def _image(name: str) -> str:
+    """One of our own by its short name; every other name as it is."""
+    from kagura_kernel.sandbox.images.recipes import DEFAULT_PREFIX, NAMES
+
+    return f"{DEFAULT_PREFIX}{name}:latest" if name in NAMES else name
+
+
+def _spec(project: Path, grant: RunGrant, settings: Settings) -> BoxSpec:
+    """The box. Every one has the proxy's variables, so that a program without a grant is told why it gets nothing."""
+    return BoxSpec(
+        project,
+        grant.image or None,
+        SandboxPolicy(network_access=bool(grant.egress.granted) or grant.egress.ask),
+        _box_limits(settings),
+        env=settings.env | proxy_variables(PROXY_PORT),
+        writable_root=grant.writable_root,
+    )
 
 
 def _brain_order(intent: LaunchRun, choices: Choices, common: Mapping[str, object]) -> RunOrder:

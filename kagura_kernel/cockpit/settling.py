@@ -45,7 +45,8 @@ class ChangeDesk:
         """
         started, changes = self._read(run_id)
         wanted = _pick(changes, paths)
-        done = apply_changes(ProjectFiles(Path(started.project)), self._blobs, wanted)
+        project = ProjectFiles(Path(started.project))
+        done = apply_changes(project, self._blobs, wanted, protected=started.protected)
         settled = self._record(started, applied=done.applied, conflicts=done.conflicts, by=by)
         if done.conflicts and not done.applied:
             raise ChangeConflict(done.conflicts)

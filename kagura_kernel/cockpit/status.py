@@ -16,11 +16,34 @@ class PartStatus:
         name: What `--box` or `--brain` takes.
         ok: Whether it can be used now.
         reason: Why, or why not, in half a sentence.
+        isolation: Of a back-end: the class of its walls; empty otherwise.
+        advice: What would make it better, or work at all; empty when there is nothing to say.
     """
 
     name: str
     ok: bool
     reason: str
+    isolation: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialStatus:
+    """One credential that outlived the run it was minted for.
+
+    Attributes:
+        lease_id: `lea-…`, its row in the ledger.
+        provider: Name of its provider.
+        scope: What it was good for.
+        how: What became of it: `revoked`, `forgotten`, `expired`, `left to expire`, `never minted`, or `owed`.
+        why: For `owed`: why it is not gone yet, one clause; may be empty.
+    """
+
+    lease_id: str
+    provider: str
+    scope: str
+    how: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +59,9 @@ class StatusReport:
         spent_today_usd: Sum of the known costs of today's runs, in USD.
         unpriced_today: How many of today's runs have no known cost.
         lost: Runs that an earlier process left behind and that were marked lost when this one began.
+        swept: Credentials that earlier processes left behind, and what became of them since this one began.
+        owed: Credentials that no run holds any more and that are not known to be gone; their providers are told again
+            and again.
     """
 
     running: tuple[RunRow, ...] = ()
@@ -46,3 +72,5 @@ class StatusReport:
     spent_today_usd: float = 0.0
     unpriced_today: int = 0
     lost: tuple[str, ...] = ()
+    swept: tuple[CredentialStatus, ...] = ()
+    owed: tuple[CredentialStatus, ...] = ()

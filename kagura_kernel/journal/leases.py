@@ -74,6 +74,7 @@ _CLAIM = (
     .values(claimed_by=bindparam("who"), claimed_until=bindparam("until"))
 )
 _OPEN = select(leases).where(leases.c.state != "gone").order_by(leases.c.began_at, leases.c.id)
+_STATE = select(leases.c.state).where(leases.c.id == bindparam("key"))
 _ONE = select(leases).where(leases.c.id == bindparam("key"))
 
 
@@ -135,8 +136,15 @@ class LeaseLedger:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def begin(self, row: LeaseRow, *, flush: bool = True) -> None:
-        """Write down that a credential is about to be minted. With `flush` it survives a power cut as well."""
+    def begin(self, row: LeaseRow, *, after: str = "", flush: bool = True) -> bool:
+        """Write down that a credential is about to be minted.
+
+        Args:
+            row: Its row.
+            after: The row of the credential that it replaces. When that one is not live any more (somebody has taken
+                the lease back), nothing is written, the answer is False, and nothing may be minted.
+            flush: Whether it survives a power cut as well.
+        """
         values = {
             "id": row.id,
             "lease_id": row.lease_id,
@@ -157,7 +165,15 @@ class LeaseLedger:
             "why": "",
         }
         with self._journal.writing(flush=flush) as writing:
+            if after and writing.connection.execute(_STATE, {"key": after}).scalar_one_or_none() != "live":
+                return False
             writing.connection.execute(_BEGIN, values)
+        return True
+
+    def is_live(self, key: str) -> bool:
+        """Whether a credential may be used as far as the ledger knows: it was minted, and nobody has taken it back."""
+        found = self._journal.read(_STATE, {"key": key})
+        return bool(found) and found[0].state == "live"
 
     def complete(self, key: str, *, handle: str, expires_at: datetime, dies_at: datetime) -> bool:
         """Write down that it was minted; False when somebody has settled the row meanwhile, and it must not be used."""

@@ -41,7 +41,6 @@ _DECIDE = (
     )
 )
 _PENDING = select(approvals).where(approvals.c.verdict.is_(None)).order_by(approvals.c.requested_at, approvals.c.id)
-_WAITING = select(messages.c.id).where(messages.c.taken_at.is_(None))
 _HAS_RUN = select(runs.c.run_id).where(runs.c.run_id == bindparam("key"))
 
 
@@ -131,12 +130,15 @@ class Mailbox:
             left = {"run_id": run_id, "word": word, "by_whom": as_text(by), "at": stamp(self._journal.clock.now())}
             writing.connection.execute(insert(messages), left)
 
-    def take(self, run_ids: Sequence[str]) -> list[Message]:
-        """The words left for these runs, the oldest first; each is given out once, to whoever asks first."""
+    def take(self, run_ids: Sequence[str], words: Sequence[Word] = ("kill",)) -> list[Message]:
+        """These words left for these runs, the oldest first; each is given out once, to whoever asks first.
+
+        A word that the reader does not name stays where it is: what it does not know, it must not act on.
+        """
+        ours = messages.c.run_id.in_(run_ids) & messages.c.word.in_(words) & messages.c.taken_at.is_(None)
         # Almost always there is none, and then nobody needs the write lock.
-        if not run_ids or not self._journal.read(_WAITING.where(messages.c.run_id.in_(run_ids)).limit(1)):
+        if not run_ids or not self._journal.read(select(messages.c.id).where(ours).limit(1)):
             return []
-        ours = messages.c.run_id.in_(run_ids) & messages.c.taken_at.is_(None)
         with self._journal.writing() as writing:
             rows = writing.connection.execute(select(messages).where(ours).order_by(messages.c.id)).fetchall()
             taken = update(messages).where(messages.c.id.in_([row.id for row in rows]))

@@ -13,7 +13,8 @@ from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.events import Event
 
 RunStatus = Literal["running", "awaiting_approval", "done", "failed", "stopped", "killed", "denied", "lost"]
-Word = Literal["kill"]
+Word = Literal["kill", "leases"]
+"""What can be left for a run: stop; or look at the ledger, for somebody has taken a lease back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,47 @@ class CostRow:
     def usd(self) -> float | None:
         """The figure to show, as `Cost.usd` has it."""
         return Cost(self.reported_usd, self.computed_usd).usd
+
+
+@dataclass(frozen=True, slots=True)
+class EgressRow:
+    """One connection that a box asked for: the decision, and how it ended.
+
+    Attributes:
+        run_id: The run whose box asked.
+        session_id: Its session.
+        connection_id: Unique in the run.
+        at: When it was decided, UTC.
+        host: Normalised name or address, or what was asked for, escaped.
+        port: TCP port.
+        allowed: Whether it might be made.
+        rule: The grant that allowed it; empty when nothing did.
+        reason: One sentence.
+        times: How often the run had got this very refusal by then.
+        address: What was dialled; empty when nothing answered, or it goes on.
+        bytes_out: Bytes that left the box.
+        bytes_in: Bytes that came for it.
+        duration: Seconds; None for a refusal, and while it goes on.
+        ended: How it ended; empty for a refusal, and while it goes on.
+        detail: More about an end that is not `done`.
+    """
+
+    run_id: str
+    session_id: str
+    connection_id: str
+    at: datetime
+    host: str
+    port: int
+    allowed: bool
+    rule: str
+    reason: str
+    times: int
+    address: str = ""
+    bytes_out: int = 0
+    bytes_in: int = 0
+    duration: float | None = None
+    ended: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

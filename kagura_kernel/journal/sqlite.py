@@ -7,10 +7,10 @@ them; of other rows a power cut may take the last few, whole ones only, and the 
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 import stat
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
 from kagura_kernel.journal.place import FILE_NAME, no_journal
 
 BUSY_SECONDS = 5.0
-_MAGIC = b"SQLite format 3\0"
+_HEADER = 100
 _NEARLY_NOTHING = 64 * 1024
 _WORDS = {
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -35,6 +35,7 @@ _WORDS = {
     sqlite3.SQLITE_CORRUPT: "the file is damaged",
     sqlite3.SQLITE_PERM: "permission denied",
 }
+_creating = threading.Lock()
 
 
 class SqliteFile:
@@ -105,30 +106,39 @@ class SqliteFile:
         self._engine.dispose()
 
     def _prepare(self, *, create: bool) -> None:
-        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        """Make the file if it is to be made, and refuse what is none.
+
+        A file that is there is never opened here. Closing it again would drop the locks of every connection that this
+        process has on it, as POSIX has it; the next process to leave would then take the log of unmerged rows away.
+        """
         try:
             if create:
                 self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-                flags |= os.O_CREAT
-            handle = os.open(self.path, flags, 0o600)
+                self._create()
+            found = self.path.lstat()
         except FileNotFoundError as error:
             raise no_journal(self.where) from error
-        except IsADirectoryError as error:
-            raise JournalUnreadable(self.where, "it is a directory") from error
         except (FileExistsError, NotADirectoryError) as error:
             raise JournalUnwritable(self.where, "a file stands where its directory should be") from error
         except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise JournalUnreadable(self.where, "it is a link, which is not followed") from error
             raise JournalUnwritable(self.where, (error.strerror or str(error)).lower()) from error
-        try:
-            with suppress(PermissionError):
-                os.fchmod(handle, 0o600)
-            start = os.read(handle, len(_MAGIC))
-        finally:
-            os.close(handle)
-        if start and start != _MAGIC:
+        if stat.S_ISLNK(found.st_mode):
+            raise JournalUnreadable(self.where, "it is a link, which is not followed")
+        if not stat.S_ISREG(found.st_mode):
+            raise JournalUnreadable(self.where, "it is a directory" if stat.S_ISDIR(found.st_mode) else "it is no file")
+        if not os.access(self.path, os.R_OK | os.W_OK):
+            read_only = os.statvfs(self.directory).f_flag & os.ST_RDONLY
+            raise JournalUnwritable(self.where, "read-only file system" if read_only else "permission denied")
+        # SQLite itself refuses what is larger and no database; a scrap it would take for an empty one.
+        if 0 < found.st_size < _HEADER:
             raise JournalUnreadable(self.where, "it is no SQLite database")
+        with suppress(PermissionError):
+            self.path.chmod(0o600)
+
+    def _create(self) -> None:
+        # Nobody in this process connects to the new file before it is closed here: they come this way first.
+        with _creating, suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:

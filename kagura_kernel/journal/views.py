@@ -1,23 +1,27 @@
-"""Views of the rows: runs, approvals and costs, fast however long the journal is.
+"""Views of the rows: runs, approvals and costs, fast however long the journal is; and the log of connections.
 
 They read projections that `append` keeps in the same transaction as the events. The events are the truth: `verify`
-finds a projection that says something else, and `rebuild` makes the projections anew from them.
+finds a projection that says something else, and `rebuild` makes the projections anew from them. The log of connections
+is read from the events themselves.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, case, delete, exists, select, update
 
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import JournalUnreadable
-from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested
+from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, EgressClosed, EgressDecided, Event
 from kagura_kernel.journal import schema
-from kagura_kernel.journal.encoding import as_text, decode, moment
+from kagura_kernel.journal.encoding import as_text, decode, moment, stamp
 from kagura_kernel.journal.projection import project
-from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow, StoredEvent
+from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow, StoredEvent
 from kagura_kernel.journal.store import Journal
 
 _CHUNK = 1000
@@ -61,6 +65,96 @@ def run_events(journal: Journal, run_id: str) -> list[StoredEvent]:
     return journal.events(run_id=run_id)
 
 
+def egress(
+    journal: Journal,
+    *,
+    run_id: str | None = None,
+    since: datetime | None = None,
+    refused_only: bool = False,
+    limit: int = 1000,
+) -> list[EgressRow]:
+    """The latest connections that boxes asked for, the newest first, of all runs or of one.
+
+    Without `run_id` all rows of the time are looked at, which takes a second or two for a million.
+
+    Args:
+        journal: Which journal.
+        run_id: Only this run's.
+        since: Only what was decided then or later.
+        refused_only: Only what was refused.
+        limit: How many at most.
+
+    Raises:
+        JournalUnreadable: they cannot be read, or one of them is no event.
+    """
+    found: list[EgressDecided] = []
+    for decided in _decided(journal, run_id, since):
+        if not (refused_only and decided.allowed):
+            found.append(decided)
+        if len(found) == limit:
+            break
+    ends = {(end.run_id, end.connection_id): end for end in _closed(journal, [one for one in found if one.allowed])}
+    return [_egress_row(one, ends.get((one.run_id, one.connection_id))) for one in found]
+
+
+def _decided(journal: Journal, run_id: str | None, since: datetime | None) -> Iterator[EgressDecided]:
+    """Decisions, the newest first, read a part at a time."""
+    query = select(schema.events.c.seq, schema.events.c.body).where(schema.events.c.kind == "egress.decided")
+    if run_id is not None:
+        query = query.where(schema.events.c.run_id == run_id)
+    if since is not None:
+        query = query.where(schema.events.c.at >= stamp(since))
+    query = query.order_by(schema.events.c.seq.desc()).limit(_CHUNK)
+    rows = journal.read(query)
+    while rows:
+        for row in rows:
+            event = _event(journal, row)
+            if isinstance(event, EgressDecided):
+                yield event
+        rows = journal.read(query.where(schema.events.c.seq < rows[-1].seq)) if len(rows) == _CHUNK else ()
+
+
+def _closed(journal: Journal, decided: list[EgressDecided]) -> Iterator[EgressClosed]:
+    """How these ended, those that have."""
+    for run_id in dict.fromkeys(one.run_id for one in decided):
+        for stored in journal.events(run_id=run_id, kinds=("egress.closed",)):
+            if isinstance(stored.event, EgressClosed):
+                yield stored.event
+
+
+def _egress_row(decided: EgressDecided, end: EgressClosed | None) -> EgressRow:
+    row = EgressRow(
+        run_id=decided.run_id,
+        session_id=decided.session_id,
+        connection_id=decided.connection_id,
+        at=decided.at,
+        host=decided.host,
+        port=decided.port,
+        allowed=decided.allowed,
+        rule=decided.rule,
+        reason=decided.reason,
+        times=decided.times,
+    )
+    if end is None:
+        return row
+    return replace(
+        row,
+        address=end.address,
+        bytes_out=end.bytes_out,
+        bytes_in=end.bytes_in,
+        duration=end.duration,
+        ended=end.ended,
+        detail=end.detail,
+    )
+
+
+def _event(journal: Journal, row: Row[Any]) -> Event:
+    try:
+        return decode(row.body)
+    except ValueError as error:
+        raise JournalUnreadable(journal.where, f"row {row.seq} is no event") from error
+
+
 def session_last_brain_session(journal: Journal, session_id: str, *, brain: str = "") -> str:
     """What a brain needs to go on in this session: the newest such word of its runs; empty when there is none.
 
@@ -94,10 +188,7 @@ def rebuild(journal: Journal) -> int:
             rows = connection.execute(select(schema.events).where(after).order_by(schema.events.c.seq).limit(_CHUNK))
             chunk = rows.fetchall()
             for row in chunk:
-                try:
-                    event = decode(row.body)
-                except ValueError as error:
-                    raise JournalUnreadable(journal.where, f"row {row.seq} is no event") from error
+                event = _event(journal, row)
                 if isinstance(event, ApprovalDecided) and event.approval_id in asked:
                     decided.add(event.approval_id)
                 if isinstance(event, ApprovalRequested) and event.approval_id not in asked:

@@ -27,7 +27,10 @@ async def run_cell(stage: Stage) -> Ending:
     argv = ("python3", "-u", path) if language == "python" else ("bash", path)
     # The cell's own directory is /tmp; modules are looked for where the cell works.
     env = {"PYTHONPATH": "/workspace"} if language == "python" else {}
-    command = Command(argv, env=env, limits=stage.order.limits, spill_dir=stage.spill_dir)
+    leasing = stage.membrane.leasing
+    # The cell's program is the one process that credentials in variables are for.
+    secrets = {} if leasing is None else leasing.secret_env()
+    command = Command(argv, env=env, limits=stage.order.limits, spill_dir=stage.spill_dir, secret_env=secrets)
     stage.spill_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     stage.tool_calls = 1
     stage.recorder.record(ToolCalled, call_id=CALL_ID, tool=language, arguments={"code": code})

@@ -14,6 +14,7 @@ from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.collect import Collector
+from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.membrane.writeback import apply_changes
 from kagura_kernel.runs.order import RunOrder
@@ -38,7 +39,7 @@ class RunChanges:
     ever touching a file that changed in the project meanwhile; with `none` they are only told.
     """
 
-    def __init__(self, order: RunOrder, blobs: BlobStore, recorder: Recorder) -> None:
+    def __init__(self, order: RunOrder, blobs: BlobStore, recorder: Recorder, scrubber: Scrubber | None = None) -> None:
         self._mode = order.write_mode
         self._recorder = recorder
         self._project = ProjectFiles(order.project)
@@ -53,6 +54,7 @@ class RunChanges:
             since=time.time(),
             protected=self._protected,
             limit_bytes=order.spec.limits.workspace_bytes,
+            scrubber=scrubber,
         )
 
     @property

@@ -11,14 +11,15 @@ from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BudgetExhausted, TurnsExhausted
 from kagura_kernel.domain.events import TextStreamed, TextWritten, TurnCounted
 from kagura_kernel.domain.tools import ToolCall, ToolResult
+from kagura_kernel.membrane.egress.policy import ASK
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.hands import Hands
 from kagura_kernel.runs.stage import Stage
 from kagura_kernel.runtime.approving import use_approver
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, RuntimeSettings
-from kagura_kernel.tools.briefing import system_prompt
-from kagura_kernel.tools.shell import LONGEST_SECONDS, ToolTimes
+from kagura_kernel.tools.briefing import Powers, system_prompt
+from kagura_kernel.tools.shell import LONGEST_SECONDS, CommandLeases, ToolTimes
 from kagura_kernel.tools.standard import standard_toolbox
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ async def converse(stage: Stage) -> Ending:
     runtime = _runtime(stage, host)
     longest = LONGEST_SECONDS if order.longest is None else max(1, int(order.longest))
     times = ToolTimes(order.limits, longest)
-    toolbox = standard_toolbox(runtime, times=times, spill_dir=stage.spill_dir)
+    toolbox = standard_toolbox(runtime, times=times, leases=_leases(stage), spill_dir=stage.spill_dir)
 
     async def use(call: ToolCall, listen: OutputListener) -> ToolResult:
         stage.tool_calls += 1
@@ -50,7 +51,7 @@ async def converse(stage: Stage) -> Ending:
         return await stage.changes.write_through(stage.box)
 
     after = write_through if stage.changes.through else None
-    hands = Hands(use, stage.recorder, parts.clock, fatal=stage.stop, after=after)
+    hands = Hands(use, stage.recorder, parts.clock, fatal=stage.stop, after=after, scrub=stage.membrane.scrubber.scrub)
     specs = toolbox.specs()
     turn = Turn(
         task=order.task,
@@ -58,6 +59,7 @@ async def converse(stage: Stage) -> Ending:
             specs,
             order.project.name,
             order.spec.policy,
+            powers=_powers(stage),
             write_mode=order.write_mode,
             mode=order.routing.mode,
             headless=order.headless,
@@ -74,6 +76,21 @@ async def converse(stage: Stage) -> Ending:
     finally:
         # Not the runtime: its box is still needed, to bring the changes out.
         await host.close()
+
+
+def _leases(stage: Stage) -> CommandLeases:
+    leasing = stage.membrane.leasing
+    return CommandLeases() if leasing is None else CommandLeases(leasing.for_commands, leasing.secret_env)
+
+
+def _powers(stage: Stage) -> Powers:
+    grant, leasing = stage.order.grant, stage.membrane.leasing
+    return Powers(
+        hosts=tuple(word for word in grant.net if word != ASK),
+        asks=grant.egress.ask and not stage.order.headless,
+        leases=() if leasing is None else leasing.described(),
+        writable_root=grant.writable_root,
+    )
 
 
 def _runtime(stage: Stage, host: HostRunner) -> Runtime:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kagura_kernel.domain.errors import ApprovalAborted, BudgetExhausted, KaguraError, RunKilled, TurnsExhausted
+from kagura_kernel.domain.errors import (
+    ApprovalAborted,
+    ApprovalDenied,
+    ApprovalRequired,
+    BudgetExhausted,
+    KaguraError,
+    RunKilled,
+    TurnsExhausted,
+)
 
 Status = Literal["done", "failed", "stopped", "killed", "denied", "lost"]
 
@@ -52,5 +60,7 @@ def ending_of(error: BaseException) -> Ending:
             return Ending("killed", error=error)
         case BudgetExhausted() | TurnsExhausted():
             return Ending("stopped", error=error)
+        case ApprovalDenied() | ApprovalRequired():
+            return Ending("denied", error=error)
         case _:
             return Ending("failed", error=error)

@@ -32,6 +32,7 @@ class Hands:
         fatal: Told what must end the run, before it is raised: a brain's own program may swallow the exception.
         after: Called when a call has been carried out; its words, if any, are added to what the brain reads, and what
             it raises is fatal too.
+        scrub: Takes live secrets out of what the brain reads.
     """
 
     def __init__(
@@ -42,12 +43,14 @@ class Hands:
         *,
         fatal: Callable[[BaseException], None],
         after: Callable[[], Awaitable[str]] | None = None,
+        scrub: Callable[[str], str] = str,
     ) -> None:
         self._use = use
         self._recorder = recorder
         self._clock = clock
         self._fatal = fatal
         self._after = after
+        self._scrub = scrub
         self.calls = 0
 
     async def call(self, call: ToolCall) -> ToolResult:
@@ -71,6 +74,7 @@ class Hands:
             result = await self._use(call, streamer(self._recorder, call.id))
         if self._after is not None and (remark := await self._after()):
             result = replace(result, text=f"{result.text}\n{remark}")
+        result = replace(result, text=self._scrub(result.text))
         self._recorder.record(
             ToolFinished,
             call_id=call.id,

@@ -15,6 +15,8 @@ from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.policy import CommandLimits, PermissionMode, WriteMode
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.grant import RunGrant
+from kagura_kernel.membrane.parts import MembraneParts, SessionPowers
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 
 Price = Callable[[Usage, str, datetime], tuple[float | None, str]]
@@ -53,6 +55,7 @@ class RunOrder:
         task: The prompt, or a cell's own code.
         project: The project root, checked.
         spec: The box it gets.
+        grant: What crosses the wall of that box.
         box: Name of the back-end, or `auto`.
         brain: Who thinks; None for a `%%sandbox` cell.
         brain_reason: Why this one.
@@ -76,6 +79,7 @@ class RunOrder:
     task: str
     project: Path
     spec: BoxSpec
+    grant: RunGrant = field(default_factory=RunGrant)
     box: str = "auto"
     brain: BrainProvider | None = None
     brain_reason: str = ""
@@ -106,6 +110,8 @@ class RunParts:
         start_box: Where boxes come from.
         spill_root: Directory below which each run keeps the full text of long outputs.
         price: What tokens cost.
+        membrane: What its membrane is made of.
+        powers: What a person has allowed for its whole session.
     """
 
     journal: Journal
@@ -115,3 +121,5 @@ class RunParts:
     start_box: StartBox
     spill_root: Path
     price: Price
+    membrane: MembraneParts
+    powers: SessionPowers = field(default_factory=SessionPowers)

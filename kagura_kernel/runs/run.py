@@ -1,8 +1,9 @@
 """One run, from the order to its last event.
 
-*prepare* (the journal takes the first row, or nothing happens) → *launch* (a box) → *converse* (the brain thinks, its
-tools act in the box, or the cell's own code runs) → *settle* (changes collected, box closed, ledger row). Stopping it
-at any await leaves no process, container or pending approval behind.
+*prepare* (the journal takes the first row, or nothing happens; the grant is shown, and asked about) → *launch* (a box,
+then what may cross its wall) → *converse* (the brain thinks, its tools act in the box, or the cell's own code runs) →
+*settle* (changes collected, leases given back, box closed, ledger row). Stopping it at any await leaves no process,
+container, lease or pending approval behind.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import JournalError, KaguraError, RunKilled, SandboxDied
 from kagura_kernel.domain.events import AnyEvent, BoxClosed, BoxStarted, Noted, RunFinished, RunStarted
 from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.membrane.credentials.scrub_fields import scrub_fields
+from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.cell import run_cell
 from kagura_kernel.runs.changes import RunChanges
@@ -50,11 +55,29 @@ class Run:
         self._parts = parts
         self._recorder = Recorder(parts.journal, parts.clock, order.run_id, order.session_id)
         self._account = Account(order.budget_usd)
-        self._changes = RunChanges(order, parts.blobs, self._recorder)
+        self._approver = RecordedApprover(parts.approver, self._recorder, parts.clock)
+        self._membrane = Membrane(
+            order.grant,
+            parts.membrane,
+            Holder(order.run_id, order.session_id, order.owner),
+            self._approver,
+            asks=not order.headless,
+            powers=parts.powers,
+            record=self._recorder.record,
+            fatal=self._stop,
+            clock=parts.clock,
+        )
+        self._recorder.scrub = partial(scrub_fields, self._membrane.scrubber)
+        self._changes = RunChanges(order, parts.blobs, self._recorder, self._membrane.scrubber)
         self._work: asyncio.Task[Ending] | None = None
         self._stage: Stage | None = None
         self._box: Box | None = None
         self._cause: BaseException | None = None
+
+    @property
+    def membrane(self) -> Membrane:
+        """What crosses the wall of its box."""
+        return self._membrane
 
     def kill(self, by: str) -> None:
         """Stop it, on the run's own loop: commands end, changes are still collected. May be called twice."""
@@ -86,7 +109,7 @@ class Run:
             ending = await self._work_to_the_end()
             changes = await self._settle(ending)
         finally:
-            await self._close_box()
+            await self._close()
             self._drop_empty_outputs()
             self._finish(ending, changes, self._parts.clock.monotonic() - began)
 
@@ -108,6 +131,7 @@ class Run:
             user=order.user,
             owner=order.owner,
             headless=order.headless,
+            protected=order.spec.policy.read_only_subpaths,
         )
 
     # ----------------------------------------------------- launch and converse
@@ -134,6 +158,7 @@ class Run:
 
     async def _launch_and_converse(self) -> Ending:
         order, clock = self.order, self._parts.clock
+        await self._membrane.approve()
         began = clock.monotonic()
         launched = await self._parts.start_box(order.box, order.spec)
         box = self._box = launched.box
@@ -148,16 +173,26 @@ class Run:
             ready_ms=(clock.monotonic() - began) * 1000,
             notes=box.notes,
         )
-        approver = RecordedApprover(self._parts.approver, self._recorder, clock)
-        self._stage = stage = Stage(
-            order, self._parts, box, self._recorder, self._account, approver, self._changes, self._stop
-        )
         watch = asyncio.create_task(self._watch(box), name=f"watch {box.id}")
         try:
-            return await (run_cell(stage) if order.language else converse(stage))
+            return await self._converse(await self._membrane.open(box))
         finally:
             watch.cancel()
             await asyncio.wait({watch})
+
+    async def _converse(self, box: Box) -> Ending:
+        self._stage = stage = Stage(
+            order=self.order,
+            parts=self._parts,
+            box=box,
+            recorder=self._recorder,
+            account=self._account,
+            approver=self._approver,
+            changes=self._changes,
+            membrane=self._membrane,
+            stop=self._stop,
+        )
+        return await (run_cell(stage) if self.order.language else converse(stage))
 
     async def _watch(self, box: Box) -> None:
         why = await box.wait_closed()
@@ -185,20 +220,24 @@ class Run:
             self._recorder.record(Noted, text=f"The run's changes could not be brought out of its box: {why}")
             return ()
 
-    async def _close_box(self) -> None:
-        if self._box is None:
-            return
-        box, self._box = self._box, None
-        closing = asyncio.ensure_future(box.close())
+    async def _close(self) -> None:
+        closing = asyncio.ensure_future(self._free())
         try:
             await asyncio.shield(closing)
         except asyncio.CancelledError:
-            # Stopped once more while closing: the box still has to be gone before anyone says that the run is.
+            # Stopped once more while closing: leases and box have to be gone before anyone says that the run is.
             await asyncio.wait({closing})
             raise
+
+    async def _free(self) -> None:
+        try:
+            await self._membrane.close()
         finally:
-            with contextlib.suppress(JournalError):
-                self._recorder.record(BoxClosed, box_id=box.id)
+            box, self._box = self._box, None
+            if box is not None:
+                await box.close()
+                with contextlib.suppress(JournalError):
+                    self._recorder.record(BoxClosed, box_id=box.id)
 
     def _drop_empty_outputs(self) -> None:
         # The folder for long outputs is made before anybody knows how long they will be.
@@ -212,7 +251,7 @@ class Run:
             run_id=self.order.run_id,
             session_id=self.order.session_id,
             status=status,
-            text=ending.text,
+            text=self._membrane.scrubber.scrub(ending.text),
             cost=cost,
             usage=account.usage,
             changes=changes,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.ledger import Account
@@ -21,11 +22,12 @@ class Stage:
     Attributes:
         order: What was asked for.
         parts: What carries it out.
-        box: Where everything happens.
+        box: Where everything happens, behind its membrane.
         recorder: Its record.
         account: Its money.
         approver: Who is asked for more.
         changes: Its changes on their way to the project.
+        membrane: What crosses the wall of its box.
         stop: Ends the run for a reason; the first reason stands.
         tool_calls: How many calls were made so far.
     """
@@ -37,6 +39,7 @@ class Stage:
     account: Account
     approver: RecordedApprover
     changes: RunChanges
+    membrane: Membrane
     stop: Callable[[BaseException], None]
     tool_calls: int = 0
 

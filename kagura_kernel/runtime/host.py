@@ -16,12 +16,12 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from kagura_kernel.domain.commands import Command, CommandResult, OutputChunk, OutputListener, Stream
+from kagura_kernel.domain.commands import Command, CommandResult, OutputListener, Stream
 from kagura_kernel.domain.errors import HostCommandTimeout, HostError, HostIdleTimeout, shorten
 from kagura_kernel.domain.imports import distrust
 from kagura_kernel.domain.search_path import entries_outside
 from kagura_kernel.runtime.host_process import Feed, HostProcess
-from kagura_kernel.sandbox.output import OutputCapture
+from kagura_kernel.sandbox.output import Printed
 
 GRACE_SECONDS = 2.0
 CANCEL_GRACE_SECONDS = 0.2
@@ -64,27 +64,26 @@ class HostRunner:
             HostError: it could not be started, or the runner was closed meanwhile.
         """
         self._refuse_when_closed(command)
-        captures: dict[Stream, OutputCapture] = {
-            "stdout": OutputCapture(command.keep_bytes, command.spill_dir, "stdout"),
-            "stderr": OutputCapture(command.keep_bytes, command.spill_dir, "stderr"),
-        }
+        printed = Printed(command, on_output)
 
         def feed(stream: Stream, data: bytes) -> None:
-            captures[stream].add(memoryview(data))
-            if on_output is not None:
-                on_output(OutputChunk(stream, data))
+            printed.add(stream, memoryview(data))
 
         began = asyncio.get_running_loop().time()
         try:
-            status = await self._attend(command, feed)
+            try:
+                status = await self._attend(command, feed)
+            except (HostCommandTimeout, HostIdleTimeout):
+                printed.end()
+                raise
+            stdout, stderr = printed.finish()
         except BaseException:
-            for capture in captures.values():
-                capture.discard()
+            printed.discard()
             raise
         return CommandResult(
             exit_code=status if status >= 0 else SIGNAL_BASE - status,
-            stdout=captures["stdout"].finish(),
-            stderr=captures["stderr"].finish(),
+            stdout=stdout,
+            stderr=stderr,
             duration=asyncio.get_running_loop().time() - began,
             signal=-status if status < 0 else None,
         )

@@ -7,6 +7,7 @@ a box a command reaches the host only after an approval (or under full control, 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -180,7 +181,7 @@ class Runtime:
             preapproved=self._settings.preapproved,
         )
 
-    async def run(
+    async def run(  # noqa: PLR0913 - one command's surroundings, each a fact
         self,
         command: str,
         *,
@@ -191,6 +192,7 @@ class Runtime:
         stdin: bytes = b"",
         on_output: OutputListener | None = None,
         spill_dir: Path | None = None,
+        secret_env: Mapping[str, str] | None = None,
     ) -> Routed:
         """Run a shell line to its end where the rules say, asking first where they say so.
 
@@ -203,6 +205,7 @@ class Runtime:
             stdin: What it reads.
             on_output: Called for each chunk it prints.
             spill_dir: Where output goes that is too long for memory.
+            secret_env: Variables with leased secrets, for this one process, in the box; never sent to the host.
 
         Raises:
             ApprovalRequired: it needs an approval, and nobody can be asked here.
@@ -216,7 +219,7 @@ class Runtime:
         _make_private(spill_dir)
         line = shell_command(command, stdin=stdin, limits=limits, spill_dir=spill_dir)
         if decision.route is ExecutionRoute.SANDBOX and self._box is not None:
-            result = await self._box.run(line, on_output)
+            result = await self._box.run(replace(line, secret_env=secret_env or {}), on_output)
             return Routed(result, decision, hint=_not_found_hint(result))
         if not decision.needs_approval and self._settings.mode is PermissionMode.DEFAULT:
             # Nobody looks at a pre-approved line, so neither a profile nor a PATH that leads into the project may

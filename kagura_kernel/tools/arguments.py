@@ -14,7 +14,7 @@ def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -
     """What is wrong with the arguments, one line each; empty when they fit.
 
     Knows what the schemas of this package use: an object without further keys, whose values are string, integer,
-    number, boolean, or an array of strings, with `minimum`, `maximum`, `minLength` and `enum`.
+    number, boolean, or an array of strings, with `minimum`, `maximum`, `minLength` and `enum` (of the items too).
     """
     fields: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
     problems = [f"{name!r} is missing" for name in schema.get("required", ()) if name not in arguments]
@@ -33,8 +33,7 @@ def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -
 def _value_problem(field: Mapping[str, Any], value: Any) -> str:
     kind = field["type"]
     if kind == "array":
-        strings = isinstance(value, Sequence) and not isinstance(value, str)
-        return "" if strings and all(isinstance(item, str) for item in value) else "must be a list of texts"
+        return _list_problem(field["items"], value)
     if not _is_a(kind, value):
         return f"must be {_WORDS[kind]}, not {type(value).__name__}"
     if "enum" in field and value not in field["enum"]:
@@ -44,6 +43,14 @@ def _value_problem(field: Mapping[str, Any], value: Any) -> str:
     if value < field.get("minimum", value) or value > field.get("maximum", value):
         return f"must lie between {field.get('minimum', '-∞')} and {field.get('maximum', '∞')}"
     return ""
+
+
+def _list_problem(items: Mapping[str, Any], value: Any) -> str:
+    strings = isinstance(value, Sequence) and not isinstance(value, str)
+    if not strings or not all(isinstance(item, str) for item in value):
+        return "must be a list of texts"
+    known = items.get("enum", value)
+    return "" if all(item in known for item in value) else f"must hold nothing but {', '.join(known)}"
 
 
 def _text_problem(field: Mapping[str, Any], value: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kagura_kernel.domain.policy import PermissionMode, SandboxPolicy, WriteMode
 from kagura_kernel.domain.tools import ToolSpec
@@ -14,11 +15,29 @@ _WRITES = {
 }
 
 
-def system_prompt(
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """What crosses the wall of a run's box, as its brain is told.
+
+    Attributes:
+        hosts: What may be reached, as it was granted: hosts and named sets of hosts.
+        asks: Whether a person is asked about any other host.
+        leases: How programs use each leased credential, a clause each.
+        writable_root: Whether the box's whole system may be changed.
+    """
+
+    hosts: tuple[str, ...] = ()
+    asks: bool = False
+    leases: tuple[str, ...] = ()
+    writable_root: bool = False
+
+
+def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact
     specs: Sequence[ToolSpec],
     project_name: str,
     policy: SandboxPolicy,
     *,
+    powers: Powers = Powers(),
     write_mode: WriteMode = WriteMode.ASK,
     mode: PermissionMode = PermissionMode.DEFAULT,
     headless: bool = False,
@@ -31,6 +50,7 @@ def system_prompt(
         specs: The tools on offer.
         project_name: What the project is called; a name, no path.
         policy: The box's boundary.
+        powers: What crosses its wall.
         write_mode: What becomes of changes.
         mode: How much the person in charge has handed over.
         headless: Whether nobody can answer.
@@ -39,7 +59,7 @@ def system_prompt(
     """
     names = {spec.name for spec in specs}
     lines = [f"You work on the project {project_name!r} for a notebook cell; your last message becomes its result."]
-    lines += _place(policy, workspace, write_mode) if sandboxed else _no_place(mode)
+    lines += _place(policy, workspace, write_mode) + _crossing(powers) if sandboxed else _no_place(mode)
     lines += _host(mode) if sandboxed and "bash" in names else []
     if headless:
         lines.append("Nobody can be asked in this run: whatever needs an approval is refused at once.")
@@ -54,10 +74,9 @@ def system_prompt(
 
 
 def _place(policy: SandboxPolicy, workspace: str, write_mode: WriteMode) -> list[str]:
-    network = "only hosts that were granted can be reached" if policy.network_access else "there is no network"
     where = (
-        f"Your tools act in a sandbox on this machine: {network}, and nothing of the machine is visible but its "
-        f"programs and the project in {workspace}, where commands start."
+        "Your tools act in a sandbox on this machine: nothing of the machine is visible but its programs and the "
+        f"project in {workspace}, where commands start."
     )
     lines = [where]
     if policy.writable:
@@ -67,6 +86,24 @@ def _place(policy: SandboxPolicy, workspace: str, write_mode: WriteMode) -> list
     else:
         lines.append(f"{workspace} is read-only; only /tmp can be written.")
     return lines
+
+
+def _crossing(powers: Powers) -> list[str]:
+    lines = [_network(powers)]
+    if powers.leases:
+        lines.append(f"Credentials you hold for a while: {'; '.join(powers.leases)}. Never print or store one.")
+    if powers.writable_root:
+        lines.append("You are root in the box and may install packages; all of it is gone at the end.")
+    return lines
+
+
+def _network(powers: Powers) -> str:
+    hosts = f"{', '.join(powers.hosts)} can be reached" if powers.hosts else ""
+    rest = "for another host a person is asked while the connection waits, so use only hosts that the task needs"
+    if not powers.asks and not hosts:
+        return "There is no network."
+    told = " and ".join(filter(None, (hosts, rest if powers.asks else "nothing else")))
+    return f"Network, through a proxy that the environment names: {told}. Names cannot be looked up in the box."
 
 
 def _no_place(mode: PermissionMode) -> list[str]:

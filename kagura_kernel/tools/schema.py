@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -24,6 +25,11 @@ def flag(description: str) -> dict[str, Any]:
 def texts(description: str) -> dict[str, Any]:
     """A list of texts."""
     return {"type": "array", "items": {"type": "string"}, "description": description}
+
+
+def some_of(description: str, names: Sequence[str]) -> dict[str, Any]:
+    """A list of these names."""
+    return {"type": "array", "items": {"type": "string", "enum": list(names)}, "description": description}
 
 
 def arguments(*required: str, **fields: dict[str, Any]) -> dict[str, Any]:

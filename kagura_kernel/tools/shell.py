@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,16 +58,39 @@ class ToolTimes:
         return schema.whole("Seconds it may take, also in silence.", maximum=self.longest)
 
 
+@dataclass(frozen=True, slots=True)
+class CommandLeases:
+    """Credentials that are given to one command at a time.
+
+    Attributes:
+        names: What a command may name, each as `provider:scope`.
+        environment: These names to variables with the secrets in them; raises `KaguraError`.
+    """
+
+    names: tuple[str, ...] = ()
+    environment: Callable[[Sequence[str]], Mapping[str, str]] = lambda _names: {}
+
+    @property
+    def argument(self) -> dict[str, Any]:
+        """The schema of a `leases` argument; nothing where there are none."""
+        if not self.names:
+            return {}
+        told = "Credentials that this one command gets as environment variables; only those that it needs."
+        return {"leases": schema.some_of(told, self.names)}
+
+
 class BashTool:
     """Runs a shell line in the box, or on the host when a person agrees."""
 
-    def __init__(self, runtime: Runtime, times: ToolTimes | None = None) -> None:
+    def __init__(self, runtime: Runtime, times: ToolTimes | None = None, leases: CommandLeases | None = None) -> None:
         self._runtime = runtime
         self._times = times or ToolTimes()
+        self._leases = leases or CommandLeases()
         self.spec = ToolSpec(
             "bash",
             "Run a bash line in the sandbox, in the workspace, and read its output and exit code. Each call is a fresh "
-            "shell: `cd` and variables do not last. There is no network, and nobody types input. Jobs left in the "
+            "shell: `cd` and variables do not last. The network is what you were told it is, through a "
+            "proxy that the environment names, and nobody types input. Jobs left in the "
             "background are stopped when the line ends, and what slips past that when the sandbox is closed. "
             f"{self._times.sentence} host=true runs it on the person's own machine "
             "instead: give a reason; a person sees the exact line and may refuse.",
@@ -77,6 +100,7 @@ class BashTool:
                 timeout=self._times.argument,
                 host=schema.flag("Run on the host, outside of the sandbox. Only when the sandbox cannot do it."),
                 reason=schema.text("Why it has to run on the host; shown to the person.", empty=True),
+                **self._leases.argument,
             ),
         )
 
@@ -89,24 +113,27 @@ class BashTool:
             permission=SandboxPermission.REQUIRE_ESCALATED if arguments.get("host") else SandboxPermission.AUTO,
             reason=arguments.get("reason", ""),
             limits=_limits(self._times, arguments.get("timeout")),
+            secret_env={} if arguments.get("host") else self._leases.environment(arguments.get("leases", ())),
         )
 
 
 class PythonTool:
     """Runs Python code with the box's interpreter."""
 
-    def __init__(self, runtime: Runtime, times: ToolTimes | None = None) -> None:
+    def __init__(self, runtime: Runtime, times: ToolTimes | None = None, leases: CommandLeases | None = None) -> None:
         self._runtime = runtime
         self._times = times or ToolTimes()
+        self._leases = leases or CommandLeases()
         self.spec = ToolSpec(
             "python",
             "Run Python code in the sandbox, in the workspace, and read what it prints (print what you want to see; a "
-            "last expression is not shown). Each call is a fresh interpreter with the packages of the sandbox; there "
-            f"is no network. {self._times.sentence}",
+            "last expression is not shown). Each call is a fresh interpreter with the packages of the sandbox. "
+            f"{self._times.sentence}",
             schema.arguments(
                 "code",
                 code=schema.text("The program."),
                 timeout=self._times.argument,
+                **self._leases.argument,
             ),
         )
 
@@ -114,7 +141,8 @@ class PythonTool:
         """Run the code; it travels by standard input, so its length and its quotes do not matter."""
         code = arguments["code"].encode("utf-8", "backslashreplace")
         limits = _limits(self._times, arguments.get("timeout"))
-        return await _run(self._runtime, PYTHON_LINE, context, stdin=code, limits=limits)
+        env = self._leases.environment(arguments.get("leases", ()))
+        return await _run(self._runtime, PYTHON_LINE, context, stdin=code, limits=limits, secret_env=env)
 
 
 def _limits(times: ToolTimes, seconds: float | None) -> CommandLimits:
@@ -131,6 +159,7 @@ async def _run(
     reason: str = "",
     limits: CommandLimits,
     stdin: bytes = b"",
+    secret_env: Mapping[str, str],
 ) -> ToolResult:
     heard = _Heard(context)
     try:
@@ -143,6 +172,7 @@ async def _run(
             stdin=stdin,
             on_output=heard.listen,
             spill_dir=context.spill_dir,
+            secret_env=secret_env,
         )
     except _TIMEOUTS as error:
         route = "host" if isinstance(error, HostCommandTimeout | HostIdleTimeout) else "sandbox"

@@ -8,19 +8,19 @@ from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools.ask import AskUserTool
 from kagura_kernel.tools.reading import GlobTool, ListFilesTool, ReadFileTool
 from kagura_kernel.tools.searching import GrepTool
-from kagura_kernel.tools.shell import BashTool, PythonTool, ToolTimes
+from kagura_kernel.tools.shell import BashTool, CommandLeases, PythonTool, ToolTimes
 from kagura_kernel.tools.toolbox import Tool, Toolbox
 from kagura_kernel.tools.writing import EditFileTool, WriteFileTool
 
 
-def standard_tools(runtime: Runtime, times: ToolTimes | None = None) -> list[Tool]:
+def standard_tools(runtime: Runtime, times: ToolTimes | None = None, leases: CommandLeases | None = None) -> list[Tool]:
     """Tools that work with this runtime; without a box, and without full control, only those that ask."""
     ask = AskUserTool(runtime.asker)
     if not runtime.has_files:
         return [BashTool(runtime, times), ask]
     return [
-        BashTool(runtime, times),
-        PythonTool(runtime, times),
+        BashTool(runtime, times, leases),
+        PythonTool(runtime, times, leases),
         ReadFileTool(runtime),
         WriteFileTool(runtime),
         EditFileTool(runtime),
@@ -31,6 +31,19 @@ def standard_tools(runtime: Runtime, times: ToolTimes | None = None) -> list[Too
     ]
 
 
-def standard_toolbox(runtime: Runtime, *, times: ToolTimes | None = None, spill_dir: Path | None = None) -> Toolbox:
-    """The standard tools as a toolbox; `spill_dir` takes output that is too long for memory."""
-    return Toolbox(standard_tools(runtime, times), spill_dir=spill_dir)
+def standard_toolbox(
+    runtime: Runtime,
+    *,
+    times: ToolTimes | None = None,
+    leases: CommandLeases | None = None,
+    spill_dir: Path | None = None,
+) -> Toolbox:
+    """The standard tools as a toolbox.
+
+    Args:
+        runtime: What they work with.
+        times: How long commands may take.
+        leases: Credentials that a command may ask for.
+        spill_dir: Takes output that is too long for memory.
+    """
+    return Toolbox(standard_tools(runtime, times, leases), spill_dir=spill_dir)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kagura_kernel.testing.model_script import Refusal, Script, Silence, calls, says
 from kagura_kernel.testing.model_server import ModelServer
+from kagura_kernel.testing.patience import wait_until
 
 KERNEL = """
 import asyncio, sys
@@ -59,13 +58,6 @@ def test_a_kernel_that_is_killed_takes_the_program_with_it(tmp_path, script: Scr
             assert is_running(pid)
             kernel.kill()
         wait_until(lambda: not is_running(pid))
-
-
-def wait_until(fact: Callable[[], bool], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not fact():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.02)
 
 
 def is_running(pid: int) -> bool:

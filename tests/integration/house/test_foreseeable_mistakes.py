@@ -26,6 +26,7 @@ from kagura_kernel.domain.errors import (
     WorkspaceRefused,
     WorkspaceUnreadable,
 )
+from kagura_kernel.domain.events import AnyEvent, BoxStarted
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.testing.kernel import kernel_environ
 
@@ -126,9 +127,26 @@ def test_a_box_that_cannot_be_had_says_what_to_install(open_cockpit: Open, proje
 
 
 @pytest.mark.parametrize("environ", [{"KAGURA_SHARED": "true"}, {"JUPYTERHUB_USER": "ada"}])
-def test_a_shared_deployment_without_strong_walls_does_not_start(open_cockpit: Open, environ: dict[str, str]) -> None:
+def test_a_shared_deployment_does_not_start_with_weak_walls(open_cockpit: Open, environ: dict[str, str]) -> None:
     with pytest.raises(IsolationTooWeak, match="gvisor"):
-        open_cockpit(**environ)
+        open_cockpit(KAGURA_BOX="bubblewrap", **environ)
+
+
+@pytest.mark.parametrize("environ", [{"KAGURA_SHARED": "true"}, {"JUPYTERHUB_USER": "ada"}])
+def test_a_shared_deployment_refuses_a_cell_that_asks_for_weak_walls(
+    open_cockpit: Open, project: Path, environ: dict[str, str]
+) -> None:
+    outcome = open_cockpit(**environ).launch(cell(project)).result(60)
+    assert (outcome.status, outcome.error_code) == ("failed", "ERR_ISOLATION_TOO_WEAK")
+
+
+def test_a_shared_deployment_takes_gvisor_by_itself(open_cockpit: Open, project: Path, tmp_path: Path) -> None:
+    cockpit = open_cockpit(KAGURA_SHARED="true", DOCKER_HOST=f"unix://{tmp_path}/no.sock")
+    handle = cockpit.launch(cell(project, box="auto"))
+    events: list[AnyEvent] = []
+    handle.subscribe(events.append)
+    assert handle.result(300).error == ""
+    assert [event.isolation for event in events if isinstance(event, BoxStarted)] == ["gvisor"]
 
 
 def test_wrong_settings_are_told_all_at_once(open_cockpit: Open) -> None:

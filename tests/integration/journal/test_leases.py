@@ -136,3 +136,23 @@ def test_a_journal_that_is_closed_says_so(ledger: LeaseLedger, journal: Journal)
         ledger.begin(row())
     with pytest.raises(JournalUnreadable):
         ledger.open_rows()
+
+
+def test_a_credential_is_live_from_its_mint_until_somebody_takes_it_back(ledger: LeaseLedger) -> None:
+    assert not ledger.is_live("lea-1")
+    ledger.begin(row())
+    assert not ledger.is_live("lea-1")
+    complete(ledger)
+    assert ledger.is_live("lea-1")
+    ledger.owe("lea-1", "revoked by ada")
+    assert not ledger.is_live("lea-1")
+
+
+def test_a_renewal_begins_only_while_what_it_replaces_is_live(ledger: LeaseLedger) -> None:
+    ledger.begin(row())
+    complete(ledger)
+    assert ledger.begin(row("lea-2"), after="lea-1")
+    ledger.owe("lea-1", "revoked by ada")
+    assert not ledger.begin(row("lea-3"), after="lea-1")
+    assert not ledger.begin(row("lea-4"), after="lea-9")
+    assert [found.id for found in ledger.open_rows()] == ["lea-1", "lea-2"]

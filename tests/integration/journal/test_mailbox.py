@@ -147,3 +147,12 @@ def test_two_that_ask_for_words_at_once_do_not_get_the_same(
 def test_a_word_for_a_run_that_nobody_knows_is_refused(mailbox: Mailbox) -> None:
     with pytest.raises(RunUnknown):
         mailbox.send("run-9", "kill", by="ada")
+
+
+def test_a_word_that_a_reader_does_not_know_waits_for_one_that_does(journal: Journal, mailbox: Mailbox) -> None:
+    journal.append(RUN.started())
+    mailbox.send("run-1", "leases", by="ada")
+    assert mailbox.take(["run-1"]) == []
+    mailbox.send("run-1", "kill", by="ada")
+    assert [message.word for message in mailbox.take(["run-1"], ("kill", "leases"))] == ["leases", "kill"]
+    assert mailbox.take(["run-1"], ("kill", "leases")) == []

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
@@ -125,3 +126,27 @@ def test_a_process_killed_in_the_middle_of_writing_leaves_whole_rows_and_all_it_
             assert rows == checked + 1
         finally:
             journal.close()
+
+
+GLANCE = """
+import sys
+from kagura_kernel.journal.store import Journal
+journal = Journal.open(sys.argv[1], create=False)
+print(journal.last_seq())
+journal.close()
+"""
+
+
+def test_two_handles_of_one_process_keep_their_rows_when_another_process_comes_and_goes(tmp_path: Path) -> None:
+    first = Journal.open(tmp_path)
+    first.append(SampleRun().noted("1"))
+    second = Journal.open(tmp_path)
+    for number in (2, 3):
+        first.append(SampleRun().noted(str(number)))
+        glance = [sys.executable, "-c", GLANCE, str(tmp_path)]
+        said = subprocess.run(glance, capture_output=True, text=True, check=True, timeout=60).stdout
+        assert said == f"{number}\n"
+        assert second.last_seq() == number
+    assert Journal.open(tmp_path).verify().rows == 3
+    first.close()
+    second.close()

@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import JournalUnreadable
-from kagura_kernel.domain.events import BoxStarted, ChangeRow, ChangesCollected, Event
+from kagura_kernel.domain.events import BoxStarted, ChangeRow, ChangesCollected, EgressClosed, EgressDecided, Event
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
@@ -179,3 +179,30 @@ def test_a_rebuild_that_meets_a_broken_row_changes_nothing(journal: Journal) -> 
     with pytest.raises(JournalUnreadable, match="row 2 is no event"):
         journal.events()
     assert len(views.runs(journal)) == 1
+
+
+def connection(number: int, run_id: str, *, allowed: bool, minutes: int) -> EgressDecided:
+    return EgressDecided(
+        run_id=run_id,
+        session_id="ses-1",
+        at=RUN.at + timedelta(minutes=minutes),
+        connection_id=f"con-{number}",
+        host="pypi.org",
+        port=443,
+        allowed=allowed,
+    )
+
+
+def test_the_log_of_connections_joins_each_decision_with_its_end_and_can_be_narrowed(journal: Journal) -> None:
+    journal.append(connection(1, "run-1", allowed=True, minutes=0))
+    journal.append(connection(1, "run-2", allowed=True, minutes=1))
+    journal.append(connection(2, "run-2", allowed=False, minutes=2))
+    base = {"run_id": "run-2", "session_id": "ses-1", "at": RUN.at}
+    journal.append(EgressClosed(**base, connection_id="con-1", host="pypi.org", port=443, bytes_in=7))
+    told = [(row.run_id, row.connection_id, row.allowed, row.bytes_in) for row in views.egress(journal)]
+    assert told == [("run-2", "con-2", False, 0), ("run-2", "con-1", True, 7), ("run-1", "con-1", True, 0)]
+    since = RUN.at + timedelta(minutes=1)
+    assert [row.connection_id for row in views.egress(journal, since=since)] == ["con-2", "con-1"]
+    assert [row.run_id for row in views.egress(journal, run_id="run-1")] == ["run-1"]
+    assert [row.connection_id for row in views.egress(journal, refused_only=True)] == ["con-2"]
+    assert len(views.egress(journal, limit=1)) == 1

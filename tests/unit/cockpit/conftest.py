@@ -44,7 +44,7 @@ def cockpit_with(tmp_path: Path, backend: FakeBackend) -> Iterator[Callable[...,
 @pytest.fixture
 def await_question() -> Callable[[Cockpit], ApprovalRequest]:
     def wait(cockpit: Cockpit) -> ApprovalRequest:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             if pending := cockpit.pending():
                 return pending[0]

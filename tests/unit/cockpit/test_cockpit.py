@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,10 +46,11 @@ def test_a_run_goes_from_start_to_finish_and_every_step_is_an_event(cockpit_with
     heard: list[AnyEvent] = []
     handle = cockpit.launch(task(project))
     handle.subscribe(heard.append)
-    outcome = handle.result(30)
+    outcome = handle.result(60)
     assert (outcome.status, outcome.text) == ("done", "It holds two columns.")
     assert [event.kind for event in heard if event.durable] == [
         "run.started",
+        "run.granted",
         "box.started",
         "text.written",
         "turn.counted",
@@ -69,7 +71,7 @@ def test_a_late_listener_hears_all_durable_events_once_and_in_order(cockpit_with
     handle = cockpit_with(["Hello.", Ask("bash", {"command": "true"}), "Bye."]).launch(task(project))
     first: list[AnyEvent] = []
     handle.subscribe(first.append)
-    handle.result(30)
+    handle.result(60)
     second: list[AnyEvent] = []
     handle.subscribe(second.append)
     assert kinds(second) == [event.kind for event in first if event.durable]
@@ -84,7 +86,7 @@ def test_an_allowed_host_command_runs_and_the_approval_is_a_row(
     assert question.run_id == handle.run_id
     assert "echo from the host" in question.detail
     cockpit.decide(question.id, allow=True, by="ann", via="cell")
-    assert "from the host" in handle.result(30).text
+    assert "from the host" in handle.result(60).text
     row = cockpit.approvals()[0]
     assert (row.verdict, row.by, row.via, row.content_hash) == ("allow", "ann", "cell", question.content_hash)
 
@@ -97,7 +99,7 @@ def test_a_denied_host_command_never_runs_and_the_brain_sees_the_refusal(
     cockpit = cockpit_with([ask, lambda results: results[-1].text])
     handle = cockpit.launch(task(project))
     cockpit.decide(await_question(cockpit).id, allow=False, by="ann", via="cell", answer="not on my machine")
-    outcome = handle.result(30)
+    outcome = handle.result(60)
     assert not marker.exists()
     assert outcome.status == "done"
     assert "ERR_APPROVAL_DENIED" in outcome.text
@@ -106,7 +108,7 @@ def test_a_denied_host_command_never_runs_and_the_brain_sees_the_refusal(
 
 def test_headless_the_policy_denies_at_once_and_says_so(cockpit_with: Make, project: Path) -> None:
     cockpit = cockpit_with([HOST, lambda results: results[-1].text])
-    outcome = cockpit.launch(task(project, headless=True)).result(30)
+    outcome = cockpit.launch(task(project, headless=True)).result(60)
     assert "nobody can be asked" in outcome.text
     row = cockpit.approvals()[0]
     assert (row.verdict, row.by) == ("deny", "policy")
@@ -116,14 +118,14 @@ def test_calling_the_run_off_ends_it(cockpit_with: Make, project: Path, await_qu
     cockpit = cockpit_with([HOST, "never said"])
     handle = cockpit.launch(task(project))
     cockpit.abort(await_question(cockpit).id, by="ann", via="cell")
-    outcome = handle.result(30)
+    outcome = handle.result(60)
     assert (outcome.status, outcome.error_code) == ("killed", "ERR_APPROVAL_ABORTED")
 
 
 def test_changes_wait_for_a_person_and_the_project_is_untouched_until_then(cockpit_with: Make, project: Path) -> None:
     script = [Ask("bash", {"command": "echo 3,4 >> data.csv; mkdir out; echo hi > out/new.txt"}), "Done."]
     cockpit = cockpit_with(script)
-    outcome = cockpit.launch(task(project)).result(30)
+    outcome = cockpit.launch(task(project)).result(60)
     assert outcome.changed_files == ["data.csv", "out/new.txt"]
     assert (project / "data.csv").read_text() == "a,b\n1,2\n"
     assert not (project / "out").exists()
@@ -137,7 +139,7 @@ def test_changes_wait_for_a_person_and_the_project_is_untouched_until_then(cockp
 
 def test_a_file_that_changed_meanwhile_is_a_conflict_and_never_overwritten(cockpit_with: Make, project: Path) -> None:
     cockpit = cockpit_with([Ask("bash", {"command": "echo box >> data.csv"}), "Done."])
-    outcome = cockpit.launch(task(project)).result(30)
+    outcome = cockpit.launch(task(project)).result(60)
     (project / "data.csv").write_text("mine\n")
     with pytest.raises(ChangeConflict) as caught:
         cockpit.apply_changes(outcome.run_id, by="ann")
@@ -157,14 +159,14 @@ def test_write_through_applies_after_each_call(cockpit_with: Make, project: Path
         Ask("bash", {"command": "echo 5,6 >> data.csv"}),
         look,
     ]
-    outcome = cockpit_with(script).launch(task(project, write_mode=WriteMode.THROUGH)).result(30)
+    outcome = cockpit_with(script).launch(task(project, write_mode=WriteMode.THROUGH)).result(60)
     assert seen == ["a,b\n1,2\n3,4\n5,6\n"]
     assert [(change.path, change.state) for change in outcome.changes] == [("data.csv", "applied")]
 
 
 def test_write_none_tells_changes_and_never_applies_them(cockpit_with: Make, project: Path) -> None:
     cockpit = cockpit_with([Ask("bash", {"command": "rm data.csv"}), "Done."])
-    outcome = cockpit.launch(task(project, write_mode=WriteMode.NONE)).result(30)
+    outcome = cockpit.launch(task(project, write_mode=WriteMode.NONE)).result(60)
     assert [(c.path, c.status, c.state) for c in outcome.changes] == [("data.csv", "deleted", "discarded")]
     with pytest.raises(UnknownName):
         cockpit.apply_changes(outcome.run_id, ["data.csv"], by="ann")
@@ -179,7 +181,7 @@ def test_one_session_runs_one_run_at_a_time(cockpit_with: Make, project: Path) -
     other = cockpit.launch(task(project, session="t"))
     for handle in (first, other):
         handle.kill("ann")
-        assert handle.result(30).status == "killed"
+        assert handle.result(60).status == "killed"
 
 
 def test_a_killed_run_says_by_whom_and_still_hands_over_its_changes(cockpit_with: Make, project: Path) -> None:
@@ -187,9 +189,9 @@ def test_a_killed_run_says_by_whom_and_still_hands_over_its_changes(cockpit_with
     handle = cockpit.launch(task(project))
     called = threading.Event()
     handle.subscribe(lambda event: called.set() if event.kind == "tool.finished" else None)
-    assert called.wait(20)
+    assert called.wait(60)
     cockpit.kill(handle.run_id, by="ann")
-    outcome = handle.result(30)
+    outcome = handle.result(60)
     assert (outcome.status, outcome.error_code) == ("killed", "ERR_RUN_KILLED")
     assert "ann" in outcome.error
     assert outcome.changed_files == ["made.txt"]
@@ -198,22 +200,23 @@ def test_a_killed_run_says_by_whom_and_still_hands_over_its_changes(cockpit_with
 def test_a_kill_before_the_box_is_there_is_a_kill_too(cockpit_with: Make, project: Path) -> None:
     handle = cockpit_with(["Done."]).launch(task(project))
     handle.kill("ann")
-    assert handle.result(30).status in ("killed", "done")
+    assert handle.result(60).status in ("killed", "done")
 
 
 def test_a_box_that_dies_ends_the_run_with_its_reason(cockpit_with: Make, project: Path) -> None:
     cockpit = cockpit_with([Ask("bash", {"command": "kill -9 $PPID; sleep 60"}), "never"])
-    outcome = cockpit.launch(task(project)).result(30)
+    outcome = cockpit.launch(task(project)).result(60)
     assert (outcome.status, outcome.error_code) == ("failed", "ERR_SANDBOX_DIED")
 
 
 def test_a_budget_stops_the_run(cockpit_with: Make, project: Path) -> None:
     script = [Ask("bash", {"command": "true"})] * 50
     brain = FakeBrain(script, model="claude-sonnet-4-5")
-    outcome = cockpit_with(brain).launch(task(project, budget_usd=0.00001)).result(30)
+    outcome = cockpit_with(brain).launch(task(project, budget_usd=0.00001)).result(60)
     assert (outcome.status, outcome.error_code) == ("stopped", "ERR_BUDGET_EXHAUSTED")
 
 
+@pytest.mark.timeout(400)
 def test_twenty_runs_at_once_finish_whatever_order_their_approvals_come_in(cockpit_with: Make, project: Path) -> None:
     cockpit = cockpit_with([HOST, lambda results: results[-1].text])
     handles = [cockpit.launch(task(project, session=f"s{n}")) for n in range(20)]
@@ -222,14 +225,15 @@ def test_twenty_runs_at_once_finish_whatever_order_their_approvals_come_in(cockp
         for question in reversed(cockpit.pending()):
             cockpit.decide(question.id, len(answered) % 2 == 0, by="ann", via="cell")
             answered.add(question.id)
-    outcomes = [handle.result(60) for handle in handles]
+        time.sleep(0.01)
+    outcomes = [handle.result(300) for handle in handles]
     assert {outcome.status for outcome in outcomes} == {"done"}
     assert sum("from the host" in outcome.text for outcome in outcomes) == 10
 
 
 def test_calls_made_together_are_all_recorded(cockpit_with: Make, project: Path) -> None:
     cockpit = cockpit_with([Together((Ask("bash", {"command": "echo 1"}), Ask("bash", {"command": "echo 2"}))), "Ok."])
-    cockpit.launch(task(project)).result(30)
+    cockpit.launch(task(project)).result(60)
     assert cockpit.runs()[0].tool_calls == 2
 
 
@@ -237,7 +241,7 @@ def test_a_session_goes_on_where_its_brain_left_off(cockpit_with: Make, project:
     brain = FakeBrain(["Done."])
     cockpit = cockpit_with(brain)
     for session in ("s", "s", "t"):
-        cockpit.launch(task(project, session=session)).result(30)
+        cockpit.launch(task(project, session=session)).result(60)
     assert brain.turns[0].resume == ""
     assert bool(brain.turns[1].resume) == brain.capabilities().resume
     assert brain.turns[2].resume == ""
@@ -246,20 +250,20 @@ def test_a_session_goes_on_where_its_brain_left_off(cockpit_with: Make, project:
 def test_a_cell_of_code_runs_without_a_brain(cockpit_with: Make, project: Path) -> None:
     cockpit = cockpit_with()
     cell = LaunchCell(code="print(open('data.csv').read())", project=project)
-    outcome = cockpit.launch(cell).result(30)
+    outcome = cockpit.launch(cell).result(60)
     assert (outcome.status, outcome.exit_code) == ("done", 0)
     assert "1,2" in outcome.text
     assert cockpit.costs()[0].computed_usd is None
 
 
 def test_a_cell_whose_program_fails_says_its_exit_code(cockpit_with: Make, project: Path) -> None:
-    outcome = cockpit_with().launch(LaunchCell(code="exit 3", language="bash", project=project)).result(30)
+    outcome = cockpit_with().launch(LaunchCell(code="exit 3", language="bash", project=project)).result(60)
     assert (outcome.status, outcome.error_code, outcome.exit_code) == ("failed", "ERR_CELL_FAILED", 3)
 
 
 def test_a_silent_cell_is_stopped_at_its_idle_limit(cockpit_with: Make, project: Path) -> None:
     cell = LaunchCell(code="sleep 60", language="bash", project=project, idle_timeout=0.3)
-    outcome = cockpit_with().launch(cell).result(30)
+    outcome = cockpit_with().launch(cell).result(60)
     assert (outcome.status, outcome.error_code) == ("failed", "ERR_SANDBOX_IDLE_TIMEOUT")
 
 
@@ -303,12 +307,12 @@ def test_a_missing_cassette_and_a_missing_brain_are_told(cockpit_with: Make, pro
 def test_a_recorded_run_is_replayed_with_real_tools(cockpit_with: Make, project: Path, tmp_path: Path) -> None:
     cockpit = cockpit_with(["Look.", Ask("bash", {"command": "cat data.csv"}), "Two columns."])
     cassette = tmp_path / "run.jsonl"
-    cockpit.launch(task(project, record=cassette)).result(30)
+    cockpit.launch(task(project, record=cassette)).result(60)
     (project / "data.csv").write_text("changed\n")
     heard: list[AnyEvent] = []
     handle = cockpit.launch(task(project, replay=cassette))
     handle.subscribe(heard.append)
-    outcome = handle.result(30)
+    outcome = handle.result(60)
     assert (outcome.status, outcome.text) == ("done", "Two columns.")
     assert "changed" in next(event.text for event in heard if event.kind == "tool.finished")  # type: ignore[union-attr]
 
@@ -323,9 +327,9 @@ def test_closing_stops_what_runs_and_leaves_no_box(cockpit_with: Make, project: 
     handle = cockpit.launch(task(project))
     begun = threading.Event()
     handle.subscribe(lambda event: begun.set() if event.kind == "box.started" else None)
-    assert begun.wait(20)
+    assert begun.wait(60)
     cockpit.close()
-    assert handle.result(1).status == "killed"
+    assert handle.result(60).status == "killed"
     assert all(box.closed for box in backend.boxes)
     cockpit.close()
 
@@ -342,7 +346,7 @@ def test_status_shows_boxes_brains_and_what_waits(
     assert status.boxes[0].ok
     assert status.brains[0].name == "fake"
     cockpit.decide(question.id, allow=False, by="ann", via="cell")
-    handle.result(30)
+    handle.result(60)
 
 
 def test_a_run_right_after_a_killed_one_waits_for_it_and_then_runs(cockpit_with: Make, project: Path) -> None:
@@ -350,10 +354,10 @@ def test_a_run_right_after_a_killed_one_waits_for_it_and_then_runs(cockpit_with:
     first = cockpit.launch(task(project))
     begun = threading.Event()
     first.subscribe(lambda event: begun.set() if event.kind == "tool.finished" else None)
-    assert begun.wait(20)
+    assert begun.wait(60)
     first.kill("ann")
     second = cockpit.launch(LaunchCell(code="echo hello", language="bash", project=project))
-    assert second.result(30).text == "hello\n"
+    assert second.result(60).text == "hello\n"
     assert first.done
     assert [row.status for row in cockpit.runs()] == ["done", "killed"]
 
@@ -364,14 +368,14 @@ def test_a_session_that_runs_in_another_process_is_busy(cockpit_with: Make, proj
     first = one.launch(task(project, session="shared"))
     begun = threading.Event()
     first.subscribe(lambda event: begun.set() if event.kind == "run.started" else None)
-    assert begun.wait(20)
+    assert begun.wait(60)
     with pytest.raises(SessionBusy, match=first.run_id):
         other.launch(task(project, session="shared"))
 
 
 def test_a_run_that_has_ended_cannot_be_killed_and_says_how_it_ended(cockpit_with: Make, project: Path) -> None:
     cockpit = cockpit_with(["Done."])
-    outcome = cockpit.launch(task(project)).result(30)
+    outcome = cockpit.launch(task(project)).result(60)
     with pytest.raises(RunOver, match="already ended: done"):
         cockpit.kill(outcome.run_id, by="ann")
 
@@ -386,12 +390,12 @@ def test_long_output_of_a_cell_is_kept_whole_and_short_output_leaves_no_folder(
 ) -> None:
     cockpit = cockpit_with()
     short = cockpit.launch(LaunchCell(code="echo hello", language="bash", project=project))
-    short.result(30)
+    short.result(60)
     assert not (tmp_path / "home" / "outputs" / short.run_id).exists()
     heard: list[AnyEvent] = []
     long = cockpit.launch(LaunchCell(code="seq 1 200000", language="bash", project=project))
     long.subscribe(heard.append)
-    long.result(30)
+    long.result(60)
     finished = next(event for event in heard if event.kind == "tool.finished")
     kept = tmp_path / "home" / "outputs" / long.run_id / finished.spill  # type: ignore[union-attr,operator]
     assert kept.read_text().split()[-1] == "200000"
@@ -403,7 +407,7 @@ def test_a_brain_is_told_what_did_not_reach_the_project(cockpit_with: Make, proj
         return Ask("bash", {"command": "echo theirs > data.csv; echo ok > other.txt"})
 
     cockpit = cockpit_with([meddle, lambda results: results[-1].text])
-    outcome = cockpit.launch(task(project, write_mode=WriteMode.THROUGH)).result(30)
+    outcome = cockpit.launch(task(project, write_mode=WriteMode.THROUGH)).result(60)
     assert "not in the project: a person changed the project's file meanwhile: data.csv" in outcome.text
     assert {change.path: change.state for change in outcome.changes} == {"data.csv": "conflict", "other.txt": "applied"}
     assert (project / "data.csv").read_text() == "mine\n"

@@ -53,7 +53,7 @@ async def test_an_answer_reaches_the_one_who_asked_with_who_and_where(desk: Desk
     request = question()
     task = await put(desk, request)
     desk.decide(request.id, Verdict.ALLOW, by="ann", via="cell")
-    decision = await asyncio.wait_for(task, 10)
+    decision = await asyncio.wait_for(task, 60)
     assert (decision.allowed, decision.by, decision.via) == (True, "ann", "cell")
     assert desk.pending() == []
 
@@ -62,11 +62,11 @@ async def test_an_answer_from_another_process_is_found(desk: Desk, journal: Jour
     request = question()
     task = await put(desk, request)
     Mailbox(journal).decide(request.id, Verdict.DENY, by="bob", via="sidebar")
-    assert (await asyncio.wait_for(task, 10)).verdict is Verdict.DENY
+    assert (await asyncio.wait_for(task, 60)).verdict is Verdict.DENY
 
 
 async def test_no_answer_by_the_deadline_is_a_denial(desk: Desk) -> None:
-    decision = await asyncio.wait_for(desk.approve(question(deadline=0.05)), 10)
+    decision = await asyncio.wait_for(desk.approve(question(deadline=0.05)), 60)
     assert (decision.verdict, decision.allowed, decision.by) == (Verdict.TIMEOUT, False, "deadline")
 
 
@@ -76,7 +76,7 @@ async def test_the_first_answer_stands(desk: Desk) -> None:
     desk.decide(request.id, Verdict.DENY, by="ann", via="cell")
     with pytest.raises(ApprovalAlreadyDecided, match="ann"):
         desk.decide(request.id, Verdict.ALLOW, by="bob", via="sidebar")
-    assert (await asyncio.wait_for(task, 10)).verdict is Verdict.DENY
+    assert (await asyncio.wait_for(task, 60)).verdict is Verdict.DENY
 
 
 async def test_calling_the_run_off_is_no_denial(desk: Desk) -> None:
@@ -84,7 +84,7 @@ async def test_calling_the_run_off_is_no_denial(desk: Desk) -> None:
     task = await put(desk, request)
     desk.decide(request.id, Verdict.ABORTED, by="ann", via="cell")
     with pytest.raises(ApprovalAborted):
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, 60)
 
 
 async def test_a_run_that_ends_takes_its_question_along(desk: Desk) -> None:
@@ -104,7 +104,7 @@ async def test_many_questions_are_answered_in_any_order(desk: Desk) -> None:
     for number in reversed(range(20)):
         verdict = Verdict.ALLOW if number % 2 else Verdict.DENY
         desk.decide(requests[number].id, verdict, by="ann", via="cell")
-    decisions = await asyncio.wait_for(asyncio.gather(*tasks), 20)
+    decisions = await asyncio.wait_for(asyncio.gather(*tasks), 60)
     assert [d.allowed for d in decisions] == [bool(n % 2) for n in range(20)]
     assert [d.approval_id for d in decisions] == [r.id for r in requests]
 

@@ -59,7 +59,7 @@ def test_stopping_cancels_what_runs_and_lets_it_clean_up(engine: Engine) -> None
             cleaned.set()
 
     engine.submit(work())
-    assert started.wait(10)
+    assert started.wait(60)
     engine.stop()
     assert cleaned.is_set()
     assert not engine.running

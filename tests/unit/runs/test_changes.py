@@ -47,7 +47,7 @@ def test_writing_through_leaves_what_is_protected_alone_and_tells_it_as_such(tmp
         handle = cockpit.launch(LaunchRun(task="do it", project=project, write_mode=WriteMode.THROUGH))
         heard: list[AnyEvent] = []
         handle.subscribe(heard.append)
-        outcome = handle.result(30)
+        outcome = handle.result(60)
         assert {change.path: change.state for change in outcome.changes} == {
             ".venv/bin/bash": "protected",
             ".venv/pyvenv.cfg": "protected",

@@ -232,7 +232,7 @@ async def test_closing_closes_the_box_and_refuses_what_comes_later(box, make):
     runtime = make(box)
     await runtime.close()
     await runtime.close()
-    assert await asyncio.wait_for(box.wait_closed(), 5) == ""
+    assert await asyncio.wait_for(box.wait_closed(), 60) == ""
     with pytest.raises(SandboxUnavailable):
         await runtime.run("true")
     with pytest.raises(SandboxUnavailable):

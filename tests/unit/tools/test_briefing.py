@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kagura_kernel.domain.policy import PermissionMode, SandboxPolicy, SandboxPolicyType, WriteMode
 from kagura_kernel.domain.tools import ToolSpec
-from kagura_kernel.tools.briefing import system_prompt
+from kagura_kernel.tools.briefing import Powers, system_prompt
 
 SPECS = [ToolSpec("bash", "", {}), ToolSpec("ask_user", "", {})]
 
@@ -11,7 +11,7 @@ def test_a_brain_learns_where_it_is():
     text = system_prompt(SPECS, "demo", SandboxPolicy())
     for fact in (
         "'demo'",
-        "no network",
+        "There is no network",
         "/workspace",
         "copy-on-write",
         "sees the diff",
@@ -50,3 +50,24 @@ def test_without_a_box_nothing_is_said_of_one():
 
 def test_it_stays_short():
     assert len(system_prompt(SPECS, "demo", SandboxPolicy())) < 2000
+
+
+def test_what_can_be_reached_is_told_and_that_a_person_is_asked_for_more():
+    powers = Powers(hosts=("python-packages", "example.org:8443"), asks=True)
+    text = system_prompt(SPECS, "demo", SandboxPolicy(), powers=powers)
+    assert "python-packages, example.org:8443 can be reached" in text
+    assert "a person is asked while the connection waits" in text
+    assert "There is no network" not in text
+
+
+def test_where_nobody_is_asked_nothing_else_can_be_reached():
+    text = system_prompt(SPECS, "demo", SandboxPolicy(), powers=Powers(hosts=("example.org",)))
+    assert "example.org can be reached and nothing else" in text
+
+
+def test_credentials_and_a_system_that_may_be_changed_are_told():
+    powers = Powers(leases=("github:read: send requests to http://127.0.0.1:9/ instead",), writable_root=True)
+    text = system_prompt(SPECS, "demo", SandboxPolicy(), powers=powers)
+    assert "github:read: send requests to http://127.0.0.1:9/" in text
+    assert "Never print or store one" in text
+    assert "You are root in the box" in text

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.approvals import Verdict
+from kagura_kernel.domain.errors import UnknownName
+from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.runtime.approving import use_approver
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.tools.bounded import TEXT_BYTES
+from kagura_kernel.tools.shell import CommandLeases
+from kagura_kernel.tools.standard import standard_toolbox
+
+SHOW_TOKEN = "import os; print(os.environ.get('TOKEN', 'none'))"
 
 
 async def test_bash_tells_output_complaints_and_exit_code(hand):
@@ -43,7 +49,10 @@ async def test_a_refused_host_command_is_an_answer(hand):
 
 
 async def test_a_command_that_takes_too_long_answers_with_its_last_words(hand):
-    result = await hand("bash", command="echo started; sleep 60", timeout=1)
+    for seconds in (1, 10, 60):
+        result = await hand("bash", command="echo started; sleep 600", timeout=seconds)
+        if not result.text.endswith("It had printed nothing."):
+            break
     assert result.is_error
     assert "ERR_SANDBOX_COMMAND_TIMEOUT" in result.text
     assert result.text.endswith("The end of its output:\nstarted")
@@ -94,3 +103,39 @@ async def test_python_imports_from_the_workspace_and_tells_tracebacks(hand):
     assert result.is_error
     assert "before" in result.text
     assert "ZeroDivisionError" in result.text
+
+
+def offered(runtime, *names: str):
+    def environment(asked):
+        for name in asked:
+            if name not in names:
+                raise UnknownName("lease", name, names)
+        return {"TOKEN": "+".join(asked)} if asked else {}
+
+    return standard_toolbox(runtime, leases=CommandLeases(names, environment))
+
+
+async def told(toolbox, tool: str, **arguments: object) -> ToolResult:
+    return await toolbox.call(ToolCall("call-1", tool, arguments))
+
+
+async def test_one_command_gets_the_credentials_that_it_names_and_the_next_one_none(hand):
+    toolbox = offered(hand.runtime, "aws:deploy", "aws:read")
+    for tool, argument in (("bash", {"command": "echo ${TOKEN-none}"}), ("python", {"code": SHOW_TOKEN})):
+        assert (await told(toolbox, tool, **argument, leases=["aws:deploy"])).text == "aws:deploy"
+        assert (await told(toolbox, tool, **argument)).text == "none"
+
+
+async def test_a_command_on_the_host_gets_no_credential(hand):
+    toolbox = offered(hand.runtime, "aws:deploy")
+    with use_approver(ScriptedApprover(Verdict.ALLOW)):
+        result = await told(toolbox, "bash", command="echo ${TOKEN-none}", host=True, leases=["aws:deploy"])
+    assert (result.text, result.route) == ("none", "host")
+
+
+async def test_a_credential_that_the_run_does_not_hold_is_not_offered(hand):
+    toolbox = offered(hand.runtime, "aws:deploy")
+    result = await told(toolbox, "bash", command="true", leases=["aws:admin"])
+    assert result.is_error
+    assert "must hold nothing but aws:deploy" in result.text
+    assert all("leases" not in spec.input_schema["properties"] for spec in hand.toolbox.specs())

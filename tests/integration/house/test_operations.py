@@ -1,0 +1,268 @@
+"""The runbook, executed: every command of docs/operations.md, section by section, while a run goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.cockpit.intents import LaunchCell
+from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.events import EgressDecided
+from kagura_kernel.journal import views
+from kagura_kernel.journal.backup import back_up
+from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.credentials.budget import Budget
+from kagura_kernel.membrane.credentials.grants import Grant
+from kagura_kernel.membrane.credentials.minting import Order, mint
+from kagura_kernel.membrane.credentials.secret_reference import SecretReader
+from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.testing.box import FakeBackend
+from kagura_kernel.testing.cockpit import fake_cockpit
+from kagura_kernel.testing.credential_cloudflare import PARENT, FakeCloudflare
+from kagura_kernel.testing.credential_rigs import SCOPE, cloudflare_provider
+from kagura_kernel.testing.dockerd import TestDaemon
+from kagura_kernel.testing.patience import eventually, wait_until
+from kagura_kernel.testing.sample_run import SampleRun
+
+pytestmark = [pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).resolve().parents[3]
+RUNBOOK = (ROOT / "docs" / "operations.md").read_text("utf-8")
+REGISTRY = """
+[providers.cloudflare]
+kind = "cloudflare"
+api_url = "{url}"
+token_env = "CF_PARENT"
+
+[providers.cloudflare.scopes.read]
+permission_groups = ["dns-read"]
+resources = {{ "com.cloudflare.api.account.zone.1" = "*" }}
+"""
+
+
+def sections() -> dict[str, list[str]]:
+    """The scripts of the runbook, by the heading above them."""
+    found: dict[str, list[str]] = {}
+    for part in re.split(r"^## ", RUNBOOK, flags=re.MULTILINE):
+        scripts = re.findall(r"^```sh\n(.*?)^```$", part, flags=re.DOTALL | re.MULTILINE)
+        if scripts:
+            found[part.partition("\n")[0].lstrip("# ")] = scripts
+    return found
+
+
+SECTIONS = sections()
+WITH_DOCKER = "docker ps"
+
+
+@dataclass(frozen=True)
+class House:
+    """A journal with a past and a run that goes on, and the service behind its lease.
+
+    Attributes:
+        home: The data directory.
+        environ: What somebody who types commands has.
+        journal: The journal in it.
+        cloudflare: The service.
+    """
+
+    home: Path
+    environ: dict[str, str]
+    journal: Journal
+    cloudflare: FakeCloudflare
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        """A script of the runbook, ended by its first command that fails."""
+        command = ["bash", "-euo", "pipefail", "-c", script]
+        return subprocess.run(
+            command, capture_output=True, text=True, env=self.environ, cwd=self.home.parent, check=False, timeout=240
+        )
+
+    def status(self, run_id: str) -> str:
+        """How a run stands."""
+        return next(row.status for row in views.runs(self.journal) if row.run_id == run_id)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    home, config, project = tmp_path / "home", tmp_path / "config" / "kagura-kernel", tmp_path / "project"
+    config.mkdir(parents=True)
+    project.mkdir()
+    cockpit = fake_cockpit(home, backend=FakeBackend())
+    journal = Journal.open(home)
+    with FakeCloudflare() as cloudflare:
+        (config / "credentials.toml").write_text(REGISTRY.format(url=cloudflare.url))
+        past(journal)
+        back_up(home, tmp_path / "good")
+        cell = LaunchCell(code="echo begun; sleep 100000", language="bash", project=project, idle_timeout=0)
+        handle = cockpit.launch(cell)
+        told: list[str] = []
+        handle.subscribe(lambda event: told.append(event.kind))
+        wait_until(lambda: "output.streamed" in told)
+        environ = {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": str(tmp_path),
+            "KAGURA_HOME": str(home),
+            "XDG_CONFIG_HOME": str(tmp_path / "config"),
+            "CF_PARENT": PARENT,
+            "DOCKER_HOST": f"unix://{tmp_path}/nobody.sock",
+            "RUN": handle.run_id,
+            "LOST": "run-lost",
+            "LEASE": leased(journal, cloudflare, handle.run_id),
+            "PROVIDER": "cloudflare",
+            "OWNER": process_owner(),
+            "COPY": str(tmp_path / "copy"),
+            "GOOD_COPY": str(tmp_path / "good"),
+        }
+        try:
+            yield House(home, environ, journal, cloudflare)
+        finally:
+            cockpit.close()
+            journal.close()
+
+
+def past(journal: Journal) -> None:
+    """A run that is over, one whose process is gone, an answered question, a refused connection."""
+    done, lost = SampleRun("run-done"), SampleRun("run-lost")
+    for event in (done.started(), done.asked(), done.decided(), done.finished()):
+        journal.append(event)
+    host, pid, rest = process_owner().split(":")
+    began, _, namespace = rest.split(".")
+    journal.append(lost.started(owner=f"{host}:{pid}:{began}.00000000.{namespace}"))
+    refused = EgressDecided(
+        run_id="run-done",
+        session_id="ses-1",
+        at=datetime.now(UTC),
+        connection_id="con-1",
+        host="evil.example",
+        port=443,
+        allowed=False,
+        reason="evil.example:443 is not granted.",
+    )
+    journal.append(refused)
+
+
+def leased(journal: Journal, cloudflare: FakeCloudflare, run_id: str) -> str:
+    provider = cloudflare_provider(cloudflare.url, SecretReader({"KEY": PARENT}), timeout=30.0)
+    order = Order(Grant("cloudflare", SCOPE), "", 900.0, Budget().spend(900.0))
+    holder = Holder(run_id, "ses-1", process_owner())
+    clock = SystemClock()
+    return asyncio.run(mint(provider, order, holder, LeaseLedger(journal), clock, owe=lambda *_: None)).lease_id
+
+
+def follow(house: House, section: str) -> list[str]:
+    """Do what a section says, in its order; what its scripts print."""
+    said = []
+    for script in SECTIONS[section]:
+        if WITH_DOCKER in script:
+            continue
+        if "$GOOD_COPY" in script:
+            tamper(house.home)
+        done = house.run(script)
+        expected = 1 if script == "kagura-kernel doctor\n" else 0
+        assert done.returncode == expected, f"{script}\n{done.stdout}\n{done.stderr}"
+        said.append(done.stdout)
+    return said
+
+
+def tamper(home: Path) -> None:
+    with sqlite3.connect(home / "journal.db") as file:
+        file.execute("DELETE FROM journal_events WHERE seq = 2")
+    file.close()
+
+
+def test_in_a_hurry_everything_stops_and_no_credential_is_left(house: House) -> None:
+    follow(house, "Operations: a runbook")
+    assert house.status(house.environ["RUN"]) == "killed"
+    assert house.cloudflare.live() == {}
+    assert (Path(house.environ["COPY"]) / "journal.db").is_file()
+
+
+def test_the_tripwires_are_seen(house: House) -> None:
+    doctor, figures = follow(house, "Tripwires: what to watch")
+    assert "run-lost" in doctor
+    for word in ("evil.example", house.environ["LEASE"], house.environ["RUN"], '"ok": true'):
+        assert word in figures
+
+
+def test_containing_stops_the_run_and_takes_its_lease_back(house: House) -> None:
+    said = "".join(follow(house, "Contain"))
+    assert house.status(house.environ["RUN"]) == "killed"
+    assert f"{house.environ['LEASE']}: cloudflare:read of {house.environ['RUN']}: revoked" in said
+    assert house.cloudflare.live() == {}
+
+
+def test_rotating_takes_all_leases_of_a_provider_back_and_leaves_the_run_going(house: House) -> None:
+    follow(house, "Rotate")
+    assert house.cloudflare.live() == {}
+    assert house.status(house.environ["RUN"]) == "running"
+
+
+def test_investigating_shows_what_happened_and_changes_nothing(house: House) -> None:
+    before = house.journal.last_seq()
+    _, connections, leases, record, answers = follow(house, "Investigate")
+    assert "evil.example:443" in connections
+    assert house.environ["LEASE"] in leases
+    assert '"kind":"run.started"' in record.replace(" ", "")
+    assert "run-done" in answers
+    assert "allow ada cell" in answers
+    assert house.journal.last_seq() == before
+
+
+def test_recovering_marks_the_lost_mends_the_tables_and_goes_on_with_the_copy(house: House) -> None:
+    first, second, third = follow(house, "Recover")
+    assert "run-lost: lost" in first
+    assert "made anew from its rows" in second
+    assert third.count("all as they were written") == 2
+    assert (house.home / "evidence" / "journal.db").is_file()
+
+
+def test_backing_up_while_the_run_goes_on_gives_a_copy_that_holds(house: House) -> None:
+    (said,) = follow(house, "Back up")
+    assert '"ok": true' in said
+    assert house.status(house.environ["RUN"]) == "running"
+
+
+def test_every_section_with_commands_is_followed_by_a_test_above() -> None:
+    text = Path(__file__).read_text("utf-8")
+    followed = set(re.findall(r'follow\(house, "(.+?)"\)', text))
+    assert followed == SECTIONS.keys()
+
+
+@pytest.fixture
+async def our_box(
+    docker_daemon: TestDaemon, docker_backend: DockerBackend
+) -> AsyncIterator[tuple[str, dict[str, str]]]:
+    """A box of a process that nobody else is, and what it takes to reach its daemon."""
+    box = await docker_backend.start(BoxSpec())
+    environ = {"PATH": os.environ["PATH"], "DOCKER_HOST": docker_daemon.host, "OWNER": docker_backend._owner}
+    yield box.id, environ
+    await box.close()
+
+
+@pytest.mark.docker
+async def test_the_boxes_of_one_process_are_shown_and_closed(our_box: tuple[str, dict[str, str]]) -> None:
+    box_id, environ = our_box
+    (script,) = [script for script in SECTIONS["Contain"] if WITH_DOCKER in script]
+
+    def run(text: str) -> str:
+        command = ["bash", "-euo", "pipefail", "-c", text]
+        return subprocess.run(command, capture_output=True, text=True, env=environ, check=True, timeout=120).stdout
+
+    said = await asyncio.to_thread(run, script)
+    assert f"{box_id}  {environ['OWNER']}  Up" in said
+    still_there = f"docker ps --quiet --filter name={box_id}"
+    await eventually(lambda: run(still_there) == "")

@@ -1,0 +1,371 @@
+"""What crosses the wall of a run's box, from the cell's words to the rows of the journal."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.intents import LaunchCell
+from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
+from kagura_kernel.domain.errors import LeaseUnknown, NotThisTime, UnknownName, UsageError
+from kagura_kernel.domain.events import AnyEvent, EgressClosed, EgressDecided, LeaseChanged, LeaseUsed, RunGranted
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.membrane.credentials.injection.settings import EnvInjection, HeaderInjection
+from kagura_kernel.membrane.credentials.registry import Registry
+from kagura_kernel.testing.credential_fake import FakeProvider
+from kagura_kernel.testing.patience import wait_until
+
+Make = Callable[..., Cockpit]
+AwaitQuestion = Callable[[Cockpit], ApprovalRequest]
+
+FETCH = "curl --silent --show-error --stderr - --max-time 20 --noproxy '' http://{}"
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Answers with what it was asked, and with which key."""
+
+    def do_GET(self) -> None:
+        self.server.seen.append(self.headers.get("authorization", ""))  # type: ignore[attr-defined]
+        body = f"asked for {self.path}\n".encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    server.seen = []  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def place(server: ThreadingHTTPServer) -> str:
+    return f"127.0.0.1:{server.server_address[1]}"
+
+
+@pytest.fixture
+def provider() -> FakeProvider:
+    return FakeProvider(scopes=frozenset({"read", "write"}))
+
+
+@pytest.fixture
+def registry(provider: FakeProvider, place: str) -> Registry:
+    header = HeaderInjection(upstream=f"http://{place}", variables={"API": "{url}"})
+    env = EnvInjection(way="env", variables={"TOKEN": "{token}"})
+    return Registry({"fake": provider, "mute": FakeProvider("mute")}, {"fake": (header, env)})
+
+
+def cell(project: Path, code: str, **options: object) -> LaunchCell:
+    return LaunchCell(code=code, language="bash", project=project, **options)  # type: ignore[arg-type]
+
+
+def told(cockpit: Cockpit, intent: LaunchCell) -> tuple[str, list[AnyEvent]]:
+    """What a run printed, and its events."""
+    events: list[AnyEvent] = []
+    handle = cockpit.launch(intent)
+    handle.subscribe(events.append)
+    outcome = handle.result(60)
+    assert outcome.error_code in {"", "ERR_CELL_FAILED"}, outcome.error
+    return outcome.text, events
+
+
+def of(kind: type, events: list[AnyEvent]) -> list[AnyEvent]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+# ---------------------------------------------------------------------- egress
+
+
+def test_a_granted_host_is_reached_and_both_ends_of_the_connection_are_rows(
+    cockpit_with: Make, project: Path, place: str
+) -> None:
+    text, events = told(cockpit_with(), cell(project, FETCH.format(place) + "/a", net=(place,), headless=True))
+    assert text == "asked for /a\n"
+    assert [(event.host, event.allowed, event.rule) for event in of(EgressDecided, events)] == [
+        ("127.0.0.1", True, place)
+    ]
+    (closed,) = of(EgressClosed, events)
+    assert closed.ended == "done"
+    assert closed.bytes_in > len("asked for /a\n")
+
+
+def test_without_a_grant_and_without_a_person_the_program_is_told_why_and_how_to_grant_it(
+    cockpit_with: Make, project: Path, server: ThreadingHTTPServer
+) -> None:
+    text, events = told(cockpit_with(), cell(project, FETCH.format("example.com") + "/", headless=True))
+    assert "example.com:80 is not granted" in text
+    assert "--net example.com:80" in text
+    assert [event.allowed for event in of(EgressDecided, events)] == [False]
+    assert server.seen == []  # type: ignore[attr-defined]
+
+
+def test_an_unknown_host_is_a_question_and_a_no_is_remembered_for_the_run(
+    cockpit_with: Make, project: Path, await_question: AwaitQuestion
+) -> None:
+    cockpit = cockpit_with()
+    twice = f"{FETCH.format('example.com')}/; {FETCH.format('example.com')}/"
+    handle = cockpit.launch(cell(project, twice))
+    question = await_question(cockpit)
+    assert question.kind is ApprovalKind.NETWORK
+    assert "example.com:80" in question.title
+    assert question.options == ("this run", "this session", "never")
+    cockpit.decide(question.id, allow=False, by="ann", via="cell")
+    text = handle.result(60).text
+    assert text.count("was not approved") == 2
+    assert [row.verdict for row in cockpit.approvals()] == ["deny"]
+
+
+def test_what_is_never_for_the_session_is_not_asked_by_its_next_run(
+    cockpit_with: Make, project: Path, await_question: AwaitQuestion
+) -> None:
+    cockpit = cockpit_with()
+    handle = cockpit.launch(cell(project, FETCH.format("example.com") + "/"))
+    cockpit.decide(await_question(cockpit).id, allow=False, by="ann", via="cell", answer="never")
+    handle.result(60)
+    text, _ = told(cockpit, cell(project, FETCH.format("example.com") + "/"))
+    assert "was not approved" in text
+    assert len(cockpit.approvals()) == 1
+
+
+def test_calling_the_run_off_at_a_question_about_a_host_ends_the_run(
+    cockpit_with: Make, project: Path, await_question: AwaitQuestion
+) -> None:
+    cockpit = cockpit_with()
+    handle = cockpit.launch(cell(project, FETCH.format("example.com") + "/; sleep 600"))
+    cockpit.abort(await_question(cockpit).id, by="ann", via="cell")
+    assert handle.result(60).status == "killed"
+
+
+def test_a_run_that_is_stopped_takes_its_question_about_a_host_along(
+    cockpit_with: Make, project: Path, await_question: AwaitQuestion
+) -> None:
+    cockpit = cockpit_with()
+    handle = cockpit.launch(cell(project, FETCH.format("example.com") + "/"))
+    await_question(cockpit)
+    handle.kill("ann")
+    handle.result(60)
+    assert cockpit.pending() == []
+
+
+def test_none_closes_the_question_too(cockpit_with: Make, project: Path) -> None:
+    text, _ = told(cockpit_with(), cell(project, FETCH.format("example.com") + "/", net=("none",)))
+    assert "is not granted" in text
+
+
+def test_a_word_that_is_no_host_is_told_before_anything_runs(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with()
+    with pytest.raises(UsageError, match="wildcards"):
+        cockpit.launch(cell(project, "true", net=("*.example.com",)))
+    assert cockpit.runs() == []
+
+
+def test_the_settings_may_open_hosts_for_every_run(cockpit_with: Make, project: Path, place: str) -> None:
+    cockpit = cockpit_with(settings=Settings(net=(place,)))
+    text, events = told(cockpit, cell(project, FETCH.format(place) + "/", headless=True))
+    assert text == "asked for /\n"
+    (granted,) = of(RunGranted, events)
+    assert (granted.egress, granted.ask, granted.beyond) == ((place,), False, ())
+
+
+# ---------------------------------------------------------------------- leases
+
+
+def test_a_budget_is_asked_for_before_anything_starts_and_a_no_starts_nothing(
+    cockpit_with: Make,
+    project: Path,
+    registry: Registry,
+    provider: FakeProvider,
+    await_question: AwaitQuestion,
+    backend,
+) -> None:
+    cockpit = cockpit_with(registry=registry)
+    handle = cockpit.launch(cell(project, "true", grants=("fake:read",)))
+    question = await_question(cockpit)
+    assert question.kind is ApprovalKind.CREDENTIAL
+    assert "May hold fake:read for at most 1 h in all, renewed at most 6 times." in question.detail
+    assert f"Sees {project} as /workspace." in question.detail
+    cockpit.decide(question.id, allow=False, by="ann", via="cell")
+    outcome = handle.result(60)
+    assert (outcome.status, outcome.error_code) == ("denied", "ERR_APPROVAL_DENIED")
+    assert provider.minted == []
+    assert backend.boxes == []
+
+
+def test_a_lease_is_used_without_entering_the_box_and_given_back_at_the_end(
+    cockpit_with: Make,
+    project: Path,
+    registry: Registry,
+    provider: FakeProvider,
+    await_question: AwaitQuestion,
+    server: ThreadingHTTPServer,
+) -> None:
+    cockpit = cockpit_with(registry=registry)
+    handle = cockpit.launch(cell(project, "curl --silent $API/items?page=2", grants=("fake:read",)))
+    events: list[AnyEvent] = []
+    handle.subscribe(events.append)
+    cockpit.decide(await_question(cockpit).id, allow=True, by="ann", via="cell")
+    assert handle.result(60).text == "asked for /items?page=2\n"
+    assert server.seen == ["Bearer secret-of-handle-1"]  # type: ignore[attr-defined]
+    (used,) = of(LeaseUsed, events)
+    assert (used.method, used.path, used.status) == ("GET", "/items", 200)
+    assert [event.change for event in of(LeaseChanged, events)] == ["acquired", "released"]
+    assert provider.books == {}
+    assert cockpit.leases() == []
+
+
+def test_settings_may_say_yes_beforehand(
+    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider
+) -> None:
+    cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
+    text, events = told(cockpit, cell(project, "echo ${#TOKEN}", grants=("fake:read",), headless=True))
+    assert text == f"{len('secret-of-handle-1')}\n"
+    (granted,) = of(RunGranted, events)
+    assert (granted.credentials, granted.by) == (("fake:read",), "settings")
+    assert provider.books == {}
+
+
+def test_where_nobody_can_be_asked_a_lease_is_refused(
+    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider
+) -> None:
+    cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
+    outcome = cockpit.launch(cell(project, "true", grants=("fake:write",), headless=True)).result(60)
+    assert outcome.status == "denied"
+    assert provider.minted == []
+
+
+def test_what_a_program_prints_or_writes_of_a_lease_is_seen_by_nobody(
+    cockpit_with: Make, project: Path, registry: Registry, tmp_path: Path
+) -> None:
+    cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
+    code = "echo it is $TOKEN; echo $TOKEN >&2; echo $TOKEN > kept.txt; for i in $(seq 30000); do echo $TOKEN; done"
+    outcome = cockpit.launch(cell(project, code, grants=("fake:read",), headless=True)).result(60)
+    assert outcome.text.startswith("it is (hidden)\n")
+    (change,) = outcome.changes
+    assert (change.path, change.state, change.reason) == ("kept.txt", "protected", "it holds a leased credential")
+    cockpit.close()
+    holding = [
+        path
+        for path in tmp_path.rglob("*")
+        if path.is_file() and "secret-of-handle" in path.read_bytes().decode("latin-1")
+    ]
+    assert holding == []
+
+
+def test_this_session_lets_the_next_run_go_on_under_what_is_left(
+    cockpit_with: Make, project: Path, registry: Registry, await_question: AwaitQuestion
+) -> None:
+    cockpit = cockpit_with(registry=registry)
+    handle = cockpit.launch(cell(project, "true", grants=("fake:read",)))
+    question = await_question(cockpit)
+    cockpit.decide(question.id, allow=True, by="ann", via="cell", answer="this session")
+    handle.result(60)
+    _, events = told(cockpit, cell(project, "true", grants=("fake:read",)))
+    (granted,) = of(RunGranted, events)
+    assert granted.by == "this session"
+    assert len(cockpit.approvals()) == 1
+
+
+def test_a_person_revokes_a_lease_while_it_is_used_and_the_program_gets_nothing_more(
+    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider, server: ThreadingHTTPServer
+) -> None:
+    cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
+    code = "while curl --silent --fail $API/again > /dev/null; do sleep 0.05; done; curl --silent $API/again"
+    handle = cockpit.launch(cell(project, code, grants=("fake:read",)))
+    wait_until(lambda: cockpit.leases() and server.seen)  # type: ignore[attr-defined]
+    (lease,) = cockpit.leases()
+    assert (lease.state, lease.here, lease.renewals_left) == ("live", True, 6)
+    cockpit.revoke_lease(lease.lease_id, by="ann")
+    text = handle.result(60).text
+    assert "ERR_LEASE_ENDED" in text or "ERR_INJECTION" in text
+    assert provider.books == {}
+    assert cockpit.leases() == []
+
+
+def test_more_time_for_a_lease_is_a_question_of_its_run(
+    cockpit_with: Make, project: Path, registry: Registry, await_question: AwaitQuestion
+) -> None:
+    cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
+    handle = cockpit.launch(cell(project, "until [ -e stop ]; do sleep 0.05; done", grants=("fake:read",)))
+    wait_until(cockpit.leases)
+    (lease,) = cockpit.leases()
+    cockpit.extend_lease(lease.lease_id, by="ann")
+    question = await_question(cockpit)
+    assert (question.kind, question.run_id) == (ApprovalKind.CREDENTIAL, handle.run_id)
+    cockpit.decide(question.id, allow=True, by="ann", via="cell")
+    wait_until(lambda: cockpit.pending() == [])
+    handle.kill("ann")
+    handle.result(60)
+
+
+def test_a_lease_that_nobody_here_holds_can_neither_be_revoked_nor_extended(cockpit_with: Make) -> None:
+    cockpit = cockpit_with()
+    with pytest.raises(LeaseUnknown):
+        cockpit.revoke_lease("lea-none", by="ann")
+    with pytest.raises(LeaseUnknown):
+        cockpit.extend_lease("lea-none", by="ann")
+
+
+@pytest.mark.parametrize("grant", ["other:read", "fake:admin"])
+def test_a_credential_that_no_provider_gives_is_told_before_anything_runs(
+    cockpit_with: Make, project: Path, registry: Registry, grant: str
+) -> None:
+    cockpit = cockpit_with(registry=registry)
+    with pytest.raises(UnknownName):
+        cockpit.launch(cell(project, "true", grants=(grant,)))
+    assert cockpit.runs() == []
+
+
+def test_a_provider_that_nobody_knows_how_to_use_is_told_before_anything_runs(
+    cockpit_with: Make, project: Path, registry: Registry
+) -> None:
+    with pytest.raises(NotThisTime, match=r"providers\.mute\.inject"):
+        cockpit_with(registry=registry).launch(cell(project, "true", grants=("mute:read",)))
+
+
+def test_a_killed_run_gives_its_leases_back(
+    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider
+) -> None:
+    cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
+    handle = cockpit.launch(cell(project, "sleep 600", grants=("fake:read",)))
+    wait_until(cockpit.leases)
+    handle.kill("ann")
+    assert handle.result(60).status == "killed"
+    assert provider.books == {}
+
+
+def test_a_lease_longer_than_its_credential_is_renewed_without_a_question_until_its_budget_ends(
+    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider, await_question: AwaitQuestion
+) -> None:
+    settings = Settings(
+        preapproved_grants=("fake:read",), lease_seconds=1.0, lease_budget_seconds=3.0, lease_renewals=100
+    )
+    cockpit = cockpit_with(registry=registry, settings=settings)
+    handle = cockpit.launch(cell(project, "sleep 600", grants=("fake:read",)))
+    began = time.monotonic()
+    question = await_question(cockpit)
+    # Several credentials have come and gone by then, and nobody was asked.
+    assert len(provider.minted) >= 3
+    assert time.monotonic() - began > 1.0
+    assert "again" in question.title
+    cockpit.decide(question.id, allow=True, by="ann", via="cell")
+    minted = len(provider.minted)
+    wait_until(lambda: len(provider.minted) > minted)
+    handle.kill("ann")
+    handle.result(60)
+    assert provider.books == {}
