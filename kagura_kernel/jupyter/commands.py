@@ -12,11 +12,14 @@ usage: %kagura runs | cost | approvals        tables of what happened
        %kagura status                         what runs, what waits, what is there to run on
        %kagura kill RUN                       stop a run; `last` is the newest that still goes on
        %kagura approve ID | deny ID           answer an approval
-       %kagura approve ID TEXT                answer a question with this text
+       %kagura approve ID TEXT                answer a question with this text, or say for how long: 'this session'
+       %kagura leases                         credentials that runs hold, with their time left
+       %kagura revoke LEASE | extend LEASE    give one back at once, ask for a fresh budget
        %kagura changes RUN                    show what a run would change
        %kagura apply RUN [PATH …]             bring its changes into the project
        %kagura discard RUN [PATH …]           give them up
-RUN may be `last`. status, kill, approve and deny while a run goes on: from another notebook, or in this one with --bg.
+RUN may be `last`, LEASE also PROVIDER:SCOPE. status, leases, kill, revoke, extend, approve and deny
+while a run goes on: from another notebook, or in this one with --bg.
 The cell magics tell their options: %%kagura --help, %%sandbox --help."""
 
 # word → (what it needs, whether more words may follow)
@@ -32,6 +35,9 @@ _SHAPES: dict[str, tuple[str, bool]] = {
     "changes": ("RUN", False),
     "apply": ("RUN", True),
     "discard": ("RUN", True),
+    "leases": ("", False),
+    "revoke": ("LEASE", False),
+    "extend": ("LEASE", False),
 }
 
 
@@ -41,7 +47,7 @@ class LineCommand:
 
     Attributes:
         word: Which command.
-        target: The run or approval it is about; empty for those that need none.
+        target: The run, approval or lease it is about; empty for those that need none.
         rest: Further words: paths, or the answer to a question.
     """
 

@@ -63,6 +63,9 @@ def _shared(options: CellOptions, surface: Surface) -> dict[str, Any]:
         "command_timeout": options.timeout,
         "idle_timeout": options.idle,
         "write_mode": options.write,
+        "net": options.net,
+        "grants": options.grants,
+        "writable_root": options.writable_root,
         "headless": surface in {Surface.HEADLESS, Surface.INSIDE},
         "origin": origins.get(surface, "notebook"),
     }

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.head import head_html
 from kagura_kernel.jupyter.cards.items import end_html, item_html
+from kagura_kernel.jupyter.cards.leases import leases_html
+from kagura_kernel.jupyter.cards.many import many_html
+from kagura_kernel.jupyter.cards.network import network_html
 from kagura_kernel.jupyter.cards.record import run_bundle
 from kagura_kernel.jupyter.cards.text import head_text, item_text
 from kagura_kernel.jupyter.cards.view import RunView
@@ -94,6 +97,9 @@ class HeadlessDisplay:
         show_changes(self._cockpit, self._run_id, view.changes, Surface.HEADLESS)
 
 
+_SECTIONS = {"leases": leases_html, "many": many_html, "net": network_html}
+
+
 def live_parts(view: RunView) -> dict[str, str]:
     """HTML of the parts that changed since the last time, by key."""
     dirty = view.take_dirty()
@@ -102,6 +108,7 @@ def live_parts(view: RunView) -> dict[str, str]:
         parts["head"] = head_html(view, live=True)
     if "end" in dirty:
         parts["end"] = end_html(view)
+    parts |= {key: draw(view, live=True) for key, draw in _SECTIONS.items() if key in dirty}
     return parts
 
 

@@ -35,6 +35,9 @@ class CellOptions:
         idle: Seconds a command may be silent; 0 lifts the limit.
         write: How changes reach the project.
         background: Whether the cell returns at once.
+        net: Words that open hosts, in the order in which they were given.
+        grants: Credentials it may hold, each as `provider:scope`.
+        writable_root: Whether it may change its whole system.
     """
 
     box: str | None = None
@@ -45,6 +48,9 @@ class CellOptions:
     idle: float | None = None
     write: WriteMode | None = None
     background: bool = False
+    net: tuple[str, ...] = ()
+    grants: tuple[str, ...] = ()
+    writable_root: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,9 @@ def _common(parser: _Parser) -> None:
     parser.add_argument("--idle", type=_seconds)
     parser.add_argument("--write", type=_write)
     parser.add_argument("--bg", dest="background", action="store_true")
+    parser.add_argument("--net", action="extend", type=_nets)
+    parser.add_argument("--grant", dest="grants", action="extend", type=_grants)
+    parser.add_argument("--writable-root", action="store_true")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -147,6 +156,9 @@ class _Parser(argparse.ArgumentParser):
         namespace, rest = self.parse_known_args(split_line(line, self.magic))
         if rest:
             self.error(self._unknown(rest))
+        # Given twice counts once.
+        for name in ("net", "grants"):
+            setattr(namespace, name, tuple(dict.fromkeys(getattr(namespace, name) or ())))
         return namespace
 
     def error(self, message: str) -> NoReturn:
@@ -217,6 +229,40 @@ def _write(text: str) -> WriteMode:
 def _near(word: str, known: Sequence[str]) -> list[str]:
     """What was probably meant; only a name that is near."""
     return get_close_matches(word, known, n=1, cutoff=0.6)
+
+
+def _words(text: str, what: str) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in text.split(","))
+    if not all(words):
+        raise argparse.ArgumentTypeError(f"a {what} is empty")
+    return words
+
+
+def _nets(text: str) -> tuple[str, ...]:
+    words = _words(text, "word after --net")
+    for word in words:
+        # Whoever has sets of their own may name them after ours, and a single word may be a host of this network:
+        # only what is nearly one of ours, and holds none of them, is taken for a slip.
+        if "." in word or ":" in word or any(name in word for name in _net_words()):
+            continue
+        if near := get_close_matches(word, _net_words(), n=1, cutoff=0.8):
+            hint = f"Did you mean {near[0]}? A host of this name is written {word}:443."
+            raise argparse.ArgumentTypeError(f"{word!r} is no set of hosts. {hint}")
+    return words
+
+
+def _net_words() -> tuple[str, ...]:
+    from kagura_kernel.membrane.egress.hostsets import HOST_SETS
+
+    return ("ask", "none", *HOST_SETS)
+
+
+def _grants(text: str) -> tuple[str, ...]:
+    words = _words(text, "word after --grant")
+    if not all(0 < word.find(":") < len(word) - 1 for word in words):
+        # Not repeated: somebody may have pasted a secret here.
+        raise argparse.ArgumentTypeError("a grant is written PROVIDER:SCOPE, as in `--grant github:read`")
+    return words
 
 
 def _one_of(text: str, known: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from kagura_kernel.jupyter.cards.escape import one_line, visible
@@ -35,6 +36,12 @@ def status_text(report: StatusReport) -> str:
         if answer:
             lines.append("          TEXT is the answer to send.")
     lines.extend(f"lost      {run_id}" for run_id in report.lost)
+    # A crash may leave many, and what a person needs is which rights were out and that they are not any more.
+    for (name, how), count in Counter((f"{one.provider}:{one.scope}", one.how) for one in report.swept).items():
+        lines.append(f"swept     {visible(name)}  {how}{f', {count} credentials' if count > 1 else ''}")
+    for one in report.owed:
+        why = f"  {_sentence(one.why)}" if one.why else ""
+        lines.append(f"owed      {one.lease_id}  {visible(one.provider)}:{visible(one.scope)}{why}")
     if not lines:
         lines.append("Nothing runs, nothing waits.")
     lines.extend(f"box       {part.name:<12} {_yes(part.ok)}  {_sentence(part.reason)}" for part in report.boxes)

@@ -9,7 +9,7 @@ from kagura_kernel.jupyter.cards.escape import shown_path
 from kagura_kernel.jupyter.change_card import as_rows, refresh_changes, show_changes
 from kagura_kernel.jupyter.commands import LineCommand
 from kagura_kernel.jupyter.status import StatusText
-from kagura_kernel.jupyter.surface import person, surface_of
+from kagura_kernel.jupyter.surface import Surface, person, surface_of
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -36,6 +36,10 @@ def steer(cockpit: Cockpit, shell: Any, command: LineCommand) -> Any:
             _changes(cockpit, shell, command)
         case "apply" | "discard":
             _settle(cockpit, command)
+        case "leases":
+            value = _leases(cockpit, shell)
+        case "revoke" | "extend":
+            _lease(cockpit, command)
     return value
 
 
@@ -84,6 +88,40 @@ def _settle(cockpit: Cockpit, command: LineCommand) -> None:
     finally:
         refresh_changes(cockpit, run_id)
     print(_told(settled))  # noqa: T201  # a magic answers by printing
+
+
+def _leases(cockpit: Cockpit, shell: Any) -> Any:
+    """A board in a notebook, which shows itself; elsewhere a table."""
+    if surface_of(shell) is Surface.NOTEBOOK:
+        from kagura_kernel.jupyter.lease_board import show_board
+
+        if show_board(cockpit):
+            return None
+    from kagura_kernel.jupyter.tables import leases_table
+
+    return leases_table(cockpit.leases())
+
+
+def _lease(cockpit: Cockpit, command: LineCommand) -> None:
+    lease_id = _lease_id(cockpit, command.target)
+    if command.word == "revoke":
+        cockpit.revoke_lease(lease_id, by=person())
+        print(f"{lease_id} is being given back.")  # noqa: T201  # a magic answers by printing
+    else:
+        cockpit.extend_lease(lease_id, by=person())
+        print(f"The run of {lease_id} asks for more time: answer in its card.")  # noqa: T201  # a magic answers
+
+
+def _lease_id(cockpit: Cockpit, target: str) -> str:
+    """A lease's id: as given, or the one that ends like this, or the one of this `provider:scope`."""
+    if target.startswith("lea-"):
+        return target
+    rows = cockpit.leases()
+    found = [row.lease_id for row in rows if row.lease_id.endswith(target) or f"{row.provider}:{row.scope}" == target]
+    if len(found) > 1:
+        raise UsageError(f"{target!r} fits {len(found)} leases; give the whole id, as `%kagura leases` shows it.")
+    # One that nobody holds is the cockpit's to refuse.
+    return found[0] if found else target
 
 
 def _told(settled: ChangesSettled) -> str:

@@ -10,6 +10,8 @@ from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 if TYPE_CHECKING:
     import pandas as pd
 
+    from kagura_kernel.cockpit.leases import LeaseView
+
 # column → (field of the row, pandas type); an unknown figure is NA, never 0.
 _RUNS = {
     "run": ("run_id", "string"),
@@ -60,6 +62,17 @@ _COSTS = {
     "source": ("source", "string"),
     "status": ("status", "string"),
 }
+_LEASES = {
+    "lease": ("lease_id", "string"),
+    "provider": ("provider", "string"),
+    "scope": ("scope", "string"),
+    "run": ("run_id", "string"),
+    "state": ("state", "string"),
+    "expires": ("expires_at", "datetime64[us, UTC]"),
+    "renewals_left": ("renewals_left", "Int64"),
+    "way": ("way", "string"),
+    "place": ("place", "string"),
+}
 
 
 def runs_table(rows: Sequence[RunRow]) -> pd.DataFrame:
@@ -75,6 +88,21 @@ def approvals_table(rows: Sequence[ApprovalRow]) -> pd.DataFrame:
 def costs_table(rows: Sequence[CostRow]) -> pd.DataFrame:
     """One line for each run; `usd` is what the brain reported, else what the price list gives, else NA."""
     return _table(rows, _COSTS)
+
+
+def leases_table(rows: Sequence[LeaseView]) -> pd.DataFrame:
+    """One line for each lease that a run holds, in the order in which they were acquired.
+
+    `expires` is when the present credential ends, UTC, NA while there is none; `budget_left` is the time that the
+    budget gives beyond it.
+    """
+    import pandas as pd
+
+    frame = _table(rows, _LEASES)
+    # Seconds as a number would be taken for the table's own microseconds.
+    left = pd.to_timedelta([row.budget_left for row in rows], unit="s").astype("timedelta64[us]")
+    frame.insert(list(_LEASES).index("renewals_left"), "budget_left", left)
+    return frame
 
 
 def _table(rows: Sequence[object], columns: dict[str, tuple[str, str]]) -> pd.DataFrame:

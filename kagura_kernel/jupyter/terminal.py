@@ -7,7 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from kagura_kernel.jupyter.answers import press
-from kagura_kernel.jupyter.cards.text import changes_text, head_text, item_text
+from kagura_kernel.jupyter.cards.ask_buttons import chooses, keys
+from kagura_kernel.jupyter.cards.granted import granted_text
+from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, item_text
 from kagura_kernel.jupyter.cards.view import Ask, Call, Passage, Printout, RunView
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class TerminalDisplay:
         for item in view.items:
             if item.key not in self._printed:
                 self._say(item_text(item))
+        for line in [*granted_text(view), *crossings_text(view)]:
+            self._say(line)
         self._say(head_text(view))
         if view.changes:
             self._say(changes_text(view.changes))
@@ -61,8 +65,7 @@ class TerminalDisplay:
         self._asking = ask
         if ask is not None:
             self._say(item_text(ask).rsplit("\n", 1)[0])
-            how = "Your answer, empty for none" if _is_question(ask) else "Allow it once? [y/N]"
-            self._say(f"{how} ({ask.request.deadline:.0f} s, no answer is a denial): ", end="")
+            self._say(f"{_offer(ask)} ({ask.request.deadline:.0f} s, no answer is a denial): ", end="")
             loop.add_reader(sys.stdin.fileno(), self._answered)
 
     def _answered(self) -> None:
@@ -72,16 +75,30 @@ class TerminalDisplay:
             return
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         ident = ask.request.approval_id
-        if _is_question(ask):
-            content = {"act": "answer" if line else "deny", "id": ident, "answer": line}
-        else:
-            content = {"act": "allow" if line.lower() in _YES else "deny", "id": ident}
+        content = _meant(ask, line) | {"id": ident}
         press(self._cockpit, self._run_id, content, lambda text, _about: self._say(text))
         self._asking = None
 
     def _say(self, text: str, end: str = "\n") -> None:
         sys.stdout.write(text + end)
         sys.stdout.flush()
+
+
+def _offer(ask: Ask) -> str:
+    if _is_question(ask):
+        return "Your answer, empty for none"
+    if chooses(ask.request):
+        return f"Allow it for {keys(ask.request)[0]}"
+    return "Allow it once? [y/N]" if ask.request.subject == "host_command" else "Allow it? [y/N]"
+
+
+def _meant(ask: Ask, line: str) -> dict[str, str]:
+    """What a typed line does; whatever is no clear yes is a no."""
+    if _is_question(ask):
+        return {"act": "answer" if line else "deny", "answer": line}
+    if chooses(ask.request):
+        return keys(ask.request)[1].get(line.lower(), {"act": "deny"})
+    return {"act": "allow" if line.lower() in _YES else "deny"}
 
 
 def _is_question(ask: Ask) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 KAGURA_USAGE = """\
 usage: %%kagura [--brain NAME] [--model NAME] [--box NAME] [--image NAME] [--session NAME | --new] [--budget USD]
+                [--net HOST[:PORT]|SET|ask …] [--grant PROVIDER:SCOPE …] [--writable-root]
                 [--timeout SECONDS] [--idle SECONDS] [--max-turns N] [--write ask|through|none]
                 [--record FILE | --replay FILE] [--bg]
        what the agent is to do, in the lines below"""
 
 SANDBOX_USAGE = """\
-usage: %%sandbox [python|bash] [--box NAME] [--image NAME] [--session NAME | --new] [--timeout SECONDS]
-                 [--idle SECONDS] [--write ask|through|none] [--bg]
+usage: %%sandbox [python|bash] [--box NAME] [--image NAME] [--session NAME | --new]
+                 [--net HOST[:PORT]|SET|ask …] [--grant PROVIDER:SCOPE …] [--writable-root]
+                 [--timeout SECONDS] [--idle SECONDS] [--write ask|through|none] [--bg]
        the program, in the lines below"""
 
 _SHARED = """\
@@ -18,6 +20,11 @@ _SHARED = """\
   --image NAME       an image, for boxes that have images
   --session NAME     go on with this session instead of the notebook's own
   --new              start a fresh session
+  --net WORD         let it connect to HOST (which means port 443), HOST:PORT, or a set such as python-packages;
+                     ask: any other host is a question to you; none: not even the hosts of the settings;
+                     several with commas, or the option again
+  --grant WHAT       let it hold a credential, PROVIDER:SCOPE, under a budget that you allow
+  --writable-root    let it change its whole system, as apt does; gone with the box
   --timeout SECONDS  how long each command may take, not the whole run; 0 lifts the limit
   --idle SECONDS     how long each command may print nothing, not the whole run; 0 lifts the limit
   --write MODE       ask: changes wait for you; through: they are applied as they are made; none: they are dropped

@@ -208,9 +208,9 @@ class Notebook:
         expect(prompt).not_to_have_text("[ ]:")
 
     def theme(self, name: str) -> None:
-        """`JupyterLab Light` or `JupyterLab Dark`."""
+        """`JupyterLab Light`, `JupyterLab Dark`, or one of its themes of high contrast."""
         self.page.evaluate("name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", name)
-        dark = "false" if name.endswith("Dark") else "true"
+        dark = "false" if "Dark" in name else "true"
         self.page.wait_for_selector(f"body[data-jp-theme-light='{dark}']", state="attached")
 
     def save(self) -> Any:

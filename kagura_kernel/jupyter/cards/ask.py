@@ -5,15 +5,20 @@ from __future__ import annotations
 from datetime import timedelta
 
 from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.jupyter.cards.ask_buttons import NEVER, buttons_html, chooses
 from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.escape import escaped
 from kagura_kernel.jupyter.cards.view import Ask, RunView
 from kagura_kernel.jupyter.cards.words import clock_face
 
 _KINDS = {
+    "launch": ("Launch", "The run would start with all of this, which is more than an ordinary run has"),
     "host_command": ("Host command", "It would run on this computer with your rights, outside the box"),
-    "network": ("Network", "It would let the box reach this host"),
-    "credential": ("Credential", "It would lend this credential to the run"),
+    "network": ("Network", "It would let programs in the box connect there"),
+    "credential": (
+        "Credential",
+        "It would let the run hold this credential; a fresh one is made as long as the budget lasts",
+    ),
     "plugin": ("Plugin", "It would let this plugin be used"),
     "write": ("Write", "It would change files of the project"),
     "question": ("Question", "The agent asks you something and waits for the answer"),
@@ -37,19 +42,25 @@ def ask_html(ask: Ask, view: RunView, *, live: bool) -> str:
     label, meaning = _KINDS.get(request.subject, (request.subject, ""))
     title = request.detail or request.title if request.subject == "question" else request.title
     open_now = ask.decision is None and view.finished is None and live
-    answer = _buttons(request) if open_now else _answer(ask)
-    body = (
-        f'<div class="kg-ask-top"><span class="kg-kind">{escaped(label)}</span> '
-        f'<strong class="kg-ask-title">{escaped(title)}</strong></div>'
-        f"{_detail(request)}{_reason(request)}"
-    )
-    if open_now:
-        body += f'<div class="kg-soft">{escaped(meaning)}{_where(request)}.</div>{_countdown(ask, view)}'
-    tone = "kg-open" if open_now else "kg-closed"
-    about = f' data-approval="{escaped(request.approval_id)}"' if open_now else ""
+    name = f'aria-label="{escaped(label)}: {escaped(title)}"'
+    if request.subject == "network" and ask.decision is not None:
+        return f'<blockquote class="kg-ask kg-closed kg-brief" role="group" {name}>{_line(ask)}</blockquote>'
+    if not open_now:
+        inside = f"{_top(label, title)}{_detail(request)}{_reason(request)}{_answer(ask)}"
+        return f'<blockquote class="kg-ask kg-closed" role="group" {name}>{inside}</blockquote>'
+    if ask.brief:
+        tone = " kg-brief"
+        inside = f"{_line(ask)}{_countdown(ask, view)}{buttons_html(request, brief=True)}"
+    else:
+        tone = ""
+        inside = (
+            f"{_top(label, title)}{_detail(request)}{_reason(request)}{_meaning(meaning, request)}"
+            f"{_countdown(ask, view)}{buttons_html(request)}"
+        )
+    # The first stop of the keyboard is the question itself, never one of its buttons.
     return (
-        f'<blockquote class="kg-ask {tone}" role="group" aria-label="{escaped(label)}: {escaped(title)}"{about}>'
-        f"{body}{answer}</blockquote>"
+        f'<blockquote class="kg-ask kg-open{tone}" role="group" tabindex="0" {name} data-block '
+        f'data-approval="{escaped(request.approval_id)}">{inside}</blockquote>'
     )
 
 
@@ -66,28 +77,70 @@ def verdict_words(ask: Ask) -> str:
         word = "Answered"
     if decision.verdict == "timeout":
         return word
+    if chooses(ask.request) and decision.answer in ask.request.options:
+        never = decision.answer == NEVER
+        word += " for the rest of this session" if never else f" for {decision.answer}"
     return f"{word} by {decision.by}{_VIA.get(decision.via, '')}"
+
+
+def _top(label: str, title: str) -> str:
+    return (
+        f'<div class="kg-ask-top"><span class="kg-kind">{escaped(label)}</span> '
+        f'<strong class="kg-ask-title">{escaped(title)}</strong></div>'
+    )
+
+
+def _line(ask: Ask) -> str:
+    """A network question on one line, with its answer once there is one."""
+    answer = _answer(ask) if ask.decision is not None else ""
+    label = f'<span class="kg-kind">{_KINDS["network"][0]}</span> ' if answer else ""
+    return (
+        f'<div class="kg-ask-top">{label}<code class="kg-where">{escaped(asked(ask.request).subject)}</code> '
+        f"{answer}</div>"
+    )
+
+
+def _meaning(meaning: str, request: ApprovalRequested) -> str:
+    # Whoever composed the question has said it better.
+    means = "" if asked(request).means else f"{escaped(meaning)}{_where(request)}."
+    return f'<div class="kg-soft">{means}</div>' if means else ""
 
 
 def _detail(request: ApprovalRequested) -> str:
     parts = asked(request)
     if not parts.subject or parts.subject == request.title or request.subject == "question":
         return ""
+    if request.subject == "network":
+        means = f"<div>{escaped(parts.means)}</div>" if parts.means else ""
+        return f'<div class="kg-target"><code>{escaped(parts.subject)}</code></div>{means}'
     shown = f'<pre class="kg-pre kg-full">{escaped(parts.subject)}</pre>'
     if parts.stdin:
         shown += f'<div class="kg-label">It would read</div><pre class="kg-pre kg-full">{escaped(parts.stdin)}</pre>'
     return shown
 
 
+def reason_words(request: ApprovalRequested) -> tuple[str, str]:
+    """Whose words the reason is in, and the reason; both empty when there is none to show.
+
+    The membrane itself asks for hosts. Whose words the others are in is not known to a card; they are quoted.
+    """
+    reason = request.reason.strip()
+    match request.subject:
+        case "question":
+            return "", ""
+        case "network":
+            return "", request.reason
+        case "launch" | "credential":
+            return ("The reason given:", request.reason) if reason else ("", "")
+        case _:
+            return ("The agent’s own words:", request.reason) if reason else ("", NO_REASON)
+
+
 def _reason(request: ApprovalRequested) -> str:
-    if request.subject == "question":
-        return ""
-    if not request.reason.strip():
-        return f'<div class="kg-says kg-soft">{NO_REASON}</div>'
-    return (
-        '<div class="kg-says"><span class="kg-soft">The agent’s own words:</span> '
-        f"<q>{escaped(request.reason)}</q></div>"
-    )
+    whose, reason = reason_words(request)
+    if whose:
+        return f'<div class="kg-says"><span class="kg-soft">{whose}</span> <q>{escaped(reason)}</q></div>'
+    return f'<div class="kg-says kg-soft">{escaped(reason)}</div>' if reason else ""
 
 
 def _where(request: ApprovalRequested) -> str:
@@ -100,43 +153,19 @@ def _countdown(ask: Ask, view: RunView) -> str:
     now = view.now or request.at
     left = max(0.0, (request.at + timedelta(seconds=request.deadline) - now).total_seconds())
     share = 100 * left / request.deadline if request.deadline else 0
+    count = f'<div class="kg-count" data-left="{left:.1f}" data-total="{request.deadline:.1f}">'
+    if ask.brief:
+        return f'{count}<span><span class="kg-face">{clock_face(left)}</span> left</span></div>'
     return (
-        f'<div class="kg-count" data-left="{left:.1f}" data-total="{request.deadline:.1f}">'
-        f'<span class="kg-bar"><i style="width:{share:.0f}%"></i></span> '
+        f'{count}<span class="kg-bar"><i style="width:{share:.0f}%"></i></span> '
         f'<span><span class="kg-face">{clock_face(left)}</span> left, no answer is a denial</span></div>'
-    )
-
-
-def _buttons(request: ApprovalRequested) -> str:
-    ident = f'data-id="{escaped(request.approval_id)}"'
-    stop = f'<button type="button" class="kg-btn kg-quiet" data-act="abort" {ident}>Stop the run</button>'
-    if request.subject != "question":
-        return (
-            f'<div class="kg-buttons"><button type="button" class="kg-btn kg-primary" data-act="allow" {ident}>'
-            f'Allow once</button> <button type="button" class="kg-btn" data-act="deny" {ident}>Deny</button> '
-            f'<span class="kg-spring"></span>{stop}</div><div class="kg-told" role="status"></div>'
-        )
-    if request.options:
-        field = " ".join(
-            f'<button type="button" class="kg-btn" data-act="answer" data-answer="{escaped(option)}" {ident}>'
-            f"{escaped(option)}</button>"
-            for option in request.options
-        )
-    else:
-        field = (
-            '<input class="kg-input" type="text" aria-label="Your answer" placeholder="Your answer"> '
-            f'<button type="button" class="kg-btn kg-primary" data-act="answer" {ident}>Send</button>'
-        )
-    skip = f'<button type="button" class="kg-btn kg-quiet" data-act="deny" {ident}>No answer</button>'
-    return (
-        f'<div class="kg-buttons">{field} <span class="kg-spring"></span>{skip} {stop}</div>'
-        '<div class="kg-told" role="status"></div>'
     )
 
 
 def _answer(ask: Ask) -> str:
     tone = _VERDICTS.get(ask.decision.verdict, ("bad", ""))[0] if ask.decision else "warn"
     said = ""
-    if ask.decision is not None and ask.decision.answer and ask.decision.via != "policy":
+    chosen = chooses(ask.request) and ask.decision is not None and ask.decision.answer in ask.request.options
+    if ask.decision is not None and ask.decision.answer and ask.decision.via != "policy" and not chosen:
         said = f" <q>{escaped(ask.decision.answer)}</q>"
     return f'<div class="kg-verdict kg-{tone}">{escaped(verdict_words(ask))}{said}</div>'

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.jupyter.cards.crossings import place
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +20,21 @@ class Asked:
         subject: The whole command, host or text.
         stdin: What a command would read; empty without.
         place: The host directory it would work in; empty where there is none.
+        means: What it would mean, in the words of whoever composed the question; empty where the subject is all.
     """
 
     subject: str
     stdin: str = ""
     place: str = ""
+    means: str = ""
 
 
 def asked(request: ApprovalRequested) -> Asked:
-    """The parts of one request; of what is no host command, the detail as a whole."""
+    """The parts of one request; where they are not known apart, the detail as a whole."""
     given = request.arguments
+    host, port = given.get("host"), given.get("port")
+    if request.subject == "network" and isinstance(host, str) and isinstance(port, int):
+        return Asked(place(host, port), means=request.detail)
     if request.subject != "host_command" or not isinstance(given.get("command"), str):
         return Asked(request.detail)
     return Asked(given["command"], str(given.get("stdin") or ""), str(given.get("directory") or ""))

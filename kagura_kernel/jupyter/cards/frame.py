@@ -10,6 +10,8 @@ from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.changes import changes_html
 from kagura_kernel.jupyter.cards.head import head_html
 from kagura_kernel.jupyter.cards.items import end_html, item_html
+from kagura_kernel.jupyter.cards.leases import leases_html
+from kagura_kernel.jupyter.cards.network import network_html
 from kagura_kernel.jupyter.cards.view import RunView
 
 STYLE_FILE = Path(__file__).with_name("style.css")
@@ -29,7 +31,8 @@ def style() -> str:
 
 def run_html(view: RunView) -> str:
     """A run as it stays in the notebook."""
-    inside = head_html(view, live=False) + body_html(view)
+    inside = head_html(view, live=False) + leases_html(view, live=False) + body_html(view)
+    inside += network_html(view, live=False)
     label = "Agent run" if view.agent else "Sandbox run"
     return framed(inside, label)
 

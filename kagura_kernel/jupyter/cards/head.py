@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kagura_kernel.jupyter.cards.escape import escaped
+from kagura_kernel.jupyter.cards.granted import granted_html
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.cards.words import clock_face, good, money, seconds, status_of, status_words, tokens
 
@@ -78,4 +79,6 @@ def _places(view: RunView, *, live: bool) -> str:
         parts.extend(f'<div class="kg-caution">{escaped(note)}</div>' for note in view.box.notes if here)
     elif view.finished is None:
         parts.append("<div><b>Box</b> starting …</div>")
+    if granted := granted_html(view, live=live):
+        parts.append(granted)
     return f'<div class="kg-places">{"".join(parts)}</div>' if parts else ""

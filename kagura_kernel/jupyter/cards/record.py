@@ -6,17 +6,21 @@ durations, this machine's reasons) stands in `metadata`, which comparisons leave
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.asked import asked
-from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html
+from kagura_kernel.jupyter.cards.crossings_record import crossings_metadata, crossings_record
+from kagura_kernel.jupyter.cards.frame import changes_card_html, framed, run_html
+from kagura_kernel.jupyter.cards.leases import LeaseLine, board_html, board_text
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
 from kagura_kernel.jupyter.cards.view import Ask, Call, Note, Passage, RunView
 
 RUN_MIME = "application/vnd.kagura.run+json"
 CHANGES_MIME = "application/vnd.kagura.changes+json"
+LEASES_MIME = "application/vnd.kagura.leases+json"
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
 """MIME data and metadata, as displays take them."""
@@ -41,6 +45,29 @@ def changes_bundle(changes: Mapping[str, ChangeRow], told: str = "", run_id: str
     return data, {"kagura": {"run_id": run_id}}
 
 
+def leases_bundle(lines: Sequence[LeaseLine], now: datetime) -> Bundle:
+    """The board of leases for a display slot, as it is at a moment."""
+    rows = [
+        {
+            "lease_id": line.lease_id,
+            "name": line.name,
+            "state": line.state,
+            "expires_at": line.expires_at.isoformat() if line.expires_at else None,
+            "budget_left": line.budget_left,
+            "renewals_left": line.renewals_left,
+            "way": line.way,
+            "place": line.place,
+        }
+        for line in lines
+    ]
+    data = {
+        "text/plain": board_text(lines),
+        "text/html": framed(board_html(lines, now, live=False), "Leases"),
+        LEASES_MIME: _clean({"version": 1, "leases": rows}),
+    }
+    return data, {}
+
+
 def run_record(view: RunView) -> dict[str, Any]:
     """What happened, in order, without anything that differs from time to time."""
     started, finished = view.started, view.finished
@@ -56,6 +83,8 @@ def run_record(view: RunView) -> dict[str, Any]:
         "steps": [step for item in view.items if (step := _step(item))],
         "changed_files": list(view.changes),
     }
+    # What an ordinary run has none of is left out, so that its record stays as short as it is.
+    record |= {name: facts for name, facts in crossings_record(view).items() if facts}
     cleaned: dict[str, Any] = _clean(record)
     return cleaned
 
@@ -74,6 +103,7 @@ def run_metadata(view: RunView) -> dict[str, Any]:
         facts |= {"duration": round(finished.duration, 3), "model": finished.model, "turns": finished.turns}
         facts |= {"input_tokens": finished.input_tokens, "output_tokens": finished.output_tokens}
     facts["cost_usd"] = view.usd
+    facts |= {name: found for name, found in crossings_metadata(view).items() if found}
     facts["approvals"] = [_approval(item) for item in view.items if isinstance(item, Ask)]
     cleaned: dict[str, Any] = _clean(facts)
     return cleaned
@@ -105,6 +135,7 @@ def _step(item: object) -> dict[str, Any] | None:
                 "subject": item.request.subject,
                 "detail": parts.subject,
                 **({"stdin": parts.stdin} if parts.stdin else {}),
+                **({"answer": decision.answer} if decision and decision.answer in item.request.options else {}),
                 "reason": item.request.reason,
                 "verdict": decision.verdict if decision else "",
                 "via": decision.via if decision else "",

@@ -8,28 +8,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.jupyter.cards.ask import NO_REASON, verdict_words
+from kagura_kernel.jupyter.cards.ask import reason_words, verdict_words
 from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.bounded import bounded
 from kagura_kernel.jupyter.cards.changes import summary
 from kagura_kernel.jupyter.cards.diff import counts
 from kagura_kernel.jupyter.cards.escape import one_line, printed, shown_path, visible
 from kagura_kernel.jupyter.cards.failures import end_words, failure_reason, failure_word
+from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.items import telling_argument
+from kagura_kernel.jupyter.cards.leases import leases_text
+from kagura_kernel.jupyter.cards.network import network_text
 from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, RunView
 from kagura_kernel.jupyter.cards.words import counted, status_words
 
 
 def run_text(view: RunView) -> str:
     """The whole card."""
-    lines = [head_text(view)]
+    lines = [head_text(view), *granted_text(view)]
     for item in view.items:
         text = item_text(item)
         lines.extend(["", *text.split("\n")] if text else [])
+    crossed = crossings_text(view)
+    lines.extend(["", *crossed] if crossed else [])
     if view.finished is not None and (why := end_words(view)):
         code = view.finished.error_code if view.finished.exit_code is None else ""
         lines.extend(["", f"{code}: {visible(why)}".lstrip(": ")])
     return _joined(lines)
+
+
+def crossings_text(view: RunView) -> list[str]:
+    """What crossed the wall: connections and leases, a line each."""
+    return [*network_text(view), *leases_text(view)]
 
 
 def head_text(view: RunView) -> str:
@@ -85,10 +95,13 @@ def _ask(ask: Ask) -> str:
     if parts.stdin:
         lines.append("  it would read")
         lines.extend(f"    {line}" for line in visible(parts.stdin).split("\n"))
-    if ask.request.subject != "question" and not ask.request.reason.strip():
-        lines.append(f"  {NO_REASON}")
-    elif ask.request.reason.strip():
-        lines.append(f"  the agent’s own words: {one_line(ask.request.reason, 300)}")
+    if parts.means:
+        lines.extend(f"  {line}" for line in visible(parts.means).split("\n"))
+    whose, reason = reason_words(ask.request)
+    if whose:
+        lines.append(f"  {whose[:1].lower()}{whose[1:]} {one_line(reason, 300)}")
+    elif reason:
+        lines.append(f"  {one_line(reason, 300)}")
     lines.append(f"  {verdict_words(ask)}")
     return "\n".join(lines)
 

@@ -19,10 +19,15 @@ from kagura_kernel.domain.events import (
     ChangeRow,
     ChangesCollected,
     ChangesSettled,
+    EgressClosed,
+    EgressDecided,
     Event,
+    LeaseChanged,
+    LeaseUsed,
     Noted,
     OutputStreamed,
     RunFinished,
+    RunGranted,
     RunStarted,
     TextStreamed,
     TextWritten,
@@ -30,6 +35,7 @@ from kagura_kernel.domain.events import (
     ToolFinished,
     TurnCounted,
 )
+from kagura_kernel.jupyter.cards.crossings import Holding, Network, hold
 
 INSIDE_MAGIC = "notebook, inside another magic"
 """`RunStarted.origin` of a cell that another magic runs: the kernel is blocked and hears no answers meanwhile."""
@@ -60,12 +66,21 @@ class Call:
 
 @dataclass(slots=True)
 class Ask:
-    """An approval: the request, and the decision once there is one; `inside` when another magic blocks the kernel."""
+    """An approval: the request, and the decision once there is one.
+
+    Attributes:
+        key: Of its part.
+        request: What is asked.
+        decision: The answer.
+        inside: Whether another magic blocks the kernel, so that nobody can answer.
+        brief: Whether it joined others of its kind that wait, and takes one line.
+    """
 
     key: str
     request: ApprovalRequested
     decision: ApprovalDecided | None = None
     inside: bool = False
+    brief: bool = False
 
 
 @dataclass(slots=True)
@@ -98,6 +113,9 @@ class RunView:
         box: Its box, once it is there.
         items: Passages, calls, approvals and notes in their order.
         changes: Files it would change, with what became of each.
+        granted: What it was given, once that is known.
+        network: Its connections, made and refused.
+        leases: Its leases by id, in the order of their first credentials.
         finished: Its last event.
         input_tokens: Counted so far.
         output_tokens: Counted so far.
@@ -109,6 +127,9 @@ class RunView:
     box: BoxStarted | None = None
     items: list[Item] = field(default_factory=list)
     changes: dict[str, ChangeRow] = field(default_factory=dict)
+    granted: RunGranted | None = None
+    network: Network = field(default_factory=Network)
+    leases: dict[str, Holding] = field(default_factory=dict)
     finished: RunFinished | None = None
     input_tokens: int = 0
     output_tokens: int = 0
@@ -162,6 +183,12 @@ class RunView:
                 self._approval(event)
             case ChangesCollected() | ChangesSettled():
                 self._changes(event)
+            case EgressDecided() | EgressClosed():
+                self.network.apply(event)
+                self._dirty.add("net")
+            case LeaseChanged() | LeaseUsed():
+                hold(self.leases, event)
+                self._dirty.add("leases")
             case _:
                 self._course(event)
 
@@ -178,6 +205,9 @@ class RunView:
         match event:
             case RunStarted():
                 self.started = event
+                self._dirty.add("head")
+            case RunGranted():
+                self.granted = event
                 self._dirty.add("head")
             case BoxStarted():
                 self.box = event
@@ -241,9 +271,13 @@ class RunView:
 
     def _approval(self, event: ApprovalRequested | ApprovalDecided) -> None:
         self._dirty.add("head")
+        if len(self.pending) + isinstance(event, ApprovalRequested) > 1:
+            self._dirty.add("many")
         if isinstance(event, ApprovalRequested):
             inside = self.started is not None and self.started.origin == INSIDE_MAGIC
-            ask = Ask(self._key(), event, inside=inside)
+            # The first of several says at length what it means, and keeps its place when more of them come.
+            brief = event.subject == "network" and any(ask.request.subject == "network" for ask in self.pending)
+            ask = Ask(self._key(), event, inside=inside, brief=brief)
             if event.call_id in self._by_call:
                 self._dirty.add(self._by_call[event.call_id].key)
             self._by_approval[event.approval_id] = ask
@@ -289,7 +323,8 @@ class RunView:
         self._dirty.add("head")
         self._dirty.update(call.key for call in self.calls if call.finished is None)
         self._dirty.update(ask.key for ask in self.pending)
-        self._dirty.add("end")
+        self._dirty.update(["end", "many"] if len(self.pending) > 1 else ["end"])
+        self._dirty.update(name for name, part in (("leases", self.leases), ("net", self.network)) if part)
 
     def _last_words(self, text: str) -> None:
         # The final answer is as a rule the last passage; it is shown once.

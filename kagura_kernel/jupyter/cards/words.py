@@ -20,6 +20,7 @@ NO_CHANGE_CARD = " Changes it had not handed over are in its change card."
 """What the error of a stopped run says of a card that is only there when something changed."""
 
 _MINUTE = 60
+_HOUR = 3600
 _THOUSAND = 1000
 
 
@@ -58,9 +59,32 @@ def seconds(value: float) -> str:
 
 
 def clock_face(value: float) -> str:
-    """`0:42`, for counting up and down."""
+    """`0:42`, `1:02:03`, for counting up and down."""
     whole = max(0, int(value))
-    return f"{whole // _MINUTE}:{whole % _MINUTE:02d}"
+    minutes, rest = divmod(whole, _MINUTE)
+    if whole < _HOUR:
+        return f"{minutes}:{rest:02d}"
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+
+
+def span(value: float) -> str:
+    """A length of time without false precision: `40 s`, `12 min`, `1 h 05 min`."""
+    whole = max(0, round(value))
+    if whole < 2 * _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min"
+    return f"{whole // _HOUR} h" + (f" {rest:02d} min" if (rest := whole % _HOUR // _MINUTE) else "")
+
+
+def data_size(count: int) -> str:
+    """`812 B`, `12.4 kB`, `1.3 MB`: powers of a thousand, as on a bill."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < _THOUSAND:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"  # noqa: PLR2004
+        value /= _THOUSAND
+    return f"{value:,.1f} TB"
 
 
 def money(usd: float | None) -> str:

@@ -3,10 +3,19 @@
 
 const TICK_MS = 250;
 const GIVE_UP_MS = 10000;
+// A question that appears or goes moves what lies below: a click that was under way must not answer
+// another one. The same for the rows of leases. The keyboard aims at a button, not at a place.
+const SETTLE_MS = 400;
+const GRAVE = '[data-act="allow"], [data-act="allow-all"], [data-act="revoke"]';
+const ABOVE = ["head", "leases"];
+const BELOW = ["many", "net"];
 
+const two = (number) => String(number).padStart(2, "0");
 const face = (seconds) => {
   const whole = Math.max(0, Math.floor(seconds));
-  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 60) return `${minutes}:${two(whole % 60)}`;
+  return `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(whole % 60)}`;
 };
 
 const fragment = (html) => {
@@ -22,34 +31,77 @@ const tick = (root, arrived) => {
     for (const clock of slot.querySelectorAll("[data-elapsed]")) {
       clock.textContent = face(Number(clock.dataset.elapsed) + since);
     }
+    for (const clock of slot.querySelectorAll("[data-expires]")) {
+      const left = Math.max(0, Number(clock.dataset.expires) - since);
+      clock.textContent = face(Math.ceil(left));
+      clock.classList.toggle("kg-warn", left < 60);
+    }
     for (const count of slot.querySelectorAll("[data-left]")) {
       const left = Math.max(0, Number(count.dataset.left) - since);
       count.querySelector(".kg-face").textContent = face(Math.ceil(left));
-      count.querySelector(".kg-bar i").style.width = `${(100 * left) / Number(count.dataset.total)}%`;
+      const bar = count.querySelector(".kg-bar i");
+      if (bar) bar.style.width = `${(100 * left) / Number(count.dataset.total)}%`;
     }
   }
 };
 
+// Which of the buttons with the same act it is.
+const mark = (element) => {
+  const { act, id, answer, path } = element.dataset;
+  return act ? JSON.stringify([act, id, answer, path]) : null;
+};
+
+// What can be decided in a slot; when it changes, what lies around it has moved.
+const subjects = (slot) => {
+  const found = slot.querySelectorAll("[data-approval], [data-ids], [data-lease]");
+  return [...found].map(({ dataset }) => dataset.approval ?? dataset.ids ?? dataset.lease).join();
+};
+
+const settle = (root) => {
+  for (const button of root.querySelectorAll(GRAVE)) {
+    button.classList.add("kg-settling");
+    setTimeout(() => button.classList.remove("kg-settling"), SETTLE_MS);
+  }
+};
+
+const slotOf = (key) => {
+  const slot = document.createElement("div");
+  slot.dataset.slot = key;
+  return slot;
+};
+
 const place = (root, key, html, opened) => {
-  const parent = key === "head" || key === "all" ? root : root.querySelector(".kg-body");
   let slot = root.querySelector(`[data-slot="${CSS.escape(key)}"]`);
   if (!slot) {
-    slot = document.createElement("div");
-    slot.dataset.slot = key;
-    if (parent === root) root.prepend(slot);
-    else parent.append(slot);
+    slot = slotOf(key);
+    (root.querySelector(".kg-body") ?? root).append(slot);
   }
   const before = slot.querySelector("[data-follow]");
   const followed = !before || before.scrollTop + before.clientHeight >= before.scrollHeight - 24;
   const scrolled = before ? before.scrollTop : 0;
-  const focused = slot.contains(document.activeElement) ? document.activeElement.dataset.act : null;
+  const focused = slot.contains(document.activeElement) ? document.activeElement : null;
+  const shown = subjects(slot);
   slot.replaceChildren(fragment(html));
   for (const details of slot.querySelectorAll("details[data-keep]")) {
     if (opened.has(details.dataset.keep)) details.open = opened.get(details.dataset.keep);
   }
   const after = slot.querySelector("[data-follow]");
   if (after) after.scrollTop = followed ? after.scrollHeight : scrolled;
-  if (focused) slot.querySelector(`[data-act="${CSS.escape(focused)}"]`)?.focus();
+  if (focused) refocus(slot, focused);
+  if (subjects(slot) !== shown) settle(root);
+};
+
+// Whoever works by keyboard stays where they were: on the same button, or on what became of it.
+const refocus = (slot, focused) => {
+  const wanted = mark(focused);
+  const keep = focused.closest("summary")?.parentElement.dataset.keep;
+  let found = null;
+  if (wanted) found = [...slot.querySelectorAll("[data-act]")].find((button) => mark(button) === wanted);
+  else if (keep) found = slot.querySelector(`details[data-keep="${CSS.escape(keep)}"] > summary`);
+  found ??= slot.querySelector('[role="group"]');
+  if (!found) return;
+  if (!found.matches("button, summary, [tabindex]")) found.tabIndex = -1;
+  found.focus({ preventScroll: true });
 };
 
 export default () => {
@@ -58,20 +110,22 @@ export default () => {
   const opened = new Map();
   const views = new Set();
 
-  const take = (changed) => {
+  const take = (changed, ages = {}) => {
     for (const [key, html] of Object.entries(changed)) {
       parts.set(key, html);
-      arrived.set(key, performance.now());
+      arrived.set(key, performance.now() - 1000 * (ages[key] ?? 0));
       for (const root of views) place(root, key, html, opened);
     }
   };
 
   const tell = (id, text) => {
     for (const root of views) {
-      const block = id ? root.querySelector(`[data-approval="${CSS.escape(id)}"]`) : root;
+      const about = CSS.escape(id);
+      const block = id ? root.querySelector(`[data-approval="${about}"], [data-lease="${about}"]`) : root;
       const told = (block ?? root).querySelector(".kg-told");
       if (told) told.textContent = text;
       for (const button of (block ?? root).querySelectorAll("[data-act]")) button.disabled = false;
+      (block ?? root).removeAttribute("aria-busy");
     }
   };
 
@@ -79,7 +133,7 @@ export default () => {
     initialize({ model }) {
       take(model.get("parts"));
       model.on("msg:custom", (message) => {
-        if (message.kind === "parts") take(message.parts);
+        if (message.kind === "parts") take(message.parts, message.ages);
         if (message.kind === "told") tell(message.id, message.text);
       });
       // After a reload the model comes back with the parts of its beginning; ask for those of now.
@@ -93,20 +147,25 @@ export default () => {
       root.setAttribute("aria-label", model.get("label"));
       // Enter and blank press the focused button instead of moving through the notebook.
       root.dataset.lmSuppressShortcuts = "true";
-      const body = document.createElement("div");
-      body.className = "kg-body";
-      if (model.get("label").startsWith("Changes")) root.append(document.createElement("span"));
-      else root.append(body);
+      if (parts.has("all")) {
+        root.append(slotOf("all"));
+      } else {
+        const body = document.createElement("div");
+        body.className = "kg-body";
+        root.append(...ABOVE.map(slotOf), body, ...BELOW.map(slotOf));
+      }
       el.append(root);
       views.add(root);
       for (const [key, html] of parts) place(root, key, html, opened);
 
       const press = (button) => {
-        const block = button.closest("[data-approval]") ?? root;
+        const block = button.closest("[data-block], [data-lease]") ?? root;
         const content = { act: button.dataset.act, id: button.dataset.id ?? "", path: button.dataset.path ?? null };
+        if (button.dataset.ids) content.ids = button.dataset.ids.split(" ");
+        if (button.dataset.answer !== undefined) content.answer = button.dataset.answer;
         if (content.act === "answer") {
           const input = block.querySelector(".kg-input");
-          content.answer = button.dataset.answer ?? input.value;
+          content.answer ??= input.value;
           if (!content.answer.trim()) return input.focus();
         }
         const pressed = [...block.querySelectorAll("[data-act]")];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import traitlets
 from kagura_kernel.jupyter.cards.frame import STYLE_FILE
 
 Pressed = Callable[[Mapping[str, Any]], None]
-"""Told of each button: `act`, and where they apply `id`, `path`, `answer`. Called in whatever thread hears it."""
+"""Told of each button: `act`, and where they apply `id`, `ids`, `path`, `answer`. From any thread."""
 
 
 class LiveCard(anywidget.AnyWidget):
@@ -37,6 +38,7 @@ class LiveCard(anywidget.AnyWidget):
     def __init__(self, label: str, parts: Mapping[str, str], pressed: Pressed) -> None:
         super().__init__(label=label, parts=dict(parts))
         self._now = dict(parts)
+        self._since = dict.fromkeys(parts, time.monotonic())
         self._pressed = pressed
         self.heard = False
         self.on_msg(self._hear)
@@ -45,10 +47,11 @@ class LiveCard(anywidget.AnyWidget):
         """Replace these parts."""
         if changed:
             self._now |= changed
+            self._since |= dict.fromkeys(changed, time.monotonic())
             self.send({"kind": "parts", "parts": dict(changed)})
 
     def tell(self, text: str, about: str = "") -> None:
-        """Say why a button did nothing, beside the approval it belongs to; it can then be pressed again."""
+        """Say why a button did nothing, beside the approval or lease it belongs to; it can then be pressed again."""
         self.send({"kind": "told", "id": about, "text": text})
 
     def _hear(self, _widget: object, content: object, _buffers: object) -> None:
@@ -56,6 +59,9 @@ class LiveCard(anywidget.AnyWidget):
             return
         self.heard = True
         if content.get("act") == "sync":
-            self.send({"kind": "parts", "parts": dict(self._now)})
+            now = time.monotonic()
+            # A view that is made late must not take the clocks of its parts for fresh ones.
+            ages = {key: round(now - since, 2) for key, since in self._since.items()}
+            self.send({"kind": "parts", "parts": dict(self._now), "ages": ages})
         else:
             self._pressed(content)

@@ -7,11 +7,12 @@ import json
 import sqlite3
 import subprocess
 import sys
-import time
 
 import pytest
 
+from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.kernel import kernel_environ
+from kagura_kernel.testing.patience import wait_until
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 
@@ -141,20 +142,14 @@ def test_a_mistake_ends_in_one_calm_line(kernel, cell, name, part):
 
 
 def test_an_interrupt_stops_the_run_and_the_kernel_goes_on(kernel):
-    request = kernel.send("%%sandbox bash\necho begun; sleep 60; touch too-late", person=True)
+    request = kernel.send("%%sandbox bash\necho begun; sleep 600; touch too-late", person=True)
     kernel.follow(request, lambda message: "begun" in json.dumps(sent_parts([message])))
-    began = time.monotonic()
     kernel.interrupt()
-    messages = kernel.follow(request)
-    took = time.monotonic() - began
-    assert took < 10  # a ceiling against hanging; the figure itself is measured by the benchmarks
-    [error] = errors(messages)
+    [error] = errors(kernel.follow(request))
     assert error["ename"] == "RunKilled"
     assert len(error["traceback"]) == 1
     assert kernel.run("1 + 1")
-    until = time.monotonic() + 20
-    while "killed" not in str(kernel.run("runs = %kagura runs\nprint(runs.status[0])")) and time.monotonic() < until:
-        time.sleep(0.2)
+    wait_until(lambda: "killed" in str(kernel.run("runs = %kagura runs\nprint(runs.status[0])")))
     assert not (kernel.project / "too-late").exists()
 
 
@@ -280,7 +275,6 @@ print([name for name in {heavy} if name in set(sys.modules) - before])
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.timeout(60)
 def test_a_front_end_without_widgets_is_told_in_words_how_to_answer(kernel):
     cassette(kernel.project, ("bash", {"command": "touch allowed", **HOST}))
     request = kernel.send("%%kagura --replay c.jsonl\nGo.", person=True)
@@ -316,9 +310,8 @@ def test_an_error_below_another_magic_is_one_calm_line(kernel, above):
 
 
 def test_an_interrupt_below_another_magic_stops_the_run(kernel):
-    request = kernel.send("print('go')\nget_ipython().run_cell_magic('sandbox', 'bash', 'sleep 60')", person=True)
-    kernel.follow(request, lambda message: message["msg_type"] == "stream")
-    time.sleep(1)  # the thread has to be under way; a run that is stopped earlier ends the same way
+    request = kernel.send("get_ipython().run_cell_magic('sandbox', 'bash', 'sleep 86411')", person=True)
+    wait_until(lambda: processes_with("sleep\x0086411"))
     kernel.interrupt()
     messages = kernel.follow(request)
     [error] = errors(messages)
@@ -378,15 +371,16 @@ def test_a_run_below_another_magic_may_go_on_in_the_background(kernel):
 
 def test_an_interrupted_wait_says_in_one_line_that_the_run_goes_on(kernel):
     kernel.run("%%sandbox bash --bg\nsleep 60", person=True)
-    request = kernel.send("run = Out[max(Out)]\nprint('waiting')\nawait run", person=True)
+    # Said by the loop, so once the cell waits: an interrupt before that would be any cell's.
+    waiting = "import asyncio\nasyncio.get_running_loop().call_soon(print, 'waiting')\nawait Out[max(Out)]"
+    request = kernel.send(waiting, person=True)
     kernel.follow(request, lambda message: message["msg_type"] == "stream")
-    time.sleep(0.5)  # an interrupt before the wait has begun would be any cell's
     kernel.interrupt()
     [error] = errors(kernel.follow(request))
     [line] = error["traceback"]
     assert "goes on. Stop it with `%kagura kill run-" in line
     assert "running" in plain(kernel.run("%kagura status"))[0]
-    kernel.run("run.kill()")
+    kernel.run("Out[max(Out)].kill()")
 
 
 def test_a_wait_with_a_time_limit_of_its_own_still_ends_as_python_says(kernel):
@@ -404,5 +398,6 @@ def test_without_a_person_a_run_in_the_background_shows_its_card_once(kernel):
     assert cards == ["[sandbox run: done]\n\nawaited", "[1 changed file: not in the project yet]\nA made.txt  +1 -0"]
     assert plain(kernel.run("None")) == []
     kernel.run("%%sandbox bash --bg\necho left alone")
-    shown = [text for _ in range(2) for text in plain(kernel.run("import time; time.sleep(2)"))]
+    until_over = "import time\nrun = Out[max(Out)]\nwhile not run.done: time.sleep(0.05)"
+    shown = [text for cell in (until_over, "None", "None") for text in plain(kernel.run(cell))]
     assert shown == ["[sandbox run: done]\n\nleft alone"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 
 import pexpect
 import pytest
@@ -51,6 +50,16 @@ def test_an_approval_is_answered_at_the_keyboard(terminal, answer, words, ran):
     assert (terminal.project / "on-the-host").exists() is ran
 
 
+def test_a_question_about_a_host_offers_for_how_long_by_key(terminal):
+    enter(terminal, "%%sandbox bash\ncurl -sS http://index.example.org/; echo over")
+    terminal.expect_exact("index.example.org:80")
+    terminal.expect_exact("Allow it for [y] this run, [s] this session, [n] no, [never]")
+    terminal.sendline("never")
+    terminal.expect_exact("Denied for the rest of this session by")
+    terminal.expect_exact("! refused: index.example.org:80 (not approved; --net index.example.org:80 would grant it)")
+    terminal.expect_exact("RunOutcome(done")
+
+
 def test_control_c_stops_the_run_with_one_calm_line(terminal):
     enter(terminal, "%%sandbox bash\necho begun > begun; sleep 60")
     terminal.expect_exact("[sandbox run: running] bubblewrap")
@@ -65,9 +74,9 @@ def test_control_c_ends_the_wait_for_a_run_in_the_background_and_not_the_run(ter
     terminal.expect_exact("In [2]: ")
     terminal.sendline("run = _.result; print('have', run.run_id[:4])")
     terminal.expect_exact("have run-")
-    enter(terminal, "print('waiting'); await run")
+    # Said by the loop, so once the cell waits: an interrupt before that would be any cell's.
+    enter(terminal, "import asyncio; asyncio.get_running_loop().call_soon(print, 'wait' + 'ing'); await run")
     terminal.expect_exact("waiting")
-    time.sleep(0.5)  # an interrupt before the wait has begun would be any cell's
     terminal.sendintr()
     terminal.expect_exact("goes on. Stop it with `%kagura kill run-")
     terminal.sendline("print('over:', run.done); run.kill()")

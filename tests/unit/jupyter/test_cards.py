@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
-
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kagura_kernel.jupyter.cards.changes import changes_html, summary
@@ -14,37 +12,7 @@ from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html, style
 from kagura_kernel.jupyter.cards.text import run_text
 from kagura_kernel.jupyter.cards.view import INSIDE_MAGIC, RunView
 from kagura_kernel.jupyter.live_run import live_parts
-
-VOID = {"br", "hr", "img", "input", "meta", "link"}
-
-
-class Page(HTMLParser):
-    """What a browser makes of a card: its elements, its text, its attributes."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.text = ""
-        self.open: list[str] = []
-        self.buttons: list[dict[str, str | None]] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-        if tag == "button":
-            self.buttons.append(dict(attrs))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" not in self.open:
-            self.text += data
+from kagura_kernel.testing.card_page import Page
 
 
 def live(view: RunView) -> Page:
@@ -218,6 +186,7 @@ HOSTILE = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(HOSTILE, HOSTILE, HOSTILE)
 def test_nothing_that_a_model_or_a_box_says_gets_out_of_its_card(one, two, three):
     from datetime import UTC, datetime

@@ -13,6 +13,8 @@ from kagura_kernel.jupyter.commands import USAGE, LineCommand, parse_command
         ("runs", LineCommand("runs")),
         ("kill last", LineCommand("kill", "last")),
         ("approve app-1 yes, the second", LineCommand("approve", "app-1", ("yes,", "the", "second"))),
+        ("leases", LineCommand("leases")),
+        ("revoke lea-1", LineCommand("revoke", "lea-1")),
         ("apply run-1 a.txt 'b c.txt'", LineCommand("apply", "run-1", ("a.txt", "b c.txt"))),
     ],
 )
@@ -26,7 +28,8 @@ def test_an_unknown_word_is_answered_with_what_was_meant():
 
 
 @pytest.mark.parametrize(
-    ("line", "part"), [("kill", "needs a RUN"), ("approve", "needs an ID"), ("apply", r"RUN \[PATH …\]")]
+    ("line", "part"),
+    [("kill", "needs a RUN"), ("approve", "needs an ID"), ("extend", "needs a LEASE"), ("apply", r"RUN \[PATH …\]")],
 )
 def test_a_missing_word_is_named(line, part):
     with pytest.raises(UsageError, match=part):

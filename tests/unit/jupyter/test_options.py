@@ -37,6 +37,27 @@ def test_every_option_of_a_kagura_line_is_understood():
     )
 
 
+@pytest.mark.parametrize("parse", [parse_kagura, parse_sandbox])
+def test_hosts_and_credentials_may_be_named_several_times_and_with_commas(parse):
+    options = parse("--net github,ask --grant github:read --net files.example.org:8443 --net ask --writable-root")
+    assert options.net == ("github", "ask", "files.example.org:8443")
+    assert options.grants == ("github:read",)
+    assert options.writable_root
+    assert (parse("").net, parse("").grants, parse("").writable_root) == ((), (), False)
+
+
+@pytest.mark.parametrize("word", ["localhost", "none", "debian-mirror", "our-npm", "intranet", "npm:443", "[::1]:80"])
+def test_a_word_that_may_be_a_host_or_a_set_of_ones_own_is_left_alone(word):
+    assert parse_sandbox(f"--net {word}").net == (word,)
+
+
+def test_a_badly_formed_grant_is_not_repeated():
+    with pytest.raises(UsageError) as caught:
+        parse_kagura("--grant ghp-a-pasted-secret")
+    assert "PROVIDER:SCOPE" in caught.value.message
+    assert "pasted" not in caught.value.message
+
+
 @pytest.mark.parametrize("line", ["bash --new --write none", "--new bash --write none", "--new --write none bash"])
 def test_the_language_of_a_sandbox_may_stand_anywhere(line):
     assert parse_sandbox(line) == SandboxOptions(language="bash", new_session=True, write=WriteMode.NONE)
@@ -71,6 +92,12 @@ def test_a_home_directory_is_found_in_a_file_name(private_home):
         ("count the files", "The task goes into the lines below"),
         ("--brain 'open", "a quote is not closed"),
         ("--bud 3", "no option '--bud'"),
+        ("--net pyhton-packages", "Did you mean python-packages?"),
+        ("--net gihub", "A host of this name is written gihub:443."),
+        ("--net a,,b", "a word after --net is empty"),
+        ("--net", "expected one argument"),
+        ("--grant github:", "a grant is written PROVIDER:SCOPE"),
+        ("--writable-rot", "Did you mean --writable-root?"),
     ],
 )
 def test_a_bad_option_is_answered_with_what_is_wrong(line, part):

@@ -1,0 +1,182 @@
+"""Questions with more answers than yes: what a card and a terminal offer, and what reaches the cockpit."""
+
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.domain.approvals import ApprovalKind
+from kagura_kernel.jupyter.answers import press
+from kagura_kernel.jupyter.cards.ask_buttons import keys
+from kagura_kernel.jupyter.cards.frame import run_html
+from kagura_kernel.jupyter.cards.text import item_text, run_text
+from kagura_kernel.jupyter.live_run import live_parts
+from kagura_kernel.membrane.egress import asking
+from kagura_kernel.testing.card_page import Page
+from kagura_kernel.testing.sample_run import SampleRun
+from kagura_kernel.testing.told_run import ToldRun
+
+RUN = SampleRun()
+BOTH = ("this run", "this session")
+
+
+def live(view) -> Page:
+    return Page("".join(live_parts(view).values()))
+
+
+def buttons(page: Page, ident: str) -> list[tuple[str | None, str | None]]:
+    return [(one["data-act"], one.get("data-answer")) for one in page.buttons if one.get("data-id") == ident]
+
+
+def untold(text: str, about: str) -> None:
+    pytest.fail(f"{text} ({about})")
+
+
+def test_cards_and_the_membrane_mean_the_same_words():
+    options = RUN.egress_asked("a.example").options
+    assert options == asking.OPTIONS
+    words = keys(RUN.egress_asked("a.example"))[1]
+    assert {meant["answer"] for meant in words.values()} == set(asking.OPTIONS)
+
+
+def test_a_question_about_a_host_has_four_answers_and_shows_where_and_what_it_means(view_of):
+    page = live(view_of(RUN.started(), RUN.egress_asked("a.example")))
+    assert buttons(page, "app-net-1") == [
+        ("allow", "this run"),
+        ("allow", "this session"),
+        ("deny", None),
+        ("deny", "never"),
+        ("abort", None),
+    ]
+    assert "a.example:443" in page.text
+    assert "What the box knows can be sent there." in page.text
+    assert "agent’s own words" not in page.text
+
+
+@pytest.mark.parametrize("kind", [ApprovalKind.LAUNCH, ApprovalKind.CREDENTIAL])
+def test_a_launch_is_asked_about_with_everything_on_a_line_of_its_own(view_of, kind):
+    detail = "May reach pypi.org:443.\nMay hold github:read for at most 1 h in all.\nSees /home/ada/p as /workspace."
+    asked = RUN.asked(kind=kind, title="Start this run", detail=detail, reason="", options=BOTH)
+    page = live(view_of(RUN.started(), asked))
+    assert detail in page.text
+    assert buttons(page, "app-1")[:3] == [("allow", "this run"), ("allow", "this session"), ("deny", None)]
+    assert "gave no reason" not in page.text
+
+
+def test_the_keyboard_reaches_the_question_before_any_button(view_of):
+    page = live(view_of(RUN.started(), RUN.egress_asked("a.example")))
+    assert ("tabindex", "0") in page.attributes
+    assert not any(name == "autofocus" for name, _ in page.attributes)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "answer", "words"),
+    [
+        ("allow", "this run", "Allowed for this run by ada, in the cell"),
+        ("allow", "this session", "Allowed for this session by ada, in the cell"),
+        ("deny", "never", "Denied for the rest of this session by ada, in the cell"),
+        ("deny", "", "Denied by ada, in the cell"),
+        ("deny", "not today", "Denied by ada, in the cell not today"),
+    ],
+)
+def test_a_decided_question_is_one_line_that_says_for_how_long(view_of, verdict, answer, words):
+    view = view_of(RUN.started(), RUN.egress_asked("a.example"))
+    view.apply(RUN.decided("app-net-1", verdict=verdict, answer=answer))
+    page = Page(live_parts(view)["i0"])
+    assert page.text.replace("  ", " ").strip() == f"Network a.example:443 {words}"
+    view.apply(RUN.finished())
+    assert words in Page(run_html(view)).text
+    assert words.removesuffix(" not today") in run_text(view)
+
+
+def test_several_hosts_are_one_question_at_length_and_lines_below_it(view_of):
+    view = view_of(RUN.started(), *(RUN.egress_asked(f"h{n}.example", number=n) for n in range(8)))
+    assert [ask.brief for ask in view.pending] == [False] + [True] * 7
+    page = Page(live_parts(view)["many"])
+    assert "8 questions wait." in page.text
+    assert "Deny all 8" in page.text
+    assert page.tags.index("details") < page.tags.index("li")
+    assert ("open", "") not in page.attributes
+
+
+def test_yes_to_all_is_not_offered_when_one_of_them_is_something_else(view_of):
+    view = view_of(RUN.started(), RUN.egress_asked("a.example"), RUN.asked())
+    page = Page(live_parts(view)["many"])
+    assert [button["data-act"] for button in page.buttons] == ["deny-all"]
+
+
+def test_the_line_for_all_goes_with_the_last_but_one_question(view_of):
+    view = view_of(RUN.started(), RUN.egress_asked("a.example", number=1), RUN.egress_asked("b.example", number=2))
+    assert live_parts(view)["many"]
+    view.apply(RUN.decided("app-net-1"))
+    assert live_parts(view)["many"] == ""
+
+
+# ------------------------------------------------------------------ the cockpit
+
+
+def told(*hosts: str) -> ToldRun:
+    run = ToldRun()
+    return run.tell(RUN.started(), *(RUN.egress_asked(host, number=n) for n, host in enumerate(hosts)))
+
+
+def verdicts(run: ToldRun) -> list[tuple[str, str, str]]:
+    return [(one.approval_id, one.verdict, one.answer) for one in run.told if one.kind == "approval.decided"]
+
+
+def test_the_answer_goes_with_the_decision():
+    run = told("a.example")
+    press(run, run.run_id, {"act": "deny", "id": "app-net-0", "answer": "never"}, untold)
+    assert verdicts(run) == [("app-net-0", "deny", "never")]
+
+
+def test_yes_to_all_opens_what_was_seen_for_this_run_and_nothing_else():
+    run = told("a.example", "b.example", "c.example")
+    run.tell(RUN.asked("app-host"), RUN.egress_asked("d.example", number=9))
+    seen = ["app-net-0", "app-net-1", "app-net-2", "app-host"]
+    press(run, run.run_id, {"act": "allow-all", "ids": seen, "answer": "this session"}, untold)
+    assert verdicts(run) == [(f"app-net-{number}", "allow", "this run") for number in range(3)]
+
+
+def test_no_to_all_is_for_every_kind():
+    run = told("a.example")
+    run.tell(RUN.asked("app-host"))
+    press(run, run.run_id, {"act": "deny-all", "ids": ["app-net-0", "app-host"]}, untold)
+    assert verdicts(run) == [("app-net-0", "deny", ""), ("app-host", "deny", "")]
+
+
+@pytest.mark.parametrize("ids", [None, "app-net-0", [["app-net-0"]], [None]])
+def test_a_badly_formed_word_for_all_decides_nothing(ids):
+    run = told("a.example")
+    press(run, run.run_id, {"act": "allow-all", "ids": ids}, untold)
+    assert verdicts(run) == []
+
+
+def test_a_question_of_another_run_is_not_answered_by_this_card():
+    run = told("a.example")
+    press(run, "run-other", {"act": "allow-all", "ids": ["app-net-0"]}, untold)
+    assert verdicts(run) == []
+
+
+# ------------------------------------------------------------------ the terminal
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("y", {"act": "allow", "answer": "this run"}),
+        ("this session", {"act": "allow", "answer": "this session"}),
+        ("S", {"act": "allow", "answer": "this session"}),
+        ("never", {"act": "deny", "answer": "never"}),
+        ("n", {"act": "deny"}),
+        ("", {"act": "deny"}),
+        ("a", {"act": "deny"}),
+    ],
+)
+def test_a_terminal_offers_the_same_answers_by_key(view_of, typed, meant):
+    from kagura_kernel.jupyter.terminal import _meant, _offer
+
+    [ask] = view_of(RUN.started(), RUN.egress_asked("a.example")).pending
+    assert _offer(ask) == "Allow it for [y] this run, [s] this session, [n] no, [never]"
+    assert _meant(ask, typed) == meant
+    assert "a.example:443" in item_text(ask)
+    assert "What the box knows can be sent there." in item_text(ask)

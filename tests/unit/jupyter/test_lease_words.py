@@ -1,0 +1,96 @@
+"""`%kagura leases`, `revoke` and `extend`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from kagura_kernel.domain.errors import LeaseUnknown, UsageError
+from kagura_kernel.jupyter.answers import press_lease
+from kagura_kernel.jupyter.commands import parse_command
+from kagura_kernel.jupyter.steering import steer
+from kagura_kernel.jupyter.tables import leases_table
+from kagura_kernel.testing.sample_run import SampleRun
+from kagura_kernel.testing.told_run import ToldRun
+
+RUN = SampleRun()
+
+
+@pytest.fixture
+def run() -> ToldRun:
+    """A run that holds two leases."""
+    other = {"lease_id": "lea-2", "provider": "registry", "scope": "publish"}
+    return ToldRun().tell(RUN.started(), RUN.lease(), RUN.lease(**other), RUN.lease("on hold", **other))
+
+
+def word(run: ToldRun, line: str) -> object:
+    return steer(run, SimpleNamespace(kernel=None), parse_command(line))
+
+
+def test_headless_the_leases_are_a_table_with_a_time_a_span_and_counts(run):
+    table = word(run, "leases")
+    assert list(table.columns) == [
+        "lease",
+        "provider",
+        "scope",
+        "run",
+        "state",
+        "expires",
+        "budget_left",
+        "renewals_left",
+        "way",
+        "place",
+    ]
+    assert table["state"].tolist() == ["live", "on hold"]
+    assert table["budget_left"].tolist() == [pd.Timedelta(minutes=45), pd.Timedelta(0)]
+    assert table["expires"].isna().tolist() == [False, True]
+    assert str(table["expires"].dtype) == "datetime64[us, UTC]"
+    assert str(table["renewals_left"].dtype) == "Int64"
+
+
+def test_a_table_without_leases_has_its_columns():
+    table = leases_table([])
+    assert table.empty
+    assert str(table["budget_left"].dtype) == "timedelta64[us]"
+
+
+@pytest.mark.parametrize("target", ["lea-1", "1", "github:read"])
+def test_a_lease_is_given_back_by_its_id_the_end_of_it_or_its_name(run, target, capsys):
+    word(run, f"revoke {target}")
+    assert (run.told[-1].lease_id, run.told[-1].change) == ("lea-1", "released")
+    assert "lea-1 is being given back." in capsys.readouterr().out
+
+
+def test_more_time_is_a_question_of_the_run(run, capsys):
+    word(run, "extend lea-2")
+    assert run.pending()[0].title == "Hold registry:publish again for up to 1 h"
+    assert "answer in its card" in capsys.readouterr().out
+
+
+def test_a_word_that_fits_several_leases_is_not_guessed_at(run):
+    run.tell(RUN.lease(lease_id="lea-11"))
+    with pytest.raises(UsageError, match="fits 2 leases"):
+        word(run, "revoke github:read")
+
+
+def test_a_lease_that_nobody_holds_is_told(run):
+    with pytest.raises(LeaseUnknown):
+        word(run, "revoke nothing")
+    told: list[tuple[str, str]] = []
+    press_lease(run, {"act": "revoke", "id": "lea-9"}, lambda text, about: told.append((text, about)))
+    [(text, about)] = told
+    assert "lea-9" in text
+    assert about == "lea-9"
+
+
+def test_a_lease_of_another_process_has_no_buttons_and_is_said_to_be_there(run):
+    from kagura_kernel.jupyter.lease_board import _lines
+
+    run.here = False
+    lines = _lines(run, run.leases())
+    assert [line.steerable for line in lines] == [False, False]
+    assert lines[0].where == (
+        "held by run-1, in another kernel: process 4711 on elsewhere; `kagura-kernel leases revoke lea-1` ends it"
+    )
