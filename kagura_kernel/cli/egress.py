@@ -1,4 +1,7 @@
-"""`kagura-kernel egress`: explains whether a box could reach a host, and why. Connects to nothing."""
+"""`kagura-kernel egress`: explains whether a box could reach a host, and why; lists what boxes asked for.
+
+Connects to nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kagura_kernel.cli import egress_log
 from kagura_kernel.membrane.egress.explaining import Explanation, explain
 from kagura_kernel.membrane.egress.hostsets import HOST_SETS
 from kagura_kernel.membrane.egress.names import HTTPS, Target, parse_target, parse_url
@@ -17,7 +21,7 @@ ALL_ALLOWED, SOME_REFUSED = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`check`, with the grants to check against and the targets."""
+    """`check`, with the grants to check against and the targets; and `log`."""
     parts = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     check = parts.add_parser(
         "check",
@@ -36,15 +40,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("--json", action="store_true", help="print one JSON array")
     check.add_argument("--no-resolve", action="store_true", help="look no name up; addresses are then not judged")
     check.add_argument("target", nargs="+", metavar="TARGET", help="HOST:PORT or URL; a host alone means port 443")
+    log = parts.add_parser(
+        "log",
+        help="what boxes asked to connect to, what was decided, and what went through",
+        description="Lists the connections that boxes asked for, the newest first, from the journal: the decision, the "
+        "bytes each way, and how each ended. A refusal that a run got again and again is listed the 1st, 2nd, 4th, 8th "
+        "time.",
+    )
+    egress_log.add_arguments(log)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the explanations; 0 when all targets are allowed, 1 when not.
+    """Print the explanations or the log; 1 when a target to explain is refused, otherwise 0.
 
     Raises:
+        UsageError: as `egress_log.run` does.
         HostNotUnderstood: a target is none.
         ConfigurationError: a grant is none.
     """
+    if arguments.action == "log":
+        return egress_log.run(arguments)
     policy = parse_grants(arguments.net)
     targets = [read_target(text) for text in arguments.target]
     explanations = asyncio.run(_explain_all(policy, targets, resolve=not arguments.no_resolve))

@@ -1,16 +1,15 @@
-"""`kagura-kernel journal`: check that nobody has touched the journal, mend its tables, or say where it lies."""
+"""`kagura-kernel journal`: check that nobody has touched the journal, mend its tables, copy it, say where it lies."""
 
 from __future__ import annotations
 
 import json
-import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kagura_kernel.cli.opening import add_place, open_journal, place_of
 from kagura_kernel.domain.errors import JournalTampered
-from kagura_kernel.journal.place import data_home, shown
+from kagura_kernel.journal.place import shown
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Verification
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """`verify`, `rebuild` and `path`, each for the journal of the settings or for a named one."""
+    """`verify`, `rebuild`, `backup` and `path`, each for the journal of the settings or for a named one."""
     parts = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     verify = parts.add_parser("verify", help="check every row and every table; exit code 2 if one does not fit")
     rebuild = parts.add_parser(
@@ -27,20 +26,32 @@ def add_arguments(parser: ArgumentParser) -> None:
     for action in (verify, rebuild):
         action.add_argument("--json", action="store_true", help="print one JSON object")
     path = parts.add_parser("path", help="print where the journal lies")
-    for action in (verify, rebuild, path):
-        place = action.add_mutually_exclusive_group()
-        place.add_argument("--dir", type=Path, help="the directory of a journal, instead of the one in use")
-        place.add_argument("--url", help="a PostgreSQL journal, postgresql://user@host/database")
+    backup = parts.add_parser("backup", help="copy it while it is in use, into a directory without a journal")
+    backup.add_argument("to", type=Path, metavar="DIRECTORY", help="where the copy goes; made when it is missing")
+    for action in (verify, rebuild, backup, path):
+        add_place(action)
 
 
 def run(arguments: Namespace) -> int:
-    """Do it; 0 when the journal holds, 2 when it does not."""
-    place = arguments.url or arguments.dir or _place_in_use()
+    """Do it; 0 when the journal holds, 2 when it does not.
+
+    Raises:
+        UsageError: there is no journal, or there is one where a copy shall go.
+        JournalError: it does not hold, or cannot be used.
+    """
+    place = place_of(arguments)
     if arguments.action == "path":
         print(shown(place))
         return 0
+    if arguments.action == "backup":
+        from kagura_kernel.journal.backup import back_up
+
+        copy = back_up(place, arguments.to)
+        print(f"{copy}: a copy of {shown(place)}. `kagura-kernel journal verify --dir {copy.parent}` checks it.")
+        return 0
     try:
-        checked = _with_journal(place, _rebuild if arguments.action == "rebuild" else _verify)
+        with open_journal(place) as journal:
+            checked = _rebuild(journal) if arguments.action == "rebuild" else journal.verify()
     except JournalTampered as error:
         if arguments.json:
             found = {"ok": False, "where": error.where, "seq": error.seq, "why": error.why, "code": error.code}
@@ -57,26 +68,6 @@ def run(arguments: Namespace) -> int:
         print(f"{checked.where}: {checked.rows} rows, all as they were written.")
         print(f"Last hash {checked.last_hash}")
     return 0
-
-
-def _place_in_use() -> str | Path:
-    from kagura_kernel.assembly import load_settings
-
-    return load_settings(os.environ).journal_url or data_home(os.environ)
-
-
-def _with_journal(place: str | Path, work: Callable[[Journal], Verification]) -> Verification:
-    from kagura_kernel.journal.store import Journal
-
-    journal = Journal.open(place, create=False)
-    try:
-        return work(journal)
-    finally:
-        journal.close()
-
-
-def _verify(journal: Journal) -> Verification:
-    return journal.verify()
 
 
 def _rebuild(journal: Journal) -> Verification:

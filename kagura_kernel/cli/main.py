@@ -1,7 +1,8 @@
 """`kagura-kernel`: finds the command and runs it.
 
-Exit codes: 0 all is well; 2 wrong usage, wrong configuration, or what was asked for failed; 3 the machine is not set up
-for it; 130 interrupted. An expected error, wrong usage among them, is `CODE: message` on standard error.
+Exit codes: 0 all is well; 1 what was looked at needs somebody; 2 wrong usage, wrong configuration, or what was asked
+for failed; 3 the machine is not set up for it; 130 interrupted. An expected error, wrong usage among them, is
+`CODE: message` on standard error.
 
 A command is a module with `add_arguments(parser)` and `run(arguments) -> int`. It is imported when it is called, so
 that `--help` and every other command stay fast.
@@ -28,7 +29,7 @@ from kagura_kernel.domain.errors import (
 )
 
 PROGRAM = "kagura-kernel"
-OK, FAILED, NOT_SET_UP, INTERRUPTED = 0, 2, 3, 130
+OK, FOUND, FAILED, NOT_SET_UP, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class CommandEntry(NamedTuple):
@@ -40,9 +41,14 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS = (
-    CommandEntry("egress", "explain whether a box could reach a host", "kagura_kernel.cli.egress"),
-    CommandEntry("journal", "check or mend the journal, or say where it lies", "kagura_kernel.cli.journal"),
+    CommandEntry("doctor", "say what needs somebody: boxes, journal, leases, runs", "kagura_kernel.cli.doctor"),
+    CommandEntry("egress", "explain whether a box could reach a host, or list connections", "kagura_kernel.cli.egress"),
+    CommandEntry("images", "build, list or verify the images of Docker boxes", "kagura_kernel.cli.images"),
+    CommandEntry("journal", "check, mend or copy the journal, or say where it lies", "kagura_kernel.cli.journal"),
+    CommandEntry("kill", "stop runs of any process", "kagura_kernel.cli.contain"),
+    CommandEntry("leases", "list, revoke or sweep leased credentials", "kagura_kernel.cli.leases"),
     CommandEntry("route", "explain where a shell command would run", "kagura_kernel.cli.route"),
+    CommandEntry("runs", "list the latest runs, of every process", "kagura_kernel.cli.runs"),
 )
 
 

@@ -152,3 +152,14 @@ def test_nothing_is_made_anew_from_rows_that_do_not_hold(home: Path, capsys: pyt
     with sqlite3.connect(home / "journal.db") as file:
         assert file.execute("SELECT verdict FROM journal_approvals").fetchall() == [("allow",)]
     file.close()
+
+
+def test_a_copy_is_made_and_says_how_to_check_it(
+    home: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    goal = tmp_path_factory.mktemp("copies") / "monday"
+    assert main(["journal", "backup", str(goal)]) == 0
+    assert f"a copy of {home / 'journal.db'}" in capsys.readouterr().out
+    assert main(["journal", "verify", "--dir", str(goal)]) == 0
+    assert main(["journal", "backup", str(goal)]) == 2
+    assert "ERR_USAGE: There is a journal at" in capsys.readouterr().err

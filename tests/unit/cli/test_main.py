@@ -58,7 +58,7 @@ def test_no_command_at_all_shows_the_help_and_fails(capsys: pytest.CaptureFixtur
 
 def test_the_description_names_the_exit_codes_there_are_and_no_others() -> None:
     described = (cli.__doc__ or "").partition("Exit codes:")[2].partition(". An")[0]
-    codes = {cli.OK, cli.FAILED, cli.NOT_SET_UP, cli.INTERRUPTED}
+    codes = {cli.OK, cli.FOUND, cli.FAILED, cli.NOT_SET_UP, cli.INTERRUPTED}
     assert {int(number) for number in re.findall(r"\b\d+\b", described)} == codes
 
 
@@ -170,7 +170,7 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"line\n"
         process.stdout.close()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
         assert process.stderr.read() == b""
 
 

@@ -1,0 +1,197 @@
+"""`kagura-kernel leases`: which credentials are out, for whom and until when; takes them back, and sweeps."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.cli.opening import add_place, open_journal, place_of
+from kagura_kernel.cli.printing import as_json, moment, span, table
+from kagura_kernel.domain.errors import ConfigurationError, RunUnknown, UnknownName, UsageError
+from kagura_kernel.jupyter.surface import person
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+    from kagura_kernel.journal.store import Journal
+    from kagura_kernel.membrane.credentials.provider import CredentialProvider
+    from kagura_kernel.membrane.credentials.revoke_now import Revoked
+    from kagura_kernel.membrane.credentials.settle import Settled
+
+ALL_WELL, SOME_LEFT = 0, 1
+_LISTED = 1000
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The list, `revoke` and `sweep`."""
+    parser.set_defaults(action="list")
+    parser.add_argument("--all", action="store_true", help="those that are gone as well, the newest first")
+    parser.add_argument("--json", action="store_true", help="print one JSON array")
+    add_place(parser)
+    parts = parser.add_subparsers(dest="action", metavar="ACTION")
+    revoke = parts.add_parser(
+        "revoke",
+        help="end credentials at their providers now; exit code 1 if one may still open something",
+        description="Ends credentials at their providers now, whichever process holds them; the run that holds one "
+        "gets none in its place. Exit code 0 if all are dead, 1 if one may still open something, 2 on wrong usage.",
+    )
+    revoke.add_argument("lease", nargs="*", metavar="LEASE", help="ids, as `kagura-kernel leases` prints them")
+    revoke.add_argument("--all", dest="every", action="store_true", help="every lease there is")
+    revoke.add_argument("--provider", metavar="NAME", help="every lease of this provider")
+    sweep = parts.add_parser(
+        "sweep",
+        help="revoke what processes that are gone have left; exit code 1 if something stays owed",
+        description="Does what every start does: revokes what processes that are gone have left, and what is owed and "
+        "due. Exit code 0 if nothing stays owed, 1 if something does, 2 on wrong usage.",
+    )
+    for action in (revoke, sweep):
+        action.add_argument("--json", action="store_true", help="print one JSON array")
+        add_place(action)
+
+
+def run(arguments: Namespace) -> int:
+    """Do it; 0 when all is well, 1 when a credential that should be dead may not be.
+
+    Raises:
+        UsageError: no lease is named where one must be, or there is no journal.
+        UnknownName: there is no such lease.
+        ConfigurationError: the providers' configuration is wrong; runs are cut off from what was to be revoked all the
+            same.
+        JournalError: the journal cannot be used.
+    """
+    from kagura_kernel.journal.leases import LeaseLedger
+
+    with open_journal(place_of(arguments)) as journal:
+        ledger = LeaseLedger(journal)
+        match arguments.action:
+            case "revoke":
+                return _revoke(arguments, journal, ledger)
+            case "sweep":
+                return _sweep(arguments, ledger)
+        rows = ledger.rows(limit=_LISTED) if arguments.all else ledger.open_rows()
+    if arguments.json:
+        print(as_json([_fields(row) for row in rows]))
+    elif rows:
+        head = ("lease", "provider", "scope", "run", "state", "ends", "budget left", "renewals", "holder", "why")
+        print(table(head, [_cells(row) for row in rows]))
+    else:
+        print("No credential is out.")
+    return ALL_WELL
+
+
+def _revoke(arguments: Namespace, journal: Journal, ledger: LeaseLedger) -> int:
+    if sum(map(bool, (arguments.lease, arguments.every, arguments.provider))) != 1:
+        raise UsageError("Say which leases to revoke: ids, or --provider NAME, or --all.")
+    wanted = frozenset(arguments.lease)
+    over = _over_already(ledger, wanted)
+
+    def is_wanted(row: LeaseRow) -> bool:
+        return arguments.every or row.provider == arguments.provider or bool(wanted & {row.id, row.lease_id})
+
+    try:
+        providers, trouble = _providers(), None
+    except ConfigurationError as error:
+        # Nobody can be asked to revoke anything. That the runs get no more of it must not wait for that.
+        providers, trouble = {}, error
+    revoked = asyncio.run(_revoke_rows(ledger, providers, is_wanted))
+    _tell_holders(journal, revoked)
+    if trouble is not None:
+        raise trouble
+    if arguments.json:
+        fields = [asdict(one.settled) | {"lease_id": one.row.lease_id, "run_id": one.row.run_id} for one in revoked]
+        print(as_json([field | {"dead": one.dead} for field, one in zip(fields, revoked, strict=True)]))
+    else:
+        lines = [f"{key}: it was gone already." for key in over] + [_said(one) for one in revoked]
+        print("\n".join(lines) or "No credential is out.")
+    return ALL_WELL if all(one.dead for one in revoked) else SOME_LEFT
+
+
+def _over_already(ledger: LeaseLedger, wanted: frozenset[str]) -> list[str]:
+    """Which of the named leases are gone; one that never was is a mistake."""
+    out = ledger.open_rows()
+    known = {key for row in out for key in (row.id, row.lease_id)}
+    over = sorted(wanted - known)
+    for key in over:
+        if ledger.row(key) is None:
+            raise UnknownName("lease", key, sorted({row.lease_id for row in out}))
+    return over
+
+
+async def _revoke_rows(
+    ledger: LeaseLedger, providers: Mapping[str, CredentialProvider], wanted: Callable[[LeaseRow], bool]
+) -> list[Revoked]:
+    from kagura_kernel.journal.owner import owner_alive, process_owner
+    from kagura_kernel.membrane.credentials.revoke_now import revoke_now
+
+    return await revoke_now(ledger, providers, wanted, owner_alive, owner=process_owner(), by=person())
+
+
+def _tell_holders(journal: Journal, revoked: list[Revoked]) -> None:
+    """Their brokers read the ledger before they give anything out; the word lets them say so before that."""
+    from kagura_kernel.journal.mailbox import Mailbox
+
+    for run_id in dict.fromkeys(one.row.run_id for one in revoked):
+        with suppress(RunUnknown):
+            Mailbox(journal).send(run_id, "leases", by=person())
+
+
+def _sweep(arguments: Namespace, ledger: LeaseLedger) -> int:
+    from kagura_kernel.journal.owner import owner_alive, process_owner
+    from kagura_kernel.membrane.credentials.sweep import sweep
+
+    report = asyncio.run(sweep(ledger, _providers(), owner_alive, owner=process_owner()))
+    if arguments.json:
+        print(as_json([asdict(one) for one in report.settled]))
+    else:
+        lines = [f"{one.id}: {one.provider}:{one.scope}: {_how(one)}" for one in report.settled]
+        print("\n".join(lines) or "Nothing to sweep.")
+    return SOME_LEFT if report.kept else ALL_WELL
+
+
+def _providers() -> Mapping[str, CredentialProvider]:
+    from kagura_kernel.assembly import load_providers
+
+    return load_providers(os.environ)
+
+
+def _said(one: Revoked) -> str:
+    row, settled = one.row, one.settled
+    how = _how(settled)
+    if settled.how == "left to expire":
+        how = f"it cannot be revoked and may live until {moment(row.dies_at)}; rotate the key behind {row.provider}"
+    return f"{row.lease_id}: {row.provider}:{row.scope} of {row.run_id}: {how}"
+
+
+def _how(settled: Settled) -> str:
+    if settled.done:
+        return settled.how
+    return f"still owed: {settled.why}; `kagura-kernel leases sweep` tries again from {span(settled.retry_in)} on"
+
+
+def _fields(row: LeaseRow) -> dict[str, Any]:
+    from kagura_kernel.journal.owner import owner_alive
+
+    # What revokes a credential is nobody's business, sealed or not.
+    shown = {name: value for name, value in asdict(row).items() if name not in {"handle", "claimed_by"}}
+    return shown | {"owner_alive": owner_alive(row.owner)}
+
+
+def _cells(row: LeaseRow) -> tuple[object, ...]:
+    from kagura_kernel.journal.owner import owner_alive
+
+    return (
+        row.lease_id,
+        row.provider,
+        row.scope,
+        row.run_id,
+        row.state,
+        moment(row.expires_at),
+        span(max(0.0, row.total_seconds - row.spent_seconds)),
+        row.renewals_left,
+        "alive" if owner_alive(row.owner) else "gone",
+        row.why or "-",
+    )

@@ -1,0 +1,59 @@
+"""Which journal a command is about: the one of the settings, or one that is named; opened, and closed again."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.store import Journal
+
+
+def add_place(parser: ArgumentParser) -> None:
+    """`--dir` and `--url`."""
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--dir", type=Path, help="the directory of a journal, instead of the one in use")
+    place.add_argument("--url", help="a PostgreSQL journal, postgresql://user@host/database")
+
+
+def place_of(arguments: Namespace) -> str | Path:
+    """The journal that the arguments name, or the one in use.
+
+    Raises:
+        ConfigurationError: none is named, and the settings are wrong.
+    """
+    named: str | Path | None = arguments.url or arguments.dir
+    return named or place_in_use()
+
+
+def place_in_use() -> str | Path:
+    """The journal of the settings.
+
+    Raises:
+        ConfigurationError: the settings are wrong.
+    """
+    from kagura_kernel.assembly import load_settings
+    from kagura_kernel.journal.place import data_home
+
+    return load_settings(os.environ).journal_url or data_home(os.environ)
+
+
+@contextmanager
+def open_journal(place: str | Path) -> Iterator[Journal]:
+    """A journal that is there; none is made.
+
+    Raises:
+        UsageError: there is none.
+        JournalError: it cannot be used.
+    """
+    from kagura_kernel.journal.store import Journal
+
+    journal = Journal.open(place, create=False)
+    try:
+        yield journal
+    finally:
+        journal.close()

@@ -1,0 +1,71 @@
+"""`kagura-kernel runs`: the latest runs of every process on the journal, and which of them go on."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from kagura_kernel.cli.opening import add_place, open_journal, place_of
+from kagura_kernel.cli.printing import as_json, cut, moment, span, table
+from kagura_kernel.domain.errors import UsageError
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.rows import RunRow
+
+_TASK = 60
+GOING_ON = frozenset({"running", "awaiting_approval"})
+"""Statuses of a run that has not ended, as far as its rows say."""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """How many, how, and of which journal."""
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="how many, the newest first (default: 20)")
+    parser.add_argument("--json", action="store_true", help="print one JSON array")
+    add_place(parser)
+
+
+def run(arguments: Namespace) -> int:
+    """Print them; 0 whatever they are like.
+
+    Raises:
+        UsageError: there is no journal, or the number makes no sense.
+        JournalError: it cannot be read.
+    """
+    from kagura_kernel.journal import views
+
+    if arguments.limit < 1:
+        raise UsageError("--limit takes a number from 1 on.")
+    with open_journal(place_of(arguments)) as journal:
+        rows = views.runs(journal, limit=arguments.limit)
+    if arguments.json:
+        print(as_json([asdict(row) | {"live": is_live(row)} for row in rows]))
+    elif rows:
+        head = ("", "run", "status", "started", "took", "box", "user", "task")
+        print(table(head, [_cells(row) for row in rows]))
+    else:
+        print("No run yet.")
+    return 0
+
+
+def is_live(row: RunRow) -> bool:
+    """Whether a run goes on: its rows do not say that it is over, and its process may still be there."""
+    from kagura_kernel.journal.owner import owner_alive
+
+    return row.status in GOING_ON and owner_alive(row.owner)
+
+
+def _cells(row: RunRow) -> tuple[str, ...]:
+    status = row.status.replace("_", " ")
+    if row.status in GOING_ON and not is_live(row):
+        status = f"{status}, its process is gone"
+    return (
+        "*" if is_live(row) else " ",
+        row.run_id,
+        status,
+        moment(row.started_at),
+        span(row.duration),
+        row.box or "-",
+        row.user or "-",
+        cut(row.task, _TASK),
+    )

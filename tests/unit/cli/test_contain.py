@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from kagura_kernel.cli.contain import contain
+from kagura_kernel.cli.main import main
+from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.domain.errors import RunUnknown
+from kagura_kernel.journal import views
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.sample_run import SampleRun
+
+
+def test_a_run_is_stopped_and_its_end_is_told(
+    running: Callable[[], RunHandle], capsys: pytest.CaptureFixture[str]
+) -> None:
+    handle = running()
+    assert main(["kill", handle.run_id]) == 0
+    assert capsys.readouterr().out == f"{handle.run_id}: killed\n"
+    assert handle.result(timeout=60).status == "killed"
+
+
+def test_one_run_is_stopped_and_the_others_go_on(running: Callable[[], RunHandle], journal: Journal) -> None:
+    first, second = running(), running()
+    assert main(["kill", first.run_id]) == 0
+    assert [row.run_id for row in views.unfinished(journal)] == [second.run_id]
+
+
+def test_all_runs_are_stopped_at_once(
+    running: Callable[[], RunHandle], journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handles = {running().run_id, running().run_id}
+    assert main(["kill", "--all", "--json"]) == 0
+    ends = json.loads(capsys.readouterr().out)
+    assert {end["run_id"] for end in ends} == handles
+    assert {(end["over"], end["status"]) for end in ends} == {(True, "killed")}
+    assert views.unfinished(journal) == []
+
+
+def test_a_run_whose_process_is_gone_is_marked_as_lost(
+    journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.append(SampleRun().started(owner=gone))
+    assert main(["kill", "run-1"]) == 0
+    assert capsys.readouterr().out == "run-1: lost (its process was gone already)\n"
+    assert views.runs(journal)[0].status == "lost"
+
+
+def test_a_run_that_is_over_needs_nothing(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    journal.append(SampleRun().started())
+    journal.append(SampleRun().finished())
+    assert main(["kill", "run-1"]) == 0
+    assert capsys.readouterr().out == "run-1: it was over already, done\n"
+
+
+def test_a_run_that_does_not_hear_is_told_and_fails(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    journal.append(SampleRun().started(owner=process_owner()))
+    assert main(["kill", "run-1", "--wait", "0"]) == 1
+    assert "run-1: still going on after 0 s" in capsys.readouterr().out
+    (word,) = Mailbox(journal).take(["run-1"])
+    assert word.word == "kill"
+
+
+def test_of_several_runs_none_is_stopped_when_one_is_unknown(journal: Journal) -> None:
+    journal.append(SampleRun().started(owner=process_owner()))
+    with pytest.raises(RunUnknown):
+        contain(journal, ["run-1", "run-9"], by="ada", seconds=0)
+    assert Mailbox(journal).take(["run-1"]) == []
+
+
+@pytest.mark.usefixtures("journal")
+def test_with_nothing_going_on_there_is_nothing_to_kill(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kill", "--all"]) == 0
+    assert capsys.readouterr().out == "No run is going on.\n"
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("words", [["kill"], ["kill", "run-1", "--all"]])
+def test_it_must_be_said_which_runs(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: Say which runs")
+
+
+@pytest.mark.usefixtures("journal")
+def test_an_unknown_run_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kill", "run-9"]) == 2
+    assert "ERR_RUN_UNKNOWN" in capsys.readouterr().err

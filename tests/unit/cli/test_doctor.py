@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kagura_kernel.cli.doctor import MANY_DENIALS, MANY_REFUSALS
+from kagura_kernel.cli.main import main
+from kagura_kernel.domain.events import EgressDecided
+from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.sample_run import SampleRun
+
+NOW = datetime.now(UTC)
+
+
+def found(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, Any]]:
+    """What the doctor says, by what was looked at; its exit code agrees with it."""
+    code = main(["doctor", "--json", *words])
+    told = json.loads(capsys.readouterr().out)
+    findings = {finding["name"]: finding for finding in told["findings"]}
+    assert code == any(finding["state"] == "look" for finding in findings.values()) == (not told["ok"])
+    return findings
+
+
+def refusals(journal: Journal, count: int, run_id: str = "run-1") -> None:
+    """One refusal, given so often, as it is recorded."""
+    times = 1
+    while times <= count:
+        journal.append(
+            EgressDecided(
+                run_id=run_id,
+                session_id="ses-1",
+                at=NOW,
+                connection_id=f"con-{times}",
+                host="evil.example",
+                port=443,
+                allowed=False,
+                reason="no.",
+                times=times,
+            )
+        )
+        times *= 2
+
+
+def held(journal: Journal, owner: str) -> None:
+    row = LeaseRow(
+        id="lea-1",
+        lease_id="lea-1",
+        run_id="run-1",
+        session_id="ses-1",
+        owner=owner,
+        provider="github",
+        scope="read",
+        began_at=NOW,
+        expires_at=NOW + timedelta(minutes=15),
+        dies_at=NOW + timedelta(hours=1),
+        total_seconds=3600.0,
+        spent_seconds=900.0,
+        renewals_left=6,
+    )
+    ledger = LeaseLedger(journal)
+    ledger.begin(row)
+    ledger.complete("lea-1", handle="h", expires_at=row.expires_at, dies_at=row.dies_at)
+
+
+def test_a_quiet_house_needs_nobody_unless_no_box_starts(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    journal.append(SampleRun().started(owner=process_owner()))
+    findings = found(capsys)
+    assert findings["journal"]["said"].startswith(f"{journal.where}: 1 rows, last hash ")
+    assert findings["runs"]["said"] == "1 going on"
+    assert findings["leases"]["said"] == "0 out, all of processes that live"
+    quiet = {name for name, finding in findings.items() if finding["state"] == "look"}
+    assert quiet <= {"boxes"}
+
+
+def test_every_back_end_is_tried(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    del books
+    findings = found(capsys)
+    assert {"box docker", "box bubblewrap"} <= findings.keys()
+    assert findings["shared deployment"]["said"].startswith("no: ")
+
+
+def test_a_back_end_that_is_asked_for_and_does_not_work_needs_somebody(
+    books: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del books
+    assert found(capsys)["box docker"]["state"] == "note"
+    monkeypatch.setenv("KAGURA_BOX", "docker")
+    assert found(capsys)["box docker"]["state"] == "look"
+
+
+def test_without_a_journal_none_is_made(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert found(capsys)["journal"]["said"] == f"none yet at {books / 'journal.db'}"
+    assert not (books / "journal.db").exists()
+
+
+def test_a_journal_that_somebody_has_touched_needs_somebody(
+    journal: Journal, books: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(3):
+        journal.append(SampleRun().noted(str(number)))
+    with sqlite3.connect(books / "journal.db") as file:
+        file.execute("DELETE FROM journal_events WHERE seq = 2")
+    file.close()
+    finding = found(capsys)["journal"]
+    assert (finding["state"], "row 2" in finding["said"]) == ("look", True)
+
+
+def test_a_run_whose_process_is_gone_needs_somebody_and_nothing_is_changed(
+    journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.append(SampleRun().started(owner=gone))
+    finding = found(capsys)["runs"]
+    assert (finding["state"], finding["then"]) == ("look", "`kagura-kernel kill run-1` marks them as lost")
+    assert journal.last_seq() == 1
+
+
+def test_a_lease_of_a_process_that_is_gone_needs_somebody(
+    journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held(journal, gone)
+    finding = found(capsys)["leases"]
+    assert finding["state"] == "look"
+    assert "github:read of run-1" in finding["said"]
+
+
+def test_a_lease_that_could_not_be_given_back_needs_somebody_and_one_that_is_held_does_not(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held(journal, process_owner())
+    assert found(capsys)["leases"]["state"] == "ok"
+    ledger = LeaseLedger(journal)
+    ledger.owe("lea-1", "released")
+    assert found(capsys)["leases"]["state"] == "ok"
+    ledger.postpone("lea-1", until=NOW + timedelta(minutes=1), why="HTTP 500")
+    assert found(capsys)["leases"]["state"] == "look"
+
+
+def test_an_approval_that_waits_needs_somebody(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    journal.append(SampleRun().started(owner=process_owner()))
+    journal.append(SampleRun().asked())
+    finding = found(capsys)["approvals"]
+    assert finding["state"] == "look"
+    assert "app-1 (Run a command on this machine)" in finding["said"]
+
+
+def test_a_burst_of_refused_connections_needs_somebody_and_a_few_do_not(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refusals(journal, MANY_REFUSALS // 2)
+    assert found(capsys)["egress"]["state"] == "ok"
+    refusals(journal, MANY_REFUSALS * 2, "run-2")
+    finding = found(capsys)["egress"]
+    assert finding["state"] == "look"
+    assert finding["then"] == "`kagura-kernel egress log --refused --run run-2`"
+
+
+def test_several_denials_by_a_person_need_somebody_and_those_by_policy_do_not(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = SampleRun(at=NOW)
+    for number in range(MANY_DENIALS):
+        journal.append(run.asked(f"app-p{number}"))
+        journal.append(run.decided(f"app-p{number}", verdict="deny", by="policy", via="policy"))
+    assert found(capsys)["denials"]["state"] == "ok"
+    for number in range(MANY_DENIALS):
+        journal.append(run.asked(f"app-{number}"))
+        journal.append(run.decided(f"app-{number}", verdict="deny"))
+    assert found(capsys)["denials"]["state"] == "look"
+    later = (NOW + timedelta(seconds=1)).isoformat()
+    assert found(capsys, "--since", later)["denials"]["state"] == "ok"
+
+
+def test_a_wrong_credential_configuration_needs_somebody(
+    books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del books
+    folder = tmp_path / "config" / "kagura-kernel"
+    folder.mkdir(parents=True)
+    (folder / "credentials.toml").write_text('[providers.x]\nkind = "cloudflare"\ntoken = "hunter2"\n')
+    finding = found(capsys)["credential providers"]
+    assert (finding["state"], "hunter2" in finding["said"]) == ("look", False)
+
+
+@pytest.mark.usefixtures("books")
+def test_for_a_person_it_is_a_table_that_marks_what_needs_somebody(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KAGURA_BOX", "nothing-like-it")
+    main(["doctor"])
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["what", "found", "next"]
+    assert any("shared deployment" in line for line in lines)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kagura_kernel.cli.egress_log import read_time
+from kagura_kernel.cli.main import main
+from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.journal.store import Journal
+
+NOW = datetime.now(UTC)
+
+
+def asked(
+    number: int, run_id: str = "run-1", *, allowed: bool = True, ago: float = 60, **more: object
+) -> EgressDecided:
+    values = {"host": "pypi.org", "port": 443, "rule": "python-packages" if allowed else "", "reason": "it is so."}
+    return EgressDecided(
+        run_id=run_id,
+        session_id="ses-1",
+        at=NOW - timedelta(seconds=ago),
+        connection_id=f"con-{number}",
+        allowed=allowed,
+        **values | more,
+    )
+
+
+def closed(number: int, run_id: str = "run-1", **more) -> EgressClosed:
+    return EgressClosed(
+        run_id=run_id,
+        session_id="ses-1",
+        at=NOW,
+        connection_id=f"con-{number}",
+        host="pypi.org",
+        port=443,
+        **{"address": "151.101.0.223", "bytes_out": 1200, "bytes_in": 5 * 2**20, "duration": 1.25} | more,
+    )
+
+
+def logged(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+    assert main(["egress", "log", "--json", *words]) == 0
+    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_connection_is_one_line_from_its_decision_to_its_end(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.append(asked(1))
+    journal.append(closed(1))
+    assert main(["egress", "log"]) == 0
+    _, line = capsys.readouterr().out.splitlines()
+    for part in ("run-1", "pypi.org:443", "allowed", "python-packages", "1.17 KiB", "5 MiB", "1.2 s", "done"):
+        assert part in line
+
+
+def test_the_newest_stands_first_and_one_that_goes_on_has_no_end(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.append(asked(1))
+    journal.append(asked(2))
+    journal.append(closed(1, ended="limit", detail="2 GiB is the limit"))
+    rows = logged(capsys)
+    assert [(row["connection_id"], row["ended"]) for row in rows] == [("con-2", ""), ("con-1", "limit")]
+    assert rows[0]["duration"] is None
+
+
+def test_the_same_connection_number_of_another_run_is_another_connection(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.append(asked(1, "run-1"))
+    journal.append(asked(1, "run-2"))
+    journal.append(closed(1, "run-2"))
+    assert {row["run_id"]: row["ended"] for row in logged(capsys)} == {"run-1": "", "run-2": "done"}
+
+
+def test_only_the_refused_ones_of_one_run_can_be_listed(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    journal.append(asked(1))
+    journal.append(asked(2, allowed=False, times=4))
+    journal.append(asked(3, "run-2", allowed=False))
+    assert [row["times"] for row in logged(capsys, "--refused", "--run", "run-1")] == [4]
+    assert main(["egress", "log", "--refused", "--run", "run-1"]) == 0
+    said = capsys.readouterr().out
+    assert "refused" in said
+    assert "it is so." in said
+
+
+def test_a_limit_counts_what_is_listed_and_not_what_is_skipped(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(5):
+        journal.append(asked(number, allowed=number % 2 == 0))
+    rows = logged(capsys, "--refused", "--limit", "2")
+    assert [row["connection_id"] for row in rows] == ["con-3", "con-1"]
+
+
+def test_what_is_older_is_left_out(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    journal.append(asked(1, ago=7200))
+    journal.append(asked(2, ago=60))
+    assert [row["connection_id"] for row in logged(capsys, "--since", "1h")] == ["con-2"]
+    exactly = (NOW - timedelta(seconds=7200)).isoformat()
+    assert len(logged(capsys, "--since", exactly)) == 2
+
+
+def test_a_long_log_is_read_to_its_end(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    with journal.writing() as writing:
+        for number in range(2500):
+            writing.append(asked(number, allowed=number != 7))
+    assert [row["connection_id"] for row in logged(capsys, "--refused")] == ["con-7"]
+
+
+def test_a_host_cannot_pose_as_another_line(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    journal.append(asked(1, allowed=False, host="a\nrun-9 allowed\x1b[2K"))
+    assert main(["egress", "log"]) == 0
+    said = capsys.readouterr().out
+    assert (len(said.splitlines()), "\x1b" in said) == (2, False)
+
+
+@pytest.mark.usefixtures("journal")
+def test_nothing_asked_for_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["egress", "log"]) == 0
+    assert capsys.readouterr().out == "No connection was asked for.\n"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("7d", 604800)])
+def test_an_age_is_counted_back_from_now(text: str, seconds: int) -> None:
+    assert read_time(text, NOW) == NOW - timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "5", "-1h", "1w", ""])
+def test_what_is_no_time_is_wrong_usage(text: str) -> None:
+    with pytest.raises(UsageError, match="--since"):
+        read_time(text, NOW)

@@ -1,0 +1,198 @@
+"""Against a real provider's client, and a fake of its service with books of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.cli.main import main
+from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.credentials.budget import Budget
+from kagura_kernel.membrane.credentials.grants import Grant, Scope
+from kagura_kernel.membrane.credentials.minting import Issue, Order, mint
+from kagura_kernel.membrane.credentials.provider import CredentialProvider
+from kagura_kernel.membrane.credentials.providers.static import StaticProvider
+from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference
+from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.testing.credential_cloudflare import PARENT, FakeCloudflare
+from kagura_kernel.testing.credential_rigs import SCOPE, cloudflare_provider
+from kagura_kernel.testing.credential_service import Trouble
+from kagura_kernel.testing.sample_run import SampleRun
+
+REGISTRY = """
+[providers.cloudflare]
+kind = "cloudflare"
+api_url = "{url}"
+token_env = "CF_PARENT"
+
+[providers.cloudflare.scopes.read]
+permission_groups = ["dns-read"]
+resources = {{ "com.cloudflare.api.account.zone.1" = "*" }}
+
+[providers.key]
+kind = "static"
+secret_env = "STATIC_KEY"
+"""
+
+
+@pytest.fixture
+def cloudflare(books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudflare]:
+    """The service, and a configuration that names it."""
+    del books
+    monkeypatch.setenv("CF_PARENT", PARENT)
+    monkeypatch.setenv("STATIC_KEY", "a-key-for-good")
+    folder = tmp_path / "config" / "kagura-kernel"
+    folder.mkdir(parents=True)
+    with FakeCloudflare() as service:
+        (folder / "credentials.toml").write_text(REGISTRY.format(url=service.url))
+        yield service
+
+
+def lease(journal: Journal, provider: CredentialProvider, *, owner: str = "", run_id: str = "run-1") -> Issue:
+    """One credential, minted by the book for a run."""
+    grant = Grant(provider.name, SCOPE if provider.name == "cloudflare" else Scope("default"))
+    holder = Holder(run_id, "ses-1", owner or process_owner())
+    order = Order(grant, "", 900.0, Budget().spend(900.0))
+    return asyncio.run(mint(provider, order, holder, LeaseLedger(journal), SystemClock(), owe=lambda *_: None))
+
+
+def of_cloudflare(service: FakeCloudflare) -> CredentialProvider:
+    return cloudflare_provider(service.url, SecretReader({"KEY": PARENT}), timeout=30.0)
+
+
+def of_static() -> CredentialProvider:
+    reference = SecretReference("providers.key.secret", "env", "STATIC_KEY")
+    return StaticProvider("key", reference, SecretReader({"STATIC_KEY": "a-key-for-good"}), frozenset({"default"}))
+
+
+def test_what_is_out_is_listed_without_what_revokes_it(
+    cloudflare: FakeCloudflare, journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issue = lease(journal, of_cloudflare(cloudflare))
+    lease(journal, of_cloudflare(cloudflare), owner=gone, run_id="run-2")
+    assert main(["leases"]) == 0
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first.split()[:5] == [issue.lease_id, "cloudflare", "read", "run-1", "live"]
+    assert " alive " in first
+    assert " gone " in second
+    assert main(["leases", "--json"]) == 0
+    said = capsys.readouterr().out
+    assert [row["owner_alive"] for row in json.loads(said)] == [True, False]
+    assert issue.handle not in said
+
+
+def test_with_all_those_that_are_gone_are_listed_too(
+    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lease(journal, of_cloudflare(cloudflare))
+    assert main(["leases", "revoke", "--all"]) == 0
+    capsys.readouterr()
+    assert main(["leases"]) == 0
+    assert capsys.readouterr().out == "No credential is out.\n"
+    assert main(["leases", "--all", "--json"]) == 0
+    assert [row["state"] for row in json.loads(capsys.readouterr().out)] == ["gone"]
+
+
+def test_a_lease_of_a_run_that_goes_on_is_revoked_at_the_provider_and_the_run_is_told(
+    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.append(SampleRun().started(owner=process_owner()))
+    issue = lease(journal, of_cloudflare(cloudflare))
+    other = lease(journal, of_cloudflare(cloudflare))
+    assert main(["leases", "revoke", issue.lease_id]) == 0
+    assert capsys.readouterr().out == f"{issue.lease_id}: cloudflare:read of run-1: revoked\n"
+    assert list(cloudflare.live().values()) == [f"kagura-kernel {other.row_id}"]
+    assert not LeaseLedger(journal).is_live(issue.row_id)
+    assert [word.word for word in Mailbox(journal).take(["run-1"], ("leases",))] == ["leases"]
+
+
+def test_all_leases_of_one_provider_are_revoked_and_no_others(
+    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lease(journal, of_cloudflare(cloudflare))
+    key = lease(journal, of_static())
+    assert main(["leases", "revoke", "--provider", "cloudflare", "--json"]) == 0
+    assert [one["dead"] for one in json.loads(capsys.readouterr().out)] == [True]
+    assert cloudflare.live() == {}
+    assert LeaseLedger(journal).is_live(key.row_id)
+
+
+def test_a_key_that_cannot_be_revoked_is_told_with_what_to_do(
+    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del cloudflare
+    key = lease(journal, of_static())
+    assert main(["leases", "revoke", "--all"]) == 1
+    said = capsys.readouterr().out
+    assert "it cannot be revoked" in said
+    assert "rotate the key behind key" in said
+    assert not LeaseLedger(journal).is_live(key.row_id)
+
+
+def test_trouble_at_the_provider_leaves_it_owed_and_a_sweep_brings_it_home(
+    cloudflare: FakeCloudflare, journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issue = lease(journal, of_cloudflare(cloudflare), owner=gone)
+    cloudflare.trouble(Trouble.BROKEN)
+    assert main(["leases", "revoke", issue.lease_id]) == 1
+    assert "still owed: HTTP 500" in capsys.readouterr().out
+    assert main(["leases", "sweep"]) == 0
+    assert f"{issue.row_id}: cloudflare:read: revoked" in capsys.readouterr().out
+    assert cloudflare.live() == {}
+
+
+def test_a_sweep_leaves_the_leases_of_the_living_alone(
+    cloudflare: FakeCloudflare, journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    living = lease(journal, of_cloudflare(cloudflare))
+    dead = lease(journal, of_cloudflare(cloudflare), owner=gone)
+    assert main(["leases", "sweep", "--json"]) == 0
+    assert [(one["id"], one["how"]) for one in json.loads(capsys.readouterr().out)] == [(dead.row_id, "revoked")]
+    assert list(cloudflare.live().values()) == [f"kagura-kernel {living.row_id}"]
+    assert main(["leases", "sweep"]) == 0
+    assert capsys.readouterr().out == "Nothing to sweep.\n"
+
+
+def test_a_lease_that_is_gone_needs_nothing(
+    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issue = lease(journal, of_cloudflare(cloudflare))
+    assert main(["leases", "revoke", issue.lease_id]) == 0
+    capsys.readouterr()
+    assert main(["leases", "revoke", issue.lease_id]) == 0
+    assert capsys.readouterr().out == f"{issue.lease_id}: it was gone already.\n"
+
+
+@pytest.mark.usefixtures("journal", "cloudflare")
+def test_an_unknown_lease_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leases", "revoke", "lea-9"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_UNKNOWN_NAME: There is no lease 'lea-9'")
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("words", [[], ["lea-1", "--all"], ["--all", "--provider", "x"]])
+def test_it_must_be_said_which_leases(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leases", "revoke", *words]) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: Say which leases")
+
+
+def test_with_a_wrong_configuration_the_run_is_cut_off_and_no_value_is_repeated(
+    cloudflare: FakeCloudflare, journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issue = lease(journal, of_cloudflare(cloudflare))
+    config = tmp_path / "config" / "kagura-kernel" / "credentials.toml"
+    config.write_text('[providers.cloudflare]\nkind = "cloudflare"\ntoken = "hunter2"\n')
+    assert main(["leases", "revoke", "--all"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("ERR_CONFIGURATION: ")
+    assert "hunter2" not in said
+    assert len(cloudflare.live()) == 1
+    assert not LeaseLedger(journal).is_live(issue.row_id)

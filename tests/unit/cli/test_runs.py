@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.cli.main import main
+from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.sample_run import SampleRun
+
+
+def test_the_newest_run_stands_first_and_a_live_one_is_marked(
+    journal: Journal, running: Callable[[], RunHandle], capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = SampleRun("run-old")
+    journal.append(old.started())
+    journal.append(old.finished())
+    live = running()
+    assert main(["runs"]) == 0
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["run", "status", "started"]
+    assert first.split()[:3] == ["*", live.run_id, "running"]
+    assert second.split()[:3] == ["run-old", "done", "2026-01-01"]
+
+
+def test_a_run_whose_process_is_gone_is_not_live(
+    journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.append(SampleRun().started(owner=gone))
+    assert main(["runs"]) == 0
+    assert "running, its process is gone" in capsys.readouterr().out
+    assert main(["runs", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["run_id"], row["status"], row["live"]) == ("run-1", "running", False)
+    assert row["started_at"] == "2026-01-01T12:00:00+00:00"
+
+
+def test_no_more_are_listed_than_asked_for(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(3):
+        journal.append(SampleRun(f"run-{number}").started())
+    assert main(["runs", "--limit", "2", "--json"]) == 0
+    assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["run-2", "run-1"]
+
+
+def test_a_task_cannot_pose_as_another_line(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    journal.append(SampleRun().started(task="count \x1b[2K\rrun-9  done\nsecond line"))
+    assert main(["runs"]) == 0
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) == 2
+    assert "\x1b" not in said
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_journal_without_runs_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs"]) == 0
+    assert capsys.readouterr().out == "No run yet.\n"
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_limit_that_makes_no_sense_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "--limit", "0"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: --limit")
+
+
+def test_where_there_is_no_journal_none_is_made(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs"]) == 2
+    assert "There is no journal" in capsys.readouterr().err
+    assert not books.exists()
