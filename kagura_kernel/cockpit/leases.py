@@ -65,11 +65,13 @@ def lease_views(events: Iterable[Event], *, here: Collection[str] = ()) -> list[
     found: dict[str, LeaseView] = {}
     for event in events:
         if isinstance(event, LeaseChanged):
-            found[event.lease_id] = _view(event, here=event.run_id in here)
+            found[event.lease_id] = _view(event, found.get(event.lease_id), here=event.run_id in here)
     return [view for view in found.values() if view.state != "released"]
 
 
-def _view(event: LeaseChanged, *, here: bool) -> LeaseView:
+def _view(event: LeaseChanged, before: LeaseView | None, *, here: bool) -> LeaseView:
+    # How it is used does not change, and is not said again while nothing is in the box.
+    way, place = (event.way, event.place) if event.way or before is None else (before.way, before.place)
     return LeaseView(
         lease_id=event.lease_id,
         run_id=event.run_id,
@@ -80,8 +82,8 @@ def _view(event: LeaseChanged, *, here: bool) -> LeaseView:
         expires_at=event.expires_at,
         budget_left=event.seconds_left,
         renewals_left=event.renewals_left,
-        way=event.way,
-        place=event.place,
+        way=way,
+        place=place,
         why=event.why,
         here=here,
     )

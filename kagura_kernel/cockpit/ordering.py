@@ -15,7 +15,7 @@ from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.credentials.grants import Grant
-from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables
+from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables, usual_variables
 from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
 from kagura_kernel.runs.order import Routing, RunOrder
 from kagura_kernel.sandbox.backend import BoxSpec
@@ -126,7 +126,7 @@ def _spec(project: Path, grant: RunGrant, settings: Settings) -> BoxSpec:
         grant.image or None,
         SandboxPolicy(network_access=bool(grant.egress.granted) or grant.egress.ask),
         _box_limits(settings),
-        env=settings.env | proxy_variables(PROXY_PORT),
+        env=usual_variables() | settings.env | proxy_variables(PROXY_PORT),
         writable_root=grant.writable_root,
     )
 
