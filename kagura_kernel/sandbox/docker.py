@@ -25,11 +25,12 @@ from kagura_kernel.sandbox.box import PipedBox
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.docker_advice import (
     DEFAULT_IMAGE,
+    GVISOR_LOOK,
     INSTALL_RUNTIME,
     NOT_REMAPPED,
     ROOT_NEEDS,
     build_command,
-    refuse_impostor,
+    told_by,
 )
 from kagura_kernel.sandbox.docker_attach import AttachPipe, attach
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
@@ -47,14 +48,14 @@ from kagura_kernel.sandbox.docker_flags import (
     refuse_unsupported,
     writable_root_body,
 )
-from kagura_kernel.sandbox.docker_reaper import Reaper
+from kagura_kernel.sandbox.docker_reaper import Reaper, remove_left
 from kagura_kernel.sandbox.docker_workspace import ReadOnlyBox, send_as_root, send_workspace
+from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE
 from kagura_kernel.sandbox.owner import this_owner
 from kagura_kernel.sandbox.populate import copy_notes
 
 GVISOR = "gvisor"
 _PYTHON = "python3"
-_LOOK = "uname -r; grep Seccomp: /proc/self/status"
 _HELLO_SECONDS = 20.0
 _PROBE_SECONDS = 1.5
 _KEEP_SECONDS = 2.0
@@ -74,6 +75,7 @@ class DockerBackend:
     ) -> None:
         self._endpoint = endpoint or Endpoint()
         self._gvisor = gvisor
+        self._notes: tuple[str, ...] = (OPEN_PIPE,) if gvisor else ()
         self._owner = owner or this_owner()
         self._default_image = default_image
         self._holder = secrets.token_hex(8)
@@ -148,13 +150,13 @@ class DockerBackend:
     async def _try_out(self, image: str, daemon: Daemon) -> None:
         box = await self.start(BoxSpec(image=image))
         try:
-            result = await box.run(shell_command(_LOOK if self._gvisor else "true"))
+            result = await box.run(shell_command(GVISOR_LOOK if self._gvisor else "true"))
         finally:
             await box.close()
         if not result.ok:
             raise SandboxUnavailable(f"a box of {image} cannot run `true`")
         if self._gvisor:
-            refuse_impostor(result.stdout.text, daemon.kernel)
+            self._notes = (OPEN_PIPE, *told_by(result.stdout.text, daemon.kernel))
 
     async def start(self, spec: BoxSpec) -> Box:
         """A box with the project in it, ready for its first command."""
@@ -178,14 +180,10 @@ class DockerBackend:
 
     async def sweep(self, owner_alive: Callable[[str], bool]) -> int:
         """Remove containers whose owner is gone, and tell how many; a daemon that does not answer has none."""
-        removed = 0
         with contextlib.suppress(SandboxUnavailable):
             await self._engine.hello(_PROBE_SECONDS)
-            for container in await self._engine.containers(OWNER_LABEL):
-                if not owner_alive(str(container["Labels"][OWNER_LABEL])):
-                    await self._engine.remove(str(container["Id"]))
-                    removed += 1
-        return removed
+            return await remove_left(self._engine, OWNER_LABEL, lambda owner: not owner_alive(owner))
+        return 0
 
     async def close(self) -> None:
         """Close every box, parked ones too, and let go of the daemon; may be called twice.
@@ -203,8 +201,7 @@ class DockerBackend:
         if reaper is not None:
             # A start that was cancelled twice may have left what it was clearing up.
             with contextlib.suppress(SandboxUnavailable):
-                for container in await self._engine.containers(f"{HOLDER_LABEL}={self._holder}"):
-                    await self._engine.remove(str(container["Id"]))
+                await remove_left(self._engine, HOLDER_LABEL, lambda holder: holder == self._holder)
             await asyncio.to_thread(reaper.dismiss)
         self._let_go = True
         self._engine.close()
@@ -317,7 +314,7 @@ class DockerBackend:
                 isolation=self.isolation,
                 image=running.name,
                 warm=warm,
-                notes=(*running.warnings, *copy_notes(spec, left_out)),
+                notes=(*running.warnings, *self._notes, *copy_notes(spec, left_out)),
                 on_close=lambda: self._discard(running.id),
             )
         self._open[running.id] = box.close

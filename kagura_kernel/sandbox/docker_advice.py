@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.sandbox.gvisor_notes import TOO_OLD
 
 DEFAULT_IMAGE = "kagura/python:latest"
+GVISOR_LOOK = "uname -r; grep Seccomp: /proc/self/status; ls / >/dev/null || echo fails"
+"""What a fresh box of gVisor is asked, for `told_by`."""
 INSTALL_RUNTIME = (
     "Install gVisor (`apt install runsc`) and make it known to Docker: `runsc install -- --oci-seccomp` as root, "
     "then restart Docker."
@@ -23,26 +26,30 @@ ROOT_NEEDS = (
 
 def build_command(image: str) -> str:
     """What makes that image."""
-    if image != DEFAULT_IMAGE:
-        return f"Build or pull it: `docker build --tag {image} DIRECTORY` or `docker pull {image}`."
-    return (
-        "Build it: `docker build --file images/base.Dockerfile --tag kagura/base:latest images && "
-        "docker build --file images/python.Dockerfile --tag kagura/python:latest images`."
-    )
+    from kagura_kernel.sandbox.images.recipes import DEFAULT_PREFIX, NAMES
+
+    name = image.removeprefix(DEFAULT_PREFIX).removesuffix(":latest")
+    if name in NAMES:
+        return f"Build it: `kagura-kernel images build {name}`."
+    return f"Build or pull it: `docker build --tag {image} DIRECTORY` or `docker pull {image}`."
 
 
-def refuse_impostor(told: str, kernel: str) -> None:
-    """Say no to a runtime that is gVisor's by name only, or that has no filter of system calls in its boxes.
+def told_by(answer: str, kernel: str) -> tuple[str, ...]:
+    """What a fresh box's answer to `GVISOR_LOOK` gives people to know.
+
+    Says no to a runtime that is gVisor's by name only, or that has no filter of system calls in its boxes.
 
     Args:
-        told: What a fresh box says of its kernel's release and its filter, a line each.
+        answer: The box's kernel's release, its filter, and whether `ls` fails, a line each.
         kernel: Release of the machine's own kernel.
 
     Raises:
         SandboxUnavailable: it is none.
     """
-    release, _, status = told.partition("\n")
+    release, _, rest = answer.partition("\n")
+    status, _, lists = rest.partition("\n")
     if release.strip() == kernel:
         raise SandboxUnavailable("the runtime runsc runs boxes on the machine's own kernel: it is not gVisor's")
     if "2" not in status:
         raise SandboxUnavailable("the runtime runsc ignores filters of system calls", ADD_FILTER)
+    return (TOO_OLD,) if lists.strip() else ()

@@ -158,6 +158,8 @@ def _host_config(spec: BoxSpec, cpus_there: int, runtime: str) -> dict[str, Any]
         "CapAdd": [],
         "CapDrop": ["ALL"],
         "CgroupnsMode": "private",
+        # Half of what everything else has: when cores are short, boxes give way.
+        "CpuShares": 512,
         "Devices": [],
         "GroupAdd": [],
         # The guest itself is the first process: it reaps, nothing in the box can stop or kill it, and no helper of

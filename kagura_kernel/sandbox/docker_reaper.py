@@ -23,7 +23,10 @@ from kagura_kernel.domain.imports import trusted_path
 from kagura_kernel.sandbox.owner import owner_alive
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kagura_kernel.sandbox.docker_endpoint import Endpoint
+    from kagura_kernel.sandbox.docker_engine import DockerEngine
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _PROGRAM = """import json, sys
@@ -67,6 +70,20 @@ class Reaper:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+async def remove_left(engine: DockerEngine, label: str, unwanted: Callable[[str], bool]) -> int:
+    """Remove each container whose value of `label` is unwanted; how many there were.
+
+    Raises:
+        SandboxUnavailable: the daemon does not answer.
+    """
+    removed = 0
+    for container in await engine.containers(label):
+        if unwanted(str(container["Labels"][label])):
+            await engine.remove(str(container["Id"]))
+            removed += 1
+    return removed
 
 
 def wait_for_the_end(owner: str) -> bool:

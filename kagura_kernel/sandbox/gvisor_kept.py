@@ -146,7 +146,8 @@ async def launch(python: str, streams: Sequence[int]) -> KeptBox:
         SandboxUnavailable: no process can be started.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    words, said = os.pipe2(os.O_CLOEXEC)
+    # A socket, like the guest's other two: see `gvisor_opened.Streams`.
+    words, said = (end.detach() for end in socket.socketpair())
     starting = asyncio.ensure_future(asyncio.to_thread(_popen, python, streams, said, theirs))
     try:
         process = await asyncio.shield(starting)

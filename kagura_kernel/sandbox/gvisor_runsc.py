@@ -13,39 +13,45 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, SandboxUnsupported
-from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import CommandLimits, IsolationClass
 from kagura_kernel.domain.search_path import entries_outside
 from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
-from kagura_kernel.sandbox.boot import guest_argv, guest_payload
+from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import PipedBox
-from kagura_kernel.sandbox.bubblewrap_request import uncounted_notes
 from kagura_kernel.sandbox.bwrap_line import HOME
-from kagura_kernel.sandbox.channel import BoxChannel
-from kagura_kernel.sandbox.docker_workspace import ReadOnlyBox, send_as_root, send_workspace
+from kagura_kernel.sandbox.docker_workspace import ReadOnlyBox
 from kagura_kernel.sandbox.gvisor_bundle import guest_config_for, job_for
-from kagura_kernel.sandbox.gvisor_kept import KeptBox, launch
-from kagura_kernel.sandbox.mending import advise, read_facts
+from kagura_kernel.sandbox.gvisor_notes import TOO_OLD
+from kagura_kernel.sandbox.gvisor_opened import Opened, open_box
 from kagura_kernel.sandbox.populate import copy_notes
 from kagura_kernel.sandbox.pythonenv import PythonView, current_view
 
 NAME = "gvisor"
 INSTALL = "Install gVisor's runsc: `apt install runsc`, or the package of your distribution."
-TOO_OLD = "this release of runsc is too old for today's programs (`ls` fails in a box): install one from gVisor itself"
 PLATFORMS = ("systrap", "ptrace", "kvm")
 """In the order they are tried. KVM comes last: where it only seems to be there, a box hangs instead of failing."""
 
 _PROGRAMS = ("/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/usr/sbin", "/bin")
-_HELLO_SECONDS = 40.0
-_LAST_WORDS = 0.6
-_END_SECONDS = 12.0
 _PROBE_KEPT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How runsc starts boxes on this machine, as a box has shown it.
+
+    Attributes:
+        platform: How it catches system calls.
+        notes: What its boxes say of it.
+    """
+
+    platform: str
+    notes: tuple[str, ...] = ()
 
 
 class RunscBackend:
@@ -54,6 +60,7 @@ class RunscBackend:
     Args:
         program: The runsc program; None looks in the system's directories, then on PATH.
         platform: How runsc catches system calls; None finds out which way works, by starting a box each.
+        way: What another back-end of this process has found out (`way`), so that it is not tried again.
         view: The Python that boxes see; None is the running one.
         python: Interpreter for the keepers.
     """
@@ -66,13 +73,13 @@ class RunscBackend:
         *,
         program: str | None = None,
         platform: str | None = None,
+        way: Way | None = None,
         view: PythonView | None = None,
         python: str = sys.executable,
     ) -> None:
         self._program = program
         self._platforms = (platform,) if platform else PLATFORMS
-        self._platform: str | None = None
-        self._notes: tuple[str, ...] = ()
+        self._way = way
         self._given_view = view
         self._view: PythonView | None = None
         self._python = python
@@ -91,8 +98,9 @@ class RunscBackend:
         if self._probe is not None and time.monotonic() < self._probe[0]:
             return self._probe[1]
         try:
-            reason = f"runsc starts boxes with {await self._find_platform()}"
-            found = Probe(ok=True, reason=reason, advice=self._notes[0] if self._notes else "")
+            way = await self.way()
+            reason = f"runsc starts boxes with {way.platform}"
+            found = Probe(ok=True, reason=reason, advice=way.notes[0] if way.notes else "")
         except SandboxUnavailable as error:
             found = Probe(ok=False, reason=error.reason, install=error.install or "")
         except KaguraError as error:
@@ -108,7 +116,7 @@ class RunscBackend:
             SandboxUnsupported: the spec asks for what these boxes do not have.
             WorkspaceError: the project cannot be sent.
         """
-        opened = await self._launch(spec, await self._find_platform())
+        opened = await self._launch(spec, await self.way())
         return await self.hand_over(opened, spec, warm=False)
 
     def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
@@ -121,7 +129,7 @@ class RunscBackend:
         Raises:
             SandboxUnavailable: it cannot be had.
         """
-        opened = await self._launch(spec, await self._find_platform())
+        opened = await self._launch(spec, await self.way())
         self._open[opened.id] = opened.end
         return ParkedRunsc(self, opened)
 
@@ -135,26 +143,29 @@ class RunscBackend:
 
     # ------------------------------------------------------------- launching
 
-    async def _find_platform(self) -> str:
-        """The first way that a box starts in; only what has been seen to work is kept."""
+    async def way(self) -> Way:
+        """The first platform that a box starts with; only what has been seen to work is kept.
+
+        Raises:
+            SandboxUnavailable: none does.
+        """
         async with self._finding:
-            if self._platform is None:
+            if self._way is None:
                 failed: list[SandboxUnavailable] = []
                 for platform in self._platforms:
                     try:
-                        await self._try_out(platform)
+                        self._way = await self._try_out(platform)
                     except SandboxUnavailable as error:
                         failed.append(error)
                         continue
-                    self._platform = platform
                     break
                 else:
                     # All ways fail for the same reason, or ptrace's is the one that can be mended.
                     raise failed[min(1, len(failed) - 1)]
-            return self._platform
+            return self._way
 
-    async def _try_out(self, platform: str) -> None:
-        opened = await self._launch(BoxSpec(), platform)
+    async def _try_out(self, platform: str) -> Way:
+        opened = await self._launch(BoxSpec(), Way(platform))
         try:
             limits = CommandLimits(total=20, idle=20)
             told = (await opened.channel.run(Command(("uname", "-r"), limits=limits))).stdout.text.strip()
@@ -163,19 +174,20 @@ class RunscBackend:
             await opened.end()
         if not told or told == os.uname().release:
             raise SandboxUnavailable(f"a box of {platform} starts, but runs on the kernel of this machine")
-        self._notes = () if lists.ok else (TOO_OLD,)
+        return Way(platform, () if lists.ok else (TOO_OLD,))
 
-    async def _launch(self, spec: BoxSpec, platform: str) -> Opened:
+    async def _launch(self, spec: BoxSpec, way: Way) -> Opened:
         """A box whose guest has answered, with an empty workspace."""
         _refuse_unsupported(spec)
         self._refuse_when_closed()
         if self._view is None:
             self._view = self._given_view or current_view([Path.home()])
-        runsc = [_find_program(self._program), "--network=none", f"--platform={platform}"]
+        runsc = [_find_program(self._program), "--network=none", f"--platform={way.platform}"]
         runsc += ["--ignore-cgroups", "--oci-seccomp", *(["--rootless"] if os.geteuid() else [])]
         job = job_for(spec, self._view, runsc)
         payload = guest_payload(guest_config_for(spec, self._view), same_python=self._view.python == sys.executable)
-        opened = await _open(self._python, self._view, job, payload)
+        opened = await open_box(self._python, self._view, job, payload)
+        opened.notes += way.notes
         self._open[opened.id] = opened.end
         opened.on_end = lambda: self._open.pop(opened.id, None)
         return opened
@@ -199,7 +211,7 @@ class RunscBackend:
             backend=self.name,
             isolation=self.isolation,
             warm=warm,
-            notes=(*opened.notes, *self._notes, *copy_notes(spec, left_out)),
+            notes=(*opened.notes, *copy_notes(spec, left_out)),
             on_close=opened.end,
         )
         self._open[box.id] = box.close
@@ -228,108 +240,6 @@ class ParkedRunsc:
         """End it."""
         self._used = True
         await self._opened.end()
-
-
-class Opened:
-    """A box whose guest has said hello, not yet handed out."""
-
-    def __init__(self, kept: KeptBox, channel: BoxChannel, view: PythonView, notes: tuple[str, ...]) -> None:
-        self.id = channel.box_id
-        self.channel = channel
-        self.notes = notes
-        self.on_end: Callable[[], object] = lambda: None
-        self._kept = kept
-        self._view = view
-
-    async def end(self) -> None:
-        """End everything in it and wait until nothing is left; may be called twice."""
-        self.on_end()
-        await self.channel.close()
-        self._kept.kill()
-        try:
-            await asyncio.wait_for(self._kept.gone(), _END_SECONDS)
-        except TimeoutError:
-            self._kept.destroy()
-            await self._kept.gone()
-
-    async def fill(self, spec: BoxSpec) -> tuple[str, ...]:
-        """Send the project into the workspace; what was left out."""
-        if spec.workspace is None:
-            return ()
-        if spec.policy.writable:
-            return await send_workspace(self.channel, spec)
-        return await self._fill_as_root(spec)
-
-    async def _fill_as_root(self, spec: BoxSpec) -> tuple[str, ...]:
-        """Fill a workspace that nobody in the box may write: as its root, who leaves before any command runs."""
-        with _Streams() as streams:
-            self._kept.enter(guest_argv(self._view.python), streams.theirs)
-            streams.close_theirs()
-            channel = BoxChannel.over_fds(self.id, *streams.hand_over(), workspace=WORKSPACE)
-        same = self._view.python == sys.executable
-        return await send_as_root(channel, spec, {"PATH": "/usr/bin:/bin"}, same_python=same)
-
-
-class _Streams:
-    """The two pipes of one guest; closes whatever was not handed over."""
-
-    def __init__(self) -> None:
-        self._ends: set[int] = set()
-        try:
-            guest_in, self._write = os.pipe2(os.O_CLOEXEC)
-            self._ends |= {guest_in, self._write}
-            self._read, guest_out = os.pipe2(os.O_CLOEXEC)
-            self._ends |= {self._read, guest_out}
-        except OSError as error:
-            self._close(self._ends)
-            raise SandboxUnavailable(f"no pipe can be made ({error.strerror})") from error
-        self.theirs = (guest_in, guest_out)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close(self._ends)
-
-    def close_theirs(self) -> None:
-        self._close(self._ends & set(self.theirs))
-
-    def hand_over(self) -> tuple[int, int]:
-        self._ends -= {self._read, self._write}
-        return self._read, self._write
-
-    def _close(self, descriptors: set[int]) -> None:
-        for descriptor in descriptors:
-            os.close(descriptor)
-        self._ends -= descriptors
-
-
-async def _open(python: str, view: PythonView, job: dict[str, Any], payload: bytes) -> Opened:
-    with _Streams() as streams:
-        kept = await launch(python, streams.theirs)
-        streams.close_theirs()
-
-        async def explain() -> str:
-            with contextlib.suppress(TimeoutError):
-                return (await asyncio.wait_for(kept.gone(), _LAST_WORDS)).why
-            return ""
-
-        channel = BoxChannel.over_fds(new_box_id(), *streams.hand_over(), workspace=WORKSPACE, explain=explain)
-    opened = Opened(kept, channel, view, ())
-    try:
-        channel.start(payload)
-        missing = await kept.started(job)
-        await channel.hello(_HELLO_SECONDS)
-    except SandboxUnavailable as error:
-        await asyncio.shield(opened.end())
-        said = (await kept.gone()).words.strip().splitlines()
-        why = error.reason.rstrip(".") + (f" ({said[-1][:300]})" if said and said[-1][:300] not in error.reason else "")
-        raise SandboxUnavailable(f"runsc did not start a box: {why}", advise(why, read_facts()) or None) from error
-    except BaseException:
-        await asyncio.shield(opened.end())
-        raise
-    opened.notes = tuple(uncounted_notes(missing))
-    return opened
 
 
 def _refuse_unsupported(spec: BoxSpec) -> None:

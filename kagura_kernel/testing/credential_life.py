@@ -17,6 +17,9 @@ import random
 import signal
 import subprocess
 import sys
+import threading
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NoReturn, Self
@@ -59,15 +62,21 @@ async def live(home: Path, url: str, seed: int) -> None:
 
 
 class Lives:
-    """Starts lives and kills them. A context manager."""
+    """Starts lives and kills them; for any thread. A context manager.
 
-    def __init__(self) -> None:
+    Args:
+        module: What is run as the program; the lives of this one unless another is named.
+    """
+
+    def __init__(self, module: str = "kagura_kernel.testing.credential_life") -> None:
+        self._module = module
         self._process: subprocess.Popen[str] | None = None
+        self._turn = threading.Lock()
 
     def __enter__(self) -> Self:
         """Ready when it returns."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "kagura_kernel.testing.credential_life"],
+        self._process = subprocess.Popen(  # noqa: S603 - a module of ours
+            [sys.executable, "-m", self._module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -81,12 +90,12 @@ class Lives:
         if self._process is not None:
             self._process.communicate(timeout=30)
 
-    def start(self, home: Path, url: str, seed: int) -> int:
-        """A new life; its process id."""
-        return int(self._say(json.dumps({"home": str(home), "url": url, "seed": seed})))
+    def start(self, **order: Any) -> int:
+        """A new life with these arguments, as JSON has them; its process id."""
+        return int(self._say(json.dumps(order)))
 
     def kill(self, pid: int) -> None:
-        """`SIGKILL`; the process is gone when it returns."""
+        """`SIGKILL`, to one that was killed already too; the process is gone when it returns."""
         self._say(f"kill {pid}")
 
     def _say(self, line: str) -> str:
@@ -94,13 +103,20 @@ class Lives:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None  # noqa: S101 - as above
         assert stdout is not None  # noqa: S101 - as above
-        stdin.write(line + "\n")
-        stdin.flush()
-        return stdout.readline().strip()
+        with self._turn:
+            stdin.write(line + "\n")
+            stdin.flush()
+            return stdout.readline().strip()
 
 
-def serve(lines: IO[str], answers: IO[str]) -> None:
-    """Start and kill as told, until there are no more lines; then kill the rest."""
+def serve(lines: IO[str], answers: IO[str], live: Callable[[dict[str, Any]], object]) -> None:
+    """Start and kill as told, until there are no more lines; then kill the rest.
+
+    Args:
+        lines: Each an order, or `kill` and a process id.
+        answers: A process id, or `gone`, for each.
+        live: What a fresh process does with its order; it is not meant to return.
+    """
     alive: set[int] = set()
     for line in lines:
         if line.startswith("kill "):
@@ -111,7 +127,7 @@ def serve(lines: IO[str], answers: IO[str]) -> None:
         else:
             pid = os.fork()
             if pid == 0:
-                _child(json.loads(line))
+                _child(live, json.loads(line))
             alive.add(pid)
             answers.write(f"{pid}\n")
         answers.flush()
@@ -124,9 +140,11 @@ def _kill(pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def _child(order: dict[str, Any]) -> NoReturn:
+def _child(live: Callable[[dict[str, Any]], object], order: dict[str, Any]) -> NoReturn:
     try:
-        asyncio.run(live(Path(order["home"]), order["url"], order["seed"]))
+        live(order)
+    except BaseException:  # noqa: BLE001 - there is nobody to raise it to
+        traceback.print_exc()
     finally:
         os._exit(1)
 
@@ -137,4 +155,4 @@ if __name__ == "__main__":
 
     import kagura_kernel.journal.sqlite  # noqa: F401
 
-    serve(sys.stdin, sys.stdout)
+    serve(sys.stdin, sys.stdout, lambda order: asyncio.run(live(Path(order["home"]), order["url"], order["seed"])))

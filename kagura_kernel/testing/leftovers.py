@@ -13,7 +13,7 @@ from kagura_kernel.testing.false_home import TOKEN
 
 # Python's own helpers live as long as the process that started them.
 _HELPERS = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")
-_BOX_PROGRAMS = (b"bwrap", b"kagura_kernel.sandbox.")
+_BOX_PROGRAMS = (b"bwrap", b"runsc-sandbox", b"runsc-gofer", b"/runsc\0", b"kagura_kernel.sandbox.")
 
 
 @dataclass(frozen=True, slots=True)

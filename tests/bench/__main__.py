@@ -24,11 +24,15 @@ from kagura_kernel.testing import dockerd, false_home
 from kagura_kernel.testing.docker_images import ensure_images
 from tests.bench.clicking import click_to_going_on
 from tests.bench.commands import command_in_a_warm_box
+from tests.bench.connecting import connections_out_of_a_box
+from tests.bench.contenders import MITMDUMP
 from tests.bench.flowing import bytes_out_of_a_box
 from tests.bench.harness import Bench, Line, Missing, table
+from tests.bench.leasing import lease_acquired_and_released, request_through_a_lease, scrubbed_output
 from tests.bench.loading import loading
+from tests.bench.opening import membrane_opened
 from tests.bench.replayed import replayed_run
-from tests.bench.starting import bubblewrap_box_ready, docker_box_ready
+from tests.bench.starting import bubblewrap_box_ready, docker_box_ready, gvisor_box_ready
 
 OUT = Path(__file__).resolve().parents[2] / "out" / "bench.md"
 
@@ -36,14 +40,27 @@ ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     command_in_a_warm_box,
     bubblewrap_box_ready,
     docker_box_ready,
+    gvisor_box_ready,
+    membrane_opened,
     bytes_out_of_a_box,
+    connections_out_of_a_box,
+    lease_acquired_and_released,
+    request_through_a_lease,
+    scrubbed_output,
     loading,
     replayed_run,
     click_to_going_on,
 )
 
 PACKAGES = ("kagura-kernel", "ipykernel", "ipython", "docker", "sqlalchemy", "pydantic")
-PROGRAMS = (("bwrap", "--version"), ("docker", "--version"), ("git", "--version"))
+PROGRAMS = (
+    ("bwrap", "--version"),
+    ("docker", "--version"),
+    ("runsc", "--version"),
+    ("squid", "--version"),
+    (str(MITMDUMP), "--version"),
+    ("git", "--version"),
+)
 
 
 def versions() -> str:
@@ -56,8 +73,8 @@ def versions() -> str:
     found.append(f"load {os.getloadavg()[0]:.1f}")
     found += [f"{name} {version(name)}" for name in PACKAGES]
     for program, option in PROGRAMS:
-        if shutil.which(program):
-            answer = subprocess.run([program, option], capture_output=True, text=True, check=False)
+        if where := shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin"):
+            answer = subprocess.run([where, option], capture_output=True, text=True, check=False)
             found.append(answer.stdout.strip().splitlines()[0])
     return ", ".join(found)
 

@@ -84,15 +84,15 @@ async def _memory(name: str, box: Box) -> Line:
     return Line(what, figure=grown / 2**20, unit="MiB", bound=Bound("≤ 64 MiB", 64), samples=1)
 
 
-def peak_memory() -> Callable[[], int]:
-    """Start to watch this process; the answer tells by how many bytes it had grown at its largest since."""
-    Path("/proc/self/clear_refs").write_text("5", "ascii")
-    before = _status("VmRSS")
-    return lambda: max(0, _status("VmHWM") - before)
+def peak_memory(process: int | str = "self") -> Callable[[], int]:
+    """Start to watch a process; the answer tells by how many bytes it had grown at its largest since."""
+    Path(f"/proc/{process}/clear_refs").write_text("5", "ascii")
+    before = _status(process, "VmRSS")
+    return lambda: max(0, _status(process, "VmHWM") - before)
 
 
-def _status(name: str) -> int:
-    for line in Path("/proc/self/status").read_text("ascii", "replace").splitlines():
+def _status(process: int | str, name: str) -> int:
+    for line in Path(f"/proc/{process}/status").read_text("ascii", "replace").splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
     raise KeyError(name)

@@ -50,15 +50,20 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What is wanted of a figure beside its floor: `factor` times it, at most or at least; or a figure by itself."""
+    """What is wanted of a figure beside its floor: `factor` times it, at most or at least; or a figure by itself.
+
+    With `more` it is wanted to be at most `factor`, in its own unit, above its floor.
+    """
 
     text: str
     factor: float
-    kind: Literal["most", "least"] = "most"
+    kind: Literal["most", "least", "more"] = "most"
 
-    def met(self, figure: float) -> bool:
-        """Whether a figure (a ratio, when there is a floor) is as wanted."""
-        return figure <= self.factor if self.kind == "most" else figure >= self.factor
+    def met(self, figure: float, floor: float | None = None) -> bool:
+        """Whether a figure, beside its floor if there is one, is as wanted."""
+        if floor is not None:
+            figure = figure - floor if self.kind == "more" else figure / floor
+        return figure >= self.factor if self.kind == "least" else figure <= self.factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class Line:
         floor: What it is compared with; empty when it stands by itself.
         figure: The median.
         floor_figure: The floor's median, in the same unit.
-        unit: `ms`, `MB/s`, `MiB`, …
+        unit: `ms`, `MB/s`, `MiB`, …; empty for a count.
         bound: What is wanted.
         samples: Of each side.
         missing: Why there are no figures.
@@ -95,24 +100,23 @@ class Line:
     @property
     def verdict(self) -> str:
         """Whether it is as wanted, as a word. It decides nothing."""
-        judged = self.figure if not self.floor else self.ratio
-        if judged is None:
+        if self.figure is None or not self.bound.text or (self.floor and not self.floor_figure):
             return ""
-        return "yes" if self.bound.met(judged) else "no"
+        return "yes" if self.bound.met(self.figure, self.floor_figure if self.floor else None) else "no"
 
 
-async def interleaved(samples: int, **sides: Measure) -> dict[str, float]:
+async def interleaved(samples: int, *, warm_up: int = WARM_UP, **sides: Measure) -> dict[str, float]:
     """The median of each side, measured in turns that begin with another side each time."""
     figures: dict[str, list[float]] = {name: [] for name in sides}
     names = list(sides)
     gc.collect()
     gc.disable()
     try:
-        for turn in range(WARM_UP + samples):
+        for turn in range(warm_up + samples):
             shift = turn % len(names)
             for name in names[shift:] + names[:shift]:
                 figure = await sides[name]()
-                if turn >= WARM_UP:
+                if turn >= warm_up:
                     figures[name].append(figure)
             gc.collect()
     finally:
@@ -149,4 +153,4 @@ def table(lines: list[Line]) -> str:
 
 def _figure(value: float, unit: str) -> str:
     digits = 2 if value < 10 else 1 if value < 100 else 0
-    return f"{value:.{digits}f} {unit}"
+    return f"{value:.{digits}f} {unit}" if unit else f"{value:g}"

@@ -15,6 +15,7 @@ from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.bwrap_line import Staged, bwrap_arguments
 from kagura_kernel.sandbox.docker_flags import Labels, create_body
 from kagura_kernel.sandbox.etcfiles import write_etc
+from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.sandbox.pythonenv import current_view
 from kagura_kernel.sandbox.seccomp import filter_program
@@ -127,6 +128,55 @@ async def docker_box_ready(bench: Bench) -> list[Line]:
             ("docker box ready, from the warm pool", "warm", Bound("≤ 1/8", 1 / 8)),
         )
     ]
+
+
+async def gvisor_box_ready(bench: Bench) -> list[Line]:
+    """By runsc alone, cold and from the warm pool, beside runsc with nothing of ours around it."""
+    program = shutil.which("runsc")
+    if program is None:
+        raise Missing("runsc is not installed (Debian: `apt install runsc`)")
+    backend, pool = RunscBackend(program=program), WarmPool(RunscBackend(program=program), size=1)
+    workspace = project(bench)
+    samples = max(3, bench.samples // 2)
+    try:
+        if not (probe := await backend.probe()).ok:
+            raise Missing(probe.reason)
+        floor = runsc_do(program, platform=probe.reason.split()[-1])
+        figures = await interleaved(
+            samples, floor=floor, cold=starting(backend, workspace), warm=starting(pool, workspace)
+        )
+    finally:
+        await pool.close()
+        await backend.close()
+    return [
+        Line(
+            what,
+            "the same runsc: `runsc do true`",
+            milliseconds(figures[side]),
+            milliseconds(figures["floor"]),
+            samples=samples,
+        )
+        for what, side in (
+            ("gVisor box ready, cold", "cold"),
+            ("gVisor box ready, from the warm pool", "warm"),
+        )
+    ]
+
+
+def runsc_do(program: str, platform: str) -> Measure:
+    """The way of runsc itself to run one program: on the whole system, without a box around it."""
+    words = [program, "--network=none", f"--platform={platform}", "--ignore-cgroups"]
+    words += [*([] if os.geteuid() == 0 else ["--rootless"]), "do", "true"]
+
+    async def once() -> float:
+        began = perf_counter()
+        answer = subprocess.run(words, check=False, capture_output=True, text=True)  # noqa: ASYNC221 - likewise
+        took = perf_counter() - began
+        if answer.returncode:
+            raise Missing(f"runsc do failed: {answer.stderr.strip()[-200:]}")
+        return took
+
+    return once
 
 
 def docker_run(bench: Bench) -> Measure:

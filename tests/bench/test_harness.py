@@ -37,12 +37,30 @@ async def test_the_median_leaves_out_the_warm_up():
         (Line("x", "floor", 1.3, 1.0, bound=Bound("≤ 1.2×", 1.2)), "no"),
         (Line("x", "floor", 500.0, 1000.0, "MB/s", Bound("≥ 1/4", 0.25, "least")), "yes"),
         (Line("x", "floor", 100.0, 1000.0, "MB/s", Bound("≥ 1/4", 0.25, "least")), "no"),
+        (Line("x", "floor", 3.5, 1.0, bound=Bound("≤ 3 ms more", 3, "more")), "yes"),
+        (Line("x", "floor", 4.5, 1.0, bound=Bound("≤ 3 ms more", 3, "more")), "no"),
+        (Line("x", "floor", 4.5, 1.0), ""),
         (Line("x", figure=80.0, unit="MiB", bound=Bound("≤ 64 MiB", 64)), "no"),
+        (Line("x", figure=0.0, unit="", bound=Bound("0", 0)), "yes"),
         (Line("x", "floor", missing="no daemon"), ""),
     ],
 )
 def test_a_line_says_whether_it_is_as_wanted(line, verdict):
     assert line.verdict == verdict
+
+
+async def test_a_costly_side_may_warm_up_less():
+    values = iter([1.0, 2.0, 9.0])
+
+    async def once():
+        return next(values)
+
+    assert await interleaved(3, warm_up=0, side=once) == {"side": 2.0}
+
+
+def test_a_count_has_no_decimals():
+    rows = table([Line("failures", figure=0.0, unit="", bound=Bound("0", 0), samples=1)]).splitlines()
+    assert rows[2].split("|")[2].strip() == "0"
 
 
 def test_the_table_shows_ratios_both_ways_and_reasons_for_gaps():

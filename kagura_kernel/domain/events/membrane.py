@@ -110,8 +110,8 @@ class EgressClosed(Event):
 
 
 LeaseChange = Literal["acquired", "renewed", "held up", "on hold", "released"]
-"""What happens to a lease: a first credential; a fresh one; a person is asked, for its budget is used up; nothing is given
-out until they say yes; its end."""
+"""What happens to a lease: a first credential; a fresh one; a person is asked, for its budget is used up; nothing is
+given out until they say yes; its end."""
 
 
 class LeaseChanged(Event):

@@ -12,6 +12,7 @@ from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approv
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, EgressDenied
 from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.membrane.egress.hostsets import HOST_SETS, HostSets
 from kagura_kernel.membrane.egress.names import HTTP, HTTPS, Target
 from kagura_kernel.membrane.egress.once import Once
 from kagura_kernel.membrane.egress.policy import advice
@@ -68,24 +69,29 @@ class Asking:
         self._session = session or Answers()
         self._open: Once[Target, tuple[bool, str]] = Once()
 
-    async def require(self, target: Target) -> str:
+    async def require(self, target: Target, sets: HostSets = HOST_SETS) -> str:
         """Who allowed it, as `name, for this run`; waits for an answer if there is none yet.
+
+        Args:
+            target: Host and port.
+            sets: The sets of hosts that a person may grant by name.
 
         Raises:
             EgressDenied: somebody, a policy or the deadline said no, or nobody can be asked.
             ApprovalAborted: the person called the run off.
         """
+        how = advice(target, sets)
         said = self._run.said.get(target) or self._session.said.get(target)
         if said is None:
             if self._approver is None:
-                raise EgressDenied(target.host, target.port, "is not granted and nobody can be asked", advice(target))
+                raise EgressDenied(target.host, target.port, "is not granted and nobody can be asked", how)
             if target not in self._open and len(self._open) >= MAX_QUESTIONS:
                 raise EgressDenied(target.host, target.port, f"is not granted and {MAX_QUESTIONS} questions are open")
             approver = self._approver
             said = await self._open.share(target, lambda: self._ask(approver, target))
         allowed, by = said
         if not allowed:
-            raise EgressDenied(target.host, target.port, f"was not approved: {by}", advice(target))
+            raise EgressDenied(target.host, target.port, f"was not approved: {by}", how)
         return by
 
     async def _ask(self, approver: Approver, target: Target) -> tuple[bool, str]:

@@ -47,7 +47,7 @@ async def explain(policy: EgressPolicy, target: Target, resolver: Resolver | Non
     reason = _reason(ruling, allowed=allowed, problem=problem)
     refused = dict(checked.refused)
     addresses = tuple((address, refused.get(address)) for address in [*map(str, checked.allowed), *refused])
-    return Explanation(target, ruling, allowed, reason, addresses, "" if granted else advice(target))
+    return Explanation(target, ruling, allowed, reason, addresses, "" if granted else advice(target, policy.sets))
 
 
 def _reason(ruling: EgressRuling, *, allowed: bool, problem: str) -> str:

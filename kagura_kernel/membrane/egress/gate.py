@@ -95,9 +95,9 @@ class Gate:
         ruling = self._policy.decide(target)
         rule, reason = ruling.rule, ruling.reason
         if ruling.verdict is EgressVerdict.DENY:
-            raise EgressDenied(target.host, target.port, ruling.reason, advice(target))
+            raise EgressDenied(target.host, target.port, ruling.reason, advice(target, self._policy.sets))
         if ruling.verdict is EgressVerdict.ASK:
-            rule, reason = "asked", f"approved by {await self._asking.require(target)}"
+            rule, reason = "asked", f"approved by {await self._asking.require(target, self._policy.sets)}"
         return Admitted(target, rule, reason, await self._check(target))
 
     async def connect(self, admitted: Admitted) -> tuple[socket.socket, Address]:

@@ -52,10 +52,12 @@ class EgressPolicy:
     Attributes:
         granted: Each target with the word that granted it.
         ask: Whether an unknown host is a question to a person rather than a denial.
+        sets: The sets of hosts that words may name, mirrors considered: for advice.
     """
 
     granted: Mapping[Target, str] = field(default_factory=dict)
     ask: bool = False
+    sets: HostSets = field(default_factory=lambda: HOST_SETS, repr=False, compare=False)
 
     def decide(self, target: Target) -> EgressRuling:
         """The ruling on one target, without looking anything up."""
@@ -101,7 +103,7 @@ def parse_grants(words: Iterable[str], sets: HostSets = HOST_SETS) -> EgressPoli
                 problems.append(error.message)
     if problems:
         raise ConfigurationError("--net", problems)
-    return EgressPolicy(granted, ask)
+    return EgressPolicy(granted, ask, sets)
 
 
 def advice(target: Target, sets: HostSets = HOST_SETS) -> str:

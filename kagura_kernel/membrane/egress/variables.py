@@ -42,3 +42,12 @@ def proxy_variables(port: int = PROXY_PORT) -> dict[str, str]:
         # Node's own `fetch` and `http` read no variable unless told to, and only from 22.21 and 24 on.
         "NODE_USE_ENV_PROXY": "1",
     }
+
+
+def usual_variables() -> dict[str, str]:
+    """What programs do better with in a box, for whoever has not set it otherwise."""
+    return {
+        # pip takes a host that is refused for one that fails, and asks again for eight seconds and five warnings. Each
+        # of them says what to type; with none of them nothing would, so it may try again, but not for long.
+        "PIP_RETRIES": "2",
+    }

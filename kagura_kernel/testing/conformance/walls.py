@@ -52,6 +52,12 @@ _CALLS = {
     "io_setup": ({"x86_64": 206, "aarch64": 0}, (0, 0)),
 }
 
+# What is shown on purpose is not looked through, it is large: the system's programs and Python's.
+_FIND = (
+    "find / -xdev \\( -path /proc -o -path /sys -o -path /usr -o -name site-packages -o -path '*/lib/python3*' \\) "
+    "-prune -o -name '{0}*' -print 2>/dev/null; grep -rs {0} /tmp /home /root /run /var"
+)
+
 _RAW_CALL = """
 import ctypes, errno, json, platform, sys
 numbers, arguments = json.loads(sys.argv[1])
@@ -176,6 +182,16 @@ class WallsConformance:
     image: str | None = None
     """Image for back-ends that have images; it needs bash, coreutils and Python."""
 
+    private_places: tuple[str, ...] = (
+        "/etc/shadow",
+        "/etc/gshadow",
+        "/run/docker.sock",
+        "/var/run/docker.sock",
+        "/root/.ssh",
+        "/root/.bashrc",
+    )
+    """What nobody in a box may read."""
+
     @pytest.fixture
     def workspace(self, tmp_path: Path) -> Path:
         """A small project on the host."""
@@ -210,21 +226,14 @@ class WallsConformance:
             assert (await bash(box, "cat /workspace/notes.md")).stdout.text == "notes\n"
             for place in places:
                 assert not (await bash(box, f"cat '{place}'")).ok
-            found = await bash(
-                box, f"find / -xdev -name '{secret}*' 2>/dev/null; grep -rs {secret} /tmp /home /root /run /var"
-            )
+            found = await bash(box, _FIND.format(secret))
             # The shell that looks is the only one that knows the word.
             assert found.stdout.data == b""
 
-    @pytest.mark.parametrize(
-        "path",
-        ["/etc/shadow", "/etc/gshadow", "/run/docker.sock", "/var/run/docker.sock", "/root/.ssh", "/root/.bashrc"],
-    )
-    async def test_private_places_of_the_system_cannot_be_read(
-        self, backend: SandboxBackend, spec: BoxSpec, path: str
-    ) -> None:
+    async def test_private_places_of_the_system_cannot_be_read(self, backend: SandboxBackend, spec: BoxSpec) -> None:
         async with open_box(backend, spec) as box:
-            assert not (await bash(box, f"cat {path} || ls {path}/")).ok
+            for path in self.private_places:
+                assert not (await bash(box, f"cat {path} || python3 -c 'import os; os.listdir(\"{path}\")'")).ok, path
 
     async def test_only_the_workspace_and_scratch_space_can_be_written(
         self, backend: SandboxBackend, spec: BoxSpec
@@ -321,15 +330,10 @@ class WallsConformance:
         async with open_box(backend, spec) as box:
             assert json.loads(await python(box, _NETLINK)) == [socket.NETLINK_ROUTE]
 
-    @pytest.mark.parametrize(
-        ("kind", "address"),
-        [("name", "example.org"), ("route", "198.18.0.1"), ("raw", ""), ("packet", ""), ("vsock", "")],
-    )
-    async def test_no_network_is_to_be_had(
-        self, backend: SandboxBackend, spec: BoxSpec, kind: str, address: str
-    ) -> None:
+    async def test_no_network_is_to_be_had(self, backend: SandboxBackend, spec: BoxSpec) -> None:
         async with open_box(backend, spec) as box:
-            assert (await python(box, _CONNECT, kind, address)).startswith("refused")
+            for way in (("name", "example.org"), ("route", "198.18.0.1"), ("raw", ""), ("packet", ""), ("vsock", "")):
+                assert (await python(box, _CONNECT, *way)).startswith("refused"), way
 
     # ------------------------------------------------------------------ power
 
@@ -345,14 +349,11 @@ class WallsConformance:
         assert status["Seccomp"] == "2"
         assert "0" not in status["Uid"].split()
 
-    @pytest.mark.parametrize(
-        "line", ["su -c id", "sudo -n id", "mount -t tmpfs none /tmp", "unshare -U id", "unshare -r id"]
-    )
-    async def test_programs_that_ask_for_more_power_fail(
-        self, backend: SandboxBackend, spec: BoxSpec, line: str
-    ) -> None:
+    async def test_programs_that_ask_for_more_power_fail(self, backend: SandboxBackend, spec: BoxSpec) -> None:
+        tries = ["su -c id", "sudo -n id", "mount -t tmpfs none /tmp", "unshare -U id", "unshare -r id"]
         async with open_box(backend, spec) as box:
-            assert not (await bash(box, f"{line} </dev/null")).ok
+            for line in tries:
+                assert not (await bash(box, f"{line} </dev/null")).ok, line
 
     async def test_a_setuid_program_gains_nothing(
         self, backend: SandboxBackend, spec: BoxSpec, workspace: Path
@@ -366,11 +367,11 @@ class WallsConformance:
         assert own != "0"
         assert set(others) <= {own}
 
-    @pytest.mark.parametrize("name", _CALLS)
-    async def test_a_risky_system_call_is_refused(self, backend: SandboxBackend, spec: BoxSpec, name: str) -> None:
+    async def test_risky_system_calls_are_refused(self, backend: SandboxBackend, spec: BoxSpec) -> None:
         async with open_box(backend, spec) as box:
-            answer = await python(box, _RAW_CALL, json.dumps(_CALLS[name]))
-        assert answer in ("EPERM", "ENOSYS")
+            # A process for each: what one changed in itself must not decide on the next.
+            answers = {name: await python(box, _RAW_CALL, json.dumps(call)) for name, call in _CALLS.items()}
+        assert {name: answer for name, answer in answers.items() if answer not in ("EPERM", "ENOSYS")} == {}
 
     async def test_a_box_is_the_first_to_go_when_the_machine_lacks_memory(
         self, backend: SandboxBackend, spec: BoxSpec

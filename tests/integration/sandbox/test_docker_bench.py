@@ -179,10 +179,6 @@ class Instead:
 
 
 ANOTHER_WAY = {
-    "5.11": Instead(
-        "a box has a hard limit on cores, which holds when the machine is idle too",
-        lambda seen: seen.host["NanoCpus"] > 0,
-    ),
     "5.14": Instead(
         "a box is never restarted, not even once: it ends with its run",
         lambda seen: seen.host["RestartPolicy"]["Name"] == "no" and seen.host["AutoRemove"],

@@ -23,11 +23,17 @@ async def backend(tmp_path: Path):
     await backend.close()
 
 
-def test_the_default_image_is_built_by_two_plain_commands():
-    command = build_command(DEFAULT_IMAGE)
-    assert "docker build --file images/base.Dockerfile --tag kagura/base:latest images" in command
-    assert "docker build --file images/python.Dockerfile --tag kagura/python:latest images" in command
-    assert "docker pull other:1" in build_command("other:1")
+@pytest.mark.parametrize(
+    ("image", "name"), [(DEFAULT_IMAGE, "python"), ("kagura/node", "node"), ("kagura/base:latest", "base")]
+)
+def test_an_image_of_ours_is_built_by_our_own_command(image: str, name: str):
+    assert build_command(image) == f"Build it: `kagura-kernel images build {name}`."
+
+
+@pytest.mark.parametrize("image", ["other:1", "kagura/python:old", "kagura/none"])
+def test_another_image_is_built_or_pulled_with_docker(image: str):
+    assert f"`docker build --tag {image} DIRECTORY`" in build_command(image)
+    assert f"`docker pull {image}`" in build_command(image)
 
 
 async def test_it_is_a_container_called_docker(backend: DockerBackend):

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.sandbox.docker_advice import refuse_impostor
+from kagura_kernel.sandbox.docker_advice import told_by
 from kagura_kernel.sandbox.docker_engine import daemon_from
+from kagura_kernel.sandbox.gvisor_notes import TOO_OLD
 
 PLAIN = {"ServerVersion": "20.10.24", "NCPU": 2, "KernelVersion": "6.1.0", "SecurityOptions": ["name=seccomp"]}
 
@@ -41,13 +42,17 @@ def test_user_namespaces_and_rootless_daemons_are_found(options: list[str]):
 
 def test_a_box_on_the_machines_own_kernel_is_not_gvisors():
     with pytest.raises(SandboxUnavailable, match="own kernel"):
-        refuse_impostor("6.1.0\nSeccomp:\t2\n", "6.1.0")
+        told_by("6.1.0\nSeccomp:\t2\n", "6.1.0")
 
 
 def test_a_runtime_without_filters_is_refused_with_the_option_that_adds_them():
     with pytest.raises(SandboxUnavailable, match="--oci-seccomp"):
-        refuse_impostor("4.4.0\nSeccomp:\t0\n", "6.1.0")
+        told_by("4.4.0\nSeccomp:\t0\n", "6.1.0")
 
 
 def test_a_kernel_of_its_own_and_a_filter_are_gvisors():
-    refuse_impostor("4.4.0\nSeccomp:\t2\n", "6.1.0")
+    assert told_by("4.4.0\nSeccomp:\t2\n", "6.1.0") == ()
+
+
+def test_a_release_that_fails_for_plain_programs_is_told():
+    assert told_by("4.4.0\nSeccomp:\t2\nfails\n", "6.1.0") == (TOO_OLD,)

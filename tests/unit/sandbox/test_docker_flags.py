@@ -70,6 +70,7 @@ def test_limits_become_limits():
     assert host["Memory"] == host["MemorySwap"] == 256 * MIB
     assert host["PidsLimit"] == 17
     assert host["NanoCpus"] == 500_000_000
+    assert host["CpuShares"] == 512
     ulimits = {limit["Name"]: (limit["Soft"], limit["Hard"]) for limit in host["Ulimits"]}
     assert ulimits == {"core": (0, 0), "fsize": (5 * MIB, 5 * MIB), "nofile": (99, 99)}
 

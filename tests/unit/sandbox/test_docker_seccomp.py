@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from kagura_kernel.sandbox.docker_seccomp import allowed_names, profile
+from kagura_kernel.sandbox.docker_seccomp import allowed_names, oci_filter, profile
 from kagura_kernel.sandbox.seccomp import MACHINES
 
 DOORS = [
@@ -123,6 +124,34 @@ def test_nothing_that_a_bubblewrap_box_refuses_is_open():
 def test_clone3_does_not_exist_so_that_libraries_fall_back():
     (rule,) = [rule for rule in json.loads(profile())["syscalls"] if rule["names"] == ["clone3"]]
     assert (rule["action"], rule["errnoRet"]) == ("SCMP_ACT_ERRNO", 38)
+
+
+def rules(*, gvisor: bool) -> dict[str, list[dict[str, Any]]]:
+    """What each call's name is judged by."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for rule in json.loads(profile(gvisor=gvisor))["syscalls"]:
+        for name in rule["names"]:
+            found.setdefault(name, []).append({key: rule.get(key) for key in ("action", "args", "errnoRet")})
+    return found
+
+
+def test_gvisor_judges_as_everyone_does_but_for_clone3():
+    usual, gvisor = rules(gvisor=False), rules(gvisor=True)
+    assert {name for name in usual | gvisor if usual.get(name) != gvisor.get(name)} == {"clone3"}
+    assert json.loads(profile(gvisor=True))["defaultAction"] == "SCMP_ACT_ERRNO"
+
+
+def test_clone3_does_not_exist_for_gvisor_either():
+    # A refusal with a number of its own is a word that gVisor does not know, and a tracer there is not.
+    assert rules(gvisor=True)["clone3"] == [{"action": "SCMP_ACT_TRACE", "args": [], "errnoRet": None}]
+
+
+def test_gvisor_alone_is_given_the_same_list_in_its_own_words():
+    profiled, bundled = json.loads(profile(gvisor=True)), oci_filter()
+    assert bundled["syscalls"] == profiled["syscalls"]
+    assert bundled["defaultAction"] == profiled["defaultAction"]
+    assert bundled["architectures"] == ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"]
+    assert "archMap" not in bundled
 
 
 def test_every_program_can_still_live():

@@ -3,6 +3,8 @@ from __future__ import annotations
 import subprocess
 import time
 
+import pytest
+
 from kagura_kernel.testing.false_home import TOKEN
 from kagura_kernel.testing.leftovers import Process, select, wait_until_gone
 
@@ -32,8 +34,12 @@ def test_another_session_is_left_alone():
     assert found(process(101, 1, environment=f"{TOKEN}=/tmp/kagura-xy"), process(102, 50)) == []
 
 
-def test_an_orphaned_box_born_meanwhile_is_found_although_its_environment_is_its_own():
-    assert found(process(101, 1, "bwrap --unshare-all")) == [101]
+@pytest.mark.parametrize(
+    "command",
+    ["bwrap --unshare-all", "/usr/bin/runsc --network=none run", "runsc-gofer --root=/x", "runsc-sandbox --root=/x"],
+)
+def test_an_orphaned_box_born_meanwhile_is_found_although_its_environment_is_its_own(command: str):
+    assert found(process(101, 1, command)) == [101]
 
 
 def test_boxes_that_are_older_or_have_a_living_parent_belong_to_somebody_else():

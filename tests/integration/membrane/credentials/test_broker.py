@@ -260,15 +260,30 @@ async def test_a_grant_that_is_withdrawn_stops_use_and_renewal(house: House) -> 
     assert len(house.provider.minted) == 1
 
 
-async def test_a_renewal_revokes_the_old_credential(house: House) -> None:
+async def test_a_renewal_revokes_the_old_credential_once_requests_that_took_it_along_have_arrived(house: House) -> None:
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
     await house.clock.advance(100)
     renewed = await broker.renew(lease.id)
     assert renewed.id == lease.id
     assert renewed.budget == Budget(3600, 1000, 5)
+    assert broker.credential(lease.id).main.reveal() == "secret-of-handle-2"
+    await house.clock.advance(4)
+    assert list(house.provider.books) == ["handle-1", "handle-2"]
+    assert {row.state for row in house.rows()} == {"live", "owed"}
+    await house.clock.advance(2)
     await until(lambda: list(house.provider.books) == ["handle-2"])
     assert {row.state for row in house.rows()} == {"live", "gone"}
+
+
+async def test_a_lease_that_is_released_takes_its_earlier_credentials_along_at_once(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    await house.clock.advance(100)
+    await broker.renew(lease.id)
+    await broker.release(lease.id)
+    await until(lambda: house.provider.books == {})
+    assert {row.state for row in house.rows()} == {"gone"}
 
 
 async def test_a_provider_in_trouble_is_asked_again_until_the_end_and_after_it(house: House) -> None:

@@ -41,7 +41,7 @@ async def test_after_a_kill_at_any_moment_the_next_start_leaves_no_credential_th
         mine = await broker.acquire("cloudflare", SCOPE, budget=Budget())
         held = {broker.credential(mine.id).main.reveal()}
         for moment in range(MOMENTS):
-            pid = lives.start(tmp_path, rig.service.url, moment)
+            pid = lives.start(home=str(tmp_path), url=rig.service.url, seed=moment)
             await asyncio.to_thread(time.sleep, chance.uniform(0.01, 0.4))
             lives.kill(pid)
             rig.service.wait_idle()

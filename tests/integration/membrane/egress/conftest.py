@@ -1,48 +1,65 @@
-"""A listening proxy with real sockets, servers that say who they are, and network namespaces of the tests' own."""
+"""A box whose proxy is a run's egress, servers that say who they are, and network namespaces of the tests' own."""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import json
 import os
+import shutil
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
+from kagura_kernel.domain.commands import Command, CommandResult, shell_command
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.membrane.egress.asking import Asking
+from kagura_kernel.membrane.egress.boxed import open_egress
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.limits import EgressLimits
-from kagura_kernel.membrane.egress.listening import ProxyListener
 from kagura_kernel.membrane.egress.policy import parse_grants
+from kagura_kernel.membrane.egress.variables import proxy_variables
+from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
+from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.testing.box import FakeBackend
+from kagura_kernel.testing.docker_images import BASE
+from kagura_kernel.testing.patience import wait_until
 
 CLONE_NEWNET = 0x4000_0000
+
+PATIENCE = CommandLimits(100.0, None)
+"""Only a program that hangs takes so long."""
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @dataclass
 class Proxy:
-    """A proxy of one run that is listening.
+    """A box of one run, and the proxy in it.
 
     Attributes:
-        address: What clients connect to: host and port, or the path of a unix socket.
+        box: The box.
+        port: The proxy's, on the loopback of the box.
         names: What its resolver answers, call by call; the last answer stays.
         asked: The names it was asked for.
     """
 
-    address: tuple[str, int] | str = ""
+    box: Box
+    port: int = 0
     names: dict[str, list[list[str]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     records: list[EgressDecided | EgressClosed] = field(default_factory=list)
     problems: list[BaseException] = field(default_factory=list)
-    listener: ProxyListener | None = None
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """The next answer for this name."""
@@ -55,9 +72,7 @@ class Proxy:
 
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A client's connection to it."""
-        if isinstance(self.address, str):
-            return await asyncio.open_unix_connection(self.address)
-        return await asyncio.open_connection(*self.address)
+        return await asyncio.open_connection("127.0.0.1", self.port)
 
     async def ask(self, request: bytes) -> bytes:
         """Everything it answers to a request until it closes."""
@@ -75,31 +90,44 @@ class Proxy:
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
         return head.partition(b"\r\n")[0], reader, writer
 
+    async def sh(self, line: str, **env: str) -> CommandResult:
+        """What a shell line in the box gives, with the variables that every command of a run has."""
+        variables = proxy_variables(self.port) | env
+        return await self.box.run(shell_command(line, env=variables, limits=PATIENCE))
+
+    async def python(self, code: str, *arguments: object, **env: str) -> Any:
+        """What a program in the box found: the JSON that it printed. `PORT` and its arguments, `ARGS`, are there."""
+        head = f"import json, sys\nPORT, ARGS = {self.port}, json.loads(sys.argv[1])\n"
+        argv = ("python3", "-I", "-c", head + code, json.dumps(arguments))
+        command = Command(argv, env=proxy_variables(self.port) | env, limits=PATIENCE, keep_bytes=2**24)
+        result = await self.box.run(command)
+        assert result.ok, result.stderr.text
+        return json.loads(result.stdout.text)
+
+    def verdicts(self) -> set[tuple[str, int, bool]]:
+        """Every place that was asked for, and whether it was let through."""
+        return {(fact.host, fact.port, fact.allowed) for fact in self.records if isinstance(fact, EgressDecided)}
+
 
 @asynccontextmanager
 async def open_proxy(
     *words: str,
     names: dict[str, list[list[str]]] | None = None,
     asking: Asking | None = None,
-    unix: str = "",
-    heads: int = 256,
-    head_seconds: float = 10.0,
+    python: str | None = None,
+    backend: SandboxBackend | None = None,
     **limits: float,
 ) -> AsyncIterator[Proxy]:
-    proxy = Proxy(names=names or {})
-    bounds = EgressLimits(**limits)
-    gate = Gate(parse_grants(words), proxy.resolve, asking=asking, limits=bounds)
-    egress = Egress(gate, proxy.records.append, run_id="run-1", session_id="ses-1", limits=bounds)
-    proxy.listener = ProxyListener(egress, proxy.problems.append, heads=heads, head_seconds=head_seconds)
-    listening = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
-    listening.bind(unix or ("127.0.0.1", 0))
-    listening.listen(1024)
-    proxy.address = unix or listening.getsockname()
-    proxy.listener.start(listening)
+    backend = backend or FakeBackend(python)
     try:
+        proxy = Proxy(await backend.start(BoxSpec()), names=names or {})
+        bounds = EgressLimits(**limits)
+        gate = Gate(parse_grants(words), proxy.resolve, asking=asking, limits=bounds)
+        egress = Egress(gate, proxy.records.append, run_id="run-1", session_id="ses-1", limits=bounds)
+        proxy.port = await open_egress(proxy.box, egress, failed=proxy.problems.append)
         yield proxy
     finally:
-        await proxy.listener.close()
+        await backend.close()
     assert proxy.problems == []
 
 
@@ -130,6 +158,18 @@ async def says_who_it_is(reader: asyncio.StreamReader, writer: asyncio.StreamWri
     await writer.drain()
 
 
+def is_there(address: str) -> bool:
+    """Whether an address, written with its length, can be bound and reached."""
+    host = address.partition("/")[0]
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((host, 0))
+            probe.connect((host, 9))  # sends nothing
+        except OSError:
+            return False
+    return True
+
+
 async def echoes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Every byte back, until there are no more."""
     while data := await reader.read(65536):
@@ -139,8 +179,24 @@ async def echoes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 @pytest.fixture
 def proxying():
-    """A proxy that listens, with these grants, names and limits, as an async context."""
+    """A box with a proxy, and these grants, names and limits, as an async context.
+
+    The box has no walls, so that clients in the test's own process can be the programs in it; one of a `backend` has.
+    """
     return open_proxy
+
+
+@pytest.fixture(
+    params=["bubblewrap", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.timeout(600)])],
+)
+def walls(request: pytest.FixtureRequest) -> Callable[[], SandboxBackend]:
+    """Makes a back-end whose boxes have walls, and curl and Python in them; whoever makes it closes it."""
+    if request.param == "docker":
+        endpoint = request.getfixturevalue("docker_endpoint")
+        return lambda: DockerBackend(endpoint, default_image=BASE)
+    if sys.platform != "linux" or shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not here")
+    return BubblewrapBackend
 
 
 @pytest.fixture
@@ -176,7 +232,9 @@ def in_a_namespace() -> Callable[[Sequence[str], Callable[[], Awaitable[None]]],
                 subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
                 for address in addresses:
                     subprocess.run(["ip", "address", "add", address, "dev", "lo"], check=True)
-                asyncio.run(asyncio.wait_for(work(), 60))  # type: ignore[arg-type]
+                # The kernel first looks for another one like it, and sets an IPv6 address up in its own time.
+                wait_until(lambda: all(map(is_there, addresses)))
+                asyncio.run(asyncio.wait_for(work(), 110))  # type: ignore[arg-type]
             except BaseException as error:  # noqa: BLE001 - it is raised again, on the test's own thread
                 problems.append(error)
 

@@ -7,8 +7,14 @@ import json
 import os
 import sys
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import pytest
+
+from kagura_kernel.domain.commands import Command
+
+if TYPE_CHECKING:
+    from conftest import Proxy
 
 pytestmark = [
     pytest.mark.network,
@@ -17,7 +23,7 @@ pytestmark = [
 
 FIRST, SECOND, THIRD, SIXTH = "198.18.0.1", "198.18.0.2", "198.18.0.3", "fd00:198:18::6"
 
-# What a program in a box can try. It is given the proxy's unix socket and nothing else of the network.
+# What a program in a box can try. It has a loopback with the proxy on it and nothing else of the network.
 BOX = r"""
 import json, socket, sys
 
@@ -30,9 +36,7 @@ def tried(work):
         return "failed: " + type(error).__name__
 
 def through(target):
-    with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(10)
-        client.connect(proxy)
+    with socket.create_connection(("127.0.0.1", proxy), 10) as client:
         client.sendall(("CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (target, target)).encode())
         whole = b""
         while data := client.recv(4096):
@@ -68,16 +72,18 @@ print(json.dumps(found))
 """
 
 
-async def in_the_box(proxy: str, tunnels: list[str], directs: list[str]) -> dict[str, dict[str, str]]:
-    """What a program found that runs in a network namespace with nothing in it, beside the one of the membrane."""
-    # `unshare -n` without an interface: not even loopback is up, as in a box.
-    process = await asyncio.create_subprocess_exec(
-        "unshare", "-n", sys.executable, "-I", "-c", BOX, json.dumps([proxy, tunnels, directs]),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, problem = await process.communicate()
-    assert process.returncode == 0, problem.decode()
-    return json.loads(out)
+# A guest in a network namespace of its own, beside the one of the membrane.
+WALLED = """#!/bin/sh
+exec unshare -n sh -c 'ip link set lo up; exec "$0" "$@"' {python} "$@"
+"""
+
+
+async def in_the_box(proxy: Proxy, tunnels: list[str], directs: list[str]) -> dict[str, dict[str, str]]:
+    """What a program in the box found."""
+    arguments = json.dumps([proxy.port, tunnels, directs])
+    result = await proxy.box.run(Command((sys.executable, "-I", "-c", BOX, arguments)))
+    assert result.ok, result.stderr.text
+    return json.loads(result.stdout.text)
 
 
 def test_from_a_box_with_two_hosts_granted_only_these_two_are_reached(
@@ -105,22 +111,27 @@ def test_from_a_box_with_two_hosts_granted_only_these_two_are_reached(
     ]  # fmt: skip
     directs = [FIRST, THIRD, SIXTH, "127.0.0.1"]
     found = {}
+    walled = tmp_path / "python"
+    walled.write_text(WALLED.format(python=sys.executable))
+    walled.chmod(0o755)
 
     async def work() -> None:
         async with AsyncExitStack() as stack:
             for host in (FIRST, SECOND, THIRD, SIXTH, "127.0.0.1"):
                 for port in (443, 80):
                     await stack.enter_async_context(serving(identity, host, port))
-            proxy = await stack.enter_async_context(proxying(*words, names=names, unix=str(tmp_path / "proxy")))
+            proxy = await stack.enter_async_context(proxying(*words, names=names, python=str(walled)))
             # The servers are there, and only the wall keeps the box from them.
             reader, writer = await asyncio.open_connection(THIRD, 443)
             assert await reader.read() == f"I am {THIRD} 443".encode()
             writer.close()
-            found.update(await in_the_box(str(proxy.address), [*reached, *refused], directs))
+            found.update(await in_the_box(proxy, [*reached, *refused], directs))
             assert set(proxy.asked) == {"first.test", "second.test"}
 
     in_a_namespace([f"{FIRST}/32", f"{SECOND}/32", f"{THIRD}/32", f"{SIXTH}/128"], work)
     assert found["through"] == reached | dict.fromkeys(refused, "403")
+    for way in ("udp", "icmp"):
+        del found[way]["127.0.0.1"]  # the box's own, which it may speak to
     for way in ("tcp", "udp", "icmp", "name"):
         assert all(outcome.startswith("failed: ") for outcome in found[way].values()), (way, found[way])
 

@@ -1,10 +1,11 @@
-"""The proxy on the host with real sockets: what passes, what does not, and what a hostile client can do to it."""
+"""The proxy of a box with real sockets: what passes, what does not, and what a hostile program can do to it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 
 import httpx
 import pytest
@@ -13,8 +14,15 @@ from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import ApprovalAborted
 from kagura_kernel.membrane.egress.asking import Asking
 from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.testing.patience import eventually
 
 OK = b"HTTP/1.1 200 Connection established"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - a condition of any kind
+            await asyncio.sleep(0.01)
 
 
 async def test_a_granted_target_is_tunnelled_and_bytes_pass_unchanged(proxying, serving, echo):
@@ -26,7 +34,7 @@ async def test_a_granted_target_is_tunnelled_and_bytes_pass_unchanged(proxying, 
         assert status == OK
         assert await reader.read(-1) == payload
         writer.close()
-        await asyncio.sleep(0.05)
+        await eventually(lambda: len(proxy.records) == 2)
     decided, closed = proxy.records
     assert decided.allowed
     assert (closed.bytes_out, closed.bytes_in, closed.ended) == (len(payload), len(payload), "done")
@@ -38,7 +46,7 @@ async def test_what_is_not_granted_is_refused_in_words_that_a_program_shows(prox
         assert status == (b"HTTP/1.1 403 pypi.org:443 is not granted to this run. Grant it with: --net python-packages")
         assert b"not granted" in await reader.read()
         writer.close()
-        async with httpx.AsyncClient(proxy=f"http://127.0.0.1:{proxy.address[1]}", trust_env=False) as client:
+        async with httpx.AsyncClient(proxy=f"http://127.0.0.1:{proxy.port}", trust_env=False) as client:
             with pytest.raises(httpx.ProxyError, match="--net python-packages"):
                 await client.get("https://pypi.org/")
     assert proxy.asked == []
@@ -94,7 +102,7 @@ async def one_page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 async def test_plain_http_is_one_request_without_what_was_meant_for_the_proxy(proxying, serving):
     async with serving(one_page) as port, proxying(f"127.0.0.1:{port}") as proxy:
         async with httpx.AsyncClient(
-            proxy=httpx.Proxy(f"http://127.0.0.1:{proxy.address[1]}", auth=("user", "secret")), trust_env=False
+            proxy=httpx.Proxy(f"http://127.0.0.1:{proxy.port}", auth=("user", "secret")), trust_env=False
         ) as client:
             answer = await client.get(f"http://127.0.0.1:{port}/x?y", headers={"X-Mine": "1"})
         head = answer.text.lower()
@@ -114,9 +122,7 @@ async def test_a_redirect_is_a_new_question(proxying, serving, identity):
             await writer.drain()
 
         async with serving(redirects) as port, proxying(f"127.0.0.1:{port}") as proxy:
-            client = httpx.AsyncClient(
-                proxy=f"http://127.0.0.1:{proxy.address[1]}", trust_env=False, follow_redirects=True
-            )
+            client = httpx.AsyncClient(proxy=f"http://127.0.0.1:{proxy.port}", trust_env=False, follow_redirects=True)
             async with client:
                 answer = await client.get(f"http://127.0.0.1:{port}/")
     assert answer.status_code == 403
@@ -222,58 +228,36 @@ async def test_two_hundred_connections_at_once_all_succeed(proxying, serving, ec
         assert all(await asyncio.gather(*(once(number) for number in range(200))))
 
 
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
+def is_open(client: socket.socket) -> bool:
+    """Whether the other side has neither ended nor reset it."""
+    try:
+        return bool(client.recv(1))
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
 
 
 async def test_ten_thousand_half_open_connections_hold_a_bounded_part_and_the_next_one_is_served(
     proxying, serving, echo
 ):
     clients = []
-    async with serving(echo) as port, proxying(f"127.0.0.1:{port}", heads=64) as proxy:
-        before = descriptors()
+    async with serving(echo) as port, proxying(f"127.0.0.1:{port}") as proxy:
         loop = asyncio.get_running_loop()
         for number in range(10_000):
             client = socket.socket()
             client.settimeout(0)
-            await loop.sock_connect(client, proxy.address)
+            await loop.sock_connect(client, ("127.0.0.1", proxy.port))
             clients.append(client)
             if number % 2:
                 client.send(b"CONNECT 127.0")
         status, reader, writer = await proxy.tunnel(f"127.0.0.1:{port}")
         writer.write(b"hello")
         assert (status, await reader.readexactly(5)) == (OK, b"hello")
-        # Ours are the clients' ends; those of the proxy may not grow with them.
-        assert descriptors() - before - len(clients) < 200
+        await until(lambda: sum(map(is_open, clients)) <= 256)
         writer.close()
         for client in clients:
             client.close()
-
-
-async def test_a_slow_loris_is_let_go_and_disturbs_nobody(proxying, serving, echo):
-    async with serving(echo) as port, proxying(f"127.0.0.1:{port}", head_seconds=0.3) as proxy:
-
-        async def drip() -> bool:
-            reader, writer = await proxy.open()
-            try:
-                for sign in b"GET http://a.example/ HTTP/1.1\r\nX: " + b"a" * 1000:
-                    writer.write(bytes([sign]))
-                    await writer.drain()
-                    await asyncio.sleep(0.01)
-            except ConnectionError:
-                return True
-            finally:
-                del reader
-                writer.close()
-            return False
-
-        dripping = [asyncio.create_task(drip()) for _ in range(50)]
-        await asyncio.sleep(0.05)
-        status, reader, writer = await proxy.tunnel(f"127.0.0.1:{port}")
-        writer.write(b"hello")
-        assert (status, await reader.readexactly(5)) == (OK, b"hello")
-        writer.close()
-        assert all(await asyncio.gather(*dripping))
 
 
 async def test_fifty_connections_to_an_unknown_host_are_one_question(proxying):
@@ -286,16 +270,20 @@ async def test_fifty_connections_to_an_unknown_host_are_one_question(proxying):
     assert len(approver.requests) == 1
 
 
-async def test_a_run_that_is_called_off_by_the_answer_is_told_to_whoever_started_the_listener(proxying):
+async def test_a_run_that_is_called_off_by_the_answer_is_told_to_whoever_opened_the_egress(proxying):
     async with proxying("ask", asking=Asking(ScriptedApprover(Verdict.ABORTED))) as proxy:
         answer = await proxy.ask(b"CONNECT a.example:443 HTTP/1.1\r\n\r\n")
         assert b"called off" in answer
-        await asyncio.sleep(0.05)
+        await eventually(lambda: proxy.problems)
         assert [type(problem) for problem in proxy.problems] == [ApprovalAborted]
         proxy.problems.clear()
 
 
-async def test_closing_the_listener_leaves_no_descriptor_and_no_task_behind(proxying, serving, echo):
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count
+
+
+async def test_closing_the_box_leaves_no_descriptor_and_no_task_behind(proxying, serving, echo):
     async with serving(echo) as port:
         tasks, before = asyncio.all_tasks(), descriptors()
         async with proxying(f"127.0.0.1:{port}") as proxy:
@@ -305,7 +293,5 @@ async def test_closing_the_listener_leaves_no_descriptor_and_no_task_behind(prox
             writer.close()
         for _, writer in half:
             writer.close()
-        await asyncio.sleep(0.1)
-        assert len(asyncio.all_tasks() - tasks) == 0
-        assert descriptors() <= before
+        await until(lambda: not asyncio.all_tasks() - tasks and descriptors() <= before)
     assert [record.ended for record in proxy.records if record.kind == "egress.closed"] == ["cancelled"] * 5

@@ -10,7 +10,9 @@ from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import EgressDenied, EgressUnreachable
 from kagura_kernel.membrane.egress.asking import Asking
 from kagura_kernel.membrane.egress.gate import Gate, check_answers
+from kagura_kernel.membrane.egress.hostsets import HOST_SETS, with_mirrors
 from kagura_kernel.membrane.egress.limits import EgressLimits
+from kagura_kernel.membrane.egress.names import Target
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.testing.approver import ScriptedApprover
 
@@ -49,6 +51,16 @@ class Wire:
 
 def gate(words: list[str], book: Book, wire: Wire | None = None, **more) -> Gate:
     return Gate(parse_grants(words), book, dial_one=wire or Wire(), **more)
+
+
+async def test_a_host_of_a_mirror_is_advised_by_the_name_of_its_set_whoever_refuses_it():
+    sets = with_mirrors(HOST_SETS, {"python-packages": [Target("mirror.example", 443)]})
+    for words, asking in (([], None), (["ask"], None), (["ask"], Asking(ScriptedApprover(Verdict.DENY)))):
+        with pytest.raises(EgressDenied, match="--net python-packages$"):
+            await Gate(parse_grants(words, sets), Book([]), asking=asking).admit("mirror.example", 443)
+        # The set is replaced as a whole, so its name would not grant what the mirror stands for.
+        with pytest.raises(EgressDenied, match="--net (tool-install|pypi.org)$"):
+            await Gate(parse_grants(words, sets), Book([]), asking=asking).admit("pypi.org", 443)
 
 
 async def test_a_name_that_is_not_granted_is_never_looked_up():

@@ -5,7 +5,7 @@ import urllib.request
 import httpx
 import pytest
 
-from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables
+from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables, usual_variables
 
 
 @pytest.fixture
@@ -42,3 +42,8 @@ def test_httpx_understands_them():
         assert client._transport_for_url(httpx.URL("https://pypi.org/")) is not client._transport
         for own in ("http://localhost:8000/", "http://127.0.0.1:8000/", "http://[::1]:8000/"):
             assert client._transport_for_url(httpx.URL(own)) is client._transport
+
+
+def test_what_a_person_may_set_otherwise_is_nothing_that_leads_to_the_proxy():
+    assert not set(usual_variables()) & set(proxy_variables())
+    assert not [name for name in usual_variables() if "proxy" in name.lower()]
