@@ -15,8 +15,8 @@ import pytest_asyncio
 
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.testing.docker_images import BASE, ensure_images
-from kagura_kernel.testing.dockerd import TestDaemon, shared_daemon, why_not
+from kagura_kernel.testing.docker_images import BASE, copy_image, ensure_images
+from kagura_kernel.testing.dockerd import TestDaemon, private_daemon, shared_daemon, why_not
 
 REQUIRE = "KAGURA_TEST_REQUIRE_DOCKER"
 
@@ -30,6 +30,14 @@ def docker_daemon() -> Iterator[TestDaemon]:
         pytest.skip(reason)
     with shared_daemon() as daemon:
         ensure_images(daemon)
+        yield daemon
+
+
+@pytest.fixture(scope="session")
+def remapped_daemon(docker_daemon: TestDaemon) -> Iterator[TestDaemon]:
+    """One more, with `kagura/base`, whose containers live in user namespaces; started for the first who asks."""
+    with private_daemon(remap=True) as daemon:
+        copy_image(docker_daemon, daemon, BASE)
         yield daemon
 
 

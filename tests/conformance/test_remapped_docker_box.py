@@ -1,28 +1,28 @@
-"""Docker boxes keep their promises where the daemon maps their root to an ordinary user: owners, modes and walls."""
+"""Docker boxes keep their promises where the daemon maps their root to an ordinary user: owners, modes and walls.
+
+A user map decides who owns what and who may do what: so files, changes and walls run here. Commands, output, connections
+and limits know nothing of users, and are `test_docker_box.py`'s; with KAGURA_TEST_EVERYTHING set they run here too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import os
+from collections.abc import AsyncIterator
 
 import pytest
 
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
+from kagura_kernel.testing.conformance.box import BoxConformance
 from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
+from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance
-from kagura_kernel.testing.docker_images import BASE, copy_image
-from kagura_kernel.testing.dockerd import TestDaemon, private_daemon
+from kagura_kernel.testing.docker_images import BASE
+from kagura_kernel.testing.dockerd import TestDaemon
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def remapped_daemon(docker_daemon: TestDaemon) -> Iterator[TestDaemon]:
-    with private_daemon(remap=True) as daemon:
-        copy_image(docker_daemon, daemon, BASE)
-        yield daemon
 
 
 class Remapped:
@@ -47,3 +47,12 @@ class TestChangesOfARemappedBox(Remapped, BoxChangesConformance):
 
 class TestWallsOfARemappedBox(Remapped, WallsConformance):
     pass
+
+
+if os.environ.get("KAGURA_TEST_EVERYTHING"):
+
+    class TestRemappedBox(Remapped, DiesOtherwise):
+        pass
+
+    class TestRemappedBoxUnderLoad(Remapped, LoadConformance):
+        pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,8 @@ from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.testing.docker_images import BASE, copy_image
-from kagura_kernel.testing.dockerd import TestDaemon, private_daemon
+from kagura_kernel.testing.docker_images import BASE
+from kagura_kernel.testing.dockerd import TestDaemon
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -24,13 +24,6 @@ echo 'tool:x:777:777::/nonexistent:/bin/false' >> /etc/passwd
 chown 777:777 /opt/kagura-tool/data
 chmod 2750 /opt/kagura-tool/data
 """
-
-
-@pytest.fixture(scope="module")
-def remapped_daemon(docker_daemon: TestDaemon) -> Iterator[TestDaemon]:
-    with private_daemon(remap=True) as daemon:
-        copy_image(docker_daemon, daemon, BASE)
-        yield daemon
 
 
 @pytest.fixture
