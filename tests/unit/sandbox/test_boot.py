@@ -72,6 +72,18 @@ def test_each_module_comes_after_those_that_it_needs():
                 assert all(order.index(str(other)) < place for other in needed)
 
 
+def test_neither_the_guest_nor_its_listeners_import_what_takes_long():
+    """Every run waits for both, and one of these takes longer than all of them."""
+    code = STUB.replace("package.main.main(config)", "package.listening\nprint(*sys.modules)")
+    payload = guest_payload(GuestConfig(), same_python=True)
+    told = subprocess.run([sys.executable, "-I", "-S", "-c", code], input=payload, capture_output=True, check=True)
+
+    imported = set(told.stdout.decode("ascii").split())
+    assert "kagura_guest.listening" in imported
+    slow = {"collections", "enum", "functools", "ipaddress", "json", "re", "socket", "subprocess", "typing"}
+    assert not imported & slow
+
+
 def test_the_command_line_says_nothing_of_the_box():
     assert guest_argv("/usr/bin/python3") == ["/usr/bin/python3", "-I", "-S", "-c", STUB]
     payload = guest_payload(GuestConfig(env={"NAME": "value-of-it"}), same_python=False)
