@@ -17,7 +17,7 @@ from kagura_kernel.cockpit.ordering import Choices
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.cockpit.sweeping import Sweep
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.errors import IsolationTooWeak
+from kagura_kernel.domain.errors import ConfigurationError, IsolationTooWeak
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.settings import Settings, parse_settings
 from kagura_kernel.journal.leases import LeaseLedger
@@ -110,7 +110,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         ConfigurationError: with every problem.
     """
     path = _config_file(environ)
-    text = path.read_text("utf-8") if path.is_file() else ""
+    text = _text_of(path) if path.exists() else ""
     return parse_settings(text, environ, str(path) if text else "the environment")
 
 
@@ -183,11 +183,21 @@ def load_registry(environ: Mapping[str, str]) -> Registry:
     path = _config_file(environ).with_name("credentials.toml")
     from kagura_kernel.membrane.credentials.registry import Registry, parse_registry
 
-    if not path.is_file():
+    if not path.exists():
         return Registry()
     from kagura_kernel.membrane.credentials.secret_reference import SecretReader
 
-    return parse_registry(path.read_text("utf-8"), SecretReader(environ), str(path))
+    return parse_registry(_text_of(path), SecretReader(environ), str(path))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        # Not chained: it would carry the bytes.
+        raise ConfigurationError(str(path), ["it is not a text in UTF-8; save it as such"]) from None
+    except OSError as error:
+        raise ConfigurationError(str(path), [f"it cannot be read: {(error.strerror or str(error)).lower()}"]) from error
 
 
 def load_providers(environ: Mapping[str, str]) -> Mapping[str, CredentialProvider]:

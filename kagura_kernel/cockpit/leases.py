@@ -14,6 +14,7 @@ LeaseState = Literal["live", "held up", "on hold", "released"]
 _STATES: dict[str, LeaseState] = {
     "acquired": "live",
     "renewed": "live",
+    "extended": "live",
     "held up": "held up",
     "on hold": "on hold",
     "released": "released",

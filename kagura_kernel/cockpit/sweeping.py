@@ -76,7 +76,8 @@ class Sweeping:
         return tuple(CredentialStatus(row.id, row.provider, row.scope, "owed", _why(row)) for row in self._left())
 
     def _left(self) -> list[LeaseRow]:
-        return [row for row in self._ledger.open_rows() if row.state == "owed" or not owner_alive(row.owner)]
+        # What a living process owes and has not failed to give back is on its way.
+        return [row for row in self._ledger.open_rows() if row.attempts or not owner_alive(row.owner)]
 
     async def _swept(self, sweep: Sweep) -> None:
         try:

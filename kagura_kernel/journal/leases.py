@@ -34,7 +34,7 @@ _COMPLETE = (
 _OWE = (
     update(leases)
     .where(leases.c.id == bindparam("key"), leases.c.state.in_(("minting", "live")))
-    .values(state="owed", why=bindparam("why"), ended_at=bindparam("ended_at"))
+    .values(state="owed", why=bindparam("why"), ended_at=bindparam("ended_at"), retry_at=bindparam("retry_at"))
 )
 _POSTPONE = (
     update(leases)
@@ -183,10 +183,17 @@ class LeaseLedger:
             flush=True,
         )
 
-    def owe(self, key: str, why: str) -> bool:
-        """Write down that it has to be revoked; False when that, or more, is known already."""
+    def owe(self, key: str, why: str, *, due: datetime | None = None) -> bool:
+        """Write down that it has to be revoked; False when that, or more, is known already.
+
+        Args:
+            key: The row.
+            why: Why.
+            due: No sweep touches it before, UTC, while its process lives; None is at once.
+        """
         now = stamp(self._journal.clock.now())
-        return self._change(_OWE, {"key": key, "why": as_text(why), "ended_at": now})
+        retry_at = stamp(due) if due else None
+        return self._change(_OWE, {"key": key, "why": as_text(why), "ended_at": now, "retry_at": retry_at})
 
     def postpone(self, key: str, *, until: datetime, why: str) -> bool:
         """Write down that revoking it failed, and give up the claim; False when it is not owed."""

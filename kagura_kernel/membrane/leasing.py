@@ -19,6 +19,7 @@ from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grant, Grants
 from kagura_kernel.membrane.credentials.lease import Lease, LeaseCheckpoint
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
+from kagura_kernel.membrane.credentials.settle import LEFT_TO_EXPIRE
 from kagura_kernel.membrane.credentials.terms import Holder
 from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.policy import EgressPolicy
@@ -253,10 +254,17 @@ class Leasing:
                 renewals_left=lease.budget.renewals_left,
                 way=", ".join(dict.fromkeys(view.way for view in views)),
                 place=", ".join(view.where for view in views),
-                why=self._why.pop(lease.id, "") if change == "released" else lease.ended,
+                why=self._why_of(change, lease),
             )
         except JournalError as error:
             self._fatal(error)
+
+    def _why_of(self, change: LeaseChange, lease: Lease) -> str:
+        if change != "released":
+            return lease.ended
+        said = self._why.pop(lease.id, "")
+        left = lease.ended if lease.ended == LEFT_TO_EXPIRE else ""
+        return "; ".join(filter(None, (said, left)))
 
     def _used(self, request: InjectedRequest) -> None:
         self._record(

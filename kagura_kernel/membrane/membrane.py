@@ -131,7 +131,7 @@ class Membrane:
         from kagura_kernel.membrane.leasing import sources_of
 
         sources = sources_of(self._grant.credentials, self._parts.registry().providers)
-        return [f"{grant}: {source.traits.note}" for grant, source in sources if source.traits.note]
+        return [f"For {grant}: {source.traits.note}" for grant, source in sources if source.traits.note]
 
     def _question(self, notes: Sequence[str]) -> ApprovalRequest:
         beyond = self._grant.beyond(self._parts.terms)
@@ -146,7 +146,9 @@ class Membrane:
             session_id=self._holder.session_id,
             kind=ApprovalKind.CREDENTIAL if only_credentials else ApprovalKind.LAUNCH,
             title=title,
-            detail="\n".join(f"{clause[:1].upper()}{clause[1:]}." for clause in (*beyond, *notes, *image, *seen)),
+            detail="\n".join(
+                f"{clause[:1].upper()}{clause[1:].rstrip('.')}." for clause in (*beyond, *notes, *image, *seen)
+            ),
             arguments=self._grant.to_event(),
             requested_at=self._clock.now(),
             deadline=self._parts.terms.ask_deadline,

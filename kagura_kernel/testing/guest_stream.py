@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 import struct
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ class SocketGuestStream:
         self._loop = asyncio.get_running_loop()
         self._request = MappingProxyType({"name": name})
         self._told_eof = False
+        self._ended = False
 
     @property
     def request(self) -> Mapping[str, Any]:
@@ -44,10 +46,12 @@ class SocketGuestStream:
 
     async def read(self, limit: int) -> bytes:
         """Bytes of the socket."""
+        self._require_life()
         return await self._loop.sock_recv(self._socket, min(limit, CHUNK))
 
     async def write(self, data: Bytes) -> None:
         """Bytes into the socket."""
+        self._require_life()
         await self._loop.sock_sendall(self._socket, data)
 
     async def write_eof(self) -> None:
@@ -58,16 +62,24 @@ class SocketGuestStream:
 
     def abort(self) -> None:
         """Close with a reset."""
-        with contextlib.suppress(OSError):  # it may be closed already
+        if not self._ended:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._socket.close()
+        self._end()
 
     def close(self) -> None:
         """In order after `write_eof`, with a reset without it."""
         if self._told_eof:
-            self._socket.close()
+            self._end()
         else:
             self.abort()
+
+    def _require_life(self) -> None:
+        if self._ended:
+            raise ConnectionAbortedError(errno.ECONNABORTED, "the connection was closed on the host")
+
+    def _end(self) -> None:
+        self._ended = True
+        self._socket.close()
 
 
 class LoopbackListening:

@@ -109,9 +109,9 @@ class EgressClosed(Event):
     detail: str = ""
 
 
-LeaseChange = Literal["acquired", "renewed", "held up", "on hold", "released"]
-"""What happens to a lease: a first credential; a fresh one; a person is asked, for its budget is used up; nothing is
-given out until they say yes; its end."""
+LeaseChange = Literal["acquired", "renewed", "extended", "held up", "on hold", "released"]
+"""What happens to a lease: a first credential; a fresh one; a person gave it more time; a person is asked, for its
+budget is used up; nothing is given out until they say yes; its end."""
 
 
 class LeaseChanged(Event):

@@ -36,6 +36,7 @@ from kagura_kernel.membrane.credentials.lease import Lease, LeaseCheckpoint
 from kagura_kernel.membrane.credentials.minting import Issue, Order, mint
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
+from kagura_kernel.membrane.credentials.settle import LEFT_TO_EXPIRE
 from kagura_kernel.membrane.credentials.shielding import Shielding
 from kagura_kernel.membrane.credentials.terms import Holder, LeaseTerms
 
@@ -160,6 +161,8 @@ class CredentialBroker:
         try:
             if held.lease.ended:
                 await self._shielding.run(self._renewed(held))
+            else:
+                self._on_change("extended", held.lease.without_credential())
         finally:
             self._keep(held)
         return held.lease.without_credential()
@@ -233,8 +236,11 @@ class CredentialBroker:
         try:
             await held.stop_keeping()
             async with held.lock:
-                if row_id and (await self._giving_back.now(row_id, _RELEASED)).how in {"revoked", "forgotten"}:
+                how = (await self._giving_back.now(row_id, _RELEASED)).how if row_id else _RELEASED
+                if how in {"revoked", "forgotten"}:
                     held.lease = replace(held.lease, budget=held.lease.budget.refund(left))
+                elif how == LEFT_TO_EXPIRE:
+                    held.lease = replace(held.lease, ended=how)
         except asyncio.CancelledError:
             # What was begun is finished in the background.
             if row_id:

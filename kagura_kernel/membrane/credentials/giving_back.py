@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import CredentialError, JournalError
@@ -65,8 +66,9 @@ class GivingBack:
         Raises:
             JournalError: it could not be written down; it is tried all the same.
         """
+        due = self._clock.now() + timedelta(seconds=pause) if pause else None
         try:
-            self._ledger.owe(row_id, why)
+            self._ledger.owe(row_id, why, due=due)
         finally:
             self._start(row_id, pause)
 
@@ -80,7 +82,7 @@ class GivingBack:
         """End all tasks: each gets one last attempt, which its provider's time-outs bound."""
         self._closing = True
         tasks = dict(self._tasks)
-        waiting = [row_id for task, row_id in tasks.items() if not task.done()]
+        waiting = {row_id for task, row_id in tasks.items() if not task.done()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

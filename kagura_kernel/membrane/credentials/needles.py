@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from urllib.parse import quote, quote_plus
 
 from kagura_kernel.membrane.credentials.secret import Secret
@@ -31,10 +32,15 @@ def needles(secrets: Iterable[Secret]) -> tuple[str, ...]:
 
 
 def as_bytes(forms: Iterable[str]) -> tuple[bytes, ...]:
-    """The same forms as bytes of UTF-8, the longest first; what was no UTF-8 in the first place is itself again."""
+    """The same forms as bytes of UTF-8 and, where that can be, Latin-1, the longest first.
+
+    What was no UTF-8 in the first place is itself again.
+    """
     found: set[bytes] = set()
     for form in forms:
         found.add(form.encode("utf-8", "surrogatepass"))
+        with suppress(UnicodeEncodeError):
+            found.add(form.encode("latin-1"))
         try:
             found.add(form.encode("utf-8", "surrogateescape"))
         except UnicodeEncodeError:
@@ -60,6 +66,11 @@ def _encoded(value: str) -> set[str]:
         forms |= {quoted, _small_hex(quoted)}
     plus = quote_plus(value, errors="replace")
     forms |= {plus, _small_hex(plus)}
+    # As Python, shells and C programs write what is not ASCII.
+    forms |= {ascii(value)[1:-1], value.encode("unicode_escape").decode("ascii")}
+    with suppress(UnicodeEncodeError):
+        # Read as Latin-1 what is UTF-8, and the other way round: what old servers do with a header.
+        forms |= {data.decode("latin-1"), "".join(chr(byte) for byte in value.encode("latin-1"))}
     for offset in range(3):
         core = _base64_core(data, offset)
         forms |= {core, core.replace("+", "-").replace("/", "_")}

@@ -14,6 +14,9 @@ from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, Revocation, Verdict
 from kagura_kernel.membrane.credentials.revoke import pause, surely_arrived, surely_dead
 
+LEFT_TO_EXPIRE = "left to expire"
+"""How a credential ends that its provider cannot revoke."""
+
 CLAIM = timedelta(minutes=2)
 """How long whoever settles a row has it to themselves: longer than any provider may take to answer."""
 
@@ -63,7 +66,7 @@ async def settle(
     if provider is None:
         answer = Revocation(Verdict.RETRY, "its provider is not configured any more")
     elif not provider.traits.revocable:
-        return _close(row, ledger, "left to expire")
+        return _close(row, ledger, LEFT_TO_EXPIRE)
     else:
         try:
             answer = await _revoke(row, provider, clock)

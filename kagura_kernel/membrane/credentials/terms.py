@@ -77,10 +77,11 @@ def ask_for(
 ) -> ApprovalRequest:
     """The question for a budget: what exactly is approved is the budget, not a credential."""
     budget = terms.budget
-    more = "again " if again else ""
+    more = " more" if again else ""
+    total = span(budget.total_seconds)
     lines = [
         f"Provider {grant.provider}, scope {grant.scope}.",
-        f"Held for at most {span(budget.total_seconds)} in all, renewed at most {budget.renewals_left} times.",
+        f"Held for at most {total}{more or ' in all'}, renewed at most {budget.renewals_left} times{more}.",
         f"Each credential is meant to live {span(terms.ttl)}.",
     ]
     if note:
@@ -90,7 +91,7 @@ def ask_for(
         run_id=holder.run_id,
         session_id=holder.session_id,
         kind=ApprovalKind.CREDENTIAL,
-        title=f"Hold {grant} {more}for up to {span(budget.total_seconds)}",
+        title=f"Hold {grant} for up to {total}{more}",
         detail="\n".join(lines),
         requested_at=now,
         reason=reason,

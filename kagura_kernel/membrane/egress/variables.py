@@ -50,4 +50,7 @@ def usual_variables() -> dict[str, str]:
         # pip takes a host that is refused for one that fails, and asks again for eight seconds and five warnings. Each
         # of them says what to type; with none of them nothing would, so it may try again, but not for long.
         "PIP_RETRIES": "2",
+        # Distributions keep pip from their own Python lest it breaks their tools. What is installed in a box is gone
+        # with it, and pip turns to the user's own folder by itself.
+        "PIP_BREAK_SYSTEM_PACKAGES": "1",
     }

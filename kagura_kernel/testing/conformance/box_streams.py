@@ -78,8 +78,8 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-class BoxStreamsConformance(BoxFixtures):
-    """Listeners in boxes."""
+class RawStreamsConformance(BoxFixtures):
+    """Raw listeners: what holds of every `GuestStream`, whatever it is made of."""
 
     async def test_bytes_come_back_unchanged_through_a_raw_listener(self, box: Box) -> None:
         """Megabytes, both ways at once, and the end of each."""
@@ -90,6 +90,134 @@ threading.Thread(target=lambda: (client.sendall(sent), client.shutdown(socket.SH
 print(said(client) == sent)
 """
         assert await told(box, port, code) == "True"
+
+    async def test_each_side_may_stop_sending_and_still_hear_the_other(self, box: Box) -> None:
+        """A half-close is passed on, in both directions."""
+        heard = bytearray()
+
+        async def serve(stream: GuestStream) -> None:
+            await stream.accept()
+            await stream.write(b"first")
+            await stream.write_eof()
+            while data := await stream.read(PIECE):
+                heard.extend(data)
+
+        port = await box.listen(Listener(0, "raw"), serve)
+        code = """
+client = connected()
+assert said(client) == b"first"
+client.sendall(b"afterwards")
+client.close()
+"""
+        await told(box, port, code)
+        await until(lambda: bytes(heard) == b"afterwards")
+        port = await box.listen(Listener(0, "raw"), says(b"answer"))
+        assert await told(box, port, "c = connected(); c.shutdown(1); print(said(c).decode())") == "answer"
+
+    @pytest.mark.parametrize("way", ["abort", "close", "raise"])
+    async def test_what_was_cut_off_is_never_taken_for_the_whole(self, box: Box, way: str) -> None:
+        """The program hears a reset, whichever way the host left without having ended the stream."""
+        failures: list[BaseException] = []
+
+        async def serve(stream: GuestStream) -> None:
+            await stream.accept()
+            await stream.write(b"a part")
+            await stream.read(1)
+            if way == "raise":
+                raise ZeroDivisionError
+            (stream.abort if way == "abort" else stream.close)()
+
+        port = await box.listen(Listener(0, "raw"), serve, failures.append)
+        code = """
+client = connected()
+assert client.recv(6, socket.MSG_WAITALL) == b"a part"
+client.sendall(b"x")
+try:
+    print("ended", said(client))
+except ConnectionResetError:
+    print("reset")
+"""
+        assert await told(box, port, code) == "reset"
+        await until(lambda: len(failures) == (way == "raise"))
+        assert (await sh(box, "true")).ok
+
+    async def test_a_program_that_resets_its_connection_is_not_one_that_has_ended_it(self, box: Box) -> None:
+        """The host's next read fails."""
+        outcome: list[object] = []
+
+        async def serve(stream: GuestStream) -> None:
+            await stream.accept()
+            try:
+                while data := await stream.read(PIECE):
+                    await stream.write(data)
+                outcome.append("ended")
+            except OSError:
+                outcome.append("reset")
+
+        port = await box.listen(Listener(0, "raw"), serve)
+        code = r"""
+client = connected()
+client.sendall(b"x")
+assert client.recv(1) == b"x"
+client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+client.close()
+"""
+        await told(box, port, code)
+        await until(lambda: outcome == ["reset"])
+
+    async def test_a_stream_that_has_ended_may_be_ended_again(self, box: Box) -> None:
+        """In either way, after either; and it gives nothing any more."""
+        outcome: list[str] = []
+
+        async def serve(stream: GuestStream) -> None:
+            await stream.accept()
+            await stream.write(b"all")
+            await stream.write_eof()
+            assert await stream.read(PIECE) == b"x"
+            stream.close()
+            stream.close()
+            stream.abort()
+            try:
+                await stream.read(1)
+            except OSError:
+                outcome.append("refused")
+
+        port = await box.listen(Listener(0, "raw"), serve)
+        code = """
+client = connected()
+assert said(client) == b"all"
+client.sendall(b"x")
+"""
+        await told(box, port, code)
+        await until(lambda: outcome == ["refused"])
+
+    async def test_a_read_that_was_called_off_takes_nothing_away(self, box: Box) -> None:
+        """The next one gets it all."""
+        heard = bytearray()
+
+        async def serve(stream: GuestStream) -> None:
+            await stream.accept()
+            waiting = asyncio.ensure_future(stream.read(PIECE))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            await stream.write(b"now")
+            while data := await stream.read(PIECE):
+                heard.extend(data)
+
+        port = await box.listen(Listener(0, "raw"), serve)
+        code = """
+client = connected()
+assert client.recv(3, socket.MSG_WAITALL) == b"now"
+client.sendall(b"everything")
+client.close()
+"""
+        await told(box, port, code)
+        await until(lambda: bytes(heard) == b"everything")
+
+
+class BoxStreamsConformance(RawStreamsConformance):
+    """Listeners in boxes, with the fronts that they have beside."""
 
     async def test_a_listener_is_there_on_both_loopback_addresses(self, box: Box) -> None:
         """Where the box has IPv6; and each stream says which listener it came through."""
@@ -205,77 +333,3 @@ for url in ("https://some.example/", "http://some.example/"):
         lines = (await told(box, port, code)).splitlines()
         assert len(lines) == 2
         assert all("403" in line and "this is not granted" in line for line in lines)
-
-    async def test_each_side_may_stop_sending_and_still_hear_the_other(self, box: Box) -> None:
-        """A half-close is passed on, in both directions."""
-        heard = bytearray()
-
-        async def serve(stream: GuestStream) -> None:
-            await stream.accept()
-            await stream.write(b"first")
-            await stream.write_eof()
-            while data := await stream.read(PIECE):
-                heard.extend(data)
-
-        port = await box.listen(Listener(0, "raw"), serve)
-        code = """
-client = connected()
-assert said(client) == b"first"
-client.sendall(b"afterwards")
-client.close()
-"""
-        await told(box, port, code)
-        await until(lambda: bytes(heard) == b"afterwards")
-        port = await box.listen(Listener(0, "raw"), says(b"answer"))
-        assert await told(box, port, "c = connected(); c.shutdown(1); print(said(c).decode())") == "answer"
-
-    @pytest.mark.parametrize("way", ["abort", "close", "raise"])
-    async def test_what_was_cut_off_is_never_taken_for_the_whole(self, box: Box, way: str) -> None:
-        """The program hears a reset, whichever way the host left without having ended the stream."""
-        failures: list[BaseException] = []
-
-        async def serve(stream: GuestStream) -> None:
-            await stream.accept()
-            await stream.write(b"a part")
-            await stream.read(1)
-            if way == "raise":
-                raise ZeroDivisionError
-            (stream.abort if way == "abort" else stream.close)()
-
-        port = await box.listen(Listener(0, "raw"), serve, failures.append)
-        code = """
-client = connected()
-assert client.recv(6, socket.MSG_WAITALL) == b"a part"
-client.sendall(b"x")
-try:
-    print("ended", said(client))
-except ConnectionResetError:
-    print("reset")
-"""
-        assert await told(box, port, code) == "reset"
-        await until(lambda: len(failures) == (way == "raise"))
-        assert (await sh(box, "true")).ok
-
-    async def test_a_program_that_resets_its_connection_is_not_one_that_has_ended_it(self, box: Box) -> None:
-        """The host's next read fails."""
-        outcome: list[object] = []
-
-        async def serve(stream: GuestStream) -> None:
-            await stream.accept()
-            try:
-                while data := await stream.read(PIECE):
-                    await stream.write(data)
-                outcome.append("ended")
-            except OSError:
-                outcome.append("reset")
-
-        port = await box.listen(Listener(0, "raw"), serve)
-        code = r"""
-client = connected()
-client.sendall(b"x")
-assert client.recv(1) == b"x"
-client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-client.close()
-"""
-        await told(box, port, code)
-        await until(lambda: outcome == ["reset"])

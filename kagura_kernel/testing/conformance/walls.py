@@ -55,7 +55,8 @@ _CALLS = {
 # What is shown on purpose is not looked through, it is large: the system's programs and Python's.
 _FIND = (
     "find / -xdev \\( -path /proc -o -path /sys -o -path /usr -o -name site-packages -o -path '*/lib/python3*' \\) "
-    "-prune -o -name '{0}*' -print 2>/dev/null; grep -rs {0} /tmp /home /root /run /var"
+    "-prune -o -name '{0}*' -print 2>/dev/null; "
+    "grep -rs --exclude-dir=site-packages --exclude-dir='python3*' {0} /tmp /home /root /run /var"
 )
 
 _RAW_CALL = """
@@ -183,12 +184,7 @@ class WallsConformance:
     """Image for back-ends that have images; it needs bash, coreutils and Python."""
 
     private_places: tuple[str, ...] = (
-        "/etc/shadow",
-        "/etc/gshadow",
-        "/run/docker.sock",
-        "/var/run/docker.sock",
-        "/root/.ssh",
-        "/root/.bashrc",
+        *("/etc/shadow", "/etc/gshadow", "/run/docker.sock", "/var/run/docker.sock", "/root/.ssh", "/root/.bashrc"),
     )
     """What nobody in a box may read."""
 

@@ -79,9 +79,15 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kernel(project: Path, private_home: Path) -> Iterator[Kernel]:
+def variables() -> dict[str, str]:
+    """What the kernel's environment has beside the usual; a test module may have its own."""
+    return {}
+
+
+@pytest.fixture
+def kernel(project: Path, private_home: Path, variables: dict[str, str]) -> Iterator[Kernel]:
     """A kernel with the extension loaded."""
-    found = Kernel(project, kernel_environ(private_home, JUPYTER_PREFER_ENV_PATH="1"))
+    found = Kernel(project, kernel_environ(private_home, JUPYTER_PREFER_ENV_PATH="1", **variables))
     try:
         found.run("%load_ext kagura_kernel")
         yield found

@@ -106,6 +106,16 @@ async def test_a_mint_that_never_happened_is_closed_after_a_while(house: House) 
     assert how(await house.sweep()) == [("lea-1", "never minted")]
 
 
+async def test_what_a_living_process_gives_back_in_a_moment_is_left_to_it_until_then(house: House) -> None:
+    await house.live("lea-1", ALIVE)
+    await house.live("lea-2", DEAD)
+    for key in ("lea-1", "lea-2"):
+        house.ledger.owe(key, "it was renewed", due=house.clock.now() + timedelta(seconds=5))
+    assert how(await house.sweep()) == [("lea-2", "revoked")]
+    await house.clock.advance(5)
+    assert how(await house.sweep()) == [("lea-1", "revoked")]
+
+
 async def test_what_cannot_be_looked_up_is_kept_until_it_is_surely_dead(house: House) -> None:
     house.provider.traits = UNFINDABLE
     house.begin("lea-1", dies_in=3600)

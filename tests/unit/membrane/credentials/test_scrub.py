@@ -158,3 +158,24 @@ def test_hostile_text_takes_no_longer_than_in_proportion(line: str) -> None:
 
     small = max(seconds(50_000), 0.002)
     assert any(seconds(500_000) < 40 * small for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "s3cr3t-värdet-längre",
+        "s3cr3t-v\\xe4rdet-l\\xe4ngre",
+        "s3cr3t-vÃ¤rdet-lÃ¤ngre",
+    ],
+)
+def test_a_secret_that_is_not_ascii_is_hidden_as_programs_write_it(shown: str):
+    scrubber = Scrubber(lambda: [Secret("s3cr3t-värdet-längre")])
+    assert scrubber.scrub(f"it is {shown}!") == "it is (hidden)!"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_secret_that_is_not_ascii_is_hidden_in_the_encodings_of_programs(encoding: str):
+    scrubber = Scrubber(lambda: [Secret("s3cr3t-värdet-längre")])
+    stream = scrubber.filter()
+    data = "it is s3cr3t-värdet-längre!".encode(encoding)
+    assert stream.feed(data) + stream.finish() == b"it is (hidden)!"

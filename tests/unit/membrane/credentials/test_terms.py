@@ -31,10 +31,10 @@ def test_pauses_grow_and_honour_what_the_provider_asks_for() -> None:
 def test_what_is_asked_for_is_a_budget_with_all_its_numbers() -> None:
     terms = LeaseTerms(budget=Budget(5400, renewals_left=3), ttl=30)
     asked = ask_for(parse_grant("aws:s3"), terms, HOLDER, NOW, note="It outlives.", reason="why", again=True)
-    assert asked.title == "Hold aws:s3 again for up to 1.5 h"
+    assert asked.title == "Hold aws:s3 for up to 1.5 h more"
     assert asked.detail.splitlines() == [
         "Provider aws, scope s3.",
-        "Held for at most 1.5 h in all, renewed at most 3 times.",
+        "Held for at most 1.5 h more, renewed at most 3 times more.",
         "Each credential is meant to live 30 s.",
         "It outlives.",
     ]

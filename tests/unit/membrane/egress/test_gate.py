@@ -56,10 +56,10 @@ def gate(words: list[str], book: Book, wire: Wire | None = None, **more) -> Gate
 async def test_a_host_of_a_mirror_is_advised_by_the_name_of_its_set_whoever_refuses_it():
     sets = with_mirrors(HOST_SETS, {"python-packages": [Target("mirror.example", 443)]})
     for words, asking in (([], None), (["ask"], None), (["ask"], Asking(ScriptedApprover(Verdict.DENY)))):
-        with pytest.raises(EgressDenied, match="--net python-packages$"):
+        with pytest.raises(EgressDenied, match=r"--net python-packages$"):
             await Gate(parse_grants(words, sets), Book([]), asking=asking).admit("mirror.example", 443)
         # The set is replaced as a whole, so its name would not grant what the mirror stands for.
-        with pytest.raises(EgressDenied, match="--net (tool-install|pypi.org)$"):
+        with pytest.raises(EgressDenied, match=r"--net (tool-install|pypi\.org)$"):
             await Gate(parse_grants(words, sets), Book([]), asking=asking).admit("pypi.org", 443)
 
 
