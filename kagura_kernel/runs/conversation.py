@@ -11,7 +11,7 @@ from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BudgetExhausted, TurnsExhausted
 from kagura_kernel.domain.events import TextStreamed, TextWritten, TurnCounted
 from kagura_kernel.domain.tools import ToolCall, ToolResult
-from kagura_kernel.membrane.egress.policy import ASK
+from kagura_kernel.membrane.egress.hostsets import ASK
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.hands import Hands
 from kagura_kernel.runs.stage import Stage

@@ -40,6 +40,9 @@ SETTLE_SECONDS = 60.0
 KILLED_SETTLE_SECONDS = 5.0
 """How long a run that was stopped may."""
 
+GIVE_BACK_SECONDS = 2.0
+"""How long a box waits for the run's leases to be given back before it is closed all the same."""
+
 
 class Run:
     """A run that can be listened to once, and stopped at any time.
@@ -73,6 +76,8 @@ class Run:
         self._stage: Stage | None = None
         self._box: Box | None = None
         self._cause: BaseException | None = None
+        self._settling: asyncio.Timeout | None = None
+        self._giving_back: asyncio.Task[None] | None = None
 
     @property
     def membrane(self) -> Membrane:
@@ -107,6 +112,8 @@ class Run:
         changes: tuple[FileChange, ...] = ()
         try:
             ending = await self._work_to_the_end()
+            # Nothing of the run needs them any more, and collecting changes may take its time.
+            self._give_back()
             changes = await self._settle(ending)
         finally:
             await self._close()
@@ -204,6 +211,10 @@ class Run:
             self._cause = cause
             if self._work is not None:
                 self._work.cancel()
+        elif self._settling is not None:
+            # It has ended by itself, and takes its time to bring its changes out.
+            latest = asyncio.get_running_loop().time() + KILLED_SETTLE_SECONDS
+            self._settling.reschedule(min(self._settling.when() or latest, latest))
 
     # ------------------------------------------------------------------ settle
 
@@ -211,7 +222,8 @@ class Run:
         if self._box is None or isinstance(ending.error, SandboxDied):
             return ()
         try:
-            async with asyncio.timeout(KILLED_SETTLE_SECONDS if ending.status == "killed" else SETTLE_SECONDS):
+            seconds = KILLED_SETTLE_SECONDS if ending.status == "killed" else SETTLE_SECONDS
+            async with asyncio.timeout(seconds) as self._settling:
                 return await self._changes.settle(self._box)
         except JournalError:
             raise
@@ -229,15 +241,21 @@ class Run:
             await asyncio.wait({closing})
             raise
 
+    def _give_back(self) -> asyncio.Task[None]:
+        if self._giving_back is None:
+            self._giving_back = asyncio.create_task(self._membrane.close(), name=f"give back {self.order.run_id}")
+        return self._giving_back
+
     async def _free(self) -> None:
-        try:
-            await self._membrane.close()
-        finally:
-            box, self._box = self._box, None
-            if box is not None:
-                await box.close()
-                with contextlib.suppress(JournalError):
-                    self._recorder.record(BoxClosed, box_id=box.id)
+        giving_back = self._give_back()
+        # What was injected leaves the box while there is one; a provider that hangs does not keep the box alive.
+        await asyncio.wait({giving_back}, timeout=GIVE_BACK_SECONDS)
+        box, self._box = self._box, None
+        if box is not None:
+            await box.close()
+            with contextlib.suppress(JournalError):
+                self._recorder.record(BoxClosed, box_id=box.id)
+        await giving_back
 
     def _drop_empty_outputs(self) -> None:
         # The folder for long outputs is made before anybody knows how long they will be.
@@ -257,7 +275,7 @@ class Run:
             changes=changes,
             duration=duration,
             error_code=ending.error_code,
-            error=ending.error_text,
+            error=self._membrane.scrubber.scrub(ending.error_text),
             exit_code=ending.exit_code,
         )
         self._recorder.record(

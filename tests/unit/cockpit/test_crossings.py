@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -369,3 +370,44 @@ def test_a_lease_longer_than_its_credential_is_renewed_without_a_question_until_
     handle.kill("ann")
     handle.result(60)
     assert provider.books == {}
+
+
+def test_a_run_that_is_stopped_while_it_brings_its_changes_out_ends_soon(
+    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collecting = threading.Event()
+
+    async def for_ever(*_: object) -> None:
+        collecting.set()
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr("kagura_kernel.runs.changes.RunChanges.settle", for_ever)
+    monkeypatch.setattr("kagura_kernel.runs.run.KILLED_SETTLE_SECONDS", 0.1)
+    cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
+    handle = cockpit.launch(cell(project, "true", grants=("fake:read",)))
+    assert collecting.wait(60)
+    # Nothing needs the credential any more.
+    wait_until(lambda: provider.books == {})
+    handle.kill("ann")
+    assert handle.result(50).status == "done"
+
+
+def test_a_provider_that_does_not_answer_does_not_keep_the_box_alive(
+    cockpit_with: Make,
+    project: Path,
+    registry: Registry,
+    provider: FakeProvider,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kagura_kernel.runs.run.GIVE_BACK_SECONDS", 0.1)
+    cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
+    handle = cockpit.launch(cell(project, "echo begun > begun; sleep 600", grants=("fake:read",)))
+    wait_until(cockpit.leases)
+    heard: list[str] = []
+    handle.subscribe(lambda event: heard.append(event.kind))
+    cockpit._engine.post(provider.gate.clear)
+    handle.kill("ann")
+    wait_until(lambda: "box.closed" in heard)
+    assert not handle.done
+    cockpit._engine.post(provider.gate.set)
+    assert handle.result(60).status == "killed"
