@@ -50,7 +50,7 @@ from kagura_kernel.sandbox.docker_flags import (
 )
 from kagura_kernel.sandbox.docker_reaper import Reaper, remove_left
 from kagura_kernel.sandbox.docker_workspace import ReadOnlyBox, send_as_root, send_workspace
-from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE
+from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE, TOO_OLD
 from kagura_kernel.sandbox.owner import this_owner
 from kagura_kernel.sandbox.populate import copy_notes
 
@@ -140,7 +140,8 @@ class DockerBackend:
         except KaguraError as error:
             return Probe(ok=False, reason=f"{answers}, but no box starts: {error.message.rstrip('.')}")
         reason = f"{answers}{self._with(daemon)}, image {image.removesuffix(':latest')} is built"
-        return Probe(ok=True, reason=reason, advice="" if daemon.remapped or self._gvisor else NOT_REMAPPED)
+        advice = "" if daemon.remapped or self._gvisor else NOT_REMAPPED
+        return Probe(ok=True, reason=reason, advice=TOO_OLD if TOO_OLD in self._notes else advice)
 
     def _with(self, daemon: Daemon) -> str:
         walls = [f"runs gVisor as {daemon.gvisor}"] if self._gvisor else []

@@ -49,7 +49,7 @@ class Keeper:
         self._root = os.geteuid() == 0
         self._group = cgroups.Group()
         self._pid = 0
-        self._others: set[int] = set()
+        self._others: dict[int, int] = {}
 
     def run(self) -> None:
         """Start the box, serve the kernel, and leave nothing."""
@@ -162,17 +162,20 @@ class Keeper:
             ready = {descriptor for descriptor, _ in poller.poll()}
             if runsc in ready:
                 break
-            if life in ready or not self._obey(job):
+            if life in ready or (self._kernel.fileno() in ready and not self._obey(job, poller)):
                 os.kill(self._pid, signal.SIGKILL)
                 break
-            self._reap_others()
+            for entered in ready & self._others.keys():
+                poller.unregister(entered)
+                os.waitpid(self._others.pop(entered), 0)
+                os.close(entered)
         # Process 1 of a space ends only when everybody in it is reaped, and whoever entered is a child of this process.
         while True:
             pid, status = os.waitpid(-1, 0)
             if pid == self._pid:
                 return os.waitstatus_to_exitcode(status)
 
-    def _obey(self, job: Mapping[str, Any]) -> bool:
+    def _obey(self, job: Mapping[str, Any], poller: select.poll) -> bool:
         """Take one message; whether the box shall go on."""
         data, descriptors = self._receive()
         try:
@@ -180,16 +183,14 @@ class Keeper:
                 return False
             message = json.loads(data)
             if message["op"] == "enter" and len(descriptors) == 2:  # noqa: PLR2004 - its input and output
-                self._others.add(_enter(job, message, descriptors))
+                pid = _enter(job, message, descriptors)
+                entered = os.pidfd_open(pid)
+                self._others[entered] = pid
+                poller.register(entered, select.POLLIN)
             return True
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-
-    def _reap_others(self) -> None:
-        for pid in list(self._others):
-            if os.waitpid(pid, os.WNOHANG)[0]:
-                self._others.discard(pid)
 
     def _leave(self) -> None:
         """Remove the group as soon as its last process is gone."""

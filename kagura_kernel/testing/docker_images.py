@@ -65,11 +65,15 @@ def plan_here() -> BuildPlan:
 
 
 def copy_image(source: TestDaemon, target: TestDaemon, name: str) -> None:
-    """Carry one image from a daemon to another."""
+    """Carry one image from a daemon to another, unless it is there; one process at a time."""
     giver, taker = client_of(source), client_of(target)
     try:
-        with tempfile.TemporaryFile() as archive:
-            for chunk in giver.images.get(name).save(named=True):
+        with (target.home / "images").open("wb") as lock, tempfile.TemporaryFile() as archive:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            image = giver.images.get(name)
+            if image.id in [other.id for other in taker.images.list(name)]:
+                return
+            for chunk in image.save(named=True):
                 archive.write(chunk)
             archive.seek(0)
             taker.images.load(archive)

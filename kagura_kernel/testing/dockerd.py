@@ -62,28 +62,28 @@ def cache_directory() -> Path:
 
 
 @contextlib.contextmanager
-def shared_daemon(cache: Path | None = None) -> Iterator[TestDaemon]:
-    """The daemon that all test processes share; it ends when the last of them lets go, however that one ended."""
+def shared_daemon(cache: Path | None = None, *, remap: bool = False) -> Iterator[TestDaemon]:
+    """The daemon that all test processes share; it ends when the last of them lets go, however that one ended.
+
+    With `remap` it is another one, whose containers live in user namespaces, as with Docker's `userns-remap`; the
+    machine's own lists of users stay as they are.
+    """
     root = cache or cache_directory()
-    home = root / "run"
-    home.mkdir(exist_ok=True, mode=0o700)
-    with _running(home, root / "data") as daemon:
+    home = root / ("run-remapped" if remap else "run")
+    home.mkdir(exist_ok=True)
+    # What is root in a remapped container is nobody here, and has to find its files all the same.
+    home.chmod(0o711 if remap else 0o700)
+    with _running(home, root / ("data-remapped" if remap else "data"), remap=remap) as daemon:
         yield daemon
 
 
 @contextlib.contextmanager
-def private_daemon(*, remap: bool = False) -> Iterator[TestDaemon]:
-    """A daemon with no images that a test may harm; it and its data are gone afterwards.
-
-    With `remap` its containers live in user namespaces, as with Docker's `userns-remap`; the machine's own lists of
-    users stay as they are.
-    """
+def private_daemon() -> Iterator[TestDaemon]:
+    """A daemon with no images that a test may harm; it and its data are gone afterwards."""
     # A socket's path must be short, whatever TMPDIR says.
     home = Path(tempfile.mkdtemp(prefix="kdock-", dir="/tmp"))
     try:
-        # What is root in a container is nobody here, and has to find its files all the same.
-        home.chmod(0o711 if remap else 0o700)
-        with _running(home, home / "data", remap=remap) as daemon:
+        with _running(home, home / "data") as daemon:
             yield daemon
         _wait_gone(home, 30)
     finally:

@@ -157,7 +157,9 @@ def keep(home: Path, data: Path, *, remap: bool = False) -> None:
             _unmount_below(data)
             for name in ("docker.sock", "containerd.sock", "dockerd.pid"):
                 (home / name).unlink(missing_ok=True)
-            shutil.rmtree(home / "exec", ignore_errors=True)
+            # With user namespaces its name tells whose.
+            for directory in home.glob("exec*"):
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 def main(home: Path, data: Path, *, remap: bool = False) -> None:

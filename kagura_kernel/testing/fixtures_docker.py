@@ -16,7 +16,7 @@ import pytest_asyncio
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.testing.docker_images import BASE, copy_image, ensure_images
-from kagura_kernel.testing.dockerd import TestDaemon, private_daemon, shared_daemon, why_not
+from kagura_kernel.testing.dockerd import TestDaemon, shared_daemon, why_not
 
 REQUIRE = "KAGURA_TEST_REQUIRE_DOCKER"
 
@@ -36,7 +36,7 @@ def docker_daemon() -> Iterator[TestDaemon]:
 @pytest.fixture(scope="session")
 def remapped_daemon(docker_daemon: TestDaemon) -> Iterator[TestDaemon]:
     """One more, with `kagura/base`, whose containers live in user namespaces; started for the first who asks."""
-    with private_daemon(remap=True) as daemon:
+    with shared_daemon(remap=True) as daemon:
         copy_image(docker_daemon, daemon, BASE)
         yield daemon
 

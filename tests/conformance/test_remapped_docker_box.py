@@ -1,7 +1,8 @@
 """Docker boxes keep their promises where the daemon maps their root to an ordinary user: owners, modes and walls.
 
-A user map decides who owns what and who may do what: so files, changes and walls run here. Commands, output, connections
-and limits know nothing of users, and are `test_docker_box.py`'s; with KAGURA_TEST_EVERYTHING set they run here too.
+A user map decides who owns what and who may do what: so files, changes and walls run here. Commands, output,
+connections and limits know nothing of users, and are `test_docker_box.py`'s; with KAGURA_TEST_EVERYTHING set they run
+here too.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ import pytest
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.testing.conformance.box import BoxConformance
 from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
+from kagura_kernel.testing.conformance.box_commands import BoxCommandConformance
+from kagura_kernel.testing.conformance.box_crowds import BoxCrowdsConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
+from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
+from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
+from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance
 from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance
 from kagura_kernel.testing.docker_images import BASE
@@ -51,7 +56,14 @@ class TestWallsOfARemappedBox(Remapped, WallsConformance):
 
 if os.environ.get("KAGURA_TEST_EVERYTHING"):
 
-    class TestRemappedBox(Remapped, DiesOtherwise):
+    class TestTheRestOfARemappedBox(
+        Remapped,
+        BoxCommandConformance,
+        BoxOutputConformance,
+        BoxLimitsConformance,
+        BoxStreamsConformance,
+        BoxCrowdsConformance,
+    ):
         pass
 
     class TestRemappedBoxUnderLoad(Remapped, LoadConformance):

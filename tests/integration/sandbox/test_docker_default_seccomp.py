@@ -109,6 +109,7 @@ def allowed_by_docker(docker_daemon: TestDaemon) -> Iterator[set[str]]:
         client.close()
 
 
+@pytest.mark.docker
 def test_the_table_is_what_docker_refuses(allowed_by_docker: set[str]) -> None:
     """Compared with the daemon that is installed here; an older one refuses more that is new since, never less."""
     assert allowed_by_docker & set(DENIED) == set()

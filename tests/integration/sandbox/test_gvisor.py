@@ -21,6 +21,7 @@ from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.gvisor import GVisorBackend
+from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE, TOO_OLD
 from kagura_kernel.sandbox.gvisor_places import STAGE
 from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
 from kagura_kernel.testing.docker_images import BASE
@@ -81,13 +82,22 @@ async def alone() -> AsyncIterator[RunscBackend]:
     await backend.close()
 
 
-def descendants(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
     try:
         text = "".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children"))
     except OSError:
         return []
-    children = [int(word) for word in text.split()]
-    return [*children, *(found for child in children for found in descendants(child))]
+    return [int(word) for word in text.split()]
+
+
+def descendants(pid: int) -> list[int]:
+    below = children(pid)
+    return [*below, *(found for child in below for found in descendants(child))]
+
+
+def kernels_among(pids: list[int]) -> list[int]:
+    """Those that are a box's kernel."""
+    return [pid for pid in pids if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"runsc-sandbox\0")]
 
 
 def groups_of(pids: list[int]) -> list[Path]:
@@ -149,9 +159,30 @@ async def test_a_parked_box_is_taken_with_its_project(alone: RunscBackend, tmp_p
     assert await box.changes() == []
 
 
+async def test_filling_a_read_only_box_leaves_nobody_behind(alone: RunscBackend, tmp_path: Path) -> None:
+    before = set(descendants(os.getpid()))
+    (tmp_path / "a.txt").write_text("alpha\n")
+    await alone.start(BoxSpec(workspace=tmp_path, policy=SandboxPolicy(type=SandboxPolicyType.READ_ONLY)))
+    keeper = next(pid for pid in descendants(os.getpid()) if pid not in before)
+    # runsc, and not whoever sent the project in: neither alive nor as a name that nobody has waited for.
+    await eventually(lambda: len(children(keeper)) == 1)
+
+
 async def test_a_box_runs_on_a_kernel_of_its_own(alone: RunscBackend) -> None:
     box = await alone.start(BoxSpec())
     assert (await box.run(Command(("uname", "-r")))).stdout.text.strip() != os.uname().release
+
+
+async def test_what_one_back_end_has_found_out_another_need_not_try(alone: RunscBackend) -> None:
+    way = await alone.way()
+    other = RunscBackend(way=way)
+    assert await other.way() == way
+    before = set(descendants(os.getpid()))
+    box = await other.start(BoxSpec())
+    assert set(way.notes) <= set(box.notes)
+    family = [pid for pid in descendants(os.getpid()) if pid not in before]
+    assert len(kernels_among(family)) == 1
+    await other.close()
 
 
 async def test_what_it_does_not_have_is_said(alone: RunscBackend) -> None:
@@ -198,7 +229,29 @@ async def test_with_docker_it_goes_through_docker(docker_endpoint: Endpoint) -> 
     assert "runs gVisor as" in probe.reason
     box = await backend.start(BoxSpec())
     assert (box.backend, box.image) == ("gvisor", BASE)
+    assert OPEN_PIPE in box.notes
+    lists = (await box.run(Command(("ls", "/")))).ok
+    assert (TOO_OLD in box.notes, probe.advice == TOO_OLD) == (not lists, not lists)
     await backend.close()
+
+
+@pytest.mark.docker
+async def test_through_docker_a_root_can_be_written_and_is_gone_with_its_box(docker_endpoint: Endpoint) -> None:
+    backend = DockerBackend(docker_endpoint, default_image=BASE, gvisor=True)
+    try:
+        box = await backend.start(BoxSpec(writable_root=True))
+        install = "printf '#!/bin/sh\necho installed\n' > /usr/bin/tool && chmod 755 /usr/bin/tool && chown 777 /opt"
+        assert (await box.run(shell_command(f"id -u; {install}; tool"))).stdout.text == "0\ninstalled\n"
+        status = (await box.run(shell_command("grep CapBnd /proc/self/status"))).stdout.text
+        # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETFCAP.
+        assert int(status.split()[1], 16) == sum(1 << number for number in (0, 1, 3, 4, 5, 6, 7, 31))
+        for line in ("mount -t tmpfs none /mnt", "unshare -m true"):
+            assert not (await box.run(shell_command(line))).ok, line
+        await box.close()
+        fresh = await backend.start(BoxSpec(writable_root=True))
+        assert not (await fresh.run(Command(("tool",)))).ok
+    finally:
+        await backend.close()
 
 
 def test_an_ordinary_user_has_them_too() -> None:
