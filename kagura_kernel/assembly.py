@@ -28,10 +28,10 @@ from kagura_kernel.journal.views import session_last_brain_session
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
 from kagura_kernel.membrane.credentials.terms import lease_terms
-from kagura_kernel.membrane.grant import host_sets
 from kagura_kernel.membrane.leasing import check_grants
 from kagura_kernel.membrane.mounts import check_project
 from kagura_kernel.membrane.parts import MembraneParts
+from kagura_kernel.membrane.settings import check_settings
 from kagura_kernel.runs.order import LaunchedBox
 from kagura_kernel.runs.prices import price
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
@@ -111,7 +111,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     """
     path = _config_file(environ)
     text = _text_of(path) if path.exists() else ""
-    return parse_settings(text, environ, str(path) if text else "the environment")
+    return parse_settings(text, environ, str(path) if text else "the environment", check_settings)
 
 
 def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> Cockpit:
@@ -131,7 +131,6 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
     registry = cache(partial(load_registry, environ))
     terms = lease_terms(settings)
     preapproved = _preapproved(settings)
-    host_sets(settings.mirrors)
     journal = Journal.open(settings.journal_url or home, clock=clock)
     try:
         ledger = LeaseLedger(journal)
@@ -170,6 +169,7 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
             membrane=MembraneParts(ledger, registry, terms, preapproved),
             sweep=_sweep(ledger, registry, owner, clock),
             lost=lost,
+            shared=boxes.shared,
         )
     )
 
@@ -184,7 +184,7 @@ def load_registry(environ: Mapping[str, str]) -> Registry:
     from kagura_kernel.membrane.credentials.registry import Registry, parse_registry
 
     if not path.exists():
-        return Registry()
+        return Registry(source=str(path))
     from kagura_kernel.membrane.credentials.secret_reference import SecretReader
 
     return parse_registry(_text_of(path), SecretReader(environ), str(path))
@@ -224,6 +224,9 @@ def _sweep(ledger: LeaseLedger, registry: Callable[[], Registry], owner: str, cl
 class Boxes:
     """All back-ends of this process, each behind a warm pool; made on the engine's loop when first needed.
 
+    Attributes:
+        shared: Whether others share this machine, so that weak walls are refused.
+
     Raises:
         IsolationTooWeak: others share this machine, and no back-end here is strong enough for that.
     """
@@ -233,8 +236,8 @@ class Boxes:
         self._settings = settings
         self._owner = owner
         self._third_parties = registered()
-        self._shared = is_shared(settings.shared or None, environ.get("JUPYTERHUB_USER"))
-        if self._shared:
+        self.shared = is_shared(settings.shared or None, environ.get("JUPYTERHUB_USER"))
+        if self.shared:
             self._demand_walls()
         self._backends: dict[str, SandboxBackend] | None = None
         self._sweep: asyncio.Task[int] | None = None
@@ -246,7 +249,9 @@ class Boxes:
 
     async def start(self, name: str, spec: BoxSpec) -> LaunchedBox:
         """Choose a back-end and start a box; see `StartBox`."""
-        choice = await choose(name, self._made(), image=spec.image, shared=self._shared)
+        choice = await choose(
+            name, self._made(), image=spec.image, image_required=spec.image_required, shared=self.shared
+        )
         return LaunchedBox(await choice.backend.start(spec), choice.reason)
 
     async def probe(self) -> list[PartStatus]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from kagura_kernel.cli.naming import run_to_stop
 from kagura_kernel.cli.opening import add_place, open_journal, place_of
 from kagura_kernel.cli.printing import as_json
 from kagura_kernel.domain.errors import RunUnknown, UsageError
@@ -39,7 +40,12 @@ class Contained:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Which runs, how long to wait, and of which journal."""
-    parser.add_argument("run", nargs="*", metavar="RUN", help="ids of runs, as `kagura-kernel runs` prints them")
+    parser.add_argument(
+        "run",
+        nargs="*",
+        metavar="RUN",
+        help="the id of a run, as `kagura-kernel runs` prints it, or the end of one; `last` is the newest that goes on",
+    )
     parser.add_argument("--all", action="store_true", help="every run that has not ended, of every process")
     parser.add_argument(
         "--wait", type=float, default=60.0, metavar="SECONDS", help="how long to wait for them (default: 60)"
@@ -52,14 +58,15 @@ def run(arguments: Namespace) -> int:
     """Stop them; 0 when all are over, 1 when one goes on.
 
     Raises:
-        UsageError: no run is named, or some and all; or there is no journal.
+        UsageError: no run is named, or some and all, or the end of several ids; or there is no journal.
         RunUnknown: there is no such run; then none was stopped.
         JournalError: the journal cannot be used.
     """
     if bool(arguments.run) == arguments.all:
         raise UsageError("Say which runs to kill, or --all. `kagura-kernel runs` lists them.")
     with open_journal(place_of(arguments)) as journal:
-        wanted = list(dict.fromkeys(arguments.run)) or _going_on(journal)
+        named = [run_to_stop(journal, word) for word in arguments.run]
+        wanted = list(dict.fromkeys(named)) or _going_on(journal)
         ends = contain(journal, wanted, by=person(), seconds=arguments.wait)
     if arguments.json:
         print(as_json([asdict(end) for end in ends]))

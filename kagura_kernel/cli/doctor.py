@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kagura_kernel.cli.egress_log import read_time
 from kagura_kernel.cli.opening import add_place, open_journal, place_of
-from kagura_kernel.cli.printing import as_json, table
+from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, terminal_width
 from kagura_kernel.domain.errors import ConfigurationError, IsolationTooWeak, JournalError, UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Finding:
     Attributes:
         name: What was looked at.
         state: `ok`, `note` (good to know) or `look` (it needs somebody).
-        said: What was found, one line.
+        said: What was found; one line, or one for each of several problems.
         then: What to type or do next; empty when nothing.
     """
 
@@ -77,7 +77,7 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         print(as_json({"ok": not needed, "findings": [asdict(finding) for finding in findings]}))
     else:
-        print(table(("", "what", "found", "next"), [_cells(finding) for finding in findings]))
+        print(_laid_out(findings, terminal_width()))
     return SOMETHING_FOUND if needed else NOTHING_FOUND
 
 
@@ -85,23 +85,33 @@ def run(arguments: Namespace) -> int:
 
 
 def _boxes(settings: Settings) -> Iterator[Finding]:
-    from kagura_kernel.sandbox.selection import SHARED_NEEDS, is_shared
+    from kagura_kernel.domain.policy import IsolationClass
+    from kagura_kernel.sandbox.selection import AUTO, SHARED_NEEDS, is_shared
 
     shared = is_shared(settings.shared or None, os.environ.get("JUPYTERHUB_USER"))
     needs = f"boxes need {SHARED_NEEDS.label} or stronger" if shared else "any back-end may start"
     try:
         parts = asyncio.run(_probed(settings))
+        yield Finding("shared deployment", "ok", f"{'yes' if shared else 'no'}: {needs}")
     except IsolationTooWeak as error:
         yield Finding("shared deployment", "look", error.message)
-        return
-    yield Finding("shared deployment", "ok", f"{'yes' if shared else 'no'}: {needs}")
-    wanted = None if settings.box == "auto" else settings.box
+        parts = asyncio.run(_probed(settings.model_copy(update={"box": AUTO})))
+    weak = {level.label for level in IsolationClass if shared and level < SHARED_NEEDS}
     for part in parts:
-        state: Literal["ok", "note", "look"] = "ok" if part.ok else "note"
-        found = f"{part.isolation}: {part.reason}"
-        yield Finding(f"box {part.name}", "look" if part.name == wanted and not part.ok else state, found, part.advice)
-    if not any(part.ok for part in parts):
-        yield Finding("boxes", "look", "no back-end starts a box here, so no run can start", "install one of the above")
+        yield _box(part, asked_for=part.name == settings.box, weak=part.isolation in weak)
+    if not any(part.ok and part.isolation not in weak for part in parts):
+        strong = f" of {SHARED_NEEDS.label} isolation or stronger" if shared else ""
+        said = f"no back-end{strong} starts a box here, so no run can start"
+        yield Finding("boxes", "look", said, "install one of the above")
+
+
+def _box(part: PartStatus, *, asked_for: bool, weak: bool) -> Finding:
+    name = f"box {part.name}"
+    if weak:
+        said = f"{part.isolation}: refused here with {IsolationTooWeak.code}, for this deployment is shared"
+        return Finding(name, "look" if asked_for else "note", f"{said}; {part.reason}", part.advice)
+    state: Literal["ok", "note", "look"] = "ok" if part.ok else "look" if asked_for else "note"
+    return Finding(name, state, f"{part.isolation}: {part.reason}", part.advice)
 
 
 async def _probed(settings: Settings) -> Sequence[PartStatus]:
@@ -221,7 +231,17 @@ def _some(names: Sequence[str], count: int = 3) -> str:
     return ", ".join(names[:count]) + more
 
 
-def _cells(finding: Finding) -> tuple[str, ...]:
-    return ("!" if finding.state == "look" else "-" if finding.state == "note" else " "), *(
-        (finding.name, finding.said, finding.then)
-    )
+def _laid_out(findings: Sequence[Finding], width: int) -> str:
+    """A paragraph for each, and how many need somebody."""
+    marks = {"ok": " ", "note": "-", "look": "!"}
+    names = max(len(finding.name) for finding in findings)
+    indent = " " * (len("!  ") + names + len("  "))
+    lines = []
+    for finding in findings:
+        start = f"{marks[finding.state]}  {finding.name:<{names}}  "
+        lines.append(paragraph(for_terminal(finding.said), start, indent, width))
+        if finding.then:
+            lines.append(paragraph(for_terminal(finding.then), f"{indent}→ ", f"{indent}  ", width))
+    needed = sum(finding.state == "look" for finding in findings)
+    lines.append(f"\n{f'{needed} marked with ! need somebody.' if needed else 'Nothing needs somebody.'}")
+    return "\n".join(lines)

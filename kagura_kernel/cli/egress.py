@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kagura_kernel.cli import egress_log
 from kagura_kernel.membrane.egress.explaining import Explanation, explain
-from kagura_kernel.membrane.egress.hostsets import HOST_SETS
+from kagura_kernel.membrane.egress.hostsets import HOST_SETS, NONE, HostSets
 from kagura_kernel.membrane.egress.names import HTTPS, Target, parse_target, parse_url
 from kagura_kernel.membrane.egress.policy import EgressPolicy, parse_grants
 
@@ -35,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST[:PORT]",
         action="append",
         default=[],
-        help="a grant: a host (port 443), HOST:PORT, a host set, or `ask`",
+        help="a grant: a host (port 443), HOST:PORT, a host set, or `ask`; several with commas between; `none` takes "
+        "back those before it",
     )
     check.add_argument("--json", action="store_true", help="print one JSON array")
     check.add_argument("--no-resolve", action="store_true", help="look no name up; addresses are then not judged")
@@ -56,11 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         UsageError: as `egress_log.run` does.
         HostNotUnderstood: a target is none.
-        ConfigurationError: a grant is none.
+        ConfigurationError: a grant is none, or the settings, which may hold mirrors, are wrong.
     """
     if arguments.action == "log":
         return egress_log.run(arguments)
-    policy = parse_grants(arguments.net)
+    policy = parse_grants(_words(arguments.net), _sets())
     targets = [read_target(text) for text in arguments.target]
     explanations = asyncio.run(_explain_all(policy, targets, resolve=not arguments.no_resolve))
     if arguments.json:
@@ -77,6 +79,25 @@ def read_target(text: str) -> Target:
         HostNotUnderstood: it is neither HOST[:PORT] nor a URL.
     """
     return parse_url(text) if "://" in text else parse_target(text, HTTPS)
+
+
+def _sets() -> HostSets:
+    """The sets of hosts as a run knows them: a person's mirrors stand in."""
+    from kagura_kernel.assembly import load_settings
+    from kagura_kernel.membrane.grant import host_sets
+
+    return host_sets(load_settings(os.environ).mirrors)
+
+
+def _words(texts: Sequence[str]) -> list[str]:
+    """The words after `--net` as a cell reads them."""
+    words: list[str] = []
+    for word in (word.strip() for text in texts for word in text.split(",")):
+        if word == NONE:
+            words.clear()
+        else:
+            words.append(word)
+    return words
 
 
 async def _explain_all(policy: EgressPolicy, targets: Sequence[Target], *, resolve: bool) -> list[Explanation]:

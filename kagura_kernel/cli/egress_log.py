@@ -8,6 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from kagura_kernel.cli.naming import named_run
 from kagura_kernel.cli.opening import add_place, open_journal, place_of
 from kagura_kernel.cli.printing import as_json, moment, size, span, table
 from kagura_kernel.domain.errors import UsageError
@@ -21,7 +22,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Whose connections, which, and since when."""
-    parser.add_argument("--run", metavar="RUN", help="only this run's")
+    parser.add_argument("--run", metavar="RUN", help="only this run's: its id, the end of it, or `last`")
     parser.add_argument("--refused", action="store_true", help="only what was refused")
     parser.add_argument("--since", metavar="WHEN", help="an age (90s, 15m, 2h, 7d) or a time in ISO 8601")
     parser.add_argument("--limit", type=int, default=100, metavar="N", help="how many, the newest first (default: 100)")
@@ -34,6 +35,7 @@ def run(arguments: Namespace) -> int:
 
     Raises:
         UsageError: there is no journal, or a time or number makes no sense.
+        RunUnknown: there is no such run.
         JournalError: the journal cannot be read.
     """
     from kagura_kernel.journal import views
@@ -42,14 +44,14 @@ def run(arguments: Namespace) -> int:
         raise UsageError("--limit takes a number from 1 on.")
     since = read_time(arguments.since, datetime.now(UTC)) if arguments.since else None
     with open_journal(place_of(arguments)) as journal:
-        rows = views.egress(
-            journal, run_id=arguments.run, since=since, refused_only=arguments.refused, limit=arguments.limit
-        )
+        run_id = named_run(journal, arguments.run) if arguments.run is not None else None
+        rows = views.egress(journal, run_id=run_id, since=since, refused_only=arguments.refused, limit=arguments.limit)
     if arguments.json:
         print(as_json([asdict(row) for row in rows]))
     elif rows:
         head = ("at", "run", "target", "decision", "times", "by", "out", "in", "took", "end")
-        print(table(head, [_cells(row) for row in rows]))
+        whole = ("at", "run", "decision", "times", "out", "in", "took")
+        print(table(head, [_cells(row) for row in rows], whole=whole))
     else:
         print("No connection was asked for.")
     return 0

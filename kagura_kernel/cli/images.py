@@ -61,7 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Do it; 0, or 1 when an image that was verified is not clean.
+    """Do it; 0, or 1 when an image that was verified is not clean. Recipes are listed without a daemon too.
 
     Raises:
         UnknownName: there is no such recipe.
@@ -100,16 +100,25 @@ def _list(arguments: Namespace) -> int:
     from kagura_kernel.sandbox.docker_endpoint import endpoint_from
     from kagura_kernel.sandbox.images.building import BuildPlan
     from kagura_kernel.sandbox.images.daemon import ImageDaemon
-    from kagura_kernel.sandbox.images.listing import list_images
+    from kagura_kernel.sandbox.images.listing import list_images, list_recipes
     from kagura_kernel.sandbox.images.recipes import Recipes
 
-    with ImageDaemon(endpoint_from(os.environ)) as daemon:
-        found = list_images(daemon, Recipes.found(), BuildPlan(prefix=arguments.tag_prefix))
+    recipes, plan = Recipes.found(), BuildPlan(prefix=arguments.tag_prefix)
+    try:
+        with ImageDaemon(endpoint_from(os.environ)) as daemon:
+            _print_list(list_images(daemon, recipes, plan), arguments)
+    except SandboxUnavailable:
+        # What could be built is known all the same; the error says what is missing.
+        _print_list(list_recipes(recipes, plan), arguments)
+        raise
+    return CLEAN
+
+
+def _print_list(found: Sequence[Listed], arguments: Namespace) -> None:
     if arguments.json:
         print(json.dumps([asdict(one) for one in found], ensure_ascii=False))
     else:
-        print("\n".join(_line(one) for one in found))
-    return CLEAN
+        print("\n".join(_line(one) for one in found), flush=True)
 
 
 def _verify(arguments: Namespace) -> int:
@@ -155,6 +164,8 @@ def _pairs(words: Sequence[str]) -> dict[str, str]:
 
 def _line(one: Listed) -> str:
     lock = "" if one.locked == "none" else f", {one.locked}"
+    if not one.known:
+        return f"{one.name:<7} not known, no daemon{lock}: {one.holds}"
     if not one.id:
         state = "not built" if one.tested else "not built, and not built in the tests"
         return f"{one.name:<7} {state}{lock}: {one.holds}"

@@ -1,15 +1,17 @@
-"""`kagura-kernel leases`: which credentials are out, for whom and until when; takes them back, and sweeps."""
+"""`kagura-kernel leases`: which credentials are out, and what was done with them; takes them back, and sweeps."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.cli import leases_log
+from kagura_kernel.cli.naming import LeaseNames
 from kagura_kernel.cli.opening import add_place, open_journal, place_of
 from kagura_kernel.cli.printing import as_json, moment, span, table
 from kagura_kernel.domain.errors import ConfigurationError, RunUnknown, UnknownName, UsageError
@@ -27,21 +29,39 @@ _LISTED = 1000
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """The list, `revoke` and `sweep`."""
+    """The list, `log`, `revoke` and `sweep`."""
     parser.set_defaults(action="list")
     parser.add_argument("--all", action="store_true", help="those that are gone as well, the newest first")
     parser.add_argument("--json", action="store_true", help="print one JSON array")
     add_place(parser)
     parts = parser.add_subparsers(dest="action", metavar="ACTION")
+    log = parts.add_parser(
+        "log",
+        help="what was asked of whom with leased credentials, and what came back",
+        description="Lists the requests to which the membrane added a leased credential, the newest first, from the "
+        "journal. Programs that were given a credential itself, in a file or a variable, send it on their own: their "
+        "connections stand in `kagura-kernel egress log`.",
+    )
+    leases_log.add_arguments(log)
     revoke = parts.add_parser(
         "revoke",
         help="end credentials at their providers now; exit code 1 if one may still open something",
         description="Ends credentials at their providers now, whichever process holds them; the run that holds one "
         "gets none in its place. Exit code 0 if all are dead, 1 if one may still open something, 2 on wrong usage.",
     )
-    revoke.add_argument("lease", nargs="*", metavar="LEASE", help="ids, as `kagura-kernel leases` prints them")
+    revoke.add_argument(
+        "lease",
+        nargs="*",
+        metavar="LEASE",
+        help="an id, as `kagura-kernel leases` prints it, or the end of one; or PROVIDER:SCOPE, as in `github:read`: "
+        "every lease of that scope",
+    )
     revoke.add_argument("--all", dest="every", action="store_true", help="every lease there is")
-    revoke.add_argument("--provider", metavar="NAME", help="every lease of this provider")
+    revoke.add_argument(
+        "--provider",
+        metavar="NAME",
+        help="every lease of this provider; where none is called so, of all that are of this kind, as in `cloudflare`",
+    )
     sweep = parts.add_parser(
         "sweep",
         help="revoke what processes that are gone have left; exit code 1 if something stays owed",
@@ -58,13 +78,16 @@ def run(arguments: Namespace) -> int:
 
     Raises:
         UsageError: no lease is named where one must be, or there is no journal.
-        UnknownName: there is no such lease.
+        UnknownName: there is no such lease, scope or provider; then nothing was revoked.
+        RunUnknown: there is no such run.
         ConfigurationError: the providers' configuration is wrong; runs are cut off from what was to be revoked all the
             same.
         JournalError: the journal cannot be used.
     """
     from kagura_kernel.journal.leases import LeaseLedger
 
+    if arguments.action == "log":
+        return leases_log.run(arguments)
     with open_journal(place_of(arguments)) as journal:
         ledger = LeaseLedger(journal)
         match arguments.action:
@@ -77,27 +100,23 @@ def run(arguments: Namespace) -> int:
         print(as_json([_fields(row) for row in rows]))
     elif rows:
         head = ("lease", "provider", "scope", "run", "state", "ends", "budget left", "renewals", "holder", "why")
-        print(table(head, [_cells(row) for row in rows]))
+        whole = ("lease", "run", "state", "ends", "budget left", "renewals", "holder")
+        print(table(head, [_cells(row) for row in rows], whole=whole))
     else:
         print("No credential is out.")
     return ALL_WELL
 
 
 def _revoke(arguments: Namespace, journal: Journal, ledger: LeaseLedger) -> int:
-    if sum(map(bool, (arguments.lease, arguments.every, arguments.provider))) != 1:
-        raise UsageError("Say which leases to revoke: ids, or --provider NAME, or --all.")
-    wanted = frozenset(arguments.lease)
-    over = _over_already(ledger, wanted)
-
-    def is_wanted(row: LeaseRow) -> bool:
-        return arguments.every or row.provider == arguments.provider or bool(wanted & {row.id, row.lease_id})
-
+    if sum((bool(arguments.lease), arguments.every, arguments.provider is not None)) != 1:
+        raise UsageError("Say which leases to revoke: ids or PROVIDER:SCOPE, or --provider NAME, or --all.")
     try:
         providers, trouble = _providers(), None
     except ConfigurationError as error:
         # Nobody can be asked to revoke anything. That the runs get no more of it must not wait for that.
         providers, trouble = {}, error
-    revoked = asyncio.run(_revoke_rows(ledger, providers, is_wanted))
+    wanted = _wanted(arguments, LeaseNames(ledger, providers), trouble)
+    revoked = asyncio.run(_revoke_rows(ledger, providers, wanted.holds))
     _tell_holders(journal, revoked)
     if trouble is not None:
         raise trouble
@@ -105,20 +124,46 @@ def _revoke(arguments: Namespace, journal: Journal, ledger: LeaseLedger) -> int:
         fields = [asdict(one.settled) | {"lease_id": one.row.lease_id, "run_id": one.row.run_id} for one in revoked]
         print(as_json([field | {"dead": one.dead} for field, one in zip(fields, revoked, strict=True)]))
     else:
-        lines = [f"{key}: it was gone already." for key in over] + [_said(one) for one in revoked]
+        lines = [*wanted.not_out([one.row for one in revoked]), *map(_said, revoked)]
         print("\n".join(lines) or "No credential is out.")
     return ALL_WELL if all(one.dead for one in revoked) else SOME_LEFT
 
 
-def _over_already(ledger: LeaseLedger, wanted: frozenset[str]) -> list[str]:
-    """Which of the named leases are gone; one that never was is a mistake."""
-    out = ledger.open_rows()
-    known = {key for row in out for key in (row.id, row.lease_id)}
-    over = sorted(wanted - known)
-    for key in over:
-        if ledger.row(key) is None:
-            raise UnknownName("lease", key, sorted({row.lease_id for row in out}))
-    return over
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which leases to revoke, those that are minted meanwhile included."""
+
+    every: bool = False
+    ids: frozenset[str] = frozenset()
+    scopes: frozenset[str] = frozenset()
+    providers: frozenset[str] = frozenset()
+
+    def holds(self, row: LeaseRow) -> bool:
+        """Whether it is one of them."""
+        named = {row.id, row.lease_id} & self.ids or row.provider in self.providers
+        return self.every or bool(named) or f"{row.provider}:{row.scope}" in self.scopes
+
+    def not_out(self, rows: Sequence[LeaseRow]) -> list[str]:
+        """A line for each name that none of these rows bears."""
+        ids = {key for row in rows for key in (row.id, row.lease_id)}
+        names = {name for row in rows for name in (row.provider, f"{row.provider}:{row.scope}")}
+        gone = [f"{key}: it was gone already." for key in sorted(self.ids - ids)]
+        return gone + [f"{name}: no credential is out." for name in sorted((self.scopes | self.providers) - names)]
+
+
+def _wanted(arguments: Namespace, names: LeaseNames, trouble: ConfigurationError | None) -> _Wanted:
+    try:
+        return _Wanted(
+            every=arguments.every,
+            ids=frozenset(names.lease(word) for word in arguments.lease if ":" not in word),
+            scopes=frozenset(names.scope(word) for word in arguments.lease if ":" in word),
+            providers=names.providers(arguments.provider) if arguments.provider is not None else frozenset(),
+        )
+    except UnknownName:
+        # It may well be configured where nothing can be read.
+        if trouble is not None:
+            raise trouble from None
+        raise
 
 
 async def _revoke_rows(

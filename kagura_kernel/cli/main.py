@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import NamedTuple, NoReturn
 
 from kagura_kernel import __version__
+from kagura_kernel.cli.printing import for_terminal
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     IsolationTooWeak,
@@ -46,9 +47,11 @@ COMMANDS = (
     CommandEntry("images", "build, list or verify the images of Docker boxes", "kagura_kernel.cli.images"),
     CommandEntry("journal", "check, mend or copy the journal, or say where it lies", "kagura_kernel.cli.journal"),
     CommandEntry("kill", "stop runs of any process", "kagura_kernel.cli.contain"),
-    CommandEntry("leases", "list, revoke or sweep leased credentials", "kagura_kernel.cli.leases"),
+    CommandEntry(
+        "leases", "list, revoke or sweep leased credentials, or what was done with them", "kagura_kernel.cli.leases"
+    ),
     CommandEntry("route", "explain where a shell command would run", "kagura_kernel.cli.route"),
-    CommandEntry("runs", "list the latest runs, of every process", "kagura_kernel.cli.runs"),
+    CommandEntry("runs", "list the latest runs of every process, or some of them", "kagura_kernel.cli.runs"),
 )
 
 
@@ -71,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except KaguraError as error:
-        print(f"{error.code}: {error.message}", file=sys.stderr)
+        print(f"{error.code}: {for_terminal(error.message)}", file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt:
         return INTERRUPTED

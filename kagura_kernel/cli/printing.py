@@ -1,24 +1,121 @@
-"""How commands print: tables whose cells cannot pose as anything else, times in UTC, values as JSON."""
+"""How commands print: tables whose cells cannot pose as anything else, text as wide as the terminal, times in UTC."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from kagura_kernel.membrane.names import shown
 
+NARROWEST = 60
+"""Columns: whoever has fewer gets lines that are too long rather than a word on each."""
+
 _GAP = "  "
+_INDENT = "    "
+_READABLE = 12
+_QUOTED = re.compile(r"`[^`\n]*`")
+_TIED = "\u00a0"
+_IN_A_NOTEBOOK = re.compile(r"(?<!%)%kagura (runs|kill|leases|revoke)\b")
+_HERE = {"revoke": "leases revoke"}
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Rows below their heading, in columns; whatever a cell holds, it stays on its line."""
+def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, whole: Collection[str] = ()) -> str:
+    """Rows below their heading, in columns; whatever a cell holds, it stays in its row.
+
+    On a terminal that is too narrow the longest cells are shortened; where that is not enough a row takes several
+    lines, all but the first indented. What is piped somewhere is told in full, a line for each row.
+
+    Args:
+        head: The headings.
+        rows: As many cells each.
+        whole: Headings of columns that are never shortened: what they hold is typed again.
+    """
     cells = [list(head), *([shown(str(cell)) for cell in row] for row in rows)]
     widths = [max(len(line[place]) for line in cells) for place in range(len(head))]
-    return "\n".join(
-        _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells
-    )
+    bands = [range(len(head))]
+    if sys.stdout.isatty():
+        width = terminal_width()
+        kept = [word in whole for word in head]
+        fitted = _fitted(widths, kept, width)
+        if _wide(fitted) > width:
+            most = width - len(_INDENT)
+            fitted = [length if keep else min(length, most) for length, keep in zip(widths, kept, strict=True)]
+            bands = _bands(fitted, width)
+        widths = fitted
+    lines = [
+        (_INDENT if number else "") + _GAP.join(cut(line[place], widths[place]).ljust(widths[place]) for place in band)
+        for line in cells
+        for number, band in enumerate(bands)
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _wide(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _fitted(widths: Sequence[int], whole: Sequence[bool], width: int) -> list[int]:
+    """The widths, the longest made smaller until a line fits, or until all of them are hardly readable."""
+    found = list(widths)
+    for _ in range(_wide(found) - width):
+        longest = max((place for place, keep in enumerate(whole) if not keep), key=found.__getitem__, default=None)
+        if longest is None or found[longest] <= _READABLE:
+            break
+        found[longest] -= 1
+    return found
+
+
+def _bands(widths: Sequence[int], width: int) -> list[range]:
+    """Columns that stand beside each other; as many in each line as it holds, and at least one."""
+    bands: list[range] = []
+    start = 0
+    for end in range(1, len(widths) + 1):
+        room = width - len(_INDENT) * bool(bands)
+        if end == len(widths) or _wide(widths[start : end + 1]) > room:
+            bands.append(range(start, end))
+            start = end
+    return bands
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, or of `COLUMNS`; 80 where there is neither."""
+    return max(NARROWEST, shutil.get_terminal_size().columns)
+
+
+def paragraph(text: str, start: str, indent: str, width: int) -> str:
+    """A text in lines of at most so many columns, the first behind `start`, all others behind `indent`.
+
+    Lines of the text stay lines; those that are indented stay so where they go on. What stands in `backticks` is typed
+    again, and stays on one line where it can.
+    """
+    lines: list[str] = []
+    for line in text.splitlines() or [""]:
+        begun = len(line) - len(line.lstrip())
+        wrapped = textwrap.wrap(
+            _QUOTED.sub(lambda found: found[0].replace(" ", _TIED), shown(line.strip())),
+            max(width - len(indent), begun + _READABLE),
+            initial_indent=" " * begun,
+            subsequent_indent=" " * (begun + 2 * line.lstrip().startswith("- ")),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for part in wrapped or [""]:
+            lines.append(f"{indent if lines else start}{part.replace(_TIED, ' ')}".rstrip())
+    return "\n".join(lines)
+
+
+def for_terminal(text: str) -> str:
+    """A message as it is typed here: a notebook's `%kagura runs` is `kagura-kernel runs` in a terminal.
+
+    What only a notebook has, such as `%kagura apply`, stays as it is.
+    """
+    return _IN_A_NOTEBOOK.sub(lambda found: f"kagura-kernel {_HERE.get(found[1], found[1])}", text)
 
 
 def moment(at: datetime | None) -> str:

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from kagura_kernel.cli.naming import named_run
 from kagura_kernel.cli.opening import add_place, open_journal, place_of
 from kagura_kernel.cli.printing import as_json, cut, moment, span, table
 from kagura_kernel.domain.errors import UsageError
@@ -19,7 +20,10 @@ GOING_ON = frozenset({"running", "awaiting_approval"})
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """How many, how, and of which journal."""
+    """Which or how many, how, and of which journal."""
+    parser.add_argument(
+        "run", nargs="*", metavar="RUN", help="only these: an id, the end of one, or `last`; without any, the latest"
+    )
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="how many, the newest first (default: 20)")
     parser.add_argument("--json", action="store_true", help="print one JSON array")
     add_place(parser)
@@ -29,7 +33,8 @@ def run(arguments: Namespace) -> int:
     """Print them; 0 whatever they are like.
 
     Raises:
-        UsageError: there is no journal, or the number makes no sense.
+        UsageError: there is no journal, the number makes no sense, or a word is the end of several ids.
+        RunUnknown: there is no such run.
         JournalError: it cannot be read.
     """
     from kagura_kernel.journal import views
@@ -37,12 +42,13 @@ def run(arguments: Namespace) -> int:
     if arguments.limit < 1:
         raise UsageError("--limit takes a number from 1 on.")
     with open_journal(place_of(arguments)) as journal:
-        rows = views.runs(journal, limit=arguments.limit)
+        named = [named_run(journal, word) for word in arguments.run]
+        rows = views.runs(journal, limit=len(named) or arguments.limit, run_ids=named or None)
     if arguments.json:
         print(as_json([asdict(row) | {"live": is_live(row)} for row in rows]))
     elif rows:
         head = ("", "run", "status", "started", "took", "box", "user", "task")
-        print(table(head, [_cells(row) for row in rows]))
+        print(table(head, [_cells(row) for row in rows], whole=("", "run", "started", "took")))
     else:
         print("No run yet.")
     return 0

@@ -58,6 +58,7 @@ class CockpitParts:
         membrane: What the membranes of runs are made of.
         sweep: Gives back credentials that no run holds any more; None where there is nothing to give back to.
         lost: Runs that an earlier process left behind.
+        shared: Whether others share this machine, so that back-ends with weak walls are refused.
     """
 
     journal: Journal
@@ -71,6 +72,7 @@ class CockpitParts:
     membrane: MembraneParts
     sweep: Sweep | None = None
     lost: tuple[str, ...] = ()
+    shared: bool = False
 
 
 class Cockpit:
@@ -177,7 +179,7 @@ class Cockpit:
         Raises:
             LeaseUnknown: no run of this process holds it.
         """
-        self._engine.submit(self._leasing_of(lease_id).revoke(lease_id, by=by))
+        self._engine.post(self._leasing_of(lease_id).revoke, lease_id, by)
 
     def extend_lease(self, lease_id: str, *, by: str) -> None:
         """Ask for more time for a lease: an approval of its run; returns at once.
@@ -185,7 +187,7 @@ class Cockpit:
         Raises:
             LeaseUnknown: no run of this process holds it.
         """
-        self._engine.submit(self._leasing_of(lease_id).extend(lease_id, by=by))
+        self._engine.post(self._leasing_of(lease_id).extend, lease_id, by)
 
     def _leasing_of(self, lease_id: str) -> Leasing:
         with self._lock:
@@ -239,6 +241,7 @@ class Cockpit:
             spent_today_usd=sum(known),
             unpriced_today=sum(1 for row in rows if row.brain not in ("", "replay") and row.usd is None),
             lost=self._parts.lost,
+            shared=self._parts.shared,
             swept=self._sweeping.swept,
             owed=self._sweeping.owed(),
         )

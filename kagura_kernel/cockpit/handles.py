@@ -9,12 +9,17 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from kagura_kernel.cockpit.engine import Engine
-from kagura_kernel.domain.events import AnyEvent
+from kagura_kernel.domain.events import AnyEvent, EgressClosed, EgressDecided, LeaseUsed
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.runs.run import Run
 
 Listener = Callable[[AnyEvent], None]
+
+MAX_CROSSINGS = 10_000
+"""Connections and uses of leases that are told to those who listen late; the journal has all of them."""
+
+_CROSSINGS = (EgressDecided, EgressClosed, LeaseUsed)
 
 
 class RunHandle:
@@ -32,6 +37,7 @@ class RunHandle:
         self._engine = engine
         self._lock = threading.Lock()
         self._past: list[AnyEvent] = []
+        self._crossings = 0
         self._listeners: list[Listener] = []
         self._result: concurrent.futures.Future[RunOutcome] | None = None
         self._stopping = False
@@ -62,7 +68,9 @@ class RunHandle:
         """Hear everything: what has been, then what comes, each once and in order.
 
         The past is told on the calling thread, the rest on the engine's thread, where a listener must not block.
-        Streamed events of the past are left out: durable ones repeat them. Returns how to stop listening.
+        Streamed events of the past are left out: durable ones repeat them. So are connections and uses of leases but
+        for the latest thousands, for a program makes them as often as it likes; the journal has them all. Returns how
+        to stop listening.
         """
         with self._lock:
             for event in self._past:
@@ -124,7 +132,17 @@ class RunHandle:
     def _tell(self, event: AnyEvent) -> None:
         with self._lock:
             if event.durable:
-                self._past.append(event)
+                self._remember(event)
             listeners = list(self._listeners)
         for listener in listeners:
             listener(event)
+
+    def _remember(self, event: AnyEvent) -> None:
+        self._past.append(event)
+        self._crossings += isinstance(event, _CROSSINGS)
+        if self._crossings > 2 * MAX_CROSSINGS:
+            # Half of them at once, so that looking through the list costs next to nothing for each event.
+            oldest = [at for at, past in enumerate(self._past) if isinstance(past, _CROSSINGS)][:-MAX_CROSSINGS]
+            dropped = set(oldest)
+            self._past = [past for at, past in enumerate(self._past) if at not in dropped]
+            self._crossings = MAX_CROSSINGS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.cockpit.intents import Launch, LaunchCell, LaunchRun
-from kagura_kernel.domain.errors import UnknownName, UsageError
+from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
@@ -19,6 +19,7 @@ from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables,
 from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
 from kagura_kernel.runs.order import Routing, RunOrder
 from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
 
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -56,6 +57,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
 
     Raises:
         UsageError: something in it cannot be understood.
+        NotThisTime: its image means nothing to its box.
         WorkspaceError: its project cannot be used.
         BrainError: its brain, or its cassette, cannot be used.
     """
@@ -63,6 +65,11 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
     box = intent.box or settings.box
     if box != "auto" and box not in choices.boxes:
         raise UnknownName("box", box, ("auto", *choices.boxes))
+    if intent.image and box in WITHOUT_IMAGES:
+        raise NotThisTime(
+            f"Boxes of {box} have no images: they show this machine's own programs. Leave `--image {intent.image}` "
+            "out, or use `--box docker`."
+        )
     _check_numbers(intent)
     project = choices.check_project(intent.project or _working_directory())
     grant = _grant(intent, project, choices)
@@ -70,7 +77,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         "run_id": new_run_id(),
         "session_id": session_id,
         "project": project,
-        "spec": _spec(project, grant, settings),
+        "spec": _spec(project, grant, settings, image_required=bool(intent.image)),
         "grant": grant,
         "box": box,
         "write_mode": intent.write_mode or settings.write,
@@ -119,7 +126,7 @@ def _image(name: str) -> str:
     return f"{DEFAULT_PREFIX}{name}:latest" if name in NAMES else name
 
 
-def _spec(project: Path, grant: RunGrant, settings: Settings) -> BoxSpec:
+def _spec(project: Path, grant: RunGrant, settings: Settings, *, image_required: bool) -> BoxSpec:
     """The box. Every one has the proxy's variables, so that a program without a grant is told why it gets nothing."""
     return BoxSpec(
         project,
@@ -128,6 +135,7 @@ def _spec(project: Path, grant: RunGrant, settings: Settings) -> BoxSpec:
         _box_limits(settings),
         env=usual_variables() | settings.env | proxy_variables(PROXY_PORT),
         writable_root=grant.writable_root,
+        image_required=image_required,
     )
 
 

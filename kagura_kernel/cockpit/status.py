@@ -62,6 +62,8 @@ class StatusReport:
         swept: Credentials that earlier processes left behind, and what became of them since this one began.
         owed: Credentials that no run holds any more and that are not known to be gone; their providers are told again
             and again.
+        shared: Whether others share this machine: back-ends whose `isolation` is weaker than gVisor's are refused then,
+            whatever their `ok` says.
     """
 
     running: tuple[RunRow, ...] = ()
@@ -74,3 +76,4 @@ class StatusReport:
     lost: tuple[str, ...] = ()
     swept: tuple[CredentialStatus, ...] = ()
     owed: tuple[CredentialStatus, ...] = ()
+    shared: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -76,6 +76,9 @@ class Settings(BaseModel):
     lease_renewals: int = Field(default=6, ge=0, le=10_000)
 
 
+Problem = tuple[str, str]
+"""A field, `env.TZ` for one of a table, and what is wrong with it, one sentence without its end."""
+
 PREFIX = "KAGURA_"
 
 _LISTS = frozenset({"preapproved_host_commands", "preapproved_grants", "net"})
@@ -87,8 +90,19 @@ _TABLES = frozenset({"mirrors", "env"})
 _NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY"})
 
 
-def parse_settings(toml: str, environ: Mapping[str, str], source: str = "the configuration") -> Settings:
+def parse_settings(
+    toml: str,
+    environ: Mapping[str, str],
+    source: str = "the configuration",
+    check: Callable[[Settings], Sequence[Problem]] = lambda _: (),
+) -> Settings:
     """Settings from a TOML text, overridden by `KAGURA_…` variables.
+
+    Args:
+        toml: The text; may be empty.
+        environ: Variables.
+        source: Where the text comes from, for errors.
+        check: Finds what cannot be seen here; asked about the fields that are right as far as can be seen.
 
     Raises:
         ConfigurationError: with every problem; values are never repeated, since one might be a secret.
@@ -97,15 +111,35 @@ def parse_settings(toml: str, environ: Mapping[str, str], source: str = "the con
         values: dict[str, Any] = tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(source, [f"it is not TOML: {error}"]) from error
-    for name in Settings.model_fields.keys() - _TABLES:
-        variable = PREFIX + name.upper()
-        if variable in environ and variable not in _NOT_SETTINGS:
+    variables = {name: PREFIX + name.upper() for name in Settings.model_fields}
+    given = {name: variable for name, variable in variables.items() if variable in environ}
+    problems: list[Problem] = []
+    for name, variable in given.items():
+        if name in _TABLES:
+            problems.append((variable, f"no variable can hold this table: write [{name}] into the file"))
+        elif variable not in _NOT_SETTINGS:
             values[name] = _from_variable(environ[variable], name)
+    settings, wrong = _validated(values)
+    problems += [*wrong, *check(settings)]
+    if not problems:
+        return settings
+    # What a variable says is wrong in the variable, whatever the file says.
+    set_by = {name: variable for name, variable in given.items() if name not in _TABLES}
+    told = [(set_by.get(field.partition(".")[0], field or "it"), why) for field, why in problems]
+    from_file = any(place not in given.values() for place, _ in told)
+    lines = dict.fromkeys(f"{place}: {why}" for place, why in told)
+    raise ConfigurationError(source if from_file else "the environment", tuple(lines))
+
+
+def _validated(values: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
+    """The settings without what is wrong in them, and what that is; no value is repeated."""
     try:
-        return Settings.model_validate(values)
+        return Settings.model_validate(values), []
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, p['loc'])) or 'it'}: {p['msg']}" for p in error.errors(include_input=False)]
-        raise ConfigurationError(source, problems) from error
+        found = error.errors(include_input=False, include_context=False, include_url=False)
+    wrong = {str(problem["loc"][0]) for problem in found if problem["loc"]}
+    problems = [(".".join(map(str, problem["loc"])), problem["msg"]) for problem in found]
+    return Settings.model_validate({name: value for name, value in values.items() if name not in wrong}), problems
 
 
 def _from_variable(text: str, name: str) -> Any:

@@ -183,7 +183,7 @@ class EgressRow:
         allowed: Whether it might be made.
         rule: The grant that allowed it; empty when nothing did.
         reason: One sentence.
-        times: How often the run had got this very refusal by then.
+        times: How often the run had got this very refusal by then; or how many connections this row stands for.
         address: What was dialled; empty when nothing answered, or it goes on.
         bytes_out: Bytes that left the box.
         bytes_in: Bytes that came for it.
@@ -208,6 +208,45 @@ class EgressRow:
     duration: float | None = None
     ended: str = ""
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseUseRow:
+    """One request of a box to which the membrane added a leased credential.
+
+    Attributes:
+        run_id: The run whose box asked.
+        session_id: Its session.
+        at: When it was over, UTC.
+        lease_id: The lease.
+        provider: Name of the provider.
+        scope: What it is good for.
+        method: HTTP method.
+        host: The upstream, with its port.
+        path: Without its query, which may hold anything.
+        status: What the upstream answered; 0 when nothing came, or it was refused here.
+        bytes_out: Of the request's body.
+        bytes_in: Of the answer's body.
+        duration: Seconds.
+        why: Why it was refused or broke off, one clause; empty otherwise.
+        times: How many requests this row stands for.
+    """
+
+    run_id: str
+    session_id: str
+    at: datetime
+    lease_id: str
+    provider: str
+    scope: str
+    method: str
+    host: str
+    path: str
+    status: int
+    bytes_out: int
+    bytes_in: int
+    duration: float
+    why: str
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,35 @@
-"""Views of the rows: runs, approvals and costs, fast however long the journal is; and the log of connections.
+"""Views of the rows: runs, approvals and costs, fast however long the journal is; and what crossed the wall.
 
 They read projections that `append` keeps in the same transaction as the events. The events are the truth: `verify`
-finds a projection that says something else, and `rebuild` makes the projections anew from them. The log of connections
-is read from the events themselves.
+finds a projection that says something else, and `rebuild` makes the projections anew from them. Connections and
+requests with leased credentials are read from the events themselves.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, case, delete, exists, select, update
 
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import JournalUnreadable
-from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, EgressClosed, EgressDecided, Event
+from kagura_kernel.domain.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    EgressClosed,
+    EgressDecided,
+    Event,
+    LeaseUsed,
+)
 from kagura_kernel.journal import schema
 from kagura_kernel.journal.encoding import as_text, decode, moment, stamp
 from kagura_kernel.journal.projection import project
-from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow, StoredEvent
+from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, LeaseUseRow, RunRow, StoredEvent
 from kagura_kernel.journal.store import Journal
 
 _CHUNK = 1000
@@ -34,12 +42,26 @@ _RUNS = select(schema.runs, _STATUS).order_by(schema.runs.c.first_seq.desc())
 _APPROVALS = select(schema.approvals).order_by(schema.approvals.c.requested_at.desc(), schema.approvals.c.id.desc())
 
 
-def runs(journal: Journal, *, limit: int = 100, session_id: str | None = None) -> list[RunRow]:
-    """The latest runs, the newest first, of all processes and all sessions or of one."""
+def runs(
+    journal: Journal, *, limit: int = 100, session_id: str | None = None, run_ids: Sequence[str] | None = None
+) -> list[RunRow]:
+    """The latest runs, the newest first, of all processes and all sessions or of one; or only these."""
     query = _RUNS.limit(limit)
+    if run_ids is not None:
+        query = query.where(schema.runs.c.run_id.in_(run_ids))
     if session_id is not None:
         query = query.where(schema.runs.c.session_id == session_id)
     return _run_rows(journal, query)
+
+
+def runs_ending(journal: Journal, ending: str) -> list[str]:
+    """The ids of the runs whose id ends like this, the newest first; none for an empty ending."""
+    ids = schema.runs.c.run_id
+    found = journal.read(
+        select(ids).where(ids.endswith(ending, autoescape=True)).order_by(schema.runs.c.first_seq.desc())
+    )
+    # Some databases do not tell capital letters from small ones here.
+    return [row.run_id for row in found if ending and row.run_id.endswith(ending)]
 
 
 def unfinished(journal: Journal) -> list[RunRow]:
@@ -88,8 +110,8 @@ def egress(
         JournalUnreadable: they cannot be read, or one of them is no event.
     """
     found: list[EgressDecided] = []
-    for decided in _decided(journal, run_id, since):
-        if not (refused_only and decided.allowed):
+    for decided in _newest(journal, "egress.decided", run_id, since):
+        if isinstance(decided, EgressDecided) and not (refused_only and decided.allowed):
             found.append(decided)
         if len(found) == limit:
             break
@@ -97,9 +119,29 @@ def egress(
     return [_egress_row(one, ends.get((one.run_id, one.connection_id))) for one in found]
 
 
-def _decided(journal: Journal, run_id: str | None, since: datetime | None) -> Iterator[EgressDecided]:
-    """Decisions, the newest first, read a part at a time."""
-    query = select(schema.events.c.seq, schema.events.c.body).where(schema.events.c.kind == "egress.decided")
+def lease_uses(
+    journal: Journal, *, run_id: str | None = None, since: datetime | None = None, limit: int = 1000
+) -> list[LeaseUseRow]:
+    """The latest requests to which a leased credential was added, the newest first, of all runs or of one.
+
+    Without `run_id` all rows of the time are looked at, as by `egress`.
+
+    Args:
+        journal: Which journal.
+        run_id: Only this run's.
+        since: Only what ended then or later.
+        limit: How many at most.
+
+    Raises:
+        JournalUnreadable: they cannot be read, or one of them is no event.
+    """
+    used = (one for one in _newest(journal, "lease.used", run_id, since) if isinstance(one, LeaseUsed))
+    return [_lease_use_row(one) for one in islice(used, limit)]
+
+
+def _newest(journal: Journal, kind: str, run_id: str | None, since: datetime | None) -> Iterator[Event]:
+    """Events of one kind, the newest first, read a part at a time."""
+    query = select(schema.events.c.seq, schema.events.c.body).where(schema.events.c.kind == kind)
     if run_id is not None:
         query = query.where(schema.events.c.run_id == run_id)
     if since is not None:
@@ -108,9 +150,7 @@ def _decided(journal: Journal, run_id: str | None, since: datetime | None) -> It
     rows = journal.read(query)
     while rows:
         for row in rows:
-            event = _event(journal, row)
-            if isinstance(event, EgressDecided):
-                yield event
+            yield _event(journal, row)
         rows = journal.read(query.where(schema.events.c.seq < rows[-1].seq)) if len(rows) == _CHUNK else ()
 
 
@@ -142,9 +182,30 @@ def _egress_row(decided: EgressDecided, end: EgressClosed | None) -> EgressRow:
         address=end.address,
         bytes_out=end.bytes_out,
         bytes_in=end.bytes_in,
+        times=end.times,
         duration=end.duration,
         ended=end.ended,
         detail=end.detail,
+    )
+
+
+def _lease_use_row(used: LeaseUsed) -> LeaseUseRow:
+    return LeaseUseRow(
+        run_id=used.run_id,
+        session_id=used.session_id,
+        at=used.at,
+        lease_id=used.lease_id,
+        provider=used.provider,
+        scope=used.scope,
+        method=used.method,
+        host=used.host,
+        path=used.path,
+        status=used.status,
+        bytes_out=used.bytes_out,
+        bytes_in=used.bytes_in,
+        duration=used.duration,
+        why=used.why,
+        times=used.times,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kagura_kernel.domain.errors import CellFailed, KaguraError, RunFailed, RunKilled, RunLost
+from kagura_kernel.domain.errors import CellFailed, KaguraError, RunDenied, RunFailed, RunKilled, RunLost
 from kagura_kernel.domain.outcome import RunOutcome
 
 _RED = "\x1b[31m"
@@ -52,11 +52,12 @@ def killed(run_id: str, by: str, *, changed: bool) -> RunKilled:
 def check(outcome: RunOutcome, by: str) -> RunOutcome:
     """The outcome, unless the run did not get as far as an answer.
 
-    A run that is done, that was refused something, or that reached its budget has done part of its work and returns
-    it. One that failed, was killed or was lost stops Run All.
+    A run that is done, that was refused something on its way, or that reached its budget has done part of its work and
+    returns it. One that failed, that was not allowed to start, was killed or was lost stops Run All.
 
     Raises:
         CellFailed: a `%%sandbox` program returned a failure.
+        RunDenied: it was not allowed to start.
         RunFailed: an error ended the run.
         RunKilled: somebody stopped it.
         RunLost: its process is gone.
@@ -66,6 +67,8 @@ def check(outcome: RunOutcome, by: str) -> RunOutcome:
             raise CellFailed(outcome.exit_code)
         case "failed":
             raise RunFailed(outcome.run_id, outcome.error_code, outcome.error)
+        case "denied":
+            raise RunDenied(outcome.run_id, outcome.error_code, outcome.error)
         case "killed":
             raise killed(outcome.run_id, by, changed=bool(outcome.changes))
         case "lost":

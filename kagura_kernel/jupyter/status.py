@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.jupyter.cards.escape import one_line, visible
 from kagura_kernel.jupyter.cards.words import money
+from kagura_kernel.sandbox.selection import SHARED_NEEDS
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.status import StatusReport
+    from kagura_kernel.cockpit.status import PartStatus, StatusReport
 
 
 class StatusText:
@@ -44,12 +47,25 @@ def status_text(report: StatusReport) -> str:
         lines.append(f"owed      {one.lease_id}  {visible(one.provider)}:{visible(one.scope)}{why}")
     if not lines:
         lines.append("Nothing runs, nothing waits.")
-    lines.extend(f"box       {part.name:<12} {_yes(part.ok)}  {_sentence(part.reason)}" for part in report.boxes)
+    if report.shared:
+        lines.append(f"shared    Others share this machine: a box needs {SHARED_NEEDS.label} isolation or stronger.")
+    for part in report.boxes:
+        lines.extend(_box(part, shared=report.shared))
     lines.extend(f"brain     {part.name:<12} {_yes(part.ok)}  {_sentence(part.reason)}" for part in report.brains)
     unpriced = f", {report.unpriced_today} of unknown price" if report.unpriced_today else ""
     lines.append(f"cost      {money(report.spent_today_usd)} today (UTC){unpriced}.")
     lines.append(f"journal   {report.journal}")
     return "\n".join(lines)
+
+
+def _box(part: PartStatus, *, shared: bool) -> Iterator[str]:
+    weak = {level.label for level in IsolationClass if level < SHARED_NEEDS}
+    if shared and part.ok and part.isolation in weak:
+        yield f"box       {part.name:<12} no     Refused here: {part.isolation} isolation is too weak to be shared."
+    else:
+        yield f"box       {part.name:<12} {_yes(part.ok)}  {_sentence(part.reason)}"
+    if part.advice:
+        yield f"          {'':<12}        {_sentence(part.advice)}"
 
 
 def _sentence(text: str) -> str:

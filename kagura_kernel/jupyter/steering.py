@@ -91,15 +91,15 @@ def _settle(cockpit: Cockpit, command: LineCommand) -> None:
 
 
 def _leases(cockpit: Cockpit, shell: Any) -> Any:
-    """A board in a notebook, which shows itself; elsewhere a table."""
-    if surface_of(shell) is Surface.NOTEBOOK:
-        from kagura_kernel.jupyter.lease_board import show_board
-
-        if show_board(cockpit):
-            return None
+    """A table; in a notebook one that shows itself as the live board."""
     from kagura_kernel.jupyter.tables import leases_table
 
-    return leases_table(cockpit.leases())
+    table = leases_table(cockpit.leases())
+    if surface_of(shell) is Surface.NOTEBOOK:
+        from kagura_kernel.jupyter.lease_frame import LeaseFrame
+
+        return LeaseFrame(table)
+    return table
 
 
 def _lease(cockpit: Cockpit, command: LineCommand) -> None:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import sys
+import termios
 from typing import TYPE_CHECKING
 
 from kagura_kernel.jupyter.answers import press
+from kagura_kernel.jupyter.cards.ask import verdict_words
 from kagura_kernel.jupyter.cards.ask_buttons import chooses, keys
+from kagura_kernel.jupyter.cards.escape import visible
 from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, item_text
-from kagura_kernel.jupyter.cards.view import Ask, Call, Passage, Printout, RunView
+from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Passage, Printout, RunView
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
 
 _YES = {"y", "yes", "a", "allow"}
+_NO = {"", "n", "no", "d", "deny"}
 
 
 class TerminalDisplay:
@@ -30,6 +36,9 @@ class TerminalDisplay:
         self._run_id = run_id
         self._printed: set[str] = set()
         self._asking: Ask | None = None
+        # Questions that were printed, and those that were answered here: neither is put a second time.
+        self._put: set[str] = set()
+        self._answers: set[str] = set()
         self._announced = False
 
     def refresh(self, view: RunView) -> None:
@@ -37,18 +46,26 @@ class TerminalDisplay:
         if view.box is not None and not self._announced:
             self._announced = True
             self._say(f"{head_text(view)} {view.box.backend}, {view.box.isolation} isolation: {view.box.reason}")
+            for note in view.box.notes:
+                self._say(f"! {visible(note)}")
+        waiting = [ask for ask in view.pending if ask.key not in self._answers]
+        # What was decided elsewhere takes its prompt with it before anything else is printed.
+        if self._asking is not None and self._asking not in waiting:
+            self._ask(None)
         for item in view.items:
             if item.key not in self._printed and _is_whole(item):
                 self._printed.add(item.key)
-                self._say(item_text(item))
-        self._ask(next(iter(view.pending), None))
+                self._say(self._words(item))
+        if self._asking is None:
+            self._ask(next(iter(waiting), None))
 
     def finish(self, view: RunView) -> None:
         """The rest, how it ended, and the changes."""
-        self._ask(None)
+        if self._asking is not None:
+            self._ask(None)
         for item in view.items:
             if item.key not in self._printed:
-                self._say(item_text(item))
+                self._say(self._words(item))
         for line in [*granted_text(view), *crossings_text(view)]:
             self._say(line)
         self._say(head_text(view))
@@ -57,31 +74,56 @@ class TerminalDisplay:
             self._say(f"`%kagura changes {self._run_id}` shows them, `%kagura apply {self._run_id}` applies them.")
 
     def _ask(self, ask: Ask | None) -> None:
-        if ask is self._asking:
-            return
+        """Put this question, or with None take the one away that waits for a line."""
         loop = asyncio.get_running_loop()
         if self._asking is not None:
             loop.remove_reader(sys.stdin.fileno())
+            # Over the prompt, which nobody has to answer any more.
+            self._say("\n" if os.environ.get("TERM") in {None, "", "dumb"} else "\r\x1b[K", end="")
         self._asking = ask
         if ask is not None:
+            # What was typed before the question was there is no answer to it.
+            forget_typed()
+            self._put.add(ask.key)
             self._say(item_text(ask).rsplit("\n", 1)[0])
-            self._say(f"{_offer(ask)} ({ask.request.deadline:.0f} s, no answer is a denial): ", end="")
+            self._prompt(ask)
             loop.add_reader(sys.stdin.fileno(), self._answered)
+
+    def _words(self, item: Item) -> str:
+        """What is to be said of a part that is whole; of a question that was put here only how it ended."""
+        if isinstance(item, Ask) and item.key in self._put:
+            return f"  {verdict_words(item)}"
+        return item_text(item)
+
+    def _prompt(self, ask: Ask) -> None:
+        self._say(f"{_offer(ask)} ({ask.request.deadline:.0f} s, no answer is a denial): ", end="")
 
     def _answered(self) -> None:
         ask = self._asking
-        line = sys.stdin.readline().strip()
+        line = sys.stdin.readline()
         if ask is None:
             return
+        # The end of the input is no line, and the last word there will be.
+        meant = _meant(ask, line.strip())
+        if meant is None:
+            self._say("That is none of the answers.")
+            self._prompt(ask)
+            return
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        ident = ask.request.approval_id
-        content = _meant(ask, line) | {"id": ident}
-        press(self._cockpit, self._run_id, content, lambda text, _about: self._say(text))
         self._asking = None
+        self._answers.add(ask.key)
+        content = meant | {"id": ask.request.approval_id}
+        press(self._cockpit, self._run_id, content, lambda text, _about: self._say(text))
 
     def _say(self, text: str, end: str = "\n") -> None:
         sys.stdout.write(text + end)
         sys.stdout.flush()
+
+
+def forget_typed() -> None:
+    """Drop what waits to be read from the keyboard."""
+    with contextlib.suppress(termios.error, OSError):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 def _offer(ask: Ask) -> str:
@@ -92,13 +134,16 @@ def _offer(ask: Ask) -> str:
     return "Allow it once? [y/N]" if ask.request.subject == "host_command" else "Allow it? [y/N]"
 
 
-def _meant(ask: Ask, line: str) -> dict[str, str]:
-    """What a typed line does; whatever is no clear yes is a no."""
+def _meant(ask: Ask, line: str) -> dict[str, str] | None:
+    """What a typed line does; an empty one is a no, and None is what cannot be told to be one or the other."""
     if _is_question(ask):
         return {"act": "answer" if line else "deny", "answer": line}
+    word = line.lower()
+    if word in _NO:
+        return {"act": "deny"}
     if chooses(ask.request):
-        return keys(ask.request)[1].get(line.lower(), {"act": "deny"})
-    return {"act": "allow" if line.lower() in _YES else "deny"}
+        return keys(ask.request)[1].get(word)
+    return {"act": "allow"} if word in _YES else None
 
 
 def _is_question(ask: Ask) -> bool:

@@ -11,13 +11,10 @@ from kagura_kernel.domain.errors import ConfigurationError, UsageError
 from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
 from kagura_kernel.membrane.credentials.terms import LeaseTerms, span
-from kagura_kernel.membrane.egress.hostsets import HOST_SETS, HostSets, with_mirrors
+from kagura_kernel.membrane.egress.hostsets import ASK, HOST_SETS, NONE, HostSets, with_mirrors
 from kagura_kernel.membrane.egress.names import HTTPS, parse_target
-from kagura_kernel.membrane.egress.policy import ASK, EgressPolicy, parse_grants
+from kagura_kernel.membrane.egress.policy import EgressPolicy, parse_grants
 from kagura_kernel.sandbox.backend import WORKSPACE
-
-NONE = "none"
-"""The word after `--net` that takes back what the settings and earlier words have opened."""
 
 
 @dataclass(frozen=True, slots=True)

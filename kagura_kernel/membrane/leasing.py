@@ -7,13 +7,14 @@ configuration says; what the box prints is scrubbed of every secret the run has 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted, JournalError, KaguraError, NotThisTime, UnknownName
 from kagura_kernel.domain.events import LeaseChange, LeaseChanged, LeaseUsed, Noted
+from kagura_kernel.membrane.credentials.bounds import LAST_SECONDS, finish
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
 from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grant, Grants
@@ -27,6 +28,7 @@ from kagura_kernel.membrane.egress.policy import EgressPolicy
 if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.injection.injector import Injector
     from kagura_kernel.membrane.credentials.injection.records import InjectedRequest, InjectionView
+    from kagura_kernel.membrane.credentials.injection.summing import Summing
     from kagura_kernel.membrane.credentials.registry import Registry
     from kagura_kernel.membrane.credentials.secret import Secret
     from kagura_kernel.membrane.parts import MembraneParts, RecordFact
@@ -35,9 +37,7 @@ if TYPE_CHECKING:
 _REACHES_THE_BOX = frozenset({"renewed", "on hold", "released"})
 
 
-def sources_of(
-    grants: Sequence[Grant], providers: Mapping[str, CredentialProvider]
-) -> list[tuple[Grant, CredentialProvider]]:
+def sources_of(grants: Sequence[Grant], registry: Registry) -> list[tuple[Grant, CredentialProvider]]:
     """Each grant with the provider that serves it.
 
     Raises:
@@ -45,11 +45,13 @@ def sources_of(
     """
     found = []
     for grant in grants:
-        source = providers.get(grant.provider)
+        source = registry.providers.get(grant.provider)
         if source is None:
-            raise UnknownName("credential provider", grant.provider, sorted(providers))
+            hint = f"Providers are set up in {registry.source}; docs/credentials.md says how."
+            raise UnknownName("credential provider", grant.provider, sorted(registry.providers), hint=hint)
         if grant.scope not in source.scopes:
-            raise UnknownName(f"scope of {grant.provider}", grant.scope, sorted(source.scopes))
+            hint = f"Scopes are set up in {registry.source}."
+            raise UnknownName(f"scope of {grant.provider}", grant.scope, sorted(source.scopes), hint=hint)
         found.append((grant, source))
     return found
 
@@ -61,11 +63,11 @@ def check_grants(grants: Sequence[Grant], registry: Registry) -> None:
         UnknownName: a provider is not configured, or does not have that scope.
         NotThisTime: its configuration does not say how a program would use the credential.
     """
-    for grant, _ in sources_of(grants, registry.providers):
+    for grant, _ in sources_of(grants, registry):
         if not registry.injections.get(grant.provider):
             raise NotThisTime(
                 f"Nothing says how a program uses a credential of {grant.provider}: "
-                f"add `[providers.{grant.provider}.inject]` to credentials.toml."
+                f"add `[providers.{grant.provider}.inject]` to {registry.source}."
             )
 
 
@@ -112,8 +114,11 @@ class Leasing:
             on_change=self._changed,
         )
         self._injector: Injector | None = None
+        self._uses: Summing | None = None
         self._why: dict[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._closed = False
 
     # ------------------------------------------------------------- from the run
 
@@ -125,9 +130,11 @@ class Leasing:
             JournalError: it could not be written down.
         """
         from kagura_kernel.membrane.credentials.injection.injector import Injector
+        from kagura_kernel.membrane.credentials.injection.summing import Summing
 
+        uses = self._uses = Summing(self._used)
         self._injector = Injector(
-            box, self._broker, self._injections, self._gate_for, self._used, failed=self._fatal, clock=self._clock
+            box, self._broker, self._injections, self._gate_for, uses.add, failed=self._fatal, clock=self._clock
         )
         done = await asyncio.gather(
             *(self._acquire(self._injector, grant, budgets.get(grant)) for grant in self._credentials),
@@ -176,19 +183,22 @@ class Leasing:
         Raises:
             JournalError: not everything could be written down; everything was tried.
         """
+        self._closed = True
         injector, self._injector = self._injector, None
         try:
+            # A question that nobody needs an answer to any more is withdrawn before anything else.
+            await finish(list(self._asking.values()), 0.0)
             if injector is not None:
                 await injector.close()
         except KaguraError as error:
             # The box goes in a moment, with all that is in it.
             self._note(error.message)
         finally:
-            kept = await self._broker.close()
-            for task in list(self._tasks):
-                task.cancel()
-            if self._tasks:
-                await asyncio.wait(self._tasks)
+            self._end_uses()
+            try:
+                kept = await self._broker.close()
+            finally:
+                await finish(list(self._tasks), LAST_SECONDS)
         return kept
 
     # ---------------------------------------------------------- from the person
@@ -197,19 +207,29 @@ class Leasing:
         """Whether this run holds that lease, or has it on hold."""
         return any(lease.id == lease_id for lease in self._broker.leases())
 
-    async def revoke(self, lease_id: str, *, by: str) -> None:
-        """Give one lease back now; the program that uses it gets nothing from here on."""
+    def revoke(self, lease_id: str, by: str) -> None:
+        """Give one lease back, on the run's own loop; the program that uses it gets nothing from here on."""
+        if self._closed:
+            return
         self._why[lease_id] = f"revoked by {by}"
-        await self._told(self._broker.release(lease_id), lease_id)
+        self._spawn(self._told(lambda: self._broker.release(lease_id), lease_id))
 
-    async def extend(self, lease_id: str, *, by: str) -> None:
-        """Ask for another budget for one lease; what comes of it is told in the run's record."""
-        await self._told(self._broker.extend(lease_id, reason=f"{by} asked for more time"), lease_id)
+    def extend(self, lease_id: str, by: str) -> None:
+        """Ask for another budget for one lease, on the run's own loop; what comes of it is told in the run's record.
+
+        While a person is being asked already, that question stands for this one too.
+        """
+        if self._closed or lease_id in self._asking:
+            return
+        reason = f"{by} asked for more time"
+        asking = self._spawn(self._told(lambda: self._broker.extend(lease_id, reason=reason), lease_id))
+        self._asking[lease_id] = asking
+        asking.add_done_callback(lambda _: self._asking.pop(lease_id, None))
 
     def look(self, by: str) -> None:
         """Somebody has revoked credentials from another process: give back what is not live any more."""
         for lease in self._broker.taken():
-            self._spawn(self.revoke(lease.id, by=by))
+            self.revoke(lease.id, by)
 
     # ----------------------------------------------------------------- privates
 
@@ -266,7 +286,7 @@ class Leasing:
         left = lease.ended if lease.ended == LEFT_TO_EXPIRE else ""
         return "; ".join(filter(None, (said, left)))
 
-    def _used(self, request: InjectedRequest) -> None:
+    def _used(self, request: InjectedRequest, times: int) -> None:
         self._record(
             LeaseUsed,
             lease_id=request.lease_id,
@@ -280,17 +300,25 @@ class Leasing:
             bytes_in=request.bytes_in,
             duration=request.duration,
             why=request.detail or ("" if request.ended == "done" else request.ended),
+            times=times,
         )
 
-    async def _told(self, work: Coroutine[Any, Any, object], lease_id: str) -> None:
+    async def _told(self, work: Callable[[], Awaitable[object]], lease_id: str) -> None:
         try:
-            await work
+            await work()
         except JournalError as error:
             self._fatal(error)
         except ApprovalAborted as error:
             self._fatal(error)
         except KaguraError as error:
             self._note(f"Lease {lease_id}: {error.message}")
+
+    def _end_uses(self) -> None:
+        try:
+            if self._uses is not None:
+                self._uses.end()
+        except JournalError as error:
+            self._fatal(error)
 
     def _note(self, text: str) -> None:
         try:
@@ -304,10 +332,11 @@ class Leasing:
     def _views(self) -> tuple[InjectionView, ...]:
         return () if self._injector is None else self._injector.shown()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _described(view: InjectionView) -> str:

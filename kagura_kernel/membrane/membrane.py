@@ -130,7 +130,7 @@ class Membrane:
             return []
         from kagura_kernel.membrane.leasing import sources_of
 
-        sources = sources_of(self._grant.credentials, self._parts.registry().providers)
+        sources = sources_of(self._grant.credentials, self._parts.registry())
         return [f"For {grant}: {source.traits.note}" for grant, source in sources if source.traits.note]
 
     def _question(self, notes: Sequence[str]) -> ApprovalRequest:
@@ -199,6 +199,13 @@ class Membrane:
         Raises:
             JournalError: not everything could be written down; everything was tried.
         """
+        try:
+            if self._egress is not None:
+                self._egress.close()
+        finally:
+            await self._give_back()
+
+    async def _give_back(self) -> None:
         if self._closed or self._leasing is None:
             return
         self._closed = True

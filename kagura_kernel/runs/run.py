@@ -231,6 +231,8 @@ class Run:
             why = error.message if isinstance(error, KaguraError) else "the box did not answer in time"
             self._recorder.record(Noted, text=f"The run's changes could not be brought out of its box: {why}")
             return ()
+        finally:
+            self._settling = None
 
     async def _close(self) -> None:
         closing = asyncio.ensure_future(self._free())

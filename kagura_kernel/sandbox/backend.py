@@ -37,6 +37,8 @@ class BoxSpec:
         extra_read_only: Further host directories shown read-only, as (host path, path in the box).
         writable_root: Whether commands may change the whole system that they see, as a root that is nobody outside:
             a layer that is gone with the box.
+        image_required: Whether a back-end that has no images will not do: the run asked for this one itself. The box
+            is the same either way.
     """
 
     workspace: Path | None = None
@@ -46,6 +48,7 @@ class BoxSpec:
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
     extra_read_only: tuple[tuple[Path, str], ...] = ()
     writable_root: bool = False
+    image_required: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,8 @@ class BubblewrapBackend:
             raise WorkspaceUnreadable(str(spec.workspace), why) from error
         keeper, view = self._parts(spec)
         limits, notes = fitting(spec.limits, writable_root=spec.writable_root)
+        if spec.image:
+            notes.append(f"this box shows the machine's own programs: bubblewrap has no image {spec.image}")
         while True:
             copy = spec.workspace in self._copies and spec.policy.writable
             request = request_for(spec, limits, program, view, copy=copy)
@@ -199,9 +201,9 @@ class ParkedBubble:
 
     @property
     def alive(self) -> bool:
-        """Whether its guest is there and the project is still the directory that it shows."""
+        """Whether its guest is there, and the project and the packages on the host are still what it shows."""
         opened = self._opened
-        return not opened.channel.closed and opened.project == _fingerprint(opened.spec)
+        return not opened.channel.closed and opened.shown == _fingerprint(opened.spec, opened.view)
 
     async def take(self, spec: BoxSpec) -> PipedBox:
         """The box; `spec` equals the one it was parked for.
@@ -222,12 +224,15 @@ class ParkedBubble:
 class _Opened:
     """A box with a guest that has said hello, not yet handed out."""
 
-    def __init__(self, spec: BoxSpec, keeper: KeeperClient, kept: KeptBox, channel: BoxChannel) -> None:
+    def __init__(
+        self, spec: BoxSpec, view: PythonView, keeper: KeeperClient, kept: KeptBox, channel: BoxChannel
+    ) -> None:
         self.id = channel.box_id
         self.spec = spec
         self.channel = channel
         self.notes = kept.notes
-        self.project = _fingerprint(spec)
+        self.view = view
+        self.shown = _fingerprint(spec, view)
         self._keeper = keeper
         self._kept = kept
 
@@ -289,7 +294,7 @@ async def _start_guest(keeper: KeeperClient, view: PythonView, spec: BoxSpec, re
         channel = BoxChannel.over_fds(box_id, *streams.hand_over(), workspace=WORKSPACE, explain=_explainer(kept))
     finally:
         streams.close()
-    opened = _Opened(spec, keeper, kept, channel)
+    opened = _Opened(spec, view, keeper, kept, channel)
     try:
         channel.start(guest_payload(guest_config(spec, view, request), same_python=view.python == sys.executable))
         await _greet(channel, kept)
@@ -314,11 +319,16 @@ async def _copy_in(opened: _Opened, limit_bytes: int) -> tuple[str, ...]:
     return copy_notes(spec, left_out)
 
 
-def _fingerprint(spec: BoxSpec) -> tuple[object, ...]:
-    """Tells whether a project is still the directory, with the protected parts, that a box was made for."""
-    if spec.workspace is None:
-        return ()
+def _fingerprint(spec: BoxSpec, view: PythonView) -> tuple[object, ...]:
+    """Tells whether what a box was made of is still that: the project's directory, its protected parts, packages."""
     found: list[object] = []
+    if spec.policy.network_access:
+        # What lies below a layer must not change; an installation on the host would.
+        for place in view.packages:
+            with contextlib.suppress(OSError):
+                found.append((place, os.stat(place).st_mtime_ns))  # noqa: PTH116 - a path of the view is text
+    if spec.workspace is None:
+        return tuple(found)
     for path in (spec.workspace, *(spec.workspace / part for part in spec.policy.read_only_subpaths)):
         try:
             status = path.lstat()

@@ -57,6 +57,7 @@ def request_for(spec: BoxSpec, limits: BoxLimits, program: str, view: PythonView
         "workspace_bytes": limits.workspace_bytes,
         "scratch_bytes": limits.scratch_bytes,
         "writable_root": spec.writable_root,
+        "python_layer": spec.policy.network_access,
         "root_bytes": _root_bytes(limits.memory_bytes),
         "open_files": limits.open_files,
         "file_bytes": limits.file_bytes,
@@ -79,7 +80,7 @@ def guest_config(spec: BoxSpec, view: PythonView, request: dict[str, Any]) -> Gu
 def _environment(spec: BoxSpec, view: PythonView) -> dict[str, str]:
     """All that a command finds in its environment; nothing of the host's."""
     return {
-        "PATH": ":".join(dict.fromkeys((*view.path, SHIMS, *_SYSTEM_PATH))),
+        "PATH": ":".join(dict.fromkeys((*view.path, SHIMS, f"{HOME}/.local/bin", *_SYSTEM_PATH))),
         "HOME": HOME,
         "USER": "agent",
         "LOGNAME": "agent",

@@ -16,6 +16,11 @@ from kagura_kernel.sandbox.etcfiles import BOX_UID
 
 WORKSPACE = "/workspace"
 HOME = "/home/agent"
+NO_LAYER = (
+    "packages cannot be installed into the kernel's own Python in this box, but into an environment of the box's: "
+    "python3 -m venv $HOME/env"
+)
+"""What to know of a box that has no layer over that Python, though it may reach an index of packages."""
 UPPER, LOWER = "/run/kagura/upper", "/run/kagura/lower"
 
 # What dpkg and apt do as root: give files to others, set their modes, run as another user and stop what they started.
@@ -42,6 +47,7 @@ class Staged:
         writable_parts: Subpaths of a read-only workspace that may be written all the same.
         python: (staged directory, path in the box) of the interpreter's parts.
         python_links: (path in the box, target).
+        python_layers: (staged directory, path in the box) of the interpreter's parts that may be written.
         python_hidden: Files and directories in the box, at their places on the host, covered by empty ones.
         extra: (staged directory, path in the box), read-only.
         shims: (name, target) of programs made in /run/kagura/bin.
@@ -60,6 +66,7 @@ class Staged:
     writable_parts: tuple[str, ...] = ()
     python: tuple[tuple[str, str], ...] = ()
     python_links: tuple[tuple[str, str], ...] = ()
+    python_layers: tuple[tuple[str, str], ...] = ()
     python_hidden: tuple[str, ...] = ()
     extra: tuple[tuple[str, str], ...] = ()
     shims: tuple[tuple[str, str], ...] = ()
@@ -140,6 +147,8 @@ def _programs(system: str) -> Iterator[str]:
 def _python(staged: Staged) -> Iterator[str]:
     for source, target in staged.python:
         yield from ("--ro-bind", source, target)
+    for source, target in staged.python_layers:
+        yield from ("--bind", source, target)
     for path, target in staged.python_links:
         yield from ("--symlink", target, path)
     for path in staged.python_hidden:

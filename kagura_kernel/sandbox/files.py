@@ -14,7 +14,7 @@ from kagura_kernel.domain.files import FileStat
 from kagura_kernel.sandbox.backend import BoxChange
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.streams import HostStream, Opener
-from kagura_kernel.sandbox.wire import WireError
+from kagura_kernel.sandbox.wire import WireError, refuse_constant
 
 MAX_READ = 256 * 2**20
 SILENCE = 120.0
@@ -22,6 +22,9 @@ SHORT = 256 * 1024
 CANCEL_GRACE = 0.0
 KINDS = ("file", "directory", "link", "other")
 STATUSES = ("added", "modified", "deleted")
+LATEST = 2.0**63
+"""Seconds since 1970: no file system counts further."""
+
 REASON = re.compile(r"[A-Z][A-Z0-9]{1,19}")
 T = TypeVar("T")
 
@@ -166,7 +169,7 @@ def read_lines(body: bytes | bytearray, read: Callable[[Any], T]) -> list[T]:
         if len(line) > frames.MAX_CONTROL:
             raise WireError(f"an entry of {len(line)} bytes")
         try:
-            value = json.loads(line)
+            value = json.loads(line, parse_constant=refuse_constant)
         except (ValueError, RecursionError) as problem:
             raise WireError("an entry of a list is not JSON") from problem
         found.append(read(value))
@@ -193,15 +196,12 @@ def read_stat(value: Any) -> FileStat:
     fields = _object(value)
     if fields.get("kind") not in KINDS:
         raise WireError("a file of unknown kind")
-    modified = fields.get("modified")
-    if isinstance(modified, bool) or not isinstance(modified, int | float):
-        raise WireError("a file without a time")
     return FileStat(
         path=read_path(fields.get("path")),
         kind=fields["kind"],
         size=_count(fields.get("size")),
         mode=_mode(fields.get("mode")),
-        modified=float(modified),
+        modified=_time(fields.get("modified")),
         target=_text(fields.get("target", "")),
     )
 
@@ -242,6 +242,13 @@ def _count(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 2**63:
         raise WireError("a size that is none")
     return value
+
+
+def _time(value: Any) -> float:
+    # A number may be too large for a float; NaN and the infinities are floats, and no time.
+    if type(value) not in (int, float) or not -LATEST <= value <= LATEST:
+        raise WireError("a time that is none")
+    return float(value)
 
 
 def _mode(value: Any) -> int:

@@ -32,13 +32,21 @@ class Listener:
 class GuestStream(Protocol):
     """One connection. Flow-controlled both ways; at most one reader and one writer at a time.
 
-    Order of calls: first `accept` or `refuse`, once; no byte passes before. After `accept`: any number of `read` and
-    `write`, side by side; then `write_eof`; `abort` or `close` at any time, last, and more than once without harm.
+    Order of calls: first `accept` or `refuse`, once, and `gone` any time before; no byte passes before. After `accept`:
+    any number of `read` and `write`, side by side; then `write_eof`; `abort` or `close` at any time, last, and more
+    than once without harm.
     """
 
     @property
     def request(self) -> Mapping[str, Any]:
         """What the guest said about it: `name`, and for a `proxy` listener `host` (text) and `port` (whole number)."""
+        ...
+
+    async def gone(self) -> None:
+        """Return when the program, or the box, has gone before it was answered; one waiter at a time. Never raises.
+
+        A program that has only stopped sending has not gone. What is known of it comes from the box, a moment late.
+        """
         ...
 
     async def accept(self) -> None:

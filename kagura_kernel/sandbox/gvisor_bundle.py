@@ -12,7 +12,7 @@ from typing import Any
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
 from kagura_kernel.sandbox.boot import GuestConfig, guest_argv
 from kagura_kernel.sandbox.bubblewrap_request import SHIMS, guest_config, request_for
-from kagura_kernel.sandbox.bwrap_line import HOME, Staged, bwrap_arguments
+from kagura_kernel.sandbox.bwrap_line import HOME, NO_LAYER, Staged, bwrap_arguments
 from kagura_kernel.sandbox.docker_flags import Sizes, host_threads, sizes
 from kagura_kernel.sandbox.docker_seccomp import oci_filter
 from kagura_kernel.sandbox.etcfiles import BOX_UID
@@ -53,6 +53,11 @@ def guest_config_for(spec: BoxSpec, view: PythonView) -> GuestConfig:
     """What the guest is told."""
     request = request_for(spec, spec.limits, "", view, copy=True)
     return guest_config(spec, view, {**request, "writable": spec.policy.writable})
+
+
+def notes_for(spec: BoxSpec, view: PythonView) -> tuple[str, ...]:
+    """What to know of such a box: runsc shows the kernel's Python as it is, for reading only."""
+    return (NO_LAYER,) if spec.policy.network_access and view.layered else ()
 
 
 def _steps(spec: BoxSpec, view: PythonView) -> Iterator[Step]:

@@ -26,7 +26,7 @@ from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import PipedBox
 from kagura_kernel.sandbox.bwrap_line import HOME
 from kagura_kernel.sandbox.docker_workspace import ReadOnlyBox
-from kagura_kernel.sandbox.gvisor_bundle import guest_config_for, job_for
+from kagura_kernel.sandbox.gvisor_bundle import guest_config_for, job_for, notes_for
 from kagura_kernel.sandbox.gvisor_notes import TOO_OLD
 from kagura_kernel.sandbox.gvisor_opened import Opened, open_box
 from kagura_kernel.sandbox.populate import copy_notes
@@ -187,7 +187,7 @@ class RunscBackend:
         job = job_for(spec, self._view, runsc)
         payload = guest_payload(guest_config_for(spec, self._view), same_python=self._view.python == sys.executable)
         opened = await open_box(self._python, self._view, job, payload)
-        opened.notes += way.notes
+        opened.notes += (*way.notes, *notes_for(spec, self._view))
         self._open[opened.id] = opened.end
         opened.on_end = lambda: self._open.pop(opened.id, None)
         return opened

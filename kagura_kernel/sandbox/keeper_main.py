@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kagura_kernel.sandbox import cgroups, linux, stage
+from kagura_kernel.sandbox.pythonlayer import Surveys
 from kagura_kernel.sandbox.seccomp import filter_program
 from kagura_kernel.sandbox.seed import Seed, plant, receive
 
@@ -66,6 +67,7 @@ class Keeper:
         boxes: Those that are not gone, by name.
         tree: Where control groups are made.
         python: What boxes see of a Python.
+        surveys: What of that Python others may not read, where root shows it as a box's own.
         seeds: Processes ready to become a box, by whose files they will show.
         groups: Control groups of seeds that were not wanted.
         next_owner: Whose files the next box will most likely show.
@@ -85,6 +87,7 @@ class Keeper:
     boxes: dict[str, _Held] = field(default_factory=dict)
     tree: cgroups.Tree = field(default_factory=cgroups.Tree)
     python: dict[str, Any] = field(default_factory=dict)
+    surveys: Surveys = field(default_factory=Surveys)
     seeds: dict[tuple[int, int] | None, Seed] = field(default_factory=dict)
     groups: list[cgroups.Group] = field(default_factory=list)
     next_owner: tuple[int, int] | None = None
@@ -202,6 +205,8 @@ class Keeper:
         else:
             gc.freeze()
             self._tell({"op": "ready", "uncounted": self.tree.missing, "root": self.root})
+            if self.root:
+                self.surveys.begin(self.python["layered"])
             self.next_owner = (0, 0) if self.root else None
             self.plant_at = time.monotonic() + _CALM
 
@@ -264,7 +269,13 @@ class Keeper:
         group = cgroups.make_group(self.tree, f"kagura-{self.number}-{self.planted}")
         try:
             counted = "memory" in self.tree.homes
-            return plant(group, self.python, owner, tell=self._tell, counted=counted, ranged=self.ranged)
+            return plant(
+                *(group, self.python, owner),
+                tell=self._tell,
+                counted=counted,
+                ranged=self.ranged,
+                survey=self.surveys.latest,
+            )
         except OSError:
             group.remove()
             raise
@@ -272,6 +283,7 @@ class Keeper:
     def _plant_ahead(self) -> None:
         """Have a seed for the next box, once nothing else is going on."""
         self.plant_at = None
+        self.surveys.tend()
         for owner in [owner for owner in self.seeds if owner != self.next_owner]:
             self._uproot(self.seeds.pop(owner))
         if self.next_owner not in self.seeds:

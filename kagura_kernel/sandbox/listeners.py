@@ -20,7 +20,8 @@ from kagura_kernel.sandbox.streams import DataHandler, HostStream, Sender
 from kagura_kernel.sandbox.wire import Frame, WireError, encode_control, parse_credit, parse_object
 
 ANSWER_SECONDS = 20.0
-MAX_REFUSALS = 1000
+MAX_UNSERVED = 1000
+MAX_REFUSED = 4096
 MAX_HOST = 1024
 MAX_PORT = 65535
 
@@ -68,8 +69,8 @@ class Listeners:
         self._channel = channel
         self._open: dict[int, _Open] = {}
         self._streams: dict[int, ServedStream] = {}
-        self._refused: set[int] = set()
-        self._refusals = 0
+        self._refused: dict[int, None] = {}
+        self._unserved = 0
         self._last_id = 0
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -139,7 +140,7 @@ class Listeners:
             self._opened(number, parse_object(frame.payload))
             return
         if number in self._refused and frame.type == frames.CANCEL:
-            self._refused.discard(number)
+            del self._refused[number]
             return
         stream = self._streams.get(number)
         if stream is None or stream.cancelled:
@@ -163,6 +164,9 @@ class Listeners:
         self._last_id = number
         found = self._open.get(_number(request, "listener", 0)) if request.get("kind") == frames.CONNECTION else None
         if found is None:
+            self._unserved += 1
+            if self._unserved > MAX_UNSERVED:
+                raise WireError("it opens one stream after another that nobody serves")
             self._refuse(number, "nobody serves this")
             return
         credit = _number(request, "credit", frames.WINDOW)
@@ -178,10 +182,10 @@ class Listeners:
         task.add_done_callback(lambda done: self._served(done, stream, found))
 
     def _refuse(self, number: int, text: str) -> None:
-        self._refusals += 1
-        if self._refusals > MAX_REFUSALS:
-            raise WireError("it opens one stream after another that nobody serves")
-        self._refused.add(number)
+        # A good guest may break off a stream whose refusal is on its way; it does so soon.
+        self._refused[number] = None
+        if len(self._refused) > MAX_REFUSED:
+            del self._refused[next(iter(self._refused))]
         payload = encode_control(frames.RESULT, number, {"status": 503, "text": text})[frames.HEADER.size :]
         self._channel.send(frames.RESULT, number, payload)
 

@@ -6,14 +6,15 @@ than an interpreter (a home directory, the project itself) is shown by its known
 passwords and tokens live, is covered wherever a prefix has it: an interpreter needs none.
 """
 
-# ruff: noqa: PTH110, PTH112, PTH114, PTH115, PTH118, PTH120, PTH208
+# ruff: noqa: PTH110, PTH112, PTH113, PTH114, PTH115, PTH118, PTH120, PTH207, PTH208
 # Links are followed one step at a time and shown as written, which pathlib does not keep.
 from __future__ import annotations
 
+import glob
 import os
 import site
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,9 @@ class PythonView:
         hidden: Files and directories below them, or below the system's, that are covered with empty ones.
         env: Variables the interpreter needs to find everything.
         path: Directories in front of PATH.
+        layered: Directories that packages are installed into; a box may have a layer of its own over each.
+        own: Directories that such a box has of its own, empty at first.
+        packages: Directories whose time of change tells that something was installed on the host.
     """
 
     python: str
@@ -51,6 +55,9 @@ class PythonView:
     hidden: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     path: tuple[str, ...] = ()
+    layered: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
 
 
 def current_view(avoid: Iterable[Path] = ()) -> PythonView:
@@ -81,7 +88,7 @@ def find_view(
 
     Args:
         python: The interpreter.
-        prefixes: Its own and that of the installation it was made from.
+        prefixes: Its own, and that of the installation it was made from.
         user_site: The user's own packages, when they are in use.
         avoid: Directories that a prefix must not reveal as a whole.
         system: Prefixes that every box sees anyway, and whose configuration is covered too.
@@ -89,21 +96,52 @@ def find_view(
     kept_apart = [str(path) for path in avoid]
     shown: list[str] = []
     env: list[tuple[str, str]] = []
+    prefixes = tuple(prefixes)
     names = [name for prefix in prefixes for name in (prefix, os.path.realpath(prefix))]
     for path in dict.fromkeys(names):
         shown += [path] if _is_apart(path, kept_apart) else _parts(path)
+    own: list[str] = []
     if user_site is not None and os.path.isdir(user_site):
         shown.append(user_site)
-        env.append(("PYTHONUSERBASE", site.getuserbase()))
+        base = site.getuserbase()
+        env.append(("PYTHONUSERBASE", base))
+        own.append(f"{base}/bin")
     directories = _outermost(shown)
+    layered = _layered(prefixes, directories, user_site)
     return PythonView(
         python=python,
         directories=directories,
         links=tuple(_links(python, directories)),
         hidden=_hidden((*names, *system), (*SYSTEM, *directories), needed=(python, os.path.realpath(python), *names)),
         env=tuple(env),
-        path=(os.path.dirname(python),),
+        path=(os.path.dirname(python), *own),
+        layered=layered,
+        own=tuple(path for path in own if not any(_inside(path, place) for place in (*SYSTEM, *directories))),
+        packages=tuple(_packages(layered)),
     )
+
+
+def _layered(prefixes: Sequence[str], directories: Iterable[str], user_site: str | None) -> tuple[str, ...]:
+    """What is shown of the first prefix, in which its packages are, and of the user's own packages."""
+    if not prefixes:
+        return ()
+    home = os.path.realpath(prefixes[0])
+    found = [
+        path
+        for path in directories
+        if os.path.isdir(path) and (path == user_site or _inside(os.path.realpath(path), home))
+    ]
+    # A virtual environment among the system's directories is in nobody else's way; the system's own Python is.
+    if os.path.isfile(f"{home}/pyvenv.cfg") and any(_inside(home, place) for place in SYSTEM):
+        found.append(home)
+    return tuple(found)
+
+
+def _packages(layered: Iterable[str]) -> Iterable[str]:
+    for path in layered:
+        yield path
+        for parts in ("lib*/python*", "python*"):
+            yield from sorted(glob.glob(f"{glob.escape(path)}/{parts}/*-packages"))
 
 
 def _is_apart(prefix: str, avoid: Iterable[str]) -> bool:

@@ -104,7 +104,7 @@ def _overlay(place: str, source: str, block: Block, users: int | None) -> str:
         _copy_folders(source, veil, block)
         kind = "userxattr,"
     else:
-        _show_mapped(source, lower, users)
+        show_mapped(source, lower, users)
     for path in unreadable(source):
         _hide(source, veil, path, block)
     # Without redirects a layer's attributes never name a directory of the host.
@@ -115,7 +115,12 @@ def _overlay(place: str, source: str, block: Block, users: int | None) -> str:
     return merged
 
 
-def _show_mapped(source: str, lower: str, users: int) -> None:
+def show_mapped(source: str, lower: str, users: int) -> None:
+    """Mount a directory, read-only, with its files' owners as a user namespace maps them.
+
+    Raises:
+        OSError: it cannot be shown so, or a link leads to it; nothing is mounted then.
+    """
     directory = linux.open_directory(source)
     try:
         mount_fd = linux.clone_mount(directory)

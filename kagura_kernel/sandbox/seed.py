@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from kagura_kernel.sandbox import cgroups, linux, stage
 from kagura_kernel.sandbox.bwrap_line import bwrap_arguments
+from kagura_kernel.sandbox.pythonlayer import Survey
 from kagura_kernel.sandbox.seccomp import filter_program
 
 _MESSAGE = 1 << 17
@@ -78,6 +79,7 @@ def plant(
     tell: Tell,
     counted: bool,
     ranged: bool = False,
+    survey: Survey | None = None,
 ) -> Seed:
     """Fork a seed.
 
@@ -88,24 +90,25 @@ def plant(
         tell: How it answers to the kernel.
         counted: Whether the group counts memory; otherwise each process is limited.
         ranged: Whether its box has users of its own though this is not root.
+        survey: What of the Python others than its owner may not read.
 
     Raises:
         OSError: there can be no further process.
     """
-    identity = None if owner is None else stage.new_identity(owner)
+    identity = None if owner is None else stage.new_identity(owner, python["layered"])
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         pid = linux.fork_as_first()
         if pid == 0:
             ours.close()
-            _wait_and_become(theirs, _Ground(group, python, identity, ranged), tell, counted)
+            _wait_and_become(theirs, _Ground(group, python, identity, ranged, survey), tell, counted)
     except OSError:
         ours.close()
         raise
     finally:
         theirs.close()
-        if identity is not None and identity.owner_map is not None:
-            os.close(identity.owner_map)
+        if identity is not None:
+            identity.close()
     return Seed(pid, ours, group)
 
 
@@ -117,6 +120,7 @@ class _Ground:
     python: Mapping[str, Any]
     identity: stage.Identity | None
     ranged: bool
+    survey: Survey | None
 
 
 def _wait_and_become(door: socket.socket, ground: _Ground, tell: Tell, counted: bool) -> NoReturn:
@@ -133,7 +137,7 @@ def _wait_and_become(door: socket.socket, ground: _Ground, tell: Tell, counted: 
         if refused is not None:
             raise refused  # noqa: TRY301 - told below
         users = stage.make_users(ground.identity, ranged=ground.ranged) if job["writable_root"] else None
-        staged, notes = stage.build_box(job, ground.python, ground.identity, owner, users)
+        staged, notes = stage.build_box(job, ground.python, ground.identity, owner, users, ground.survey)
         for target, descriptor in enumerate(streams):
             os.dup2(descriptor, target)
         words = bwrap_arguments(staged, job["argv"], seccomp_fd=filter_fd)

@@ -17,6 +17,9 @@ BUILT_IN = ("docker", "bubblewrap", "gvisor")
 BY_NAME = ("gvisor",)
 """Those that `auto` leaves alone unless the deployment is shared: slower, and stronger than one person needs."""
 
+WITHOUT_IMAGES = ("bubblewrap",)
+"""Those of our own whose boxes are made of this machine's own system, whatever image is asked for."""
+
 GROUP = "kagura_kernel.backends"
 """Entry points of this group name a callable without arguments that returns a `SandboxBackend`."""
 
@@ -55,7 +58,12 @@ def is_shared(setting: bool | None, jupyterhub_user: str | None) -> bool:
 
 
 async def choose(
-    name: str, backends: Mapping[str, SandboxBackend], *, image: str | None = None, shared: bool = False
+    name: str,
+    backends: Mapping[str, SandboxBackend],
+    *,
+    image: str | None = None,
+    image_required: bool = False,
+    shared: bool = False,
 ) -> Choice:
     """The back-end for `--box NAME`.
 
@@ -63,6 +71,7 @@ async def choose(
         name: `auto`, or one of `backends`.
         backends: All that exist here, by name.
         image: The image that the run wants; None is the back-end's default.
+        image_required: Whether `auto` leaves out the back-ends that have no images.
         shared: Whether this is a shared deployment, where weaker walls than gVisor's are refused.
 
     Raises:
@@ -71,7 +80,7 @@ async def choose(
         SandboxUnavailable: it does not work here; the text names what to install.
     """
     if name == AUTO:
-        return await _first_that_works(backends, image, shared=shared)
+        return await _first_that_works(backends, image, image_required=image_required, shared=shared)
     if name not in backends:
         raise UnknownName("box", name, [AUTO, *_in_order(backends)])
     backend = backends[name]
@@ -83,7 +92,9 @@ async def choose(
     return Choice(backend, f"asked for; {probe.reason}")
 
 
-async def _first_that_works(backends: Mapping[str, SandboxBackend], image: str | None, *, shared: bool) -> Choice:
+async def _first_that_works(
+    backends: Mapping[str, SandboxBackend], image: str | None, *, image_required: bool, shared: bool
+) -> Choice:
     candidates = [backends[name] for name in _in_order(backends)]
     if shared and candidates:
         strong = [backend for backend in candidates if backend.isolation >= SHARED_NEEDS]
@@ -94,6 +105,9 @@ async def _first_that_works(backends: Mapping[str, SandboxBackend], image: str |
         candidates = [backend for backend in candidates if backend.name not in BY_NAME]
     failed: list[tuple[str, str, str]] = []
     for backend in candidates:
+        if image_required and backend.name in WITHOUT_IMAGES:
+            failed.append((backend.name, f"it has no images, and {image} was asked for", ""))
+            continue
         probe = await backend.probe(image)
         if probe.ok:
             # What was preferred and did not work is the better half of the reason.

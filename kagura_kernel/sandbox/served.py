@@ -56,6 +56,7 @@ class ServedStream:
         self._ended = False
         self._problem: OSError | None = None
         self._came: asyncio.Future[None] | None = None
+        self._left: asyncio.Future[None] | None = None
         self._credit_came: asyncio.Future[None] | None = None
 
     @property
@@ -121,10 +122,20 @@ class ServedStream:
         if self._problem is None:
             self._problem = ConnectionResetError(errno.ECONNRESET, why)
         self._buffer = bytearray()
+        _wake(self._left)
         _wake(self._came)
         _wake(self._credit_came)
 
     # ----------------------------------------------------------- GuestStream
+
+    async def gone(self) -> None:
+        """Return when the program or the box is gone."""
+        while self._problem is None:
+            self._left = asyncio.get_running_loop().create_future()
+            try:
+                await self._left
+            finally:
+                self._left = None
 
     async def accept(self) -> None:
         """Tell the program that it has its connection.

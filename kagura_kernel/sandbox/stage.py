@@ -7,21 +7,23 @@ the project's files are shown to it as its own; as anybody else it runs under th
 Standard library only. Runs in the keeper and its children, never in the kernel.
 """
 
-# ruff: noqa: PTH101, PTH102, PTH112, PTH123
+# ruff: noqa: PTH101, PTH102, PTH112, PTH116, PTH123
 # The keeper starts without pathlib, and a path in a box is text.
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from kagura_kernel.sandbox import linux
 from kagura_kernel.sandbox.bwrap_line import Staged
 from kagura_kernel.sandbox.etcfiles import BOX_UID, write_etc
+from kagura_kernel.sandbox.pythonlayer import Owners, Survey, show_python
 from kagura_kernel.sandbox.rootlayer import UNMAPPED, build_root, is_debian
 from kagura_kernel.sandbox.subids import RANGE_INSIDE, Block, choose_block
 
@@ -51,10 +53,17 @@ class Identity:
     Attributes:
         uid: User and group id.
         owner_map: Descriptor of a user namespace that maps the project's owner to it; None shows owners as they are.
+        python_map: The same of the owner of the Python that boxes see.
     """
 
     uid: int
     owner_map: int | None = None
+    python_map: int | None = None
+
+    def close(self) -> None:
+        """Close the descriptors; processes that were forked meanwhile keep their own."""
+        for descriptor in {self.owner_map, self.python_map} - {None}:
+            os.close(cast("int", descriptor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +130,22 @@ def lay_out(python: Mapping[str, Any]) -> None:
         _bind(path, f"{STAGE}/python/{index}")
 
 
-def new_identity(owner: tuple[int, int]) -> Identity:
-    """A fresh identity for a box that shows the files of `owner` as its own; as root only."""
+def new_identity(owner: tuple[int, int], layered: Sequence[str] = ()) -> Identity:
+    """A fresh identity for a box that shows the files of `owner` as its own; as root only.
+
+    Whoever owns the first of the `layered` folders is shown as the box too, there.
+    """
     uid = _FIRST_ID + secrets.randbelow(_IDS)
-    try:
-        return Identity(uid, linux.owner_map((owner[0], uid), (owner[1], uid)))
-    except OSError:
-        return Identity(uid)
+    descriptors: dict[tuple[int, int] | None, int] = {}
+    others: tuple[int, int] | None = None
+    with contextlib.suppress(OSError):
+        descriptors[owner] = linux.owner_map((owner[0], uid), (owner[1], uid))
+        if layered:
+            found = os.stat(layered[0])
+            others = found.st_uid, found.st_gid
+            if others not in descriptors:
+                descriptors[others] = linux.owner_map((others[0], uid), (others[1], uid))
+    return Identity(uid, descriptors.get(owner), descriptors.get(others))
 
 
 def enter_box(identity: Identity | None, *, ranged: bool = False) -> tuple[int, int]:
@@ -163,6 +181,7 @@ def build_box(
     identity: Identity | None,
     owner: tuple[int, int],
     users: Users | None = None,
+    survey: Survey | None = None,
 ) -> tuple[Staged, list[str]]:
     """Make the parts of one box and say what a reader should know.
 
@@ -172,6 +191,7 @@ def build_box(
         identity: Who the box is; None where it is who we are.
         owner: What `enter_box` returned.
         users: Its users, when its root is to be writable.
+        survey: What of the Python others than its owner may not read.
 
     Raises:
         StagingError: `overlay` when there can be no copy-on-write view, `workspace` when the project cannot be shown,
@@ -185,14 +205,17 @@ def build_box(
     layer = _writable_root(request["root_bytes"], users, scratch) if users is not None else {}
     if users is not None and users.space is None:
         notes.append(UNMAPPED)
+    parts = tuple((f"{STAGE}/python/{index}", path) for index, path in enumerate(python["directories"]))
+    mapping = None if identity is None else identity.python_map if users is None else users.space
+    owners = Owners(*owner, mapping, root=identity is not None)
+    place = f"{scratch}/python" if request["python_layer"] else None
     staged = Staged(
         etc=f"{STAGE}/etc",
         empty=f"{STAGE}/empty",
         scratch=scratch,
         extra=tuple(_extras(request["extra"])),
-        python=tuple((f"{STAGE}/python/{index}", path) for index, path in enumerate(python["directories"])),
+        **show_python(parts, python, owners, survey, place, notes),
         python_links=tuple((path, target) for path, target in python["links"]),
-        python_hidden=tuple(python["hidden"]),
         shims=tuple((name, target) for name, target in python["shims"]),
         **_workspace_view(request, identity, owner, notes),
         **layer,

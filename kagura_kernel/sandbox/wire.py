@@ -48,12 +48,21 @@ def parse_object(payload: memoryview | bytes) -> dict[str, Any]:
         WireError: it is no JSON, no object, or nested too deeply.
     """
     try:
-        value = json.loads(bytes(payload))
+        value = json.loads(bytes(payload), parse_constant=refuse_constant)
     except (ValueError, RecursionError) as problem:
         raise WireError(f"a control frame is not JSON ({type(problem).__name__})") from problem
     if not isinstance(value, dict):
         raise WireError("a control frame is not a JSON object")
     return value
+
+
+def refuse_constant(name: str) -> float:
+    """Python reads NaN and the infinities, which JSON does not have; for `json.loads`.
+
+    Raises:
+        WireError: always.
+    """
+    raise WireError(f"a number that is {name}")
 
 
 def parse_credit(payload: memoryview) -> int:

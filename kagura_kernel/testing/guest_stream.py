@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import select
 import socket
 import struct
 from collections.abc import Mapping
@@ -35,6 +36,17 @@ class SocketGuestStream:
     def request(self) -> Mapping[str, Any]:
         """The listener's name."""
         return self._request
+
+    async def gone(self) -> None:
+        """Return when it was reset."""
+        with select.epoll() as poll:
+            poll.register(self._socket.fileno(), 0)  # hang-ups and errors alone
+            over = asyncio.Event()
+            self._loop.add_reader(poll.fileno(), over.set)
+            try:
+                await over.wait()
+            finally:
+                self._loop.remove_reader(poll.fileno())
 
     async def accept(self) -> None:
         """Nothing: the first byte says it."""

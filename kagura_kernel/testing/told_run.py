@@ -126,6 +126,8 @@ class ToldRun:
                     raise ApprovalAlreadyDecided(approval_id, event.verdict, event.by)
             verdict = Verdict.ALLOW if allow else Verdict.DENY
             self.tell(self.sample.decided(approval_id, verdict=verdict.value, by=by, via=via, answer=answer))
+            if allow:
+                self._extended(approval_id)
         return Decision(approval_id, verdict, by, via, datetime.now(UTC), answer)
 
     def leases(self) -> list[LeaseView]:
@@ -192,6 +194,15 @@ class ToldRun:
         return []
 
     # ------------------------------------------------------------------ privates
+
+    def _extended(self, approval_id: str) -> None:
+        """A fresh budget, where one was asked for."""
+        [asked] = [event for event in self._of(ApprovalRequested) if event.approval_id == approval_id]
+        wanted = (asked.arguments.get("provider"), asked.arguments.get("scope"))
+        held = [event for event in self._of(LeaseChanged) if (event.provider, event.scope) == wanted]
+        if asked.subject == ApprovalKind.CREDENTIAL and held:
+            more = {"change": "extended", "seconds_left": 3600.0, "renewals_left": 6, "at": datetime.now(UTC)}
+            self.tell(held[-1].model_copy(update=more))
 
     @property
     def _ended(self) -> dict[str, object]:

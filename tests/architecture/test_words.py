@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Each with the reason why it may not stand in a file that others get.
 UNWANTED = {
     r"(?<![\w.])/work/": "a folder of the machine that it was written on",
-    r"(?<![\w.])/(root|home/\w+)/(\.pyenv|\.venv|\.local|src|projects)\b": "somebody's home",
+    r"(?<![\w.])/(root|home/(?!agent\b)\w+)/(\.pyenv|\.venv|\.local|src|projects)\b": "somebody's home",
     r"/opt/(wheels|pypi)": "a local store of packages",
     r"\b(pypi\.org/simple|files\.pythonhosted\.org|registry\.npmjs\.org|deb\.debian\.org)\b": (
         "an address of a registry: pip, npm and apt know theirs, and a mirror must be able to stand in"

@@ -159,6 +159,49 @@ def test_one_more_question_folds_yes_to_all_away_again(open_notebook):
     expect(notebook.output(3)).to_contain_text("'app-net-9', 'deny', ''")
 
 
+def test_the_last_question_of_several_is_told_at_length_again(open_notebook):
+    _, output = begin(open_notebook, SEVERAL.replace(repr(HOSTS), repr(HOSTS[:2])))
+    expect(output.locator(".kg-ask.kg-open")).to_have_count(2)
+    output.get_by_role("button", name="Allow for this run", exact=True).click()
+    left = output.locator(".kg-ask.kg-open")
+    expect(left).to_have_count(1)
+    expect(left.locator(".kg-target")).to_have_text(f"{HOSTS[1]}:443")
+    expect(left).to_contain_text("What the box knows can be sent there.")
+    expect(left.get_by_role("button", name="Stop the run")).to_be_enabled()
+
+
+GONE = "The kernel is gone; this card is as it was."
+
+
+def test_a_card_whose_kernel_was_restarted_says_so_and_its_buttons_are_off(open_notebook):
+    notebook, output = begin(open_notebook, ONE_HOST)
+    allow = output.get_by_role("button", name="Allow for this run", exact=True)
+    expect(allow).to_be_enabled()
+    expect(output.get_by_text(GONE)).to_have_count(0)
+    notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    expect(output.get_by_text(GONE)).to_be_visible()
+    for button in output.get_by_role("button").all():
+        expect(button).to_be_disabled()
+    notebook.picture("kernel-gone", cell=1)
+
+
+def test_a_kernel_that_does_not_answer_is_said_not_to_until_it_does(open_notebook):
+    busy = "import os, time\nwhile not os.path.exists('enough'): time.sleep(0.05)"
+    notebook, output = begin(open_notebook, ONE_HOST, busy)
+    expect(output.get_by_role("button", name="Deny", exact=True)).to_be_enabled()
+    notebook.run(2)
+    notebook.page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'busy'"
+    )
+    output.get_by_role("button", name="Deny", exact=True).click()
+    silence = output.get_by_text("The kernel does not answer.")
+    expect(silence).to_be_visible()
+    expect(output.get_by_role("button", name="Deny", exact=True)).to_be_enabled()
+    (notebook.folder / "enough").touch()
+    expect(output.locator(".kg-verdict")).to_contain_text("Denied by")
+    expect(silence).to_have_count(0)
+
+
 LEASED = (
     STARTED
     + """\
@@ -170,6 +213,8 @@ run.tell(
     *[say.used(f"/repos/ada/sales/issues/{n}") for n in range(3)], say.used("/user/keys", status=403),
     *say.reached("pypi.org", 1), *say.reached("wheels.example.org", 2, bytes_in=2_410_000, duration=1.9),
     *say.reached("downloads.example.org", 3, bytes_in=2_000_000_000, duration=41, ended="limit"),
+    *say.reached("mirror.example.net", 4, bytes_in=0, bytes_out=0, ended="unreachable",
+                 detail="mirror.example.net:443 did not answer within 10 s."),
     say.refused("example.com", times=4), say.refused("198.51.100.9", 8443),
 )
 """
@@ -233,7 +278,7 @@ def test_revoke_now_revokes_and_the_row_says_so_in_its_place(open_notebook):
     notebook.picture("leases", cell=1)
     before = place_in_card(row)
     row.get_by_role("button", name="Revoke github:read now").click()
-    expect(row).to_contain_text("given back")
+    expect(row.locator(".kg-chip")).to_have_text("revoked")
     expect(row).to_contain_text("revoked by")
     expect(row.get_by_role("button")).to_have_count(0)
     assert place_in_card(row) == before
@@ -248,6 +293,16 @@ def test_extend_raises_a_question_in_the_runs_card(open_notebook):
     expect(output.get_by_role("group", name="Credential: Hold registry:publish again")).to_be_visible()
     expect(row.get_by_role("button", name="Extend registry:publish")).to_be_enabled()
     notebook.picture("extend", cell=1)
+
+
+def test_what_was_allowed_beyond_the_budget_shows_at_once(open_notebook):
+    _, output = begin(open_notebook, LEASED)
+    row = output.get_by_role("group", name="Lease registry:publish")
+    row.get_by_role("button", name="Extend registry:publish").click()
+    question = output.get_by_role("group", name="Credential: Hold registry:publish again")
+    question.get_by_role("button", name="Allow", exact=True).click()
+    expect(row.locator(".kg-chip")).to_have_text("live")
+    expect(row).to_contain_text("then 1 h of budget, 6 renewals left")
 
 
 def test_a_renewal_updates_its_row_and_what_was_unfolded_stays_so(open_notebook):
@@ -275,13 +330,13 @@ def test_the_board_shows_all_leases_lives_with_them_and_stays_readable(open_note
     board.get_by_role("button", name="Revoke github:read now").click()
     expect(board.get_by_role("group", name="Lease github:read")).to_have_count(0)
     expect(board.get_by_text("1 credential held")).to_be_visible()
-    expect(output.get_by_role("group", name="Lease github:read")).to_contain_text("given back")
+    expect(output.get_by_role("group", name="Lease github:read")).to_contain_text("revoked by")
     board.get_by_role("button", name="Revoke registry:publish now").click()
     expect(board.get_by_text("no run holds a credential")).to_be_visible()
     notebook.run(3)
     notebook.wait_done(3)
     expect(output.locator(".kg-pill")).to_have_text("Done")
-    expect(output.locator(".kg-leases")).to_contain_text("renewed 0 times, given back")
+    expect(output.locator(".kg-leases")).to_contain_text("revoked by")
     expect(board.locator(".kg-live")).to_have_count(0)
     notebook.picture("leases-over", cell=1)
     saved = notebook.save()
@@ -290,6 +345,17 @@ def test_the_board_shows_all_leases_lives_with_them_and_stays_readable(open_note
     assert [lease["provider"] for lease in record["leases"]] == ["github", "registry"]
     assert {one["host"] for one in record["egress"]["refused"]} == {"example.com", "198.51.100.9"}
     assert "text/html" in saved.cells[2].outputs[0].data
+
+
+def test_the_leases_can_be_worked_with_while_a_person_is_there(open_notebook):
+    work = "leases = %kagura leases\nprint(len(leases), list(leases.state))"
+    notebook, _ = begin(open_notebook, LEASED, work, "leases")
+    notebook.run(2)
+    expect(notebook.output(2)).to_contain_text("2 ['live', 'on hold']")
+    expect(notebook.output(2).locator(".kg-card")).to_have_count(0)
+    notebook.run(3)
+    expect(notebook.output(3).get_by_role("group", name="Lease github:read")).to_be_visible()
+    expect(notebook.output(3).locator("table.dataframe")).to_have_count(0)
 
 
 def test_a_lease_of_another_kernel_says_where_it_is_held_and_has_no_buttons(open_notebook):

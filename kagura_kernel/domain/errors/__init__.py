@@ -62,6 +62,7 @@
         ├── TurnsExhausted               ERR_TURNS_EXHAUSTED
         ├── RunUnknown                   ERR_RUN_UNKNOWN
         ├── RunOver                      ERR_RUN_OVER
+        ├── RunDenied                    ERR_RUN_DENIED
         ├── RunFailed                    ERR_RUN_FAILED
         ├── RunKilled                    ERR_RUN_KILLED
         └── RunLost                      ERR_RUN_LOST
@@ -127,6 +128,7 @@ from kagura_kernel.domain.errors.journal import (
 )
 from kagura_kernel.domain.errors.run import (
     CellFailed,
+    RunDenied,
     RunError,
     RunFailed,
     RunKilled,
@@ -199,6 +201,7 @@ __all__ = [
     "LeaseUnavailable",
     "LeaseUnknown",
     "NotThisTime",
+    "RunDenied",
     "RunError",
     "RunFailed",
     "RunKilled",

@@ -29,10 +29,11 @@ class UnknownName(UsageError):
 
     code = "ERR_UNKNOWN_NAME"
 
-    def __init__(self, what: str, name: str, known: Sequence[str]) -> None:
+    def __init__(self, what: str, name: str, known: Sequence[str], *, hint: str = "") -> None:
         near = get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"There is no {what} {name!r}.{hint} Known: {', '.join(known) or 'none'}.")
+        guess = f" Did you mean {near[0]!r}?" if near else ""
+        more = f" {hint}" if hint else ""
+        super().__init__(f"There is no {what} {name!r}.{guess} Known: {', '.join(known) or 'none'}.{more}")
         self.what = what
         self.name = name
         self.known = tuple(known)

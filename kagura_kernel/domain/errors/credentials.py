@@ -82,8 +82,10 @@ class LeaseEnded(CredentialError):
 
     code = "ERR_LEASE_ENDED"
 
-    def __init__(self, provider: str, scope: str, why: str) -> None:
-        super().__init__(f"The lease of {provider}:{scope} is over: {why}. Ask for it again.")
+    def __init__(self, provider: str, scope: str, why: str, *, on_hold: bool = False) -> None:
+        state = "on hold" if on_hold else "over"
+        next_step = "Try again once that is settled." if on_hold else "Ask for it again."
+        super().__init__(f"The lease of {provider}:{scope} is {state}: {why}. {next_step}")
         self.provider = provider
         self.scope = scope
         self.why = why

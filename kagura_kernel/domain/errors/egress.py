@@ -40,14 +40,14 @@ class EgressDenied(EgressRefused):
 
 
 class EgressUnreachable(EgressRefused):
-    """It was granted, and could not be resolved or did not answer."""
+    """It is granted, and could not be resolved or did not answer."""
 
     code = "ERR_EGRESS_UNREACHABLE"
     status = 502
 
 
 class EgressBusy(EgressRefused):
-    """The box has more connections open than it may have at once."""
+    """Too much of it at once, connections or questions to a person; later it may be otherwise."""
 
     code = "ERR_EGRESS_BUSY"
     status = 503

@@ -55,6 +55,17 @@ class RunOver(RunError):
         self.status = status
 
 
+class RunDenied(RunError):
+    """The run was not allowed to start; `cause_code` says whether somebody said no or nobody could be asked."""
+
+    code = "ERR_RUN_DENIED"
+
+    def __init__(self, run_id: str, cause_code: str, why: str) -> None:
+        super().__init__(f"{run_id} was denied ({cause_code}): {why}")
+        self.run_id = run_id
+        self.cause_code = cause_code
+
+
 class RunFailed(RunError):
     """The run ended with an error of its own; `cause_code` says which."""
 

@@ -67,7 +67,8 @@ class EgressDecided(Event):
         reason: One sentence for a person.
         addresses: What may be dialled, in order; empty when refused.
         refused_addresses: What the name also resolved to and was refused, each as `address: why`.
-        times: How often this very refusal was given in this run; repeated ones are recorded at 1, 2, 4, 8 …
+        times: Of a refusal: how often it was given in this run; repeated ones are recorded at 1, 2, 4, 8 … Of what is
+            allowed: how many connections at most this row stands for; 1 but for a target that is asked for very often.
     """
 
     kind: Literal["egress.decided"] = "egress.decided"
@@ -83,18 +84,21 @@ class EgressDecided(Event):
 
 
 class EgressClosed(Event):
-    """A connection that was allowed is over. Every allowed `EgressDecided` is followed by one.
+    """A connection that was allowed is over, or the last of those that one `EgressDecided` stands for.
+
+    Every allowed `EgressDecided` is followed by one.
 
     Attributes:
         connection_id: The one of its `EgressDecided`.
         host: Normalised name or address.
         port: TCP port.
-        address: What was dialled; empty when nothing answered.
-        bytes_out: Bytes that left the box.
-        bytes_in: Bytes that came for it.
-        duration: Seconds from the question to the end.
-        ended: `done` when both sides were, otherwise what cut it.
-        detail: More about an end that is not `done`, one sentence.
+        address: What was dialled, of several connections the last; empty when nothing answered.
+        bytes_out: Bytes that left the box, all of its connections together.
+        bytes_in: Bytes that came for it, all of its connections together.
+        duration: Seconds from the question to the end, summed over its connections.
+        ended: `done` when both sides were, otherwise what cut it; of several connections the most frequent end.
+        detail: More about an end that is not `done`, or about several connections; a sentence or two.
+        times: How many connections it is the end of.
     """
 
     kind: Literal["egress.closed"] = "egress.closed"
@@ -107,6 +111,7 @@ class EgressClosed(Event):
     duration: float = 0.0
     ended: EgressEnd = "done"
     detail: str = ""
+    times: int = 1
 
 
 LeaseChange = Literal["acquired", "renewed", "extended", "held up", "on hold", "released"]
@@ -144,7 +149,9 @@ class LeaseChanged(Event):
 
 
 class LeaseUsed(Event):
-    """A request of the box to which the membrane added a credential.
+    """A request of the box to which the membrane added a credential, or several of one sort.
+
+    The first requests of a lease have a row each. Later ones, and refused ones, are summed up by method and status.
 
     Attributes:
         lease_id: The lease.
@@ -152,12 +159,13 @@ class LeaseUsed(Event):
         scope: What it is good for.
         method: HTTP method.
         host: The upstream, with its port.
-        path: Without its query, which may hold anything.
+        path: Without its query, which may hold anything; of several requests the last.
         status: What the upstream answered; 0 when nothing came, or it was refused here.
-        bytes_out: Of the request's body.
-        bytes_in: Of the answer's body.
-        duration: Seconds.
-        why: Why it was refused or broke off, one clause.
+        bytes_out: Of the request's body, of all requests together.
+        bytes_in: Of the answer's body, of all requests together.
+        duration: Seconds, summed over its requests.
+        why: Why it was refused or broke off, one clause; of several requests the last.
+        times: How many requests this row stands for.
     """
 
     kind: Literal["lease.used"] = "lease.used"
@@ -172,3 +180,4 @@ class LeaseUsed(Event):
     bytes_in: int = 0
     duration: float = 0.0
     why: str = ""
+    times: int = 1

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.jupyter.cards.ask_buttons import NEVER, buttons_html, chooses
-from kagura_kernel.jupyter.cards.asked import asked
+from kagura_kernel.jupyter.cards.asked import asked, asks_for_host
 from kagura_kernel.jupyter.cards.escape import escaped
 from kagura_kernel.jupyter.cards.view import Ask, RunView
 from kagura_kernel.jupyter.cards.words import clock_face
@@ -26,6 +26,9 @@ _KINDS = {
 
 NO_REASON = "The agent gave no reason."
 
+MAY_CONNECT = "May the box connect to"
+"""What stands before a host that is asked for; the host follows."""
+
 _VIA = {"cell": ", in the cell", "command": ", by command", "sidebar": ", in the sidebar"}
 
 _VERDICTS = {
@@ -43,10 +46,12 @@ def ask_html(ask: Ask, view: RunView, *, live: bool) -> str:
     title = request.detail or request.title if request.subject == "question" else request.title
     open_now = ask.decision is None and view.finished is None and live
     name = f'aria-label="{escaped(label)}: {escaped(title)}"'
+    # The host stands large below its title, and again in what it would mean: that is often enough.
+    top = _top(label, MAY_CONNECT if asks_for_host(request) else title)
     if request.subject == "network" and ask.decision is not None:
         return f'<blockquote class="kg-ask kg-closed kg-brief" role="group" {name}>{_line(ask)}</blockquote>'
     if not open_now:
-        inside = f"{_top(label, title)}{_detail(request)}{_reason(request)}{_answer(ask)}"
+        inside = f"{top}{_detail(request)}{_reason(request)}{_answer(ask)}"
         return f'<blockquote class="kg-ask kg-closed" role="group" {name}>{inside}</blockquote>'
     if ask.brief:
         tone = " kg-brief"
@@ -54,7 +59,7 @@ def ask_html(ask: Ask, view: RunView, *, live: bool) -> str:
     else:
         tone = ""
         inside = (
-            f"{_top(label, title)}{_detail(request)}{_reason(request)}{_meaning(meaning, request)}"
+            f"{top}{_detail(request)}{_reason(request)}{_meaning(meaning, request)}"
             f"{_countdown(ask, view)}{buttons_html(request)}"
         )
     # The first stop of the keyboard is the question itself, never one of its buttons.

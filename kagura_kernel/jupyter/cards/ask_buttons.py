@@ -42,7 +42,7 @@ def buttons_html(request: ApprovalRequested, *, brief: bool = False) -> str:
 
 
 def keys(request: ApprovalRequested) -> tuple[str, dict[str, dict[str, str]]]:
-    """For a terminal: what is offered, and what each typed word means; whatever is none of them is a no."""
+    """For a terminal: what is offered, and what each typed word beside a no means."""
     shown: list[str] = []
     words: dict[str, dict[str, str]] = {}
     for option in allowing(request):

@@ -67,6 +67,8 @@ def _file(change: ChangeRow, *, live: bool, few: bool) -> str:
     state_tone, state = _STATES.get(change.state, ("soft", change.state))
     added, removed = counts(change.diff)
     figures = plus_minus(added, removed) if change.diff else ""
+    if change.reason and change.state == "protected":
+        state = f"{change.state}: {change.reason}"
     chip = f'<span class="kg-chip kg-{state_tone}">{escaped(state)}</span>' if state_tone else ""
     buttons = _buttons(change.path) if live and change.state == "proposed" else ""
     shown = " open" if few and added + removed <= _OPEN_BELOW and change.state == "proposed" else ""

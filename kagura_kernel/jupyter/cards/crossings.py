@@ -6,28 +6,57 @@ import re
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from kagura_kernel.domain.events import EgressClosed, EgressDecided, LeaseChanged, LeaseUsed
 
 KEPT_PLACES = 500
 """Places that a view tells apart, refused ones and reached ones each; what comes after them is only counted."""
 
+LeaseEnd = Literal["given back", "revoked", "left to expire"]
+"""How a lease ended: with its run; by a person's word before that; or not at its provider, which cannot end it."""
+
 KEPT_REQUESTS = 20
 """Requests of one lease that a view holds; all of them are counted."""
 
 _CUT = frozenset({"limit", "idle", "time", "unreachable", "reset"})
+_BUSY = "too many connections at once"
+# How the membrane's reasons begin, and the same in few words that every machine would say.
+_SHORT = (
+    (re.compile(r"is not granted and ([0-9]+) questions are open"), "not asked: {} questions were open already"),
+    (re.compile(r"is not granted"), "not granted"),
+    (re.compile(r"was not approved"), "not approved"),
+    (re.compile(r"was asked for, and the run was called off"), "the run was called off"),
+    (re.compile(r"leads to no public address"), "no public address"),
+    (re.compile(r"is no host that can be reached"), "no host that can be reached"),
+    (re.compile(r"has to wait, and too many"), _BUSY),
+    (re.compile(r"is one connection too many"), _BUSY),
+    (re.compile(r"is granted, but the run has used up its bytes"), "the run has used up its bytes"),
+    (re.compile(r"could not be looked up|has no address"), "its name leads nowhere"),
+    (re.compile(r"did not answer|cannot be reached"), "no answer"),
+)
+_NOWHERE = re.compile(r"could not be looked up|has no address")
 # The membrane's own sentence ends like this when there is something to type.
 _ADVICE = re.compile(r" Grant it with: --net (\S+)\Z")
 
 
 @dataclass(slots=True)
 class Refused:
-    """A place that the box was not let to, and how often that was said, at least."""
+    """A place that the box did not get to, and how often that was said, at least.
+
+    Attributes:
+        host: As it was asked for.
+        port: TCP port.
+        reason: The membrane's sentence.
+        times: How often.
+        tried: Whether a connection was allowed and tried.
+    """
 
     host: str
     port: int
     reason: str
     times: int = 1
+    tried: bool = False
 
     @property
     def place(self) -> str:
@@ -46,21 +75,42 @@ class Refused:
         return _ADVICE.sub("", self.reason).removeprefix(f"{self.place} ").rstrip(".")
 
     @property
+    def unreached(self) -> bool:
+        """Whether nobody refused it: it was granted or approved, and nothing answered there."""
+        return self.tried or _NOWHERE.match(self.why) is not None
+
+    @property
     def short(self) -> str:
-        """The reason in two words that are the same on every machine."""
-        if self.why.startswith("is not granted"):
-            return "not granted"
-        return "not approved" if self.why.startswith("was not approved") else "not reached"
+        """The reason in a few words that are the same on every machine."""
+        for begins, words in _SHORT:
+            if found := begins.match(self.why):
+                return words.format(*found.groups())
+        return "broken off before anything came" if self.tried else "refused"
 
 
 @dataclass(slots=True)
 class Reached:
-    """A place that the box was let to: its connections together."""
+    """A place that the box was let to: its connections together.
+
+    Attributes:
+        host: Normalised name or address.
+        port: TCP port.
+        rule: What granted it.
+        connections: How many were allowed.
+        failed: How many of them came to nothing.
+        open: How many go on.
+        bytes_out: Of all of them.
+        bytes_in: Of all of them.
+        seconds: Of all of them.
+        ended: How they ended.
+        detail: More about the latest that something cut.
+    """
 
     host: str
     port: int
     rule: str
     connections: int = 0
+    failed: int = 0
     open: int = 0
     bytes_out: int = 0
     bytes_in: int = 0
@@ -72,6 +122,11 @@ class Reached:
     def place(self) -> str:
         """`example.org:443`."""
         return place(self.host, self.port)
+
+    @property
+    def stood(self) -> bool:
+        """Whether at least one connection stood, or goes on."""
+        return self.connections > self.failed
 
     @property
     def cut(self) -> dict[str, int]:
@@ -97,6 +152,23 @@ class Network:
 
     def __bool__(self) -> bool:
         return bool(self.refused or self.reached)
+
+    @property
+    def denied(self) -> list[Refused]:
+        """Places that the box was not let to, in the order in which that was said."""
+        return [one for one in self.refused.values() if not one.unreached]
+
+    @property
+    def unreached(self) -> list[Refused]:
+        """Places that it was let to and did not get to: their names lead nowhere, or no connection ever stood."""
+        nowhere = [one for one in self.refused.values() if one.unreached]
+        tried = [one for one in self.reached.values() if not one.stood]
+        return [*nowhere, *(Refused(one.host, one.port, one.detail, one.failed, tried=True) for one in tried)]
+
+    @property
+    def stood(self) -> list[Reached]:
+        """Places that connections stood to, in the order of the first."""
+        return [one for one in self.reached.values() if one.stood]
 
     def apply(self, event: EgressDecided | EgressClosed) -> None:
         """Take one fact."""
@@ -128,7 +200,10 @@ class Network:
         reached.bytes_out += event.bytes_out
         reached.bytes_in += event.bytes_in
         reached.seconds += event.duration
-        reached.ended[event.ended] += 1
+        reached.connections += event.times - 1
+        reached.ended[event.ended] += event.times
+        failed = event.ended == "unreachable" or (event.ended == "reset" and not event.bytes_in)
+        reached.failed += event.times if failed else 0
         if event.ended in _CUT:
             reached.detail = event.detail
 
@@ -158,8 +233,13 @@ class Holding:
 
     @property
     def over(self) -> bool:
-        """Whether it was given back."""
+        """Whether the run holds it no more."""
         return self.said.change == "released"
+
+    @property
+    def end(self) -> LeaseEnd | Literal[""]:
+        """How it ended; empty while it is held."""
+        return lease_end(self.said.why) if self.over else ""
 
     @property
     def seconds(self) -> float:
@@ -172,7 +252,7 @@ def hold(leases: dict[str, Holding], event: LeaseChanged | LeaseUsed) -> None:
     held = leases.get(event.lease_id)
     if isinstance(event, LeaseUsed):
         if held is not None:
-            held.requests += 1
+            held.requests += event.times
             held.latest.append(event)
     elif held is None:
         leases[event.lease_id] = Holding(event, event.at)
@@ -181,6 +261,13 @@ def hold(leases: dict[str, Holding], event: LeaseChanged | LeaseUsed) -> None:
         kept = {name: getattr(event, name) or getattr(held.said, name) for name in ("way", "place")}
         held.said = event.model_copy(update=kept)
         held.renewals += event.change == "renewed"
+
+
+def lease_end(why: str) -> LeaseEnd:
+    """How a lease ended, from what the run said of its end."""
+    if why.startswith("revoked"):
+        return "revoked"
+    return "left to expire" if why.startswith("left to expire") else "given back"
 
 
 def place(host: str, port: int) -> str:

@@ -20,15 +20,17 @@ def crossings_record(view: RunView) -> dict[str, Any]:
         grant |= {"ask": granted.ask, "writable_root": granted.writable_root}
         grant["mounts"] = [{"target": mount.target, "mode": mount.mode} for mount in granted.mounts]
     refused = [
-        {"host": one.host, "port": one.port, "why": one.short, "net": one.net}
-        for one in by_name(view.network.refused.values())
+        {"host": one.host, "port": one.port, "why": one.short, "net": one.net} for one in by_name(view.network.denied)
     ]
-    reached = [{"host": one.host, "port": one.port, "rule": one.rule} for one in by_name(view.network.reached.values())]
+    unreached = [{"host": one.host, "port": one.port, "why": one.short} for one in by_name(view.network.unreached)]
+    reached = [{"host": one.host, "port": one.port, "rule": one.rule} for one in by_name(view.network.stood)]
     leases = [
-        {"provider": held.said.provider, "scope": held.said.scope, "way": held.said.way, "given_back": held.over}
+        {"provider": held.said.provider, "scope": held.said.scope, "way": held.said.way, "end": held.end}
+        | {"given_back": held.end in {"given back", "revoked"}}
         for held in view.leases.values()
     ]
-    egress = {"refused": refused, "reached": reached} if view.network else {}
+    egress: dict[str, Any] = {"refused": refused, "reached": reached} if view.network else {}
+    egress |= {"not_reached": unreached} if unreached else {}
     return {"grant": grant, "egress": egress, "leases": leases}
 
 
@@ -39,8 +41,9 @@ def crossings_metadata(view: RunView) -> dict[str, Any]:
     if granted is not None and granted.beyond:
         grant = {"beyond": list(granted.beyond), "by": granted.by, "at": granted.at.isoformat()}
         grant["sources"] = [mount.source for mount in granted.mounts]
-    refused = [
-        {"place": one.place, "times": one.times, "reason": one.reason} for one in by_name(view.network.refused.values())
+    refused = [{"place": one.place, "times": one.times, "reason": one.reason} for one in by_name(view.network.denied)]
+    unreached = [
+        {"place": one.place, "times": one.times, "reason": one.reason} for one in by_name(view.network.unreached)
     ]
     reached = [
         {
@@ -51,10 +54,11 @@ def crossings_metadata(view: RunView) -> dict[str, Any]:
             "seconds": round(one.seconds, 3),
             "ended": dict(one.ended),
         }
-        for one in by_name(view.network.reached.values())
+        for one in by_name(view.network.stood)
     ]
     more = {"refusals": view.network.more_refused, "connections": view.network.more_reached}
-    egress = {"refused": refused, "reached": reached, "not_told_apart": more} if view.network else {}
+    egress: dict[str, Any] = {"refused": refused, "reached": reached, "not_told_apart": more} if view.network else {}
+    egress |= {"not_reached": unreached} if unreached else {}
     leases = [
         {
             "lease_id": lease_id,

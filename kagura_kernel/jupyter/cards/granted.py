@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kagura_kernel.domain.events import RunGranted
 from kagura_kernel.jupyter.cards.escape import escaped, visible
+from kagura_kernel.jupyter.cards.hosts import shown_word
 from kagura_kernel.jupyter.cards.view import RunView
 
 _SHOWN = 12
@@ -39,7 +40,7 @@ def granted_parts(granted: RunGranted, *, here: bool) -> list[tuple[str, str]]:
         if mount.target != "/workspace"
     ]
     parts = [
-        ("May reach", [word for word in granted.egress if word != "ask"]),
+        ("May reach", [shown_word(word) for word in granted.egress if word != "ask"]),
         ("May hold", list(granted.credentials)),
         ("Sees", sees),
         ("May change", ["its whole system, which is gone with the box"] if granted.writable_root else []),

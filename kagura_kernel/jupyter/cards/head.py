@@ -33,6 +33,13 @@ def head_html(view: RunView, *, live: bool) -> str:
     return f'<div class="kg-head">{top}{_places(view, live=live)}</div>'
 
 
+def box_notes(view: RunView, *, here: bool) -> list[str]:
+    """What is to be known of the box. Elsewhere only what answers the cell's own words: that it has no images."""
+    asked_for = view.granted.image if view.granted is not None else ""
+    notes = view.box.notes if view.box is not None else ()
+    return [note for note in notes if here or (asked_for and asked_for in note)]
+
+
 def _name(view: RunView) -> str:
     if view.started is None:
         return "Run"
@@ -76,7 +83,7 @@ def _places(view: RunView, *, live: bool) -> str:
         reason = f" — {escaped(why)}" if here and why else ""
         where = f"{escaped(view.box.backend)}{image}, {escaped(view.box.isolation)} isolation"
         parts.append(f"<div><b>Box</b> {where}{reason}</div>")
-        parts.extend(f'<div class="kg-caution">{escaped(note)}</div>' for note in view.box.notes if here)
+        parts.extend(f'<div class="kg-caution">{escaped(note)}</div>' for note in box_notes(view, here=here))
     elif view.finished is None:
         parts.append("<div><b>Box</b> starting …</div>")
     if granted := granted_html(view, live=live):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kagura_kernel.domain.events import LeaseUsed
-from kagura_kernel.jupyter.cards.crossings import Holding
+from kagura_kernel.jupyter.cards.crossings import Holding, lease_end
 from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose, visible
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.cards.words import clock_face, counted, data_size, seconds, span
@@ -23,6 +23,10 @@ _STATES = {
     "on hold": ("warn", "on hold"),
     "released": ("soft", "given back"),
 }
+_ENDS = {"given back": "given back", "revoked": "revoked", "left to expire": "over"}
+LIVES_ON = "the key itself lives on"
+"""Said of a lease whose provider cannot end what it handed out."""
+_LIVE = frozenset({"acquired", "renewed", "extended"})
 _MEANING = {
     "held up": "its budget ends with this credential: a question asks for more",
     "on hold": "its budget is used up: nothing is given out until more is allowed",
@@ -107,7 +111,7 @@ def line_of(lease_id: str, held: Holding) -> LeaseLine:
     return LeaseLine(
         lease_id=lease_id,
         name=held.name,
-        state="live" if said.change in {"acquired", "renewed"} else said.change,
+        state="live" if said.change in _LIVE else said.change,
         expires_at=said.expires_at,
         budget_left=said.seconds_left,
         renewals_left=said.renewals_left,
@@ -127,6 +131,8 @@ def lease_html(line: LeaseLine, now: datetime, *, live: bool = True) -> str:
     about = f'data-lease="{escaped(line.lease_id)}"'
     clock = "" if over else _clock(line, now, live=live)
     why = line.why or _MEANING.get(line.state, "")
+    if over and lease_end(line.why) == "left to expire":
+        why = LIVES_ON
     facts = " ".join(
         f"<span>{fact}</span>"
         for fact in ([] if over else _facts(line)) + ([escaped_prose(line.where)] if line.where else [])
@@ -156,7 +162,8 @@ def way_words(way: str, place: str) -> str:
 
 
 def _state(line: LeaseLine) -> tuple[str, str]:
-    return _STATES.get(line.state, ("warn", line.state))
+    tone, word = _STATES.get(line.state, ("warn", line.state))
+    return tone, _ENDS[lease_end(line.why)] if line.state == "released" else word
 
 
 def _held(lines: Sequence[LeaseLine]) -> str:
@@ -234,14 +241,20 @@ def _past(lease_id: str, held: Holding, view: RunView) -> str:
 
 
 def _past_words(held: Holding, view: RunView) -> str:
-    """`held 12 min, renewed 0 times, given back`; without figures where the card has to come out the same."""
-    if view.repeatable:
+    """`held 12 min, given back`; without figures where the card has to come out the same."""
+    # Somebody revoked it: running the cell again would not bring that about, so the card tells all of it.
+    if view.repeatable and held.end != "revoked":
         return f"held, {_ending(held, view)}"
-    return f"held {span(held.seconds)}, renewed {counted(held.renewals, 'time')}, {_ending(held, view)}"
+    renewed = f", renewed {counted(held.renewals, 'time')}" if held.renewals else ""
+    return f"held {span(held.seconds)}{renewed}, {_ending(held, view)}"
 
 
 def _ending(held: Holding, view: RunView) -> str:
     if not held.over:
         return "not seen to be given back; the next start takes it back" if view.finished is not None else "held"
     why = held.said.why
+    if held.end == "left to expire":
+        return f"over; {LIVES_ON}"
+    if held.end == "revoked":
+        return why
     return f"given back: {why}" if why and not view.repeatable else "given back"

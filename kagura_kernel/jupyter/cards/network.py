@@ -7,11 +7,12 @@ from typing import TypeVar
 
 from kagura_kernel.jupyter.cards.crossings import Network, Reached, Refused
 from kagura_kernel.jupyter.cards.escape import escaped, visible
+from kagura_kernel.jupyter.cards.hosts import shown_place
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.cards.words import counted, data_size, seconds
 
 # What needs no more words than two.
-_PLAIN = frozenset({"is not granted to this run", "is not granted and nobody can be asked"})
+_PLAIN = frozenset({"", "is not granted to this run", "is not granted and nobody can be asked"})
 
 SHOWN_REFUSALS = 5
 SHOWN_PLACES = 40
@@ -40,10 +41,13 @@ def network_html(view: RunView, *, live: bool) -> str:
         return ""
     steady = view.repeatable and not live
     # While it grows, what is new stands last and nothing moves.
-    refused = list(network.refused.values()) if live else by_name(network.refused.values())
+    refused, unreached = (found if live else by_name(found) for found in (network.denied, network.unreached))
     rows = [_refused(one, steady=steady) for one in refused[:SHOWN_REFUSALS]]
     if more := len(refused) - len(rows) + network.more_refused:
         rows.append(f'<div class="kg-soft">… and {counted(more, "more refused place")}.</div>')
+    rows += [_refused(one, steady=steady) for one in unreached[:SHOWN_REFUSALS]]
+    if (more := len(unreached) - SHOWN_REFUSALS) > 0:
+        rows.append(f'<div class="kg-soft">… and {counted(more, "more place")} not reached.</div>')
     # Whether a connection was cut depends on how fast the network was, not on the cell.
     rows.extend([] if steady else _cautions(network))
     folded = _reached(network, steady=steady)
@@ -54,14 +58,18 @@ def network_text(view: RunView) -> list[str]:
     """The same as lines, without anything that differs from time to time."""
     network = view.network
     lines = []
-    for one in by_name(network.refused.values())[:SHOWN_REFUSALS]:
+    refused, unreached, stood = by_name(network.denied), by_name(network.unreached), by_name(network.stood)
+    for one in refused[:SHOWN_REFUSALS]:
         grant = f"; --net {visible(one.net)} would grant it" if one.net else ""
-        lines.append(f"! refused: {visible(one.place)} ({one.short}{grant})")
-    if more := len(network.refused) - len(lines) + network.more_refused:
+        lines.append(f"! refused: {_where(one)} ({one.short}{grant})")
+    if more := len(refused) - len(lines) + network.more_refused:
         lines.append(f"! … and {counted(more, 'more refused place')}")
-    if network.reached:
-        places = [visible(one.place) for one in by_name(network.reached.values())[:SHOWN_PLACES]]
-        more = len(network.reached) - len(places)
+    lines.extend(f"! not reached: {_where(one)} ({one.short})" for one in unreached[:SHOWN_REFUSALS])
+    if (more := len(unreached) - SHOWN_REFUSALS) > 0:
+        lines.append(f"! … and {counted(more, 'more place')} not reached")
+    if stood:
+        places = [_where(one) for one in stood[:SHOWN_PLACES]]
+        more = len(stood) - len(places)
         lines.append(f"= connected to {', '.join(places)}{f' and {more:,} more' if more else ''}")
     return lines
 
@@ -71,14 +79,25 @@ def by_name(places: Iterable[Place]) -> list[Place]:
     return sorted(places, key=lambda one: (one.host, one.port))
 
 
+def _where(one: Reached | Refused) -> str:
+    """The place as text."""
+    return visible(shown_place(one.host, one.port))
+
+
+def _shown(one: Reached | Refused) -> str:
+    """The place as HTML."""
+    return escaped(shown_place(one.host, one.port))
+
+
 def _refused(one: Refused, *, steady: bool) -> str:
     often = ""
     if one.times > 1 and not steady:
         often = f' <span class="kg-soft" title="At least {one.times:,} times">×{one.times:,}</span>'
-    why = one.short if steady or one.why in _PLAIN else one.why
+    why = one.short if steady or one.why in _PLAIN or one.short.startswith("not asked") else one.why
+    word = "Not reached" if one.unreached else "Refused"
     grant = f' <span class="kg-soft">· grant it with</span> <code>--net {escaped(one.net)}</code>' if one.net else ""
     return (
-        f'<div class="kg-refused"><b class="kg-warn">Refused</b> <code class="kg-where">{escaped(one.place)}</code> '
+        f'<div class="kg-refused"><b class="kg-warn">{word}</b> <code class="kg-where">{_shown(one)}</code> '
         f'<span class="kg-soft">({escaped(why)})</span>{often}{grant}</div>'
     )
 
@@ -87,7 +106,7 @@ def _cautions(network: Network) -> list[str]:
     """What was cut at a limit is no whole file, whatever the program in the box made of it."""
     cut = [one for one in network.reached.values() if one.ended["limit"] or one.ended["time"]]
     rows = [
-        f'<div class="kg-cut"><b class="kg-warn">Cut</b> <code class="kg-where">{escaped(one.place)}</code> '
+        f'<div class="kg-cut"><b class="kg-warn">Cut</b> <code class="kg-where">{_shown(one)}</code> '
         f'<span class="kg-soft">({escaped(_cut_words(one))})</span></div>'
         for one in cut[:_SHOWN_CUTS]
     ]
@@ -103,12 +122,13 @@ def _cut_words(one: Reached) -> str:
 
 
 def _reached(network: Network, *, steady: bool) -> str:
-    if not network.reached:
+    stood = network.stood
+    if not stood:
         return ""
-    shown = by_name(network.reached.values())[:SHOWN_PLACES]
+    shown = by_name(stood)[:SHOWN_PLACES]
     head = "" if steady else "<th>connections</th> <th>out</th> <th>in</th> <th>time</th> <th>ended</th>"
     rows = "".join(_row(one, steady=steady) for one in shown)
-    left = len(network.reached) - len(shown)
+    left = len(stood) - len(shown)
     more = f'<div class="kg-label">… and {counted(left, "more place")}.</div>' if left else ""
     unnamed = network.more_reached
     more += f'<div class="kg-label">{counted(unnamed, "more connection")} elsewhere.</div>' if unnamed else ""
@@ -121,7 +141,7 @@ def _reached(network: Network, *, steady: bool) -> str:
 
 
 def _summary(network: Network, *, steady: bool) -> str:
-    places = f"Connected to {counted(len(network.reached), 'place')}"
+    places = f"Connected to {counted(len(network.stood), 'place')}"
     if steady:
         return places
     incoming = sum(one.bytes_in for one in network.reached.values())
@@ -132,7 +152,7 @@ def _summary(network: Network, *, steady: bool) -> str:
 
 
 def _row(one: Reached, *, steady: bool) -> str:
-    where = f'<td><code class="kg-where" title="{escaped(one.rule)}">{escaped(one.place)}</code></td>'
+    where = f'<td><code class="kg-where" title="{escaped(one.rule)}">{_shown(one)}</code></td>'
     if steady:
         return f"<tr>{where}</tr>"
     ends = [

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.jupyter.cards.ask import reason_words, verdict_words
-from kagura_kernel.jupyter.cards.asked import asked
+from kagura_kernel.jupyter.cards.ask import MAY_CONNECT, reason_words, verdict_words
+from kagura_kernel.jupyter.cards.asked import asked, asks_for_host
 from kagura_kernel.jupyter.cards.bounded import bounded
 from kagura_kernel.jupyter.cards.changes import summary
 from kagura_kernel.jupyter.cards.diff import counts
@@ -70,7 +70,8 @@ def changes_text(changes: Mapping[str, ChangeRow]) -> str:
     for change in changes.values():
         added, removed = counts(change.diff)
         figures = f"  +{added} -{removed}" if change.diff else ""
-        state = "" if change.state == "proposed" else f"  ({change.state})"
+        why = f": {visible(change.reason)}" if change.reason and change.state == "protected" else ""
+        state = "" if change.state == "proposed" else f"  ({change.state}{why})"
         lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{state}")
     return "\n".join(lines)
 
@@ -88,9 +89,11 @@ def _call(call: Call) -> str:
 
 
 def _ask(ask: Ask) -> str:
-    lines = [f"? {visible(ask.request.title)}"]
     parts = asked(ask.request)
-    if parts.subject and parts.subject != ask.request.title:
+    lines = [f"? {visible(ask.request.title)}"]
+    if asks_for_host(ask.request):
+        lines = [f"? {MAY_CONNECT} {visible(parts.subject)}?"]
+    elif parts.subject and parts.subject != ask.request.title:
         lines.extend(f"    {line}" for line in visible(parts.subject).split("\n"))
     if parts.stdin:
         lines.append("  it would read")

@@ -291,6 +291,14 @@ class RunView:
                 call.refused = event.verdict != "allow"
                 self._dirty.add(call.key)
             self._dirty.add(found.key)
+            self._tell_in_full()
+
+    def _tell_in_full(self) -> None:
+        """A question that is left alone says at length what it means, and offers everything."""
+        left = [ask for ask in self.pending if ask.request.subject == "network"]
+        if len(left) == 1 and left[0].brief:
+            left[0].brief = False
+            self._dirty.add(left[0].key)
 
     def _changes(self, event: ChangesCollected | ChangesSettled) -> None:
         self._dirty.add("changes")

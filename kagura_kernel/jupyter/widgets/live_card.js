@@ -3,6 +3,10 @@
 
 const TICK_MS = 250;
 const GIVE_UP_MS = 10000;
+const ANSWER_MS = 3000;
+const NO_ANSWER = "The kernel does not answer.";
+const GONE = "The kernel is gone; this card is as it was.";
+const GONE_STATUS = new Set(["restarting", "autorestarting", "terminating", "dead"]);
 // A question that appears or goes moves what lies below: a click that was under way must not answer
 // another one. The same for the rows of leases. The keyboard aims at a button, not at a place.
 const SETTLE_MS = 400;
@@ -54,7 +58,10 @@ const mark = (element) => {
 // What can be decided in a slot; when it changes, what lies around it has moved.
 const subjects = (slot) => {
   const found = slot.querySelectorAll("[data-approval], [data-ids], [data-lease]");
-  return [...found].map(({ dataset }) => dataset.approval ?? dataset.ids ?? dataset.lease).join();
+  // A brief question that is told in full has its buttons elsewhere.
+  return [...found]
+    .map(({ dataset, classList }) => `${dataset.approval ?? dataset.ids ?? dataset.lease} ${classList.contains("kg-brief")}`)
+    .join();
 };
 
 const settle = (root) => {
@@ -62,6 +69,33 @@ const settle = (root) => {
     button.classList.add("kg-settling");
     setTimeout(() => button.classList.remove("kg-settling"), SETTLE_MS);
   }
+};
+
+// What is to be said of the card as a whole stands above it; an empty text takes it away.
+const remark = (root, text) => {
+  const said = root.querySelector(":scope > .kg-remark");
+  if (said && !text) return said.remove();
+  if (!text) return;
+  const line = said ?? document.createElement("div");
+  line.className = "kg-remark";
+  line.setAttribute("role", "status");
+  line.textContent = text;
+  if (!said) root.prepend(line);
+};
+
+const able = (root, yes) => {
+  for (const control of root.querySelectorAll("[data-act], .kg-input")) control.disabled = !yes;
+};
+
+// A card without its kernel: what it says stays, what it offers does not.
+const retire = (root) => {
+  able(root, false);
+  remark(root, GONE);
+};
+
+const revive = (root) => {
+  able(root, true);
+  remark(root, "");
 };
 
 const slotOf = (key) => {
@@ -109,6 +143,22 @@ export default () => {
   const arrived = new Map();
   const opened = new Map();
   const views = new Set();
+  // Buttons that were pressed and of which the kernel has not said that it heard.
+  const unheard = new Set();
+  let gone = false;
+
+  const lose = () => {
+    gone = true;
+    for (const root of views) retire(root);
+  };
+
+  const hear = () => {
+    for (const waiting of unheard) waiting();
+    unheard.clear();
+    if (!gone) return;
+    gone = false;
+    for (const root of views) revive(root);
+  };
 
   const take = (changed, ages = {}) => {
     for (const [key, html] of Object.entries(changed)) {
@@ -133,11 +183,29 @@ export default () => {
     initialize({ model }) {
       take(model.get("parts"));
       model.on("msg:custom", (message) => {
+        hear();
         if (message.kind === "parts") take(message.parts, message.ages);
         if (message.kind === "told") tell(message.id, message.text);
       });
       // After a reload the model comes back with the parts of its beginning; ask for those of now.
       model.send({ act: "sync" });
+      // Said when the card loses its kernel, and when it is tied to one again: then whoever is there answers.
+      let tied = true;
+      const turned = () => {
+        tied = !tied;
+        if (tied) model.send({ act: "sync" });
+        else lose();
+      };
+      const changed = (_, status) => {
+        if (GONE_STATUS.has(status)) lose();
+      };
+      model.on("comm_live_update", turned);
+      const kernel = model.widget_manager?.kernel;
+      kernel?.statusChanged?.connect(changed);
+      return () => {
+        model.off("comm_live_update", turned);
+        kernel?.statusChanged?.disconnect(changed);
+      };
     },
 
     render({ model, el }) {
@@ -157,6 +225,7 @@ export default () => {
       el.append(root);
       views.add(root);
       for (const [key, html] of parts) place(root, key, html, opened);
+      if (gone) retire(root);
 
       const press = (button) => {
         const block = button.closest("[data-block], [data-lease]") ?? root;
@@ -171,16 +240,26 @@ export default () => {
         const pressed = [...block.querySelectorAll("[data-act]")];
         for (const other of pressed) other.disabled = true;
         block.setAttribute("aria-busy", "true");
-        model.send(content);
-        setTimeout(() => {
+        const free = () => {
+          if (gone) return;
           for (const other of pressed) other.disabled = false;
           block.removeAttribute("aria-busy");
-        }, GIVE_UP_MS);
+        };
+        const silent = setTimeout(() => {
+          free();
+          if (!gone) remark(root, NO_ANSWER);
+        }, ANSWER_MS);
+        unheard.add(() => {
+          clearTimeout(silent);
+          if (!gone) remark(root, "");
+        });
+        model.send(content);
+        setTimeout(free, GIVE_UP_MS);
       };
 
       root.addEventListener("click", (event) => {
         const button = event.target.closest("button[data-act]");
-        if (!button || button.disabled) return;
+        if (!button || button.disabled || gone) return;
         event.preventDefault();
         press(button);
       });
@@ -197,7 +276,9 @@ export default () => {
         true,
       );
 
-      const timer = setInterval(() => tick(root, arrived), TICK_MS);
+      const timer = setInterval(() => {
+        if (!gone) tick(root, arrived);
+      }, TICK_MS);
       return () => {
         clearInterval(timer);
         views.delete(root);

@@ -64,4 +64,6 @@ class LiveCard(anywidget.AnyWidget):
             ages = {key: round(now - since, 2) for key, since in self._since.items()}
             self.send({"kind": "parts", "parts": dict(self._now), "ages": ages})
         else:
+            # The front end waits for a sign that somebody is there, whatever comes of the button.
+            self.send({"kind": "heard"})
             self._pressed(content)

@@ -28,6 +28,7 @@ from kagura_kernel.domain.errors import (
 from kagura_kernel.domain.events import LeaseChange
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.membrane.credentials.asking import Asking, patiently
+from kagura_kernel.membrane.credentials.bounds import CLOSE_SECONDS, LAST_SECONDS, finish
 from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.giving_back import GivingBack
 from kagura_kernel.membrane.credentials.grants import Grant, Grants
@@ -112,7 +113,8 @@ class CredentialBroker:
             SecretUnavailable: the provider's own key cannot be read.
             JournalUnwritable: it could not be written down, so it is not used.
         """
-        self._refuse_when_closed(provider, scope)
+        if self._closed:
+            raise LeaseEnded(provider, scope, "the run is over")
         grant, source = self._checked(provider, scope)
         if budget is None or budget.exhausted:
             budget = await self._asking.budget(grant, source.traits, reason=reason, again=budget is not None)
@@ -181,7 +183,7 @@ class CredentialBroker:
         lease = held.lease
         self._grants.check(lease.provider, lease.scope)
         if lease.ended:
-            raise LeaseEnded(lease.provider, lease.scope, lease.ended)
+            raise LeaseEnded(lease.provider, lease.scope, lease.ended, on_hold=True)
         if lease.credential is None or held.seconds_left(self._clock) <= 0:
             raise LeaseEnded(lease.provider, lease.scope, "its time is up")
         if self._is_taken(held):
@@ -249,35 +251,34 @@ class CredentialBroker:
         self._on_change("released", held.lease)
         return held.lease.checkpoint()
 
-    async def release_all(self) -> tuple[LeaseCheckpoint, ...]:
-        """Give everything back, all at once.
-
-        Raises:
-            JournalError: not all could be written down; all were tried.
-        """
-        results = await asyncio.gather(*(self.release(key) for key in list(self._held)), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        return tuple(result for result in results if isinstance(result, LeaseCheckpoint))
-
     async def close(self) -> tuple[LeaseCheckpoint, ...]:
         """Give everything back and end; may be called twice. Mints that are on their way are awaited and given back.
 
+        It takes about ten seconds at most, whatever the providers do: what is not done by then stays owed.
+
         Raises:
-            JournalError: as for `release_all`; no task is left all the same.
+            JournalError: not everything could be written down; all was tried, and no task is left all the same.
         """
         self._closed = True
+        for held in self._held.values():
+            if held.row_id:
+                self._giving_back.note(held.row_id, _RELEASED)
+        releases = {asyncio.create_task(self.release(held.lease.id)): held for held in self._held.values()}
         try:
-            for held in self._held.values():
-                if held.row_id:
-                    self._giving_back.note(held.row_id, _RELEASED)
-            await self._shielding.finished()
-            return await self.release_all()
+            await finish([*releases, asyncio.create_task(self._shielding.finished())], CLOSE_SECONDS)
+            await asyncio.gather(*releases, return_exceptions=True)
+            left = [self._left_of(held, release) for release, held in releases.items()]
+            return tuple(one for one in left if one is not None)
         finally:
-            for held in self._held.values():
-                held.cancel_keeper()
-            await self._giving_back.close()
+            await self._shielding.end()
+            await self._giving_back.close(LAST_SECONDS)
+
+    def _left_of(self, held: HeldLease, release: asyncio.Task[LeaseCheckpoint | None]) -> LeaseCheckpoint | None:
+        if not release.cancelled():
+            return release.result()
+        # Its provider does not answer: its time is spent, and it stays owed.
+        self._on_change("released", held.lease)
+        return held.lease.checkpoint()
 
     # ------------------------------------------------------------------- parts
 
@@ -357,7 +358,7 @@ class CredentialBroker:
         try:
             await asyncio.wait({asking, ending}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
-                self._hold(held, f"{_USED_UP}, and the question for more is not answered yet")
+                self._hold(held, f"{_USED_UP}, and a person is being asked for more")
             more = await asking
         finally:
             for task in (asking, ending):
@@ -396,7 +397,3 @@ class CredentialBroker:
         if held is None:
             raise LeaseEnded("the lease", lease_id, "it was released, or never held")
         return held
-
-    def _refuse_when_closed(self, provider: str, scope: str) -> None:
-        if self._closed:
-            raise LeaseEnded(provider, scope, "the run is over")

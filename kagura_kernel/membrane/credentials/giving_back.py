@@ -10,9 +10,12 @@ from datetime import timedelta
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import CredentialError, JournalError
 from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.membrane.credentials.bounds import bounded, finish
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
-from kagura_kernel.membrane.credentials.settle import CLAIM, Settled, settle
+from kagura_kernel.membrane.credentials.settle import CLAIM, UNSURE, Settled, settle
 from kagura_kernel.membrane.credentials.sweep import claim_name
+
+_BROKEN_OFF = "its revocation was broken off before its provider answered"
 
 
 class GivingBack:
@@ -78,15 +81,17 @@ class GivingBack:
             task.cancel()
             self._start(row_id, 0.0)
 
-    async def close(self) -> None:
-        """End all tasks: each gets one last attempt, which its provider's time-outs bound."""
+    async def close(self, seconds: float) -> None:
+        """End all tasks: each gets one last attempt, and all of them together so many seconds."""
         self._closing = True
         tasks = dict(self._tasks)
         waiting = {row_id for task, row_id in tasks.items() if not task.done()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(self._once(row_id) for row_id in waiting), return_exceptions=True)
+        last = [asyncio.create_task(self._once(row_id), name=f"revoke {row_id}") for row_id in waiting]
+        await finish(last, seconds)
+        await asyncio.gather(*last, return_exceptions=True)
 
     def _start(self, row_id: str, pause: float) -> None:
         if self._closing:
@@ -116,7 +121,15 @@ class GivingBack:
             return Settled(row_id, row.provider, row.scope, "kept", "another process settles it", CLAIM.total_seconds())
         self._ledger.owe(row_id, "it was given back")
         provider = self._providers.get(row.provider)
-        settled = await settle(row, provider, self._ledger, self._clock, chance=self._chance())
+        try:
+            settled = await settle(row, provider, self._ledger, self._clock, chance=self._chance())
+        except asyncio.CancelledError:
+            # Not ours any more: the next sweep need not wait for the claim to lapse.
+            with suppress(JournalError):
+                self._ledger.postpone(
+                    row_id, until=self._clock.now(), why=_BROKEN_OFF if row.handle else f"{UNSURE}: {_BROKEN_OFF}"
+                )
+            raise
         if settled.done:
             self._handles.pop(row_id, None)
         return settled
@@ -127,4 +140,4 @@ class GivingBack:
         provider = self._providers.get(name)
         if provider is not None and provider.traits.revocable:
             with suppress(CredentialError):
-                await provider.revoke(handle)
+                await bounded(provider.name, provider.revoke(handle))

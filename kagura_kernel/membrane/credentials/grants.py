@@ -12,6 +12,7 @@ from kagura_kernel.domain.errors import GrantMissing, UsageError
 Scope = NewType("Scope", str)
 """What a credential is good for: a name that the provider's configuration explains."""
 
+_FORM = "A grant is written PROVIDER:SCOPE, as in `--grant github:read`"
 _PROVIDER = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _SCOPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 
@@ -39,9 +40,18 @@ def parse_grant(text: str) -> Grant:
         UsageError: it is not of this form; patterns are not.
     """
     provider, colon, scope = text.partition(":")
-    if not colon or not _PROVIDER.fullmatch(provider) or not _SCOPE.fullmatch(scope):
-        # Not repeated: somebody may have pasted a secret here.
-        raise UsageError("A grant is written PROVIDER:SCOPE, as in `--grant github:read`; patterns are not allowed.")
+    # What was written is not repeated: somebody may have pasted a secret here.
+    if not colon:
+        raise UsageError(f"{_FORM}.")
+    if "*" in text or "?" in text:
+        raise UsageError(f"{_FORM}; patterns are not allowed: grant each scope by its name.")
+    if not _PROVIDER.fullmatch(provider):
+        raise UsageError(f"{_FORM}; a provider's name begins with a small letter and is made of a-z, 0-9, - and _.")
+    if not _SCOPE.fullmatch(scope):
+        raise UsageError(
+            f"{_FORM}; a scope's name begins with a letter or digit and is made of letters (A-Z, a-z), digits and "
+            ". _ : / @ + -."
+        )
     return Grant(provider, Scope(scope))
 
 

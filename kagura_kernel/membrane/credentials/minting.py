@@ -21,10 +21,12 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.identity import new_lease_id
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+from kagura_kernel.membrane.credentials.bounds import bounded
 from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grant
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, Minted, MintRequest
 from kagura_kernel.membrane.credentials.secret import Credential
+from kagura_kernel.membrane.credentials.settle import UNSURE
 from kagura_kernel.membrane.credentials.terms import Holder
 
 _AGES = 10 * 365 * 86400.0
@@ -141,19 +143,19 @@ async def _ask(
     provider: CredentialProvider, request: MintRequest, ledger: LeaseLedger, owe: Callable[[str, str], None]
 ) -> Minted:
     try:
-        minted = await provider.mint(request)
+        minted = await bounded(provider.name, provider.mint(request))
     except (LeaseRefused, SecretUnavailable):
         ledger.close(request.mark, "never minted")
         raise
     except LeaseUnavailable as error:
         if error.uncertain:
-            owe(request.mark, error.why)
+            owe(request.mark, f"{UNSURE}: {error.why}")
         else:
             ledger.close(request.mark, "never minted")
         raise
     except BaseException:
         # Whatever it is: a credential may have been made.
-        owe(request.mark, "its mint was broken off")
+        owe(request.mark, f"{UNSURE}: its mint was broken off")
         raise
     if minted.lives <= 0:
         owe(request.mark, "it was dead when it came")
@@ -180,5 +182,5 @@ async def _complete(
     # What is not in the book must not live. Should this fail too, the row of the intent is left to the sweep.
     if provider.traits.revocable:
         with suppress(CredentialError):
-            await provider.revoke(minted.handle)
+            await bounded(provider.name, provider.revoke(minted.handle))
     raise trouble

@@ -100,15 +100,15 @@ class Registry:
     Attributes:
         providers: Where credentials come from, by name.
         injections: How the credentials of each are used in a box; empty where nothing says so.
+        source: The file that says so, or would, for messages.
     """
 
     providers: Mapping[str, CredentialProvider] = field(default_factory=dict)
     injections: Mapping[str, tuple[Injection, ...]] = field(default_factory=dict)
+    source: str = "credentials.toml"
 
 
-def parse_registry(
-    toml: str, reader: SecretReader, source: str = "the credential providers' configuration"
-) -> Registry:
+def parse_registry(toml: str, reader: SecretReader, source: str = "credentials.toml") -> Registry:
     """The providers of a TOML text. No secret is read and nobody is asked.
 
     Raises:
@@ -134,7 +134,7 @@ def parse_registry(
             providers[name], injections[name] = found
     if problems:
         raise ConfigurationError(source, problems)
-    return Registry(providers, injections)
+    return Registry(providers, injections, source)
 
 
 def _foreign(document: Mapping[str, Any]) -> list[str]:

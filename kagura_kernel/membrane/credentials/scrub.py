@@ -1,23 +1,49 @@
 """Hiding live secrets in what a box prints, before anyone sees it, stores it, or sends it to a brain.
 
-Streams are scrubbed as they come, also where a secret is cut by the border of two pieces or by line ends. The work is
-linear in the text; the number of secrets is a factor. What is held back is bounded.
+Streams are scrubbed as they come, also where a secret is cut by the border of two pieces, by line ends, or by what
+tools put into a text: indentation, frames, colours. The work is linear in the text; what is held back is bounded.
 """
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import AnyStr
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from kagura_kernel.membrane.credentials.needles import as_bytes, flatten, needles
+from kagura_kernel.membrane.credentials.folding import EXACT, WIDE, cut_mark, has_marks, veiled
+from kagura_kernel.membrane.credentials.hiding import LONGEST_GLUE, Hiding, Mark
+from kagura_kernel.membrane.credentials.index import NeedleIndex
+from kagura_kernel.membrane.credentials.needles import SHORTEST, as_bytes, exact_forms, needles
 from kagura_kernel.membrane.credentials.secret import HIDDEN, Secret
 
-_LINE_END = re.compile("[\r\n]")
 _AT_LINE_END = 4
-_SEEN = _AT_LINE_END - 1
-Span = tuple[int, int]
+_GLUED = 4
+_HIDDEN = HIDDEN.encode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class LookedFor:
+    """The forms of some secrets, ready to be found.
+
+    Attributes:
+        exact: Those that would lose too much of themselves in the wide fold, as they are but for line ends.
+        wide: All others.
+    """
+
+    exact: NeedleIndex
+    wide: NeedleIndex
+
+    @classmethod
+    def of(cls, forms: Iterable[bytes], exact: Iterable[bytes] = ()) -> LookedFor:
+        """From forms without line ends; those that are exact need not be among the others."""
+        narrow = set(exact)
+        wide: set[bytes] = set()
+        for form in forms:
+            left = len(WIDE(form))
+            (wide if left >= SHORTEST and 2 * left >= len(form) else narrow).add(form)
+        return cls(NeedleIndex(narrow, EXACT, strict=False), NeedleIndex(wide, WIDE, strict=True))
+
+    def __bool__(self) -> bool:
+        return bool(self.exact) or bool(self.wide)
 
 
 class Scrubber:
@@ -30,29 +56,31 @@ class Scrubber:
             secrets: All of them so far, in the order they came; only ever longer. `CredentialBroker.seen_secrets`.
         """
         self._secrets = secrets
-        self._count = -1
+        self._count = 0
+        self._forms: set[str] = set()
+        self._exact: set[str] = set()
         self._needles: tuple[str, ...] = ()
         self._byte_needles: tuple[bytes, ...] = ()
+        self._in_text = self._in_bytes = LookedFor.of(())
 
     def scrub(self, text: str) -> str:
         """A whole text with `(hidden)` for every secret, in whatever usual form."""
-        looked_for = self.needles()
-        if not looked_for or not text:
+        if not self.needles() or not text:
             return text
-        spans = find_all(flatten(text), looked_for)
-        return _replaced(text, spans, _breaks(text), len(text)) if spans else text
+        stream = self.stream()
+        return stream.feed(text) + stream.finish()
 
     def stream(self) -> ScrubbedStream:
         """For one text that comes in pieces; each stream of output needs its own."""
-        return ScrubbedStream(self.needles)
+        return ScrubbedStream(self._for_text)
 
     def filter(self) -> ScrubbedBytes:
         """For one stream of bytes in whatever encoding; a `domain.commands.OutputFilter`."""
-        return ScrubbedBytes(self.byte_needles)
+        return ScrubbedBytes(self._for_bytes)
 
     def search(self) -> SecretSearch:
         """For asking whether a content that comes in pieces holds a secret."""
-        return SecretSearch(self.byte_needles)
+        return SecretSearch(self._for_bytes)
 
     def holds(self, data: bytes) -> bool:
         """Whether a whole content holds a secret, in whatever usual form."""
@@ -68,93 +96,122 @@ class Scrubber:
         self._refresh()
         return self._byte_needles
 
+    def _for_text(self) -> LookedFor:
+        self._refresh()
+        return self._in_text
+
+    def _for_bytes(self) -> LookedFor:
+        self._refresh()
+        return self._in_bytes
+
     def _refresh(self) -> None:
         secrets = self._secrets()
-        if len(secrets) != self._count:
-            self._needles = needles(secrets)
-            self._byte_needles = as_bytes(self._needles)
-            self._count = len(secrets)
+        if len(secrets) == self._count:
+            return
+        fresh = secrets[self._count :]
+        self._forms |= set(needles(fresh))
+        self._exact |= exact_forms(fresh)
+        self._needles = tuple(sorted(self._forms, key=lambda form: (-len(form), form)))
+        self._byte_needles = as_bytes(self._needles)
+        text = {form.encode("utf-8", "surrogatepass") for form in self._needles}
+        exact = {form.encode("utf-8", "surrogatepass") for form in self._exact}
+        self._in_text = self._in_bytes = LookedFor.of(text, exact)
+        if text != set(self._byte_needles):
+            self._in_bytes = LookedFor.of(self._byte_needles, as_bytes(self._exact))
+        self._count = len(secrets)
 
 
-class ScrubbedStream:
-    """One stream. What might be the beginning of a secret is held back until the next piece, or the end, tells.
+class Covering:
+    """One stream of bytes in which something stands for every secret.
 
     Of a secret that begins in the last three characters of a finished line those three may be seen, and no more.
+
+    Args:
+        look_for: Asked for each piece, for there may be more.
+        mark: What stands for a secret.
+        least: See `Hiding`.
     """
 
-    def __init__(self, look_for: Callable[[], tuple[str, ...]]) -> None:
+    def __init__(self, look_for: Callable[[], LookedFor], mark: Mark, least: int = 1) -> None:
         self._look_for = look_for
-        self._held = ""
-        self._seen = ""
-        """The last characters that were shown, without line ends: a secret may have begun in them."""
+        self._exact = Hiding(mark, least)
+        self._plain = Hiding(mark, least)
+        self._decorated = Hiding(mark, least)
+        self._cut = b""
+        """The beginning of a decoration, perhaps."""
+        self._before = b""
+        """The last that was shown without a look at decorations."""
 
-    def feed(self, piece: str) -> str:
-        """What may be shown after this piece; the rest follows later."""
-        text = self._held + piece
-        looked_for = self._look_for()
-        if not looked_for or not text:
-            self._held = self._seen = ""
-            return text
-        flat = self._seen + flatten(text)
-        spans = find_all(flat, looked_for)
-        held_from = _hold_from(flat, looked_for, at_line_end=text[-1] in "\r\n")
-        for start, end in reversed(spans):
-            if start < held_from < end:
-                held_from = start
-        shown, held = _parted(text, flat, len(self._seen), spans, held_from)
-        if len(held) > _most_held(looked_for):
-            # Line ends without number, or secrets that overlap without end: no program means them, and what is held
-            # back may not fill the memory.
-            held_from = len(flat)
-            shown, held = _parted(text, flat, len(self._seen), spans, held_from)
-        end = max(held_from, len(self._seen))
-        self._held, self._seen = held, flat[max(0, end - _SEEN) : end]
-        return shown
-
-    def finish(self) -> str:
-        """What was held back; the stream is at its end."""
-        text, self._held = self._held, ""
-        if not text:
-            return ""
-        flat = self._seen + flatten(text)
-        shown, _ = _parted(text, flat, len(self._seen), find_all(flat, self._look_for()), len(flat))
-        return shown
-
-
-class ScrubbedBytes:
-    """One stream of bytes, scrubbed like text; every byte that is no part of a secret passes as it is."""
-
-    def __init__(self, look_for: Callable[[], tuple[bytes, ...]]) -> None:
-        self._look_for = look_for
-        self._known: tuple[bytes, ...] = ()
-        self._letters: tuple[str, ...] = ()
-        self._stream = ScrubbedStream(lambda: self._letters)
-        self._idle = True
+    @property
+    def found(self) -> bool:
+        """Whether there has been a secret."""
+        return self._exact.found or self._plain.found or self._decorated.found
 
     def feed(self, data: bytes) -> bytes:
         """What may be seen after these bytes; the rest follows later."""
-        self._look()
-        if self._idle:
+        looked_for = self._look_for()
+        if not looked_for:
             return data
-        # In Latin-1 every byte is one character, and every character one byte.
-        return self._stream.feed(data.decode("latin-1")).encode("latin-1")
+        if looked_for.exact or not self._exact.idle:
+            data = self._exact.feed(looked_for.exact, data, data)
+        return self._without_marks(looked_for.wide, self._plain.feed(looked_for.wide, data, data))
 
     def finish(self) -> bytes:
         """What was held back; the stream is at its end."""
-        self._look()
-        return self._stream.finish().encode("latin-1")
+        looked_for = self._look_for()
+        data = self._exact.finish(looked_for.exact)
+        data = self._plain.feed(looked_for.wide, data, data) + self._plain.finish(looked_for.wide)
+        shown = self._without_marks(looked_for.wide, data)
+        cut, self._cut = self._cut, b""
+        return shown + self._decorated.feed(looked_for.wide, cut, cut) + self._decorated.finish(looked_for.wide)
 
-    def _look(self) -> None:
-        known = self._look_for()
-        if known is not self._known:
-            self._known, self._idle = known, not known
-            self._letters = tuple(one.decode("latin-1") for one in known)
+    def _without_marks(self, index: NeedleIndex, data: bytes) -> bytes:
+        if self._decorated.idle and not self._cut and not has_marks(data):
+            self._before = (self._before + data)[-LONGEST_GLUE:]
+            return data
+        if self._before:
+            self._decorated.remember(index, self._before, self._before)
+            self._before = b""
+        data = self._cut + data
+        size = len(data) - cut_mark(data)
+        data, self._cut = data[:size], data[size:]
+        return self._decorated.feed(index, data, veiled(data))
+
+
+class ScrubbedBytes(Covering):
+    """One stream of bytes, scrubbed like text; every byte that is no part of a secret passes as it is."""
+
+    def __init__(self, look_for: Callable[[], LookedFor]) -> None:
+        super().__init__(look_for, lambda _size, again: b"" if again else _HIDDEN, _AT_LINE_END)
+
+
+class ScrubbedStream:
+    """One text. What might be the beginning of a secret is held back until the next piece, or the end, tells."""
+
+    def __init__(self, look_for: Callable[[], LookedFor]) -> None:
+        self._bytes = ScrubbedBytes(look_for)
+        self._cut = b""
+
+    def feed(self, piece: str) -> str:
+        """What may be shown after this piece; the rest follows later."""
+        return self._text(self._bytes.feed(piece.encode("utf-8", "surrogatepass")))
+
+    def finish(self) -> str:
+        """What was held back; the stream is at its end."""
+        return self._text(self._bytes.finish())
+
+    def _text(self, data: bytes) -> str:
+        # A frame may have been cut in the middle of its character.
+        data = self._cut + data
+        size = len(data) - (cut_mark(data) if data[-1:] >= b"\x80" else 0)
+        self._cut = data[size:]
+        return data[:size].decode("utf-8", "surrogatepass")
 
 
 class SecretSearch:
-    """Whether one content, which comes in pieces, holds a secret; a piece is looked at once."""
+    """Whether one content, which comes in pieces, holds a secret; meant for large pieces, as files are read."""
 
-    def __init__(self, look_for: Callable[[], tuple[bytes, ...]]) -> None:
+    def __init__(self, look_for: Callable[[], LookedFor]) -> None:
         self._look_for = look_for
         self._tail = b""
         self._found = False
@@ -164,72 +221,13 @@ class SecretSearch:
         looked_for = self._look_for()
         if self._found or not looked_for:
             return self._found
-        flat = self._tail + piece.replace(b"\n", b"").replace(b"\r", b"")
-        self._found = any(needle in flat for needle in looked_for)
-        self._tail = flat[-len(looked_for[0]) :]
+        text = self._tail + piece
+        self._found = bool(_spans(looked_for.exact, text) or _spans(looked_for.wide, text)) or (
+            has_marks(text) and bool(_spans(looked_for.wide, veiled(text)))
+        )
+        self._tail = text[-(_GLUED * max(looked_for.exact.longest, looked_for.wide.longest) + LONGEST_GLUE) :]
         return self._found
 
 
-def find_all(flat: AnyStr, looked_for: Sequence[AnyStr]) -> list[Span]:
-    """Where any of these stands, in order; what overlaps is one."""
-    spans: list[Span] = []
-    for needle in looked_for:
-        at = flat.find(needle)
-        while at >= 0:
-            spans.append((at, at + len(needle)))
-            at = flat.find(needle, at + len(needle))
-    merged: list[Span] = []
-    for start, end in sorted(spans):
-        if merged and start < merged[-1][1]:
-            merged[-1] = merged[-1][0], max(end, merged[-1][1])
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _hold_from(flat: str, looked_for: Sequence[str], *, at_line_end: bool) -> int:
-    """From where on the text might be the beginning of one of these; its length when nowhere.
-
-    At the end of a line so little says nothing: otherwise a finished line would often wait for the next one.
-    """
-    least = _AT_LINE_END if at_line_end else 1
-    earliest = len(flat)
-    for needle in looked_for:
-        at = flat.find(needle[0], max(0, len(flat) - len(needle) + 1))
-        while 0 <= at < earliest and len(flat) - at >= least:
-            if needle.startswith(flat[at:]):
-                earliest = at
-            else:
-                at = flat.find(needle[0], at + 1)
-    return earliest
-
-
-def _most_held(looked_for: Sequence[str]) -> int:
-    return 4 * len(looked_for[0]) + 1024
-
-
-def _parted(text: str, flat: str, seen: int, spans: Sequence[Span], held_from: int) -> tuple[str, str]:
-    """What is shown of a text, and what is held back of it; places are those of `flat`, of which `seen` was shown."""
-    whole = held_from >= len(flat)
-    hidden = [(max(start - seen, 0), end - seen) for start, end in spans if seen < end <= held_from]
-    breaks = _breaks(text) if len(flat) - seen != len(text) and (hidden or not whole) else []
-    held = max(held_from - seen, 0)
-    cut = len(text) if whole else held + bisect_right(breaks, held)
-    return _replaced(text, hidden, breaks, cut), text[cut:]
-
-
-def _breaks(text: str) -> list[int]:
-    """For each line end, how many other characters stand before it."""
-    return [found.start() - number for number, found in enumerate(_LINE_END.finditer(text))]
-
-
-def _replaced(text: str, spans: Sequence[Span], breaks: Sequence[int], cut: int) -> str:
-    pieces: list[str] = []
-    done = 0
-    for start, end in spans:
-        first = start + bisect_right(breaks, start)
-        last = end - 1 + bisect_right(breaks, end - 1)
-        pieces += (text[done:first], HIDDEN)
-        done = last + 1
-    pieces.append(text[done:cut])
-    return "".join(pieces)
+def _spans(index: NeedleIndex, text: bytes) -> list[tuple[int, int]]:
+    return index.look(index.fold(text), text)[0] if index else []

@@ -1,24 +1,32 @@
 """Where a secret is kept: the name of a variable, a file, or an entry of the keychain. Never the secret itself.
 
 Neither the secret nor the reference is repeated in an error: people mistake one for the other.
+A keychain may be locked and a file may lie on a disk that does not answer, so both are read beside the loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from kagura_kernel.domain.errors import SecretUnavailable
 from kagura_kernel.membrane.credentials.secret import Secret
+from kagura_kernel.membrane.credentials.threads import begin
 
 Source = Literal["env", "file", "keyring"]
 SOURCES: tuple[Source, ...] = ("env", "file", "keyring")
 LARGEST = 64 * 1024
 """Bytes of a secret's file."""
+
+READ_SECONDS = 10.0
+"""How long a file or a keychain may take."""
 
 _FORBIDDEN_BITS = 0o077
 
@@ -39,24 +47,71 @@ class SecretReference:
 
 
 class SecretReader:
-    """Reads secrets at the moment they are used, so that a rotated one is found."""
+    """Reads secrets at the moment they are used, so that a rotated one is found. For any loop."""
 
-    def __init__(self, environ: Mapping[str, str], keyring: Callable[[str, str], str | None] | None = None) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        keyring: Callable[[str, str], str | None] | None = None,
+        *,
+        seconds: float = READ_SECONDS,
+    ) -> None:
         """A reader.
 
         Args:
             environ: For `env`.
-            keyring: For `keyring`: the secret of a service and a user name. None is the keychain of this machine.
+            keyring: For `keyring`: the secret of a service and a user name; may block. None is the keychain of this
+                machine.
+            seconds: How long a file or a keychain may take.
         """
         self._environ = environ
         self._keyring = keyring
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._late: dict[SecretReference, Future[Secret]] = {}
 
-    def read(self, reference: SecretReference) -> Secret:
+    async def read(self, reference: SecretReference) -> Secret:
         """The secret, without the line end that editors put behind it.
 
+        A secret that comes too late is dropped.
+
         Raises:
-            SecretUnavailable: it is not there, is empty, or others may read it.
+            SecretUnavailable: it is not there, is empty, others may read it, or it took too long.
         """
+        if reference.source == "env":
+            return self._read(reference)
+        under_way = self._begin(reference)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await asyncio.wrap_future(under_way)
+        except TimeoutError:
+            self._remember(reference, under_way)
+            raise SecretUnavailable(f"{reference.setting}_{reference.source}", self._silence(reference)) from None
+
+    def _begin(self, reference: SecretReference) -> Future[Secret]:
+        # One thread at most hangs for each secret, however often it is asked for meanwhile.
+        with self._lock:
+            if (late := self._late.get(reference)) is not None:
+                return late
+        return begin(lambda: self._read(reference), "kagura-secret")
+
+    def _remember(self, reference: SecretReference, under_way: Future[Secret]) -> None:
+        with self._lock:
+            self._late[reference] = under_way
+        under_way.add_done_callback(lambda _: self._forget(reference, under_way))
+
+    def _forget(self, reference: SecretReference, under_way: Future[Secret]) -> None:
+        with self._lock:
+            if self._late.get(reference) is under_way:
+                del self._late[reference]
+
+    def _silence(self, reference: SecretReference) -> str:
+        silence = f"did not answer within {self._seconds:g} s"
+        if reference.source == "keyring":
+            return f"the keychain {silence}; if it is locked, unlock it and try again"
+        return f"the file {silence}; see whether the disk it lies on can be reached"
+
+    def _read(self, reference: SecretReference) -> Secret:
         setting = f"{reference.setting}_{reference.source}"
         match reference.source:
             case "env":
@@ -142,6 +197,8 @@ def _read_file(setting: str, place: str) -> str:
         if found.st_mode & _FORBIDDEN_BITS:
             raise SecretUnavailable(setting, "others may read the file; run `chmod 600` on it")
         data = os.read(handle, LARGEST + 1)
+    except OSError as error:
+        raise SecretUnavailable(setting, os.strerror(error.errno or 0).lower()) from None
     finally:
         os.close(handle)
     if len(data) > LARGEST:

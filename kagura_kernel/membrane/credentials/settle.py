@@ -11,11 +11,15 @@ from datetime import timedelta
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import CredentialError, LeaseUnavailable
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+from kagura_kernel.membrane.credentials.bounds import bounded
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, Revocation, Verdict
 from kagura_kernel.membrane.credentials.revoke import pause, surely_arrived, surely_dead
 
 LEFT_TO_EXPIRE = "left to expire"
 """How a credential ends that its provider cannot revoke."""
+
+UNSURE = "it is not known whether it was minted"
+"""Why a credential is owed that may never have been."""
 
 CLAIM = timedelta(minutes=2)
 """How long whoever settles a row has it to themselves: longer than any provider may take to answer."""
@@ -72,7 +76,7 @@ async def settle(
             answer = await _revoke(row, provider, clock)
         except CredentialError as error:
             after = error.retry_after if isinstance(error, LeaseUnavailable) else None
-            answer = Revocation(Verdict.RETRY, error.message, after)
+            answer = Revocation(Verdict.RETRY, error.message if row.handle else f"{UNSURE}: {error.message}", after)
     match answer.verdict:
         case Verdict.REVOKED:
             return _close(row, ledger, "revoked")
@@ -88,11 +92,11 @@ async def settle(
 
 async def _revoke(row: LeaseRow, provider: CredentialProvider, clock: Clock) -> Revocation:
     if row.handle:
-        return await provider.revoke(row.handle)
+        return await bounded(provider.name, provider.revoke(row.handle))
     if not provider.traits.findable:
-        return Revocation(Verdict.RETRY, "it is not known whether it was minted, and it cannot be looked up")
-    if handle := await provider.find(row.id):
-        return await provider.revoke(handle)
+        return Revocation(Verdict.RETRY, f"{UNSURE}, and it cannot be looked up")
+    if handle := await bounded(provider.name, provider.find(row.id)):
+        return await bounded(provider.name, provider.revoke(handle))
     if surely_arrived(row, clock.now()):
         return Revocation(Verdict.GONE, "never minted")
     return Revocation(Verdict.RETRY, "its mint may still be on the way")

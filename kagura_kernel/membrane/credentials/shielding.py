@@ -32,8 +32,15 @@ class Shielding:
             raise
 
     async def finished(self) -> None:
-        """Return when nothing goes on any more."""
+        """Return when nothing goes on any more; whoever is cancelled leaves it to go on."""
         while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def end(self) -> None:
+        """Cancel what goes on, and return when nothing does."""
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
             await asyncio.wait(self._tasks)
 
     def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

@@ -8,9 +8,11 @@ is assigned tomorrow is refused until it stands here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-# Before the networks that hold them: a person should read what it really is.
+# Before the networks that hold them: a person should read what it really is. None of them can be granted: what a
+# machine's credentials open is leased, with an end and counted, and never taken from the machine by the box itself.
 PLATFORM = {
     "169.254.169.254": "the metadata service of cloud machines",
     "169.254.170.2": "the credentials service of AWS containers",
@@ -78,9 +80,15 @@ PUBLIC_IPV6 = IPv6Network("2000::/3")
 # Bits 64 to 95 of an address whose interface is an IPv4 address behind an ISATAP tunnel.
 _ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE, 0x0100_5EFE, 0x0300_5EFE})
 
+# Networks whose addresses end in an IPv4 address.
+_DRESSES = (IPv6Network("::ffff:0:0/96"), IPv6Network("::/96"), NAT64, IPv6Network("64:ff9b:1::/48"))
+
 # No connection to these can be meant: they name nobody, everybody, or this host under another name.
 _NEVER = (IPv4Network("0.0.0.0/8"), IPv4Network("224.0.0.0/4"), IPv4Network("255.255.255.255/32"))
 _NEVER_6 = (IPv6Network("::/128"), IPv6Network("ff00::/8"))
+
+HANDS_OUT = "hands out the machine's own credentials"
+"""What every address of `PLATFORM` does."""
 
 _PLATFORM = {ip_address(address): why for address, why in PLATFORM.items()}
 _IPV4 = [(IPv4Network(network), why) for network, why in IPV4.items()]
@@ -100,11 +108,35 @@ def why_refused(address: IPv4Address | IPv6Address) -> str | None:
 
 def why_never(address: IPv4Address | IPv6Address) -> str | None:
     """Why the address cannot even be granted; None when an exact grant opens it."""
+    if is_platform(address):
+        return why_refused(address)
     if isinstance(address, IPv4Address):
         never = any(address in network for network in _NEVER)
     else:
         never = any(address in network for network in _NEVER_6) or address.scope_id is not None
     return why_refused(address) if never else None
+
+
+def is_platform(address: IPv4Address | IPv6Address) -> bool:
+    """Whether it leads to one of the fixed addresses of cloud platforms, in whatever dress."""
+    return any(one in _PLATFORM for one in (address, *_inner(address)))
+
+
+def _inner(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address]:
+    """The IPv4 addresses that an IPv6 address may stand for."""
+    if isinstance(address, IPv4Address):
+        return
+    ends_in_one = any(address in network for network in _DRESSES) or _is_isatap(address)
+    if ends_in_one:
+        yield IPv4Address(int(address) & 0xFFFF_FFFF)
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+
+
+def _is_isatap(address: IPv6Address) -> bool:
+    return (int(address) >> 32) & 0xFFFF_FFFF in _ISATAP
 
 
 def _why_ipv6(address: IPv6Address) -> str | None:
@@ -117,6 +149,6 @@ def _why_ipv6(address: IPv6Address) -> str | None:
             return why
     if address not in PUBLIC_IPV6:
         return "not allocated to the public network"
-    if (int(address) >> 32) & 0xFFFF_FFFF in _ISATAP:
+    if _is_isatap(address):
         return "a tunnel to an IPv4 address (ISATAP)"
     return None

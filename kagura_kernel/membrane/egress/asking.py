@@ -1,7 +1,8 @@
 """A person's word on hosts that nothing grants: one question per target, remembered as they said.
 
-Without somebody who can be asked the answer is no. What was refused is not asked again in the same run, so that a
-program that tries again and again does not wear a person down, and only so many questions are open at once.
+Without somebody who can be asked the answer is no. A program must not wear a person down until they say yes: what was
+refused is not asked again in the same run, a run puts only so many questions, at once and in all, and after some
+refusals in a row it puts no more.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from dataclasses import dataclass, field
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.errors import ApprovalAborted, EgressDenied
+from kagura_kernel.domain.errors import ApprovalAborted, EgressBusy, EgressDenied
 from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.membrane.egress.advising import advice
 from kagura_kernel.membrane.egress.hostsets import HOST_SETS, HostSets
 from kagura_kernel.membrane.egress.names import HTTP, HTTPS, Target
 from kagura_kernel.membrane.egress.once import Once
-from kagura_kernel.membrane.egress.policy import advice
 
 THIS_RUN = "this run"
 THIS_SESSION = "this session"
@@ -25,6 +26,13 @@ OPTIONS = (THIS_RUN, THIS_SESSION, NEVER)
 long as the run; `deny` with the answer `never` lasts as long as the session, any other denial as long as the run."""
 
 MAX_QUESTIONS = 8
+"""Open at once."""
+
+MAX_ASKED = 20
+"""In one run, those that were withdrawn included."""
+
+MAX_REFUSED = 3
+"""In a row; whoever says no so often does not want to be asked."""
 
 
 @dataclass(slots=True)
@@ -68,6 +76,8 @@ class Asking:
         self._run = Answers()
         self._session = session or Answers()
         self._open: Once[Target, tuple[bool, str]] = Once()
+        self._asked = 0
+        self._refused = 0
 
     async def require(self, target: Target, sets: HostSets = HOST_SETS) -> str:
         """Who allowed it, as `name, for this run`; waits for an answer if there is none yet.
@@ -77,7 +87,8 @@ class Asking:
             sets: The sets of hosts that a person may grant by name.
 
         Raises:
-            EgressDenied: somebody, a policy or the deadline said no, or nobody can be asked.
+            EgressDenied: somebody, a policy or the deadline said no, or nobody can be asked, or not any more.
+            EgressBusy: too many other questions wait for an answer.
             ApprovalAborted: the person called the run off.
         """
         how = advice(target, sets)
@@ -85,8 +96,8 @@ class Asking:
         if said is None:
             if self._approver is None:
                 raise EgressDenied(target.host, target.port, "is not granted and nobody can be asked", how)
-            if target not in self._open and len(self._open) >= MAX_QUESTIONS:
-                raise EgressDenied(target.host, target.port, f"is not granted and {MAX_QUESTIONS} questions are open")
+            if target not in self._open:
+                self._require_patience(target, how)
             approver = self._approver
             said = await self._open.share(target, lambda: self._ask(approver, target))
         allowed, by = said
@@ -94,7 +105,19 @@ class Asking:
             raise EgressDenied(target.host, target.port, f"was not approved: {by}", how)
         return by
 
+    def _require_patience(self, target: Target, how: str) -> None:
+        if self._refused >= MAX_REFUSED:
+            why = f"is not granted, and {self._refused} hosts in a row were refused: no more questions in this run"
+            raise EgressDenied(target.host, target.port, why, how)
+        if self._asked >= MAX_ASKED:
+            why = f"is not granted, and this run has asked {MAX_ASKED} questions: no more of them"
+            raise EgressDenied(target.host, target.port, why, how)
+        if len(self._open) >= MAX_QUESTIONS:
+            why = f"is not granted and {MAX_QUESTIONS} questions are open already: answer one and try again"
+            raise EgressBusy(target.host, target.port, why)
+
     async def _ask(self, approver: Approver, target: Target) -> tuple[bool, str]:
+        self._asked += 1
         request = self._request(target)
         decision = await approver.approve(request)
         if decision.verdict is Verdict.ABORTED:
@@ -102,6 +125,7 @@ class Asking:
         # An answer to another question must never open this door.
         allowed = decision.allowed and decision.approval_id == request.id
         for_session = decision.answer == (THIS_SESSION if allowed else NEVER)
+        self._refused = 0 if allowed else self._refused + 1
         said = (allowed, _who(decision, allowed=allowed, for_session=for_session))
         (self._session if for_session else self._run).said[target] = said
         return said

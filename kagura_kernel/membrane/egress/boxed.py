@@ -51,6 +51,10 @@ class GuestBoxStream:
     def __init__(self, stream: GuestStream) -> None:
         self._stream = stream
 
+    async def gone(self) -> None:
+        """Return when the program has hung up before it was answered."""
+        await self._stream.gone()
+
     async def accept(self) -> None:
         """Tell the program that it has its connection."""
         await self._stream.accept()

@@ -8,6 +8,8 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address
 
+from kagura_kernel.membrane.egress.limits import FEW, PLACES, Places
+
 Address = IPv4Address | IPv6Address
 Dial = Callable[[Address, int], Awaitable[socket.socket]]
 """Connect to an address; the non-blocking socket. Raises OSError. Closes what it opened when it is cancelled."""
@@ -34,18 +36,29 @@ async def dial(address: Address, port: int) -> socket.socket:
     return connection
 
 
-async def dial_first(addresses: Sequence[Address], port: int, dial_one: Dial = dial) -> tuple[socket.socket, Address]:
+async def dial_first(
+    addresses: Sequence[Address], port: int, dial_one: Dial = dial, places: Places = PLACES
+) -> tuple[socket.socket, Address]:
     """Try the addresses in order, the next one when one has failed or is slow; the first connection and its address.
+
+    Args:
+        addresses: At least one.
+        port: TCP port.
+        dial_one: How one address is connected to.
+        places: Who tries several at once needs one for each after the first, which is the caller's; without them the
+            next address waits until one has failed.
 
     Raises:
         OSError: none answered; the error of the last one that failed.
     """
     waiting = list(addresses)
     under_way: dict[asyncio.Task[socket.socket], Address] = {}
+    beside = 0  # places taken for more than one at once
     problem: OSError = OSError("there is no address to try")
     try:
         while waiting or under_way:
-            if waiting:
+            if waiting and (not under_way or places.take(FEW)):
+                beside += bool(under_way)
                 address = waiting.pop(0)
                 under_way[asyncio.ensure_future(dial_one(address, port))] = address
             patience = STAGGER if waiting else None
@@ -60,9 +73,16 @@ async def dial_first(addresses: Sequence[Address], port: int, dial_one: Dial = d
                 if not isinstance(error, OSError):
                     raise error
                 problem = error
+            while beside > max(0, len(under_way) - 1):
+                beside -= 1
+                places.give()
         raise problem
     finally:
-        await _give_up(under_way)
+        try:
+            await _give_up(under_way)
+        finally:
+            for _ in range(beside):
+                places.give()
 
 
 async def _give_up(under_way: dict[asyncio.Task[socket.socket], Address]) -> None:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from itertools import count
+from typing import Any, TypeVar
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, EgressBusy, EgressDenied, EgressRefused
 from kagura_kernel.membrane.egress.gate import Admitted, Gate
-from kagura_kernel.membrane.egress.limits import EgressLimits, Meter
+from kagura_kernel.membrane.egress.limits import PLACES, EgressLimits, Meter, Pace, Places
 from kagura_kernel.membrane.egress.records import Connection, Record, Records
 from kagura_kernel.membrane.egress.relay import relay
 from kagura_kernel.membrane.egress.stream import BoxStream
+
+T = TypeVar("T")
+
+
+class _HungUp(Exception):
+    """The program has left before it had its connection; there is nobody to tell."""
 
 
 class Egress:
@@ -24,6 +32,7 @@ class Egress:
         session_id: Its session.
         limits: On one connection and on all of them; give the gate the same.
         clock: Measures idle and total time, and stamps the records.
+        places: What connections may be held; all runs of a process share them.
     """
 
     def __init__(
@@ -35,6 +44,7 @@ class Egress:
         session_id: str = "",
         limits: EgressLimits | None = None,
         clock: Clock | None = None,
+        places: Places = PLACES,
     ) -> None:
         self._gate = gate
         self._limits = limits or EgressLimits()
@@ -42,8 +52,11 @@ class Egress:
         self._records = Records(record, run_id, session_id, self._clock)
         self._out = Meter(self._limits.run_bytes_out)
         self._into = Meter(self._limits.run_bytes_in)
+        self._pace = Pace(self._limits.rate, self._limits.burst, self._limits.patience)
+        self._places = places
         self._waiting = 0
         self._connected = 0
+        self._closed = False
         self._numbers = count(1)
 
     @property
@@ -65,7 +78,7 @@ class Egress:
         """One connection from its question to its end; the stream is closed when this returns, however it does.
 
         Host and port are taken as the box wrote them. Cancelling it ends the connection and leaves no socket and no
-        question behind.
+        question behind; so does a program that hangs up while it waits, a question only after a while.
 
         Raises:
             ApprovalAborted: the person who was asked called the run off; the stream has been refused.
@@ -73,8 +86,8 @@ class Egress:
         connection_id = f"con-{next(self._numbers)}"
         began = self._clock.monotonic()
         try:
-            admitted = await self._admit(target_host, target_port)
-            self._require_room(admitted)
+            admitted = await self._admit(stream, target_host, target_port)
+            self._take_place(admitted)
             connection = Connection(
                 connection_id,
                 admitted,
@@ -91,25 +104,46 @@ class Egress:
             self._records.refused(connection_id, called_off)
             await self._refuse(stream, called_off)
             raise
+        except _HungUp:
+            return
         finally:
             stream.close()
 
-    async def _admit(self, host: str, port: int) -> Admitted:
+    def close(self) -> None:
+        """Make no more connections, and write down what is not written yet of those that are over.
+
+        Those that are open go on, and are written down as they end. May be called twice. Raises what recording raises.
+        """
+        self._closed = True
+        self._records.end()
+
+    async def _admit(self, stream: BoxStream, host: str, port: int) -> Admitted:
+        if self._closed:
+            raise EgressDenied(_shown(host), port, "is asked for when the run is over")
         if self._waiting >= self._limits.waiting:
             raise EgressBusy(_shown(host), port, "has to wait, and too many connections do already")
+        pause = self._pace.take(self._clock.monotonic())
+        if pause is None:
+            why = f"is asked for too fast: only {self._limits.rate:g} new connections a second are made for a run"
+            raise EgressBusy(_shown(host), port, why, "Try again later, or use a connection for more than one request.")
         self._waiting += 1
         try:
-            return await self._gate.admit(host, port)
+            if pause:
+                await _while_wanted(stream, self._clock.sleep(pause))
+            return await _while_wanted(stream, self._gate.admit(host, port), linger=self._limits.linger)
         finally:
             self._waiting -= 1
 
-    def _require_room(self, admitted: Admitted) -> None:
+    def _take_place(self, admitted: Admitted) -> None:
         target = admitted.target
         if self._connected >= self._limits.connections:
             why = f"is one connection too many: the box has {self._connected} open"
             raise EgressBusy(target.host, target.port, why, "Close some first.")
         if not self._out.left or not self._into.left:
             raise EgressDenied(target.host, target.port, "is granted, but the run has used up its bytes")
+        if not self._places.take(self._connected):
+            why = f"is one connection too many: all runs together have {self._places.taken} open"
+            raise EgressBusy(target.host, target.port, why, "Close some first, or raise the limit of open files.")
 
     async def _keep(self, stream: BoxStream, connection: Connection) -> None:
         self._connected += 1
@@ -121,14 +155,19 @@ class Egress:
                 self._records.closed(connection)
         finally:
             self._connected -= 1
+            self._places.give()
 
     async def _carry(self, stream: BoxStream, connection: Connection) -> None:
         try:
-            other, address = await self._gate.connect(connection.admitted)
+            connecting = self._gate.connect(connection.admitted)
+            other, address = await _while_wanted(stream, connecting, drop=lambda made: made[0].close())
         except EgressRefused as refusal:
             connection.over("unreachable", refusal.message)
             await self._refuse(stream, refusal)
             return
+        except _HungUp:
+            connection.over("reset", "The program hung up before it was connected.")
+            raise
         connection.address = str(address)
         with other:
             try:
@@ -148,6 +187,41 @@ class Egress:
         except (TimeoutError, OSError):
             # A box that does not want to hear why it gets nothing still gets nothing.
             stream.abort()
+
+
+async def _while_wanted(
+    stream: BoxStream, work: Coroutine[Any, Any, T], *, linger: float = 0.0, drop: Callable[[T], object] | None = None
+) -> T:
+    """What the work gives; it is cancelled when the program has hung up and, after that, `linger` seconds have passed.
+
+    Args:
+        stream: The program's.
+        work: What it waits for.
+        linger: Seconds.
+        drop: Frees what the work gave when nobody is there to take it.
+
+    Raises:
+        _HungUp: the program has hung up; also when the work was done meanwhile.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(stream.gone())
+    taken = False
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if gone.done() and not task.done():
+            if linger:
+                await asyncio.wait({task}, timeout=linger)
+            # A refusal is still one that is written down.
+            if not task.done() or task.exception() is None:
+                raise _HungUp
+        taken = True
+        return task.result()
+    finally:
+        gone.cancel()
+        task.cancel()
+        await asyncio.wait({task, gone})
+        if not task.cancelled() and task.exception() is None and not taken and drop is not None:
+            drop(task.result())
 
 
 def _shown(host: str) -> str:

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kagura_kernel.membrane.egress.advising import address_advice, advice
 from kagura_kernel.membrane.egress.gate import check_answers
 from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.names import Target
-from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressRuling, EgressVerdict, advice
+from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressRuling, EgressVerdict
 from kagura_kernel.membrane.egress.resolving import Resolver
 
 
@@ -47,7 +48,10 @@ async def explain(policy: EgressPolicy, target: Target, resolver: Resolver | Non
     reason = _reason(ruling, allowed=allowed, problem=problem)
     refused = dict(checked.refused)
     addresses = tuple((address, refused.get(address)) for address in [*map(str, checked.allowed), *refused])
-    return Explanation(target, ruling, allowed, reason, addresses, "" if granted else advice(target, policy.sets))
+    how = "" if granted else advice(target, policy.sets)
+    if refused and not checked.allowed and target.address is None:
+        how = address_advice(target, refused, granted=granted, sets=policy.sets)
+    return Explanation(target, ruling, allowed, reason, addresses, how)
 
 
 def _reason(ruling: EgressRuling, *, allowed: bool, problem: str) -> str:

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from kagura_kernel.domain.errors import EgressDenied, EgressUnreachable, HostNotUnderstood
+from kagura_kernel.membrane.egress.advising import address_advice, advice
 from kagura_kernel.membrane.egress.asking import Asking
 from kagura_kernel.membrane.egress.dialling import Address, Dial, dial, dial_first
 from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.names import Target, make_target
 from kagura_kernel.membrane.egress.once import Once
-from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressVerdict, advice
+from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressVerdict
 from kagura_kernel.membrane.egress.resolving import Resolver
 
 
@@ -85,6 +86,7 @@ class Gate:
 
         Raises:
             EgressDenied: it is not granted, or leads to no address that may be reached.
+            EgressBusy: too many other questions wait for a person.
             EgressUnreachable: the name has no address.
             ApprovalAborted: the person who was asked called the run off.
         """
@@ -93,12 +95,12 @@ class Gate:
         except HostNotUnderstood as error:
             raise EgressDenied(ascii(host[:80])[1:-1], port, f"is no host that can be reached: {error.why}") from error
         ruling = self._policy.decide(target)
-        rule, reason = ruling.rule, ruling.reason
+        rule, reason, granted = ruling.rule, ruling.reason, ruling.verdict is EgressVerdict.ALLOW
         if ruling.verdict is EgressVerdict.DENY:
             raise EgressDenied(target.host, target.port, ruling.reason, advice(target, self._policy.sets))
         if ruling.verdict is EgressVerdict.ASK:
             rule, reason = "asked", f"approved by {await self._asking.require(target, self._policy.sets)}"
-        return Admitted(target, rule, reason, await self._check(target))
+        return Admitted(target, rule, reason, await self._check(target, granted=granted))
 
     async def connect(self, admitted: Admitted) -> tuple[socket.socket, Address]:
         """A connection to one of the checked addresses, and which one. The caller closes it.
@@ -117,7 +119,7 @@ class Gate:
             why = f"cannot be reached: {(error.strerror or str(error)).lower()}"
             raise EgressUnreachable(target.host, target.port, why) from error
 
-    async def _check(self, target: Target) -> Checked:
+    async def _check(self, target: Target, *, granted: bool) -> Checked:
         literal = target.address
         answers = [str(literal)] if literal is not None else await self._resolve(target)
         checked = check_answers(self._policy, answers, target.port)
@@ -127,7 +129,9 @@ class Gate:
                 target.host,
                 target.port,
                 f"leads to no public address ({found})",
-                "An address of a private network has to be granted itself, --net ADDRESS:PORT.",
+                address_advice(
+                    target, (address for address, _ in checked.refused), granted=granted, sets=self._policy.sets
+                ),
             )
         return Checked(checked.allowed[: self._limits.addresses], checked.refused)
 

@@ -6,11 +6,21 @@ another host. A name wins over a host of the same spelling; `npm:443` is the hos
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 
 from kagura_kernel.membrane.egress.names import HTTP, HTTPS, Target
 
 HostSets = Mapping[str, Sequence[Target]]
+
+ASK = "ask"
+"""The word that makes any host that nothing grants a question to a person."""
+
+NONE = "none"
+"""The word that takes back what the settings and earlier words have opened."""
+
+UNION = "tool-install"
+"""The set that only joins others."""
 
 
 def _https(*hosts: str) -> tuple[Target, ...]:
@@ -45,9 +55,26 @@ HOST_SETS: HostSets = {
     "rust": RUST,
     "go": GO,
     "node": NODE,
-    "tool-install": tuple(dict.fromkeys((*PYTHON_PACKAGES, *NPM, *GITHUB, *RUST, *GO, *NODE, *UV))),
+    UNION: tuple(dict.fromkeys((*PYTHON_PACKAGES, *NPM, *GITHUB, *RUST, *GO, *NODE, *UV))),
 }
 """Every set by its name. `tool-install` is the union of what the common installers of developer tools need."""
+
+
+def suggest(word: str, sets: Iterable[str] = HOST_SETS) -> str:
+    """What was probably meant by a word after `--net` that is no set, one sentence; empty for what may be a host.
+
+    A single word may be a host of one's own network: only what is nearly one of the words, and holds none of them, is
+    taken for a slip.
+    """
+    known = (ASK, NONE, *sets)
+    if "." in word or ":" in word or any(name in word for name in known):
+        return ""
+    # Nobody has a host whose name differs by its capital letters.
+    near = get_close_matches(word.lower(), known, n=1, cutoff=0.8)
+    if not near:
+        return ""
+    shown = ascii(word)
+    return f"{shown} is no set of hosts. Did you mean {near[0]}? A host of this name is written {shown[1:-1]}:443."
 
 
 def with_mirrors(sets: HostSets, mirrors: Mapping[str, Sequence[Target]]) -> HostSets:

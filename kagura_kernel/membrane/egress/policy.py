@@ -13,11 +13,9 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood
-from kagura_kernel.membrane.egress.addresses import why_never, why_refused
-from kagura_kernel.membrane.egress.hostsets import HOST_SETS, HostSets
+from kagura_kernel.membrane.egress.addresses import HANDS_OUT, is_platform, why_never, why_refused
+from kagura_kernel.membrane.egress.hostsets import ASK, HOST_SETS, HostSets, suggest
 from kagura_kernel.membrane.egress.names import HTTPS, Target, parse_target
-
-ASK = "ask"
 
 
 class EgressVerdict(StrEnum):
@@ -96,6 +94,8 @@ def parse_grants(words: Iterable[str], sets: HostSets = HOST_SETS) -> EgressPoli
             ask = True
         elif word in sets:
             granted |= {target: word for target in sets[word] if target not in granted}
+        elif near := suggest(word, sets):
+            problems.append(near)
         else:
             try:
                 granted.setdefault(_grant(word), word)
@@ -106,14 +106,6 @@ def parse_grants(words: Iterable[str], sets: HostSets = HOST_SETS) -> EgressPoli
     return EgressPolicy(granted, ask, sets)
 
 
-def advice(target: Target, sets: HostSets = HOST_SETS) -> str:
-    """What to type so that the target is granted, a set before a host."""
-    word = next((name for name, targets in sets.items() if target in targets), "")
-    if not word:
-        word = str(target) if target.port != HTTPS else str(target).removesuffix(f":{HTTPS}")
-    return f"Grant it with: --net {word}"
-
-
 def _grant(word: str) -> Target:
     if "://" in word or "/" in word:
         raise HostNotUnderstood(word, "a grant is HOST or HOST:PORT, not a URL and not a range")
@@ -121,5 +113,6 @@ def _grant(word: str) -> Target:
         raise HostNotUnderstood(word, "a grant names one host; there are no wildcards")
     target = parse_target(word, HTTPS)
     if target.address is not None and (why := why_never(target.address)):
-        raise HostNotUnderstood(word, f"it is {why}, which cannot be granted")
+        grave = f"{HANDS_OUT} and " if is_platform(target.address) else ""
+        raise HostNotUnderstood(word, f"it is {why}, which {grave}cannot be granted")
     return target

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import socket
 import struct
 from typing import Protocol
@@ -22,9 +23,13 @@ CHUNK = 256 * 1024
 class BoxStream(Protocol):
     """The box's end of one connection. Flow-controlled both ways; at most one reader and one writer at a time.
 
-    Order of calls: first `accept` or `refuse`, once. After `accept`: any number of `read` and `write`, side by side;
-    then `write_eof`; `abort` or `close` at any time, last, and more than once without harm.
+    Order of calls: first `accept` or `refuse`, once, and `gone` any time before. After `accept`: any number of `read`
+    and `write`, side by side; then `write_eof`; `abort` or `close` at any time, last, and more than once without harm.
     """
+
+    async def gone(self) -> None:
+        """Return when the box's end has hung up before it was answered; a half-close is no hang-up. Never raises."""
+        ...
 
     async def accept(self) -> None:
         """Tell the box that it has its connection."""
@@ -72,6 +77,17 @@ class SocketStream:
         connection.setblocking(False)  # noqa: FBT003 - the name of the method says it
         self._socket = connection
         self._loop = asyncio.get_running_loop()
+
+    async def gone(self) -> None:
+        """Return when it was reset, or nothing can pass in either direction."""
+        with select.epoll() as poll:
+            poll.register(self._socket.fileno(), 0)  # hang-ups and errors alone
+            over = asyncio.Event()
+            self._loop.add_reader(poll.fileno(), over.set)
+            try:
+                await over.wait()
+            finally:
+                self._loop.remove_reader(poll.fileno())
 
     async def accept(self) -> None:
         """Nothing: the first byte says it."""

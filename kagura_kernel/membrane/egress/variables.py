@@ -44,6 +44,20 @@ def proxy_variables(port: int = PROXY_PORT) -> dict[str, str]:
     }
 
 
+def _git_over_https() -> dict[str, str]:
+    """Git's settings as variables: what it would ask of GitHub over SSH it asks over HTTPS.
+
+    SSH knows no proxy by itself and no box has a key. So a clone, and the submodules in it, find the way, and where it
+    is not granted the refusal says what to type. Whoever sets `GIT_CONFIG_COUNT` replaces them.
+    """
+    beginnings = ("git@github.com:", "ssh://git@github.com/")
+    found = {"GIT_CONFIG_COUNT": str(len(beginnings))}
+    for number, beginning in enumerate(beginnings):
+        found[f"GIT_CONFIG_KEY_{number}"] = "url.https://github.com/.insteadOf"
+        found[f"GIT_CONFIG_VALUE_{number}"] = beginning
+    return found
+
+
 def usual_variables() -> dict[str, str]:
     """What programs do better with in a box, for whoever has not set it otherwise."""
     return {
@@ -53,4 +67,5 @@ def usual_variables() -> dict[str, str]:
         # Distributions keep pip from their own Python lest it breaks their tools. What is installed in a box is gone
         # with it, and pip turns to the user's own folder by itself.
         "PIP_BREAK_SYSTEM_PACKAGES": "1",
+        **_git_over_https(),
     }

@@ -12,7 +12,7 @@ from _socket import SHUT_WR, SO_ERROR, SO_LINGER, SOL_SOCKET
 from struct import pack
 
 from . import frames
-from .loop import GONE, PAUSED, READ, WRITE
+from .loop import GONE, PAUSED, READ, SILENT, WRITE
 from .proxy import BadRequest, HttpFront
 from .socks import VERSION, BadGreeting, SocksFront
 
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 
         def spoken(self, client: Client) -> None:
             """It has said what it wants, understood or not."""
+            ...
+
+        def silent(self, client: Client) -> None:
+            """It has stopped sending before it was answered."""
             ...
 
         def closed(self, client: Client) -> None:
@@ -84,6 +88,7 @@ class Client:
         self._told_eof = False
         self._heard_eof = False
         self._hung_up = False
+        self._silent = False
         self._out = bytearray()
         self._own = 0  # how many of the next bytes in `_out` are the front's words, not the host's
         self._window = 0
@@ -99,6 +104,20 @@ class Client:
         if self._raw:
             self._ask({})
         self._arm()
+
+    @property
+    def waits(self) -> bool:
+        """Whether the host has not answered."""
+        return self._state == ASKED
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        """The program's port, 0 when it has broken the connection off, and the one that it came to."""
+        try:
+            theirs = self._socket.getpeername()[1]
+        except OSError:
+            theirs = 0
+        return theirs, self._socket.getsockname()[1]
 
     def drop(self) -> None:
         """End it at once, without a word; its stream too, if there is one."""
@@ -142,6 +161,9 @@ class Client:
                 self._read()
             elif self._state == ENDING:
                 self._discard()
+        if events & SILENT and self._state == ASKED:
+            self._silent = True
+            self._hub.silent(self)
         self._arm()
 
     def _arm(self) -> None:
@@ -150,6 +172,8 @@ class Client:
         interest = READ if self._wants_more() else 0
         if self._out:
             interest |= WRITE
+        if self._state == ASKED and not self._silent:
+            interest |= SILENT
         # A hang-up would be told again and again, and there is nothing to do about it now.
         self._loop.change(self._fd, PAUSED if self._hung_up and not interest else interest)
 

@@ -1,6 +1,6 @@
 """Files in the box, one generator for each operation; see `jobs` for what they yield."""
 
-# ruff: noqa: PTH103, PTH104, PTH108, PTH112, PTH115, PTH116, PTH120, PTH208 - pathlib takes milliseconds to import, and paths in a box are bytes
+# ruff: noqa: PTH103, PTH112, PTH115, PTH116, PTH208 - pathlib takes milliseconds to import, and paths in a box are bytes
 from __future__ import annotations
 
 import errno
@@ -76,13 +76,26 @@ def read(path: bytes, offset: int, limit: int | None) -> Operation:
 
 
 def write(path: bytes, mode: int | None) -> Operation:
-    """Replace a file by what comes in; either all of it is there afterwards or nothing has changed."""
+    """Replace a file by what comes in; either all of it is there afterwards or nothing has changed.
+
+    The folder is held on to from before the first byte: programs may put another one in its place meanwhile.
+    """
     path = os.path.realpath(path)
     old_mode = _old_mode(path)
-    parent = os.path.dirname(path)
+    parent, name = os.path.split(path)
     os.makedirs(parent, exist_ok=True)
-    temporary = parent + b"/.kagura-" + os.urandom(6).hex().encode() + b".tmp"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    folder = os.open(parent, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield from _replace(folder, name, mode if mode is not None else old_mode)
+    finally:
+        os.close(folder)
+    return {}
+
+
+def _replace(folder: int, name: bytes, mode: int | None) -> Operation:
+    temporary = b".kagura-" + os.urandom(6).hex().encode() + b".tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(temporary, flags, 0o666, dir_fd=folder)
     kept = False
     try:
         while True:
@@ -92,16 +105,24 @@ def write(path: bytes, mode: int | None) -> Operation:
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(fd, rest) :]
-        wanted = mode if mode is not None else old_mode
-        if wanted is not None:
-            os.fchmod(fd, wanted)
-        os.rename(temporary, path)
+        if mode is not None:
+            os.fchmod(fd, mode)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         kept = True
     finally:
-        os.close(fd)
         if not kept:
-            os.unlink(temporary)
+            _undo(fd, temporary, folder)
+        os.close(fd)
     return {}
+
+
+def _undo(fd: int, temporary: bytes, folder: int) -> None:
+    """Leave nothing of a file that is half there: it may hold a secret, and a program may have moved it."""
+    os.ftruncate(fd, 0)
+    try:
+        os.unlink(temporary, dir_fd=folder)
+    except OSError:
+        return
 
 
 def _old_mode(path: bytes) -> int | None:

@@ -28,9 +28,11 @@ HEAD_SECONDS = 10.0
 BACKLOG = 4096
 BURST = 64  # connections taken before others have their turn
 REST_SECONDS = 0.05
+LOOK_SECONDS = 0.5  # between looks at who has gone
 SEND_BUFFER = 128 * 1024  # what the system keeps of a program's that does not read
 KEPT_DESCRIPTORS = 128  # for commands and files
 TRIES = 20
+INODE = 9  # the column of /proc/net/tcp that is 0 for what no process holds any more
 
 SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 NO_SUCH_FAMILY = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -44,6 +46,7 @@ class Listening:
         self.link = link
         self._listeners: dict[int, Listener] = {}
         self._heads: dict[Client, float] = {}
+        self._silent: set[Client] = set()
         self._clients: set[Client] = set()
         self._streams: dict[int, Client] = {}
         self._next = 2
@@ -117,6 +120,25 @@ class Listening:
         credit = frames.window(len(self._streams))
         self._streams[stream] = client
         return stream, credit
+
+    def silent(self, client: Client) -> None:
+        """It has stopped sending before it was answered: it waits to hear the answer, or has gone."""
+        if not self._silent:
+            self.loop.after((self, "silent"), LOOK_SECONDS, self._look)
+        self._silent.add(client)
+
+    def _look(self) -> None:
+        """Drop those that have gone: what nobody waits for shall not go on, least of all a question to a person."""
+        self._silent = {client for client in self._silent if client.waits}
+        if not self._silent:
+            return
+        there = held()
+        for client in list(self._silent):
+            theirs, ours = client.ports
+            # A system that does not list our own end would not list theirs either.
+            if not theirs or ((ours, theirs) in there and (theirs, ours) not in there):
+                client.drop()
+        self.loop.after((self, "silent"), LOOK_SECONDS, self._look)
 
     def closed(self, client: Client) -> None:
         """Its socket is closed."""
@@ -254,6 +276,27 @@ def _listen(family: int, host: str, port: int) -> _socket.socket:
         one.close()
         raise
     return one
+
+
+def held() -> set[tuple[int, int]]:
+    """The ports, own and other, of every TCP connection that a process holds, as far as the system tells.
+
+    Someone who has closed a connection and someone who has only stopped sending on it look the same to the other side,
+    but the system still lists what is closed without a process, or not at all.
+    """
+    found = set()
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(name, "rb") as file:  # noqa: PTH123 - importing pathlib takes milliseconds
+                lines = file.readlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if fields[INODE] != b"0":
+                own, other = (int(field.rpartition(b":")[2], 16) for field in fields[1:3])
+                found.add((own, other))
+    return found
 
 
 def _check_loopback() -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
+SILENT = select.EPOLLRDHUP  # it sends no more; it may have gone, or not
 GONE = select.EPOLLHUP | select.EPOLLERR
 PAUSED = -1  # not even a hang-up is told; it would be told again and again
 SLICE = 0.01  # seconds that long work may take before descriptors are looked at again

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.docker_endpoint import FORWARDING, Endpoint, ask_version
-from kagura_kernel.sandbox.docker_engine import no_daemon
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -115,7 +114,7 @@ class ImageDaemon:
         try:
             version = asyncio.run(ask_version(self.endpoint, _HELLO_SECONDS))
         except OSError as error:
-            raise no_daemon() from error
+            raise _no_daemon() from error
         tls = None
         if (certificates := self.endpoint.certificates) is not None:
             tls = docker.tls.TLSConfig(
@@ -136,4 +135,9 @@ def _our_errors() -> Iterator[None]:
     except docker.errors.APIError as error:
         raise SandboxUnavailable(f"Docker refused: {error.explanation or error}") from error
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-        raise no_daemon() from error
+        raise _no_daemon() from error
+
+
+def _no_daemon() -> SandboxUnavailable:
+    # Nothing but a daemon has images: another back-end is no way out.
+    return SandboxUnavailable("no Docker daemon answers", "Start it, or let DOCKER_HOST name one that runs.")

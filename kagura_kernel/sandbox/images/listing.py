@@ -24,6 +24,7 @@ class Listed:
         created: When it was made, as ISO 8601.
         base: Id of the image that it was built on; empty when nobody wrote it down.
         current: Whether it was made from the recipe as it is now, on the base that is there now.
+        known: Whether a daemon said what there is; without one all of these from `id` on say nothing.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Listed:
     created: str = ""
     base: str = ""
     current: bool = False
+    known: bool = True
 
 
 def list_images(daemon: ImageDaemon, recipes: Recipes, plan: BuildPlan) -> list[Listed]:
@@ -45,6 +47,13 @@ def list_images(daemon: ImageDaemon, recipes: Recipes, plan: BuildPlan) -> list[
         SandboxUnavailable: no daemon answers.
     """
     return [_listed(daemon, recipes, plan, number) for number in range(len(RECIPES))]
+
+
+def list_recipes(recipes: Recipes, plan: BuildPlan) -> list[Listed]:
+    """Every recipe in the order of the chain, where no daemon says which are built."""
+    return [
+        Listed(one.name, plan.tag(one), one.holds, recipes.lock_state(one), one.tested, known=False) for one in RECIPES
+    ]
 
 
 def _listed(daemon: ImageDaemon, recipes: Recipes, plan: BuildPlan, number: int) -> Listed:

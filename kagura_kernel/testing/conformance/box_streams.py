@@ -215,6 +215,24 @@ client.close()
         await told(box, port, code)
         await until(lambda: bytes(heard) == b"everything")
 
+    async def test_a_program_that_breaks_off_before_it_was_answered_is_gone(self, box: Box) -> None:
+        """Whoever serves it hears so, and may stop what nobody waits for."""
+        there, gone = asyncio.Event(), asyncio.Event()
+
+        async def serve(stream: GuestStream) -> None:
+            there.set()
+            await stream.gone()
+            gone.set()
+
+        port = await box.listen(Listener(0, "raw"), serve)
+        code = r"""
+client = connected()
+client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+client.close()
+"""
+        await told(box, port, code)
+        await until(lambda: there.is_set() and gone.is_set())
+
 
 class BoxStreamsConformance(RawStreamsConformance):
     """Listeners in boxes, with the fronts that they have beside."""
@@ -265,6 +283,57 @@ print(said(client).decode())
 """
         assert await told(box, port, code) == "200\nearly and late"
         assert asked == [("Some.Example", 443)]
+
+    @pytest.mark.parametrize("front", ["proxy", "raw"])
+    async def test_a_program_that_hangs_up_before_it_was_answered_is_gone(self, box: Box, front: str) -> None:
+        """In order, which looks to the other side as if it had only stopped sending."""
+        gone = asyncio.Event()
+
+        async def serve(stream: GuestStream) -> None:
+            await stream.gone()
+            gone.set()
+
+        port = await box.listen(Listener(0, "raw" if front == "raw" else "proxy"), serve)
+        code = r"""
+client = connected()
+client.sendall(b"GET http://some.example/ HTTP/1.1\r\nHost: some.example\r\n\r\n")
+client.close()
+"""
+        await told(box, port, code)
+        await until(gone.is_set)
+
+    @pytest.mark.parametrize("front", ["proxy", "raw"])
+    async def test_a_program_that_has_only_stopped_sending_is_still_answered(self, box: Box, front: str) -> None:
+        """However long the answer takes, and though another one that hung up is noticed meanwhile."""
+        left: list[str] = []
+
+        async def serve(stream: GuestStream) -> None:
+            gone = asyncio.ensure_future(stream.gone())
+            if not left:
+                left.append("first")
+                await gone
+                left.append("gone")
+                return
+            await until(lambda: "gone" in left)
+            assert not gone.done()
+            gone.cancel()
+            await stream.accept()
+            while (data := await stream.read(PIECE)) and not bytes(data).endswith(b"\r\n\r\n"):
+                pass
+            await stream.write(b"HTTP/1.1 200 OK\r\n\r\nhello")
+            await stream.write_eof()
+
+        port = await box.listen(Listener(0, "raw" if front == "raw" else "proxy"), serve)
+        code = r"""
+request = b"GET http://some.example/ HTTP/1.1\r\nHost: some.example\r\n\r\n"
+other, client = connected(), connected()
+for one in (other, client):
+    one.sendall(request)
+    one.shutdown(socket.SHUT_WR)
+other.close()
+print(said(client).decode().rpartition("\n")[2])
+"""
+        assert await told(box, port, code) == "hello"
 
     async def test_plain_http_arrives_as_one_request(self, box: Box) -> None:
         """Rewritten, and its answer ends with the connection."""

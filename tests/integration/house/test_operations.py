@@ -26,6 +26,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grant
 from kagura_kernel.membrane.credentials.minting import Order, mint
+from kagura_kernel.membrane.credentials.registry import KINDS
 from kagura_kernel.membrane.credentials.secret_reference import SecretReader
 from kagura_kernel.membrane.credentials.terms import Holder
 from kagura_kernel.sandbox.backend import BoxSpec
@@ -112,6 +113,7 @@ def house(tmp_path: Path) -> Iterator[House]:
         told: list[str] = []
         handle.subscribe(lambda event: told.append(event.kind))
         wait_until(lambda: "output.streamed" in told)
+        journal.append(SampleRun(handle.run_id, at=datetime.now(UTC)).used("/zones/1/dns_records"))
         environ = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(tmp_path),
@@ -123,6 +125,7 @@ def house(tmp_path: Path) -> Iterator[House]:
             "LOST": "run-lost",
             "LEASE": leased(journal, cloudflare, handle.run_id),
             "PROVIDER": "cloudflare",
+            "SCOPE": SCOPE,
             "OWNER": process_owner(),
             "COPY": str(tmp_path / "copy"),
             "GOOD_COPY": str(tmp_path / "good"),
@@ -202,6 +205,7 @@ def test_containing_stops_the_run_and_takes_its_lease_back(house: House) -> None
     said = "".join(follow(house, "Contain"))
     assert house.status(house.environ["RUN"]) == "killed"
     assert f"{house.environ['LEASE']}: cloudflare:read of {house.environ['RUN']}: revoked" in said
+    assert "cloudflare:read: no credential is out." in said
     assert house.cloudflare.live() == {}
 
 
@@ -216,6 +220,7 @@ def test_investigating_shows_what_happened_and_changes_nothing(house: House) -> 
     _, connections, leases, record, answers = follow(house, "Investigate")
     assert "evil.example:443" in connections
     assert house.environ["LEASE"] in leases
+    assert leases.count("/zones/1/dns_records") == 2
     assert '"kind":"run.started"' in record.replace(" ", "")
     assert "run-done" in answers
     assert "allow ada cell" in answers
@@ -266,3 +271,13 @@ async def test_the_boxes_of_one_process_are_shown_and_closed(our_box: tuple[str,
     assert f"{box_id}  {environ['OWNER']}  Up" in said
     still_there = f"docker ps --quiet --filter name={box_id}"
     await eventually(lambda: run(still_there) == "")
+
+
+def test_every_kind_of_provider_stands_in_the_table_of_extras_with_the_one_it_needs() -> None:
+    _, _, table = RUNBOOK.partition("\n## Credential providers\n")
+    rows = dict(re.findall(r"^\| (`.+?) \| (.+?) \|$", table.partition("\n## ")[0], flags=re.MULTILINE))
+    needed = {kind: what for kinds, what in rows.items() for kind in re.findall(r"`(\w+)`", kinds)}
+    assert needed.keys() == KINDS.keys()
+    for name, kind in KINDS.items():
+        expected = f"`pip install 'kagura-kernel[{kind.extra}]'`" if kind.extra else "nothing more"
+        assert needed[name] == expected

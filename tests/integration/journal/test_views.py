@@ -206,3 +206,24 @@ def test_the_log_of_connections_joins_each_decision_with_its_end_and_can_be_narr
     assert [row.run_id for row in views.egress(journal, run_id="run-1")] == ["run-1"]
     assert [row.connection_id for row in views.egress(journal, refused_only=True)] == ["con-2"]
     assert len(views.egress(journal, limit=1)) == 1
+
+
+def test_requests_with_leased_credentials_are_listed_the_newest_first_and_can_be_narrowed(journal: Journal) -> None:
+    later = SampleRun("run-2", at=RUN.at + timedelta(minutes=1))
+    for event in (RUN.used("/a"), RUN.refused(), later.used("/b", status=0, why="its lease is over")):
+        journal.append(event)
+    told = [(row.run_id, row.path, row.status, row.why) for row in views.lease_uses(journal)]
+    assert told == [("run-2", "/b", 0, "its lease is over"), ("run-1", "/a", 200, "")]
+    assert [row.path for row in views.lease_uses(journal, since=later.at)] == ["/b"]
+    assert [row.path for row in views.lease_uses(journal, run_id="run-1")] == ["/a"]
+    assert [row.path for row in views.lease_uses(journal, limit=1)] == ["/b"]
+
+
+def test_runs_are_found_by_the_end_of_their_id_letter_by_letter(journal: Journal) -> None:
+    for run_id in ("run-a1", "run-b1", "run-b_"):
+        journal.append(SampleRun(run_id).started())
+    assert views.runs_ending(journal, "1") == ["run-b1", "run-a1"]
+    assert views.runs_ending(journal, "a1") == ["run-a1"]
+    assert views.runs_ending(journal, "_") == ["run-b_"]
+    for word in ("A1", "%", ""):
+        assert views.runs_ending(journal, word) == []

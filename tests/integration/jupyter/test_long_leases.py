@@ -131,7 +131,7 @@ def test_nothing_is_asked_until_the_budget_ends_and_after_a_yes_from_elsewhere_i
     wait_until(mailbox.pending, 120)
     (question,) = mailbox.pending()
     assert question.kind is ApprovalKind.CREDENTIAL
-    assert question.title == "Hold cloud:read again for up to 20 s"
+    assert question.title == "Hold cloud:read for up to 20 s more"
     # Several credentials have come by then, all were used, and nothing was refused or asked.
     assert changes(journal)[:2] == ["acquired", "renewed"]
     assert len(cloud.opened) >= 2
@@ -146,7 +146,7 @@ def test_nothing_is_asked_until_the_budget_ends_and_after_a_yes_from_elsewhere_i
     # The cell ends by itself: served again.
     text = str(seen + kernel.follow(request, seconds=120))
     assert "from 503 to 200" in text
-    assert "the question for more is not answered yet" in text
+    assert "is on hold: its budget is used up, and a person is being asked for more" in text
     assert "ERR_LEASE_ENDED" in text
     assert cloud.refused == 0
     wait_until(lambda: cloud.live() == {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
 import pexpect
@@ -81,3 +82,34 @@ def test_control_c_ends_the_wait_for_a_run_in_the_background_and_not_the_run(ter
     terminal.expect_exact("goes on. Stop it with `%kagura kill run-")
     terminal.sendline("print('over:', run.done); run.kill()")
     terminal.expect_exact("over: False")
+
+
+def test_a_start_is_asked_about_once_and_an_answer_that_is_none_is_asked_again(terminal):
+    enter(terminal, "%%sandbox bash --writable-root\necho started")
+    terminal.expect_exact("Allow it for [y] this run")
+    question = terminal.before.strip().splitlines()[-1].strip()
+    terminal.sendline("maybe")
+    terminal.expect_exact("That is none of the answers.")
+    terminal.expect_exact("Allow it for [y] this run")
+    terminal.sendline("n")
+    terminal.expect_exact("Denied by")
+    assert question not in terminal.before
+    terminal.expect_exact("ERR_RUN_DENIED")
+    assert "Allow it for" not in terminal.before
+
+
+def test_a_question_that_is_answered_elsewhere_takes_its_prompt_with_it(terminal, private_home):
+    enter(terminal, "%%kagura --replay c.jsonl\nGo.")
+    terminal.expect_exact("Allow it once? [y/N]")
+    code = (
+        "approvals = get_ipython().run_line_magic('kagura', 'approvals')\n"
+        "get_ipython().run_line_magic('kagura', f'deny {approvals.approval[0]}')"
+    )
+    other = ["-m", "IPython", "--no-banner", "--colors=nocolor", "--ext=kagura_kernel", "-c", code]
+    environ = kernel_environ(private_home, TERM="dumb")
+    subprocess.run([sys.executable, *other], cwd=terminal.project, env=environ, check=True, capture_output=True)
+    terminal.expect_exact("Denied by")
+    # What follows stands below the prompt that nobody answered, not behind it.
+    assert terminal.before.split("denial): ")[-1].lstrip(" ").startswith(("\r", "\n"))
+    terminal.expect_exact("RunOutcome(done")
+    assert not (terminal.project / "on-the-host").exists()

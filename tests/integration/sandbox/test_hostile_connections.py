@@ -256,7 +256,7 @@ async def test_a_guest_that_opens_streams_without_end_is_closed():
 
 async def test_a_guest_that_lets_answers_pile_up_is_closed(monkeypatch):
     monkeypatch.setattr(channel_module, "MAX_BACKLOG", 10_000)
-    monkeypatch.setattr(listeners, "MAX_REFUSALS", 10**9)
+    monkeypatch.setattr(listeners, "MAX_UNSERVED", 10**9)
     async with scripted_guest() as (channel, guest):
         flood = b"".join(frames.HEADER.pack(2, frames.OPEN, stream) + b"{}" for stream in range(2, 100_000, 2))
         sending = asyncio.create_task(guest.send(flood))

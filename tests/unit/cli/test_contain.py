@@ -90,3 +90,55 @@ def test_it_must_be_said_which_runs(words: list[str], capsys: pytest.CaptureFixt
 def test_an_unknown_run_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kill", "run-9"]) == 2
     assert "ERR_RUN_UNKNOWN" in capsys.readouterr().err
+
+
+def test_the_end_of_an_id_names_a_run(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    for run_id in ("run-1", "run-2"):
+        journal.append(SampleRun(run_id).started())
+        journal.append(SampleRun(run_id).finished())
+    assert main(["kill", "n-2"]) == 0
+    assert capsys.readouterr().out == "run-2: it was over already, done\n"
+
+
+def test_an_end_that_fits_several_runs_is_wrong_usage_and_none_is_stopped(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run_id in ("run-a1", "run-b1"):
+        journal.append(SampleRun(run_id).started(owner=process_owner()))
+    assert main(["kill", "1"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: '1' fits 2 runs (run-b1, run-a1); give the whole id")
+    assert Mailbox(journal).take(["run-a1", "run-b1"]) == []
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("word", ["", "%", "_"])
+def test_an_empty_end_and_the_signs_of_a_search_name_no_run(
+    word: str, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.append(SampleRun().started(owner=process_owner()))
+    assert main(["kill", word]) == 2
+    assert capsys.readouterr().err.startswith("ERR_RUN_UNKNOWN: ")
+
+
+def test_the_end_of_an_id_is_compared_letter_by_letter(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    journal.append(SampleRun("run-abc").started(owner=process_owner()))
+    assert main(["kill", "ABC"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_RUN_UNKNOWN: ")
+
+
+def test_last_is_the_newest_run_that_goes_on(
+    running: Callable[[], RunHandle], journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older, newer = running(), running()
+    journal.append(SampleRun("run-over").started())
+    journal.append(SampleRun("run-over").finished())
+    journal.append(SampleRun("run-lost").started(owner=gone))
+    assert main(["kill", "last"]) == 0
+    assert capsys.readouterr().out == f"{newer.run_id}: killed\n"
+    assert [row.run_id for row in views.unfinished(journal)] == [older.run_id]
+
+
+@pytest.mark.usefixtures("journal")
+def test_with_nothing_going_on_there_is_no_last(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kill", "last"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: There is nothing to stop")

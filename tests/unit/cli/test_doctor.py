@@ -188,12 +188,83 @@ def test_a_wrong_credential_configuration_needs_somebody(
     assert (finding["state"], "hunter2" in finding["said"]) == ("look", False)
 
 
-@pytest.mark.usefixtures("books")
-def test_for_a_person_it_is_a_table_that_marks_what_needs_somebody(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("trouble", ["bytes", "folder"])
+def test_a_credential_configuration_that_cannot_be_read_needs_somebody(
+    trouble: str, books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("KAGURA_BOX", "nothing-like-it")
-    main(["doctor"])
-    head, *lines = capsys.readouterr().out.splitlines()
-    assert head.split() == ["what", "found", "next"]
-    assert any("shared deployment" in line for line in lines)
+    del books
+    config = tmp_path / "config" / "kagura-kernel" / "credentials.toml"
+    config.parent.mkdir(parents=True)
+    if trouble == "bytes":
+        config.write_bytes(b'[providers.x]\ntoken = "hunter2\xff"\n')
+    else:
+        config.mkdir()
+    finding = found(capsys)["credential providers"]
+    assert (finding["state"], "hunter2" in finding["said"]) == ("look", False)
+    assert str(config) in finding["said"]
+
+
+def test_in_a_shared_deployment_each_weak_back_end_is_said_to_be_refused(
+    books: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del books
+    monkeypatch.setenv("JUPYTERHUB_USER", "ada")
+    findings = found(capsys)
+    assert findings["shared deployment"]["said"].startswith("yes: boxes need gvisor")
+    for name in ("box docker", "box bubblewrap"):
+        assert findings[name]["state"] == "note"
+        assert "refused here with ERR_ISOLATION_TOO_WEAK" in findings[name]["said"]
+    assert "ERR_ISOLATION_TOO_WEAK" not in findings["box gvisor"]["said"]
+    # A weak back-end that works is no way out.
+    assert ("boxes" in findings) == (findings["box gvisor"]["state"] != "ok")
+
+
+def test_in_a_shared_deployment_a_weak_back_end_that_is_asked_for_needs_somebody_and_the_others_are_told_too(
+    books: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del books
+    monkeypatch.setenv("KAGURA_SHARED", "true")
+    monkeypatch.setenv("KAGURA_BOX", "bubblewrap")
+    findings = found(capsys)
+    assert findings["shared deployment"]["state"] == "look"
+    assert findings["box bubblewrap"]["state"] == "look"
+    assert {"box docker", "box gvisor"} <= findings.keys()
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """What it prints for a person, in lines."""
+    main(["doctor", *words])
+    return capsys.readouterr().out.splitlines()
+
+
+def test_for_a_person_several_problems_stand_each_on_a_line_below_each_other(
+    journal: Journal, gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+    journal.append(SampleRun().started(owner=gone))
+    folder = tmp_path / "config" / "kagura-kernel"
+    folder.mkdir(parents=True)
+    (folder / "credentials.toml").write_text('[providers.x]\nkind = "cloudflare"\n[providers.y]\nkind = "nope"\n')
+    lines = told(capsys)
+    (start,) = [place for place, line in enumerate(lines) if line.startswith("!  credential providers  ")]
+    column = lines[start].index(str(folder)[:8])
+    problems = [line for line in lines if "- providers." in line]
+    assert len(problems) > 2
+    assert all(line.startswith(" " * column) for line in problems)
+    assert not any("⟨U+" in line for line in lines)
+    (run,) = [place for place, line in enumerate(lines) if line.startswith("!  runs ")]
+    assert lines[run + 1].strip() == "→ `kagura-kernel kill run-1` marks them as lost"
+    needed = sum(line.startswith("!  ") for line in lines)
+    assert lines[-1] == f"{needed} marked with ! need somebody."
+
+
+@pytest.mark.usefixtures("books")
+@pytest.mark.parametrize("columns", [60, 80, 160])
+def test_no_line_is_wider_than_the_terminal_but_for_one_long_word(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = told(capsys)
+    assert any(line.startswith("   shared deployment") for line in lines)
+    for line in lines:
+        assert len(line) <= columns or " " not in line.strip()[len("!  credential providers  ") :]

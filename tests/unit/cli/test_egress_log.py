@@ -10,6 +10,7 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.sample_run import SampleRun
 
 NOW = datetime.now(UTC)
 
@@ -117,6 +118,21 @@ def test_a_host_cannot_pose_as_another_line(journal: Journal, capsys: pytest.Cap
     assert main(["egress", "log"]) == 0
     said = capsys.readouterr().out
     assert (len(said.splitlines()), "\x1b" in said) == (2, False)
+
+
+def test_a_run_is_named_by_the_end_of_its_id_too(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, run_id in enumerate(("run-a", "run-b")):
+        journal.append(SampleRun(run_id).started())
+        journal.append(asked(number, run_id))
+    assert [row["run_id"] for row in logged(capsys, "--run", "n-a")] == ["run-a"]
+    assert [row["run_id"] for row in logged(capsys, "--run", "last")] == ["run-b"]
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("word", ["nope", "last", ""])
+def test_a_run_that_is_not_there_is_an_error_and_no_empty_list(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["egress", "log", "--run", word]) == 2
+    assert capsys.readouterr().err.startswith(f"ERR_RUN_UNKNOWN: There is no run {word!r}")
 
 
 @pytest.mark.usefixtures("journal")

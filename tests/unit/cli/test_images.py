@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from kagura_kernel.cli import images
 from kagura_kernel.cli.main import main
 from kagura_kernel.sandbox.images.findings import Finding, Kind, Verdict
 from kagura_kernel.sandbox.images.listing import Listed
+from kagura_kernel.sandbox.images.recipes import NAMES
 
 
 @pytest.mark.docker
@@ -17,6 +20,17 @@ def test_a_machine_without_docker_is_told_and_not_set_up(words, host, monkeypatc
     said = capsys.readouterr()
     assert said.err.startswith("ERR_SANDBOX_UNAVAILABLE: ")
     assert "Traceback" not in said.err
+    assert "bubblewrap" not in said.err
+
+
+def test_without_docker_the_recipes_are_listed_and_nothing_is_said_of_their_images(monkeypatch, capsys):
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/none.sock")
+    assert main(["images", "list"]) == 3
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in said] == list(NAMES)
+    assert all("not known, no daemon" in line for line in said)
+    assert main(["images", "list", "--json"]) == 3
+    assert {one["known"] for one in json.loads(capsys.readouterr().out)} == {False}
 
 
 def test_an_unknown_image_is_refused_before_any_daemon_is_asked(capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,104 @@ def test_with_a_wrong_configuration_the_run_is_cut_off_and_no_value_is_repeated(
     assert "hunter2" not in said
     assert len(cloudflare.live()) == 1
     assert not LeaseLedger(journal).is_live(issue.row_id)
+
+
+def test_a_provider_that_is_mistyped_is_an_error_and_nothing_is_revoked(
+    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issue = lease(journal, of_cloudflare(cloudflare))
+    assert main(["leases", "revoke", "--provider", "cloudflair"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(
+        "ERR_UNKNOWN_NAME: There is no credential provider 'cloudflair'. Did you mean 'cloudflare'?"
+    )
+    assert LeaseLedger(journal).is_live(issue.row_id)
+
+
+@pytest.mark.usefixtures("cloudflare", "journal")
+def test_a_provider_that_has_nothing_out_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leases", "revoke", "--provider", "cloudflare"]) == 0
+    assert capsys.readouterr().out == "cloudflare: no credential is out.\n"
+
+
+def test_a_provider_that_is_not_configured_any_more_is_known_by_its_leases(
+    cloudflare: FakeCloudflare, journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issue = lease(journal, of_cloudflare(cloudflare))
+    (tmp_path / "config" / "kagura-kernel" / "credentials.toml").unlink()
+    assert main(["leases", "revoke", "--provider", "cloudflare"]) == 1
+    assert f"{issue.lease_id}: cloudflare:read of run-1: still owed" in capsys.readouterr().out
+    assert not LeaseLedger(journal).is_live(issue.row_id)
+
+
+def test_the_kind_of_providers_names_all_of_them(
+    cloudflare: FakeCloudflare, journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config" / "kagura-kernel" / "credentials.toml"
+    config.write_text(config.read_text() + '\n[providers.other]\nkind = "static"\nsecret_env = "STATIC_KEY"\n')
+    first, kept = lease(journal, of_static()), lease(journal, of_cloudflare(cloudflare))
+    assert main(["leases", "revoke", "--provider", "static"]) == 1
+    said = capsys.readouterr().out
+    assert f"{first.lease_id}: key:default" in said
+    assert "other: no credential is out." in said
+    assert LeaseLedger(journal).is_live(kept.row_id)
+
+
+def test_every_lease_of_a_scope_is_revoked_and_no_others(
+    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run_id in ("run-1", "run-2"):
+        lease(journal, of_cloudflare(cloudflare), run_id=run_id)
+    key = lease(journal, of_static())
+    assert main(["leases", "revoke", "cloudflare:read"]) == 0
+    assert capsys.readouterr().out.count(": revoked\n") == 2
+    assert cloudflare.live() == {}
+    assert LeaseLedger(journal).is_live(key.row_id)
+    assert main(["leases", "revoke", "cloudflare:read"]) == 0
+    assert capsys.readouterr().out == "cloudflare:read: no credential is out.\n"
+
+
+@pytest.mark.usefixtures("cloudflare")
+def test_a_scope_that_is_mistyped_is_an_error(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    key = lease(journal, of_static())
+    assert main(["leases", "revoke", key.lease_id, "cloudflare:raed"]) == 2
+    assert "Did you mean 'cloudflare:read'?" in capsys.readouterr().err
+    assert LeaseLedger(journal).is_live(key.row_id)
+
+
+def test_the_end_of_an_id_names_a_lease_and_one_that_fits_several_none(
+    cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issue = lease(journal, of_cloudflare(cloudflare))
+    assert main(["leases", "revoke", issue.lease_id[-8:]]) == 0
+    assert capsys.readouterr().out == f"{issue.lease_id}: cloudflare:read of run-1: revoked\n"
+    ledger = LeaseLedger(journal)
+    for key in ("lea-a1", "lea-b1"):
+        ledger.begin(replace(ledger.rows()[0], id=key, lease_id=key))
+    assert main(["leases", "revoke", "1"]) == 2
+    assert "'1' fits 2 leases" in capsys.readouterr().err
+    assert main(["leases", "revoke", ""]) == 2
+    assert capsys.readouterr().err.startswith("ERR_UNKNOWN_NAME: ")
+
+
+@pytest.mark.usefixtures("cloudflare", "journal")
+def test_with_a_wrong_configuration_an_unknown_name_is_not_called_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config" / "kagura-kernel" / "credentials.toml").write_bytes(b"\xff")
+    assert main(["leases", "revoke", "--provider", "cloudflare"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_CONFIGURATION: ")
+
+
+@pytest.mark.parametrize("action", [["revoke", "--all"], ["sweep"]])
+def test_a_configuration_that_is_no_text_is_told_without_a_stack_trace(
+    action: list[str], cloudflare: FakeCloudflare, journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lease(journal, of_cloudflare(cloudflare))
+    config = tmp_path / "config" / "kagura-kernel" / "credentials.toml"
+    config.write_bytes(config.read_bytes() + b"\xff\xfe")
+    assert main(["leases"]) == 0
+    capsys.readouterr()
+    assert main(["leases", *action]) == 2
+    assert capsys.readouterr().err.startswith(f"ERR_CONFIGURATION: {config} cannot be used:\n")

@@ -11,6 +11,7 @@ import pytest
 
 from kagura_kernel import __version__
 from kagura_kernel.cli import main as cli
+from kagura_kernel.cli.printing import for_terminal
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     IsolationTooWeak,
@@ -135,7 +136,16 @@ def test_an_expected_error_is_its_code_and_text_without_a_stack_trace(
     command.run = run
     assert cli.main(["try"]) == code
     said = capsys.readouterr()
-    assert (said.out, said.err) == ("", f"{error.code}: {error.message}\n")
+    assert (said.out, said.err) == ("", f"{error.code}: {for_terminal(error.message)}\n")
+
+
+def test_an_error_names_the_command_of_the_terminal(command: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(_: Namespace) -> int:
+        raise RunUnknown("run-9")
+
+    command.run = run
+    assert cli.main(["try"]) == 2
+    assert capsys.readouterr().err == "ERR_RUN_UNKNOWN: There is no run 'run-9'. `kagura-kernel runs` lists them.\n"
 
 
 def test_an_unexpected_error_is_not_hidden(command: ModuleType) -> None:

@@ -1,6 +1,12 @@
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
+import subprocess
+import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +14,7 @@ import pytest
 
 from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.sample_run import SampleRun
 
@@ -53,6 +60,20 @@ def test_a_task_cannot_pose_as_another_line(journal: Journal, capsys: pytest.Cap
     assert "\x1b" not in said
 
 
+def test_only_the_runs_that_are_named_are_listed_and_one_that_is_not_there_is_an_error(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run_id in ("run-a", "run-b", "run-c"):
+        journal.append(SampleRun(run_id).started())
+    assert main(["runs", "run-a", "n-b", "--json"]) == 0
+    assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["run-b", "run-a"]
+    assert main(["runs", "last", "--json"]) == 0
+    assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["run-c"]
+    assert main(["runs", "run-a", "nope"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.partition(":")[0]) == ("", "ERR_RUN_UNKNOWN")
+
+
 @pytest.mark.usefixtures("journal")
 def test_a_journal_without_runs_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs"]) == 0
@@ -69,3 +90,33 @@ def test_where_there_is_no_journal_none_is_made(books: Path, capsys: pytest.Capt
     assert main(["runs"]) == 2
     assert "There is no journal" in capsys.readouterr().err
     assert not books.exists()
+
+
+def test_on_a_terminal_no_line_is_wider_than_it_and_every_id_is_whole(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    run_id = new_run_id()
+    journal.append(SampleRun(run_id).started(task="count the lines of every file and say which is the longest"))
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))
+    command = [sys.executable, "-m", "kagura_kernel.cli.main", "runs"]
+    # Named, for readline writes COLUMNS into this process's variables behind Python's back.
+    environ = dict(os.environ)
+    with open(ours, "rb", buffering=0) as screen:  # noqa: PTH123 - a descriptor, no path
+        subprocess.run(command, stdin=theirs, stdout=theirs, env=environ, check=True, timeout=60)
+        os.close(theirs)
+        lines = everything(screen).decode().splitlines()
+    assert len(lines) == 2
+    assert run_id in lines[1]
+    assert max(map(len, lines)) <= 100
+    assert lines[1].endswith("…")
+
+
+def everything(screen: io.FileIO) -> bytes:
+    """All that was written; a terminal whose other end is closed has no end, but an error."""
+    said = b""
+    with contextlib.suppress(OSError):
+        while part := screen.read(4096):
+            said += part
+    return said

@@ -15,8 +15,17 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import LaunchCell
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.errors import LeaseUnknown, NotThisTime, UnknownName, UsageError
-from kagura_kernel.domain.events import AnyEvent, EgressClosed, EgressDecided, LeaseChanged, LeaseUsed, RunGranted
+from kagura_kernel.domain.events import (
+    AnyEvent,
+    ApprovalRequested,
+    EgressClosed,
+    EgressDecided,
+    LeaseChanged,
+    LeaseUsed,
+    RunGranted,
+)
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.membrane.credentials import broker
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection, HeaderInjection
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.testing.credential_fake import FakeProvider
@@ -314,6 +323,45 @@ def test_more_time_for_a_lease_is_a_question_of_its_run(
     handle.result(60)
 
 
+def test_a_lease_is_asked_about_once_at_a_time_and_no_question_outlives_the_run(
+    cockpit_with: Make, project: Path, registry: Registry, provider: FakeProvider, await_question: AwaitQuestion
+) -> None:
+    cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
+    handle = cockpit.launch(cell(project, "until [ -e stop ]; do sleep 0.05; done", grants=("fake:read",)))
+    events: list[AnyEvent] = []
+    handle.subscribe(events.append)
+    wait_until(cockpit.leases)
+    (lease,) = cockpit.leases()
+    for _ in range(5):
+        cockpit.extend_lease(lease.lease_id, by="ann")
+    await_question(cockpit)
+    handle.kill("ann")
+    handle.result(60)
+    assert cockpit.pending() == []
+    assert len(of(ApprovalRequested, events)) == 1
+    assert events[-1].kind == "run.finished"
+    assert provider.books == {}
+
+
+def test_a_run_and_the_cockpit_end_although_a_provider_never_takes_anything_back(
+    cockpit_with: Make,
+    project: Path,
+    registry: Registry,
+    provider: FakeProvider,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(broker, "CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(broker, "LAST_SECONDS", 0.2)
+    cockpit = cockpit_with(registry=registry, settings=Settings(preapproved_grants=("fake:read",)))
+    handle = cockpit.launch(cell(project, "until [ -e stop ]; do sleep 0.05; done", grants=("fake:read",)))
+    wait_until(cockpit.leases)
+    provider.gate.clear()
+    handle.kill("ann")
+    assert handle.result(60).status == "killed"
+    assert len(provider.books) == 1
+    cockpit.close()
+
+
 def test_a_lease_that_nobody_here_holds_can_neither_be_revoked_nor_extended(cockpit_with: Make) -> None:
     cockpit = cockpit_with()
     with pytest.raises(LeaseUnknown):
@@ -327,7 +375,7 @@ def test_a_credential_that_no_provider_gives_is_told_before_anything_runs(
     cockpit_with: Make, project: Path, registry: Registry, grant: str
 ) -> None:
     cockpit = cockpit_with(registry=registry)
-    with pytest.raises(UnknownName):
+    with pytest.raises(UnknownName, match=r"set up in .*credentials\.toml"):
         cockpit.launch(cell(project, "true", grants=(grant,)))
     assert cockpit.runs() == []
 

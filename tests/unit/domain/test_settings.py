@@ -38,3 +38,36 @@ def test_a_file_that_is_no_toml_says_where() -> None:
 
 def test_variables_of_ours_that_are_no_settings_are_left_alone() -> None:
     assert parse_settings("", {"KAGURA_HOME": "/x", "KAGURA_API_KEY": "k"}) == Settings()
+
+
+def test_a_table_in_a_variable_is_told_and_not_ignored() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings("", {"KAGURA_ENV": "TOKEN=hunter2", "KAGURA_MIRRORS": "x"}, "a file")
+    assert caught.value.source == "the environment"
+    assert set(caught.value.problems) == {
+        "KAGURA_ENV: no variable can hold this table: write [env] into the file",
+        "KAGURA_MIRRORS: no variable can hold this table: write [mirrors] into the file",
+    }
+
+
+def test_what_is_wrong_is_named_where_it_was_set() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings("pool_size = -1\nprocesses = 1\n", {"KAGURA_POOL_SIZE": "99"}, "a file")
+    assert caught.value.source == "a file"
+    assert {line.split(":")[0] for line in caught.value.problems} == {"KAGURA_POOL_SIZE", "processes"}
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings("pool_size = -1\n", {"KAGURA_POOL_SIZE": "99"}, "a file")
+    assert caught.value.source == "the environment"
+
+
+def test_what_others_find_stands_beside_what_is_wrong_in_form() -> None:
+    seen: list[Settings] = []
+
+    def check(settings: Settings) -> list[tuple[str, str]]:
+        seen.append(settings)
+        return [("net", "it is wrong"), ("env.X", "it is wrong too")]
+
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings("pool_size = -1\nbox = 'docker'\n", {"KAGURA_NET": "a"}, "a file", check)
+    assert {line.split(":")[0] for line in caught.value.problems} == {"pool_size", "KAGURA_NET", "env.X"}
+    assert (seen[0].box, seen[0].pool_size, seen[0].net) == ("docker", Settings().pool_size, ("a",))

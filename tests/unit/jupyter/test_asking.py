@@ -111,6 +111,24 @@ def test_the_line_for_all_goes_with_the_last_but_one_question(view_of):
     assert live_parts(view)["many"] == ""
 
 
+def test_the_last_of_several_questions_is_told_at_length_with_everything_it_offers(view_of):
+    view = view_of(RUN.started(), *(RUN.egress_asked(f"h{n}.example", number=n) for n in range(3)))
+    live_parts(view)
+    view.apply(RUN.decided("app-net-0"))
+    assert [ask.brief for ask in view.pending] == [True, True]
+    assert set(live_parts(view)) == {"head", "many", "i0"}
+    view.apply(RUN.decided("app-net-2"))
+    page = Page(live_parts(view)["i1"])
+    assert "What the box knows can be sent there." in page.text
+    assert ("abort", None) in buttons(page, "app-net-1")
+
+
+def test_a_host_that_is_asked_for_is_named_once_by_the_question_and_once_by_what_it_means(view_of):
+    view = view_of(RUN.started(), RUN.egress_asked("a.example"))
+    assert live(view).text.count("a.example:443") == 2
+    assert item_text(view.pending[0]).count("a.example:443") == 2
+
+
 # ------------------------------------------------------------------ the cockpit
 
 
@@ -169,7 +187,8 @@ def test_a_question_of_another_run_is_not_answered_by_this_card():
         ("never", {"act": "deny", "answer": "never"}),
         ("n", {"act": "deny"}),
         ("", {"act": "deny"}),
-        ("a", {"act": "deny"}),
+        ("maybe", None),
+        ("a", None),
     ],
 )
 def test_a_terminal_offers_the_same_answers_by_key(view_of, typed, meant):
@@ -180,3 +199,14 @@ def test_a_terminal_offers_the_same_answers_by_key(view_of, typed, meant):
     assert _meant(ask, typed) == meant
     assert "a.example:443" in item_text(ask)
     assert "What the box knows can be sent there." in item_text(ask)
+
+
+@pytest.mark.parametrize(
+    ("typed", "act"), [("y", "allow"), ("N", "deny"), ("", "deny"), ("maybe", None), ("yess", None)]
+)
+def test_what_is_no_clear_answer_is_none(view_of, typed, act):
+    from kagura_kernel.jupyter.terminal import _meant
+
+    [ask] = view_of(RUN.started(), RUN.asked()).pending
+    meant = _meant(ask, typed)
+    assert (meant and meant["act"]) == act

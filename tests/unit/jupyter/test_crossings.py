@@ -161,6 +161,39 @@ def test_after_the_run_a_lease_is_one_line(view_of):
     assert page.buttons == []
 
 
+@pytest.mark.parametrize("start", [{}, {"flavour": "sandbox", "brain": ""}])
+def test_a_lease_that_somebody_revoked_says_so_after_the_run_too(view_of, start):
+    gone = replace(RUN, at=RUN.at + timedelta(minutes=2)).lease("released", why="revoked by ann")
+    view = view_of(RUN.started(**start), RUN.lease(), gone, LATER.finished())
+    assert "github:read held 2 min, revoked by ann" in Page(run_html(view)).text
+    assert "= lease github:read: revoked by ann" in run_text(view)
+    assert run_bundle(view)[0][RUN_MIME]["leases"][0]["end"] == "revoked"
+
+
+@pytest.mark.parametrize("start", [{}, {"flavour": "sandbox", "brain": ""}])
+def test_a_key_that_its_provider_cannot_end_is_not_said_to_be_given_back(view_of, start):
+    events = [RUN.started(**start), RUN.lease(), LATER.lease("released", why="left to expire")]
+    row = live(view_of(*events), "leases")
+    assert "over" in row.text
+    assert "the key itself lives on" in row.text
+    view = view_of(*events, LATER.finished())
+    assert "over; the key itself lives on" in Page(run_html(view)).text
+    assert "given back" not in run_html(view) + run_text(view)
+    [record] = run_bundle(view)[0][RUN_MIME]["leases"]
+    assert (record["end"], record["given_back"]) == ("left to expire", False)
+
+
+def test_more_budget_shows_as_soon_as_it_is_allowed(view_of):
+    view = view_of(RUN.started(), RUN.lease(), RUN.lease("on hold"))
+    assert "on hold" in live(view, "leases").text
+    given = {"expires_at": RUN.at + timedelta(minutes=15), "seconds_left": 3600.0, "renewals_left": 6}
+    view.apply(RUN.lease("extended", **given))
+    row = live(view, "leases").text
+    assert "live" in row
+    assert "then 1 h of budget, 6 renewals left" in row
+    assert view.leases["lea-1"].renewals == 0
+
+
 def test_a_lease_that_nobody_gave_back_is_not_said_to_be(view_of):
     view = view_of(RUN.started(), RUN.lease(), RUN.finished(status="lost"))
     assert "not seen to be given back" in Page(run_html(view)).text
@@ -225,7 +258,14 @@ def test_the_record_tells_grant_egress_and_leases_and_the_metadata_their_figures
         "refused": [{"host": "example.com", "port": 443, "why": "not granted", "net": "example.com"}],
         "reached": [{"host": name, "port": 443, "rule": "python-packages"} for name in ("a.example", "b.example")],
     }
-    assert record["leases"] == [{"provider": "github", "scope": "read", "way": "header", "given_back": True}]
+    [lease] = record["leases"]
+    assert lease == {
+        "provider": "github",
+        "scope": "read",
+        "way": "header",
+        "end": "given back",
+        "given_back": True,
+    }
     facts = json.loads(json.dumps(metadata["kagura"]))
     assert facts["grant"]["by"] == "ada"
     assert facts["egress"]["refused"][0]["times"] == 8

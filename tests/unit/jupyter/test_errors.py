@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.domain.errors import CellFailed, RunFailed, RunKilled, RunLost, UsageError
+from kagura_kernel.domain.errors import CellFailed, RunDenied, RunFailed, RunKilled, RunLost, UsageError
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.errors import calm, check
 
@@ -19,7 +19,7 @@ def test_errors_that_are_not_ours_keep_their_traceback():
     assert not hasattr(caught.value, "_render_traceback_")
 
 
-@pytest.mark.parametrize("status", ["done", "denied", "stopped"])
+@pytest.mark.parametrize("status", ["done", "stopped"])
 def test_a_run_that_did_part_of_its_work_returns_it(status):
     outcome = RunOutcome("run-1", "ses-1", status)
     assert check(outcome, "ada") is outcome
@@ -30,6 +30,7 @@ def test_a_run_that_did_part_of_its_work_returns_it(status):
     [
         ("failed", {"exit_code": 3, "error_code": "ERR_CELL_FAILED"}, CellFailed),
         ("failed", {"error_code": "ERR_BRAIN_LOST"}, RunFailed),
+        ("denied", {"error_code": "ERR_APPROVAL_DENIED", "error": "The start was not approved."}, RunDenied),
         ("killed", {}, RunKilled),
         ("lost", {}, RunLost),
     ],
@@ -37,3 +38,12 @@ def test_a_run_that_did_part_of_its_work_returns_it(status):
 def test_a_run_that_did_not_get_to_its_end_stops_run_all(status, fields, error):
     with pytest.raises(error):
         check(RunOutcome("run-1", "ses-1", status, **fields), "ada")
+
+
+def test_a_start_that_was_denied_is_one_line_that_says_why():
+    outcome = RunOutcome("run-1", "ses-1", "denied", error_code="ERR_APPROVAL_DENIED", error="It was not approved.")
+    with pytest.raises(RunDenied) as caught, calm():
+        check(outcome, "ada")
+    assert caught.value._render_traceback_() == [
+        "\x1b[31mERR_RUN_DENIED\x1b[0m  run-1 was denied (ERR_APPROVAL_DENIED): It was not approved."
+    ]

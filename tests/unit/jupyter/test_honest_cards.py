@@ -73,6 +73,12 @@ def test_a_path_takes_one_line_and_hides_nothing(story, path: str) -> None:
     assert html.escape(shown) in changes_html({path: change}, live=True)
 
 
+def test_a_change_that_is_never_written_says_why(story) -> None:
+    change = story.change("key.txt", state="protected", reason="it holds a leased credential")
+    assert "protected: it holds a leased credential" in changes_html({"key.txt": change}, live=True)
+    assert "(protected: it holds a leased credential)" in changes_text({"key.txt": change})
+
+
 def test_a_run_with_very_many_files_is_shown_in_part_and_says_so(story) -> None:
     changes = {f"f{n}": story.change(f"f{n}") for n in range(1000)}
     page = changes_html(changes, live=True)

@@ -94,3 +94,39 @@ def test_a_lease_of_another_process_has_no_buttons_and_is_said_to_be_there(run):
     assert lines[0].where == (
         "held by run-1, in another kernel: process 4711 on elsewhere; `kagura-kernel leases revoke lea-1` ends it"
     )
+
+
+@pytest.fixture
+def notebook(run, monkeypatch):
+    """A shell whose cells are a person's in a notebook."""
+    from kagura_kernel import assembly
+
+    monkeypatch.setattr(assembly, "get_cockpit", lambda: run)
+    parent = {"content": {"allow_stdin": True}}
+    return SimpleNamespace(kernel=SimpleNamespace(get_parent=lambda _channel: parent))
+
+
+def test_in_a_notebook_the_leases_are_the_same_table(run, notebook):
+    table = steer(run, notebook, parse_command("leases"))
+    assert len(table) == 2
+    pd.testing.assert_frame_equal(pd.DataFrame(table), word(run, "leases"))
+    assert type(table[["lease", "state"]]) is pd.DataFrame
+    assert type(table.head(1)) is pd.DataFrame
+
+
+def test_the_leases_of_a_notebook_show_themselves_as_the_board(run, notebook, monkeypatch):
+    from kagura_kernel.jupyter import lease_frame
+
+    shown = []
+    monkeypatch.setattr(lease_frame, "show_board", lambda cockpit: shown.append(cockpit) or True)
+    table = steer(run, notebook, parse_command("leases"))
+    assert shown == []
+    table._ipython_display_()
+    assert shown == [run]
+
+
+def test_without_a_loop_the_leases_of_a_notebook_are_shown_as_a_table(run, notebook):
+    from IPython.core.formatters import DisplayFormatter
+
+    data, _ = DisplayFormatter().format(steer(run, notebook, parse_command("leases")))
+    assert "github" in data["text/plain"]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pandas as pd
 
-from kagura_kernel.cockpit.status import PartStatus, StatusReport
+from kagura_kernel.cockpit.status import CredentialStatus, PartStatus, StatusReport
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.cost import Cost
@@ -128,3 +128,35 @@ def test_the_status_reads_from_the_top():
     assert "docker       no     no daemon" in lines[1]
     assert lines[-2] == "cost      $0.5000 today (UTC), 1 of unknown price."
     assert status_text(StatusReport()).startswith("Nothing runs, nothing waits.\n")
+
+
+def test_a_shared_deployment_says_so_and_which_boxes_it_refuses():
+    boxes = (
+        PartStatus("bubblewrap", ok=True, reason="it works", isolation="namespace"),
+        PartStatus("docker", ok=False, reason="no daemon", isolation="container", advice="start the daemon"),
+        PartStatus("gvisor", ok=True, reason="runsc answers", isolation="gvisor"),
+    )
+    shown = status_text(StatusReport(boxes=boxes, shared=True))
+    assert "shared    Others share this machine: a box needs gvisor isolation or stronger." in shown
+    lines = [line for line in shown.splitlines() if line.startswith(("box", "   "))]
+    assert lines == [
+        "box       bubblewrap   no     Refused here: namespace isolation is too weak to be shared.",
+        "box       docker       no     no daemon.",
+        "                              start the daemon.",
+        "box       gvisor       ready  runsc answers.",
+    ]
+    alone = status_text(StatusReport(boxes=boxes))
+    assert "shared" not in alone
+    assert "bubblewrap   ready  it works." in alone
+
+
+def test_what_an_earlier_process_left_is_told_with_what_became_of_it():
+    swept = tuple(CredentialStatus(f"lea-{number}", "cloud", "read", "revoked") for number in range(3))
+    swept += (CredentialStatus("lea-8", "github", "write", "expired"),)
+    owed = (CredentialStatus("lea-9", "github", "read", "owed", "HTTP 500"),)
+    lines = status_text(StatusReport(swept=swept, owed=owed)).splitlines()
+    assert lines[:3] == [
+        "swept     cloud:read  revoked, 3 credentials",
+        "swept     github:write  expired",
+        "owed      lea-9  github:read  HTTP 500.",
+    ]

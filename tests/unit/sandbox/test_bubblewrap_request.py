@@ -99,3 +99,12 @@ def test_commands_on_a_writable_root_know_that_they_are_root_and_that_nobody_ans
     env = guest_config(spec, VIEW, asked(spec)).env
     assert (env["USER"], env["LOGNAME"], env["DEBIAN_FRONTEND"]) == ("root", "root", "readline")
     assert guest_config(BoxSpec(), VIEW, asked(BoxSpec())).env["USER"] == "agent"
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_a_python_that_can_be_installed_into_comes_with_the_network(network: bool) -> None:
+    assert asked(BoxSpec(policy=SandboxPolicy(network_access=network)))["python_layer"] is network
+
+
+def test_programs_of_the_users_own_packages_are_found() -> None:
+    assert "/home/agent/.local/bin" in guest_config(BoxSpec(), VIEW, asked(BoxSpec())).env["PATH"].split(":")

@@ -149,3 +149,16 @@ def test_a_root_in_the_box_can_never_gain_more_than_packages_need() -> None:
     assert starter[0] == "/usr/bin/setpriv"
     assert [starter[at + 1] for at, word in enumerate(starter) if word.endswith(("-set", "-caps"))] == [only] * 3
     assert starter[-1] == "prog"
+
+
+def test_a_layer_over_the_interpreter_is_writable_and_on_top_of_what_is_shown_of_it() -> None:
+    staged = Staged(
+        etc="/s/etc",
+        empty="/s/empty",
+        scratch="/s/x",
+        python=(("/s/p/1", "/opt/base"),),
+        python_layers=(("/s/x/python/0/merged", "/opt/env"), ("/s/x/python/own0", "/home/someone/own/bin")),
+    )
+    words = line(staged)
+    layers = "--bind /s/x/python/0/merged /opt/env --bind /s/x/python/own0 /home/someone/own/bin"
+    assert words.index("--ro-bind /s/p/1 /opt/base") < words.index(layers) < words.index("--remount-ro /proc")

@@ -9,7 +9,8 @@ import pytest
 
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.gvisor_bundle import guest_config_for, job_for
+from kagura_kernel.sandbox.bwrap_line import NO_LAYER
+from kagura_kernel.sandbox.gvisor_bundle import guest_config_for, job_for, notes_for
 from kagura_kernel.sandbox.pythonenv import PythonView
 
 VIEW = PythonView(
@@ -91,3 +92,12 @@ def test_the_guest_compares_with_what_was_sent_and_knows_whether_it_may_write(ki
     assert config.upper is None
     assert config.lower is None
     assert config.writable is (kind is SandboxPolicyType.WORKSPACE_WRITE)
+
+
+def test_a_box_that_may_fetch_packages_says_where_they_can_be_installed():
+    granted = BoxSpec(policy=SandboxPolicy(network_access=True))
+    layered = PythonView(python="/opt/env/bin/python", layered=("/opt/env",))
+    assert notes_for(granted, layered) == (NO_LAYER,)
+    assert notes_for(BoxSpec(), layered) == ()
+    # The system's own Python installs into the box's home.
+    assert notes_for(granted, PythonView(python="/usr/bin/python3")) == ()

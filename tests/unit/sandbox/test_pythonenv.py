@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kagura_kernel.sandbox import pythonenv
 from kagura_kernel.sandbox.pythonenv import PythonView, current_view, find_view
 
 
@@ -168,3 +169,49 @@ def test_the_running_interpreter_is_what_is_shown() -> None:
     shown = ("/usr", *view.directories)
     assert any(sys.prefix == path or sys.prefix.startswith(f"{path}/") for path in shown)
     assert any(sys.base_prefix == path or sys.base_prefix.startswith(f"{path}/") for path in shown)
+
+
+def test_an_environment_can_have_a_layer_and_its_base_cannot(tmp_path: Path) -> None:
+    base = make_python(tmp_path / "pyenv" / "3.11")
+    env = tmp_path / "env"
+    python = make_venv(env, base)
+    (env / "lib/python3.11/site-packages").mkdir(parents=True)
+    view = view_of(python, env, tmp_path / "pyenv" / "3.11")
+    assert view.layered == (str(env),)
+    assert view.own == ()
+    assert view.packages == (str(env), f"{env}/lib/python3.11/site-packages")
+
+
+def test_an_installation_without_an_environment_has_a_layer_itself_by_all_its_names(tmp_path: Path) -> None:
+    make_python(tmp_path / "3.11.7")
+    (tmp_path / "3.11").symlink_to(tmp_path / "3.11.7")
+    view = view_of(tmp_path / "3.11/bin/python3", tmp_path / "3.11")
+    assert view.layered == (str(tmp_path / "3.11"), str(tmp_path / "3.11.7"))
+
+
+def test_of_a_prefix_that_is_shown_by_its_parts_each_directory_has_a_layer(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    python = make_venv(home, make_python(tmp_path / "base"))
+    (home / "lib/python3.11/site-packages").mkdir(parents=True)
+    view = view_of(python, home, avoid=(home,))
+    assert view.layered == (f"{home}/bin", f"{home}/lib")
+    assert f"{home}/lib/python3.11/site-packages" in view.packages
+
+
+def test_the_systems_own_python_has_no_layer_and_an_environment_beside_it_has(tmp_path: Path, monkeypatch) -> None:
+    assert find_view(python="/usr/bin/python3", prefixes=["/usr", "/usr"]).layered == ()
+    python = make_venv(tmp_path / "usr" / "env", make_python(tmp_path / "usr"))
+    monkeypatch.setattr(pythonenv, "SYSTEM", (str(tmp_path / "usr"),))
+    view = view_of(python, tmp_path / "usr" / "env", tmp_path / "usr")
+    assert view.directories == ()
+    assert view.layered == (str(tmp_path / "usr" / "env"),)
+
+
+def test_the_users_packages_have_a_layer_and_their_programs_a_place(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("site.getuserbase", lambda: str(tmp_path / "local"))
+    user_site = tmp_path / "local/lib/python3.11/site-packages"
+    user_site.mkdir(parents=True)
+    view = view_of(Path("/usr/bin/python3"), Path("/usr"), user_site=user_site)
+    assert view.layered == (str(user_site),)
+    assert view.own == (str(tmp_path / "local" / "bin"),)
+    assert view.path == ("/usr/bin", str(tmp_path / "local" / "bin"))

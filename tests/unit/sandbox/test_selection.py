@@ -61,6 +61,20 @@ async def test_the_image_that_is_asked_for_is_the_one_that_is_probed():
     assert backend.probed == ["my/image", "my/image"]
 
 
+async def test_an_image_that_a_run_asked_for_itself_is_never_left_out_silently():
+    taken = await choose("auto", named(bubblewrap(), docker()), image="my/image", image_required=True)
+    assert taken.backend.name == "docker"
+    with pytest.raises(SandboxUnavailable) as told:
+        await choose("auto", named(bubblewrap(), docker(NO_DAEMON)), image="my/image", image_required=True)
+    for part in ("no Docker daemon answers", "Install Docker.", "bubblewrap: it has no images, and my/image was asked"):
+        assert part in told.value.message
+
+
+async def test_an_image_of_the_settings_does_not_keep_a_run_from_a_box_without_images():
+    choice = await choose("auto", named(bubblewrap(), docker(NO_DAEMON)), image="my/image")
+    assert choice.backend.name == "bubblewrap"
+
+
 async def test_a_named_back_end_is_that_one_or_its_error():
     assert (await choose("bubblewrap", named(bubblewrap(), docker()))).backend.name == "bubblewrap"
     with pytest.raises(SandboxUnavailable, match=r"docker: no Docker daemon answers\. Install Docker\."):

@@ -178,3 +178,12 @@ async def test_bytes_before_accept_or_after_the_end_are_a_mistake_of_the_host(st
     await stream.write_eof()
     with pytest.raises(RuntimeError):
         await stream.write(b"x")
+
+
+async def test_whoever_waits_hears_that_the_program_is_gone(stream):
+    waiting = asyncio.create_task(stream.gone())
+    await settled()
+    assert not waiting.done()
+    stream.lost("the program in the box broke it off")
+    await asyncio.wait_for(waiting, 5)
+    await stream.gone()

@@ -93,3 +93,9 @@ def test_the_guests_json_is_json():
     value = {"a": [1, -2, 1.5, None, True, 'ü\udc80😀\n"'], "b": {}}
     assert json.loads(frames.dumps(value)) == value
     assert frames.loads(json.dumps(value).encode()) == value
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"9" * 5000])
+def test_a_number_that_json_does_not_have_is_no_control_frame(number):
+    with pytest.raises(WireError):
+        parse_object(b'{"exit": 0, "more": %s}' % number)

@@ -38,7 +38,7 @@ from kagura_kernel.membrane.credentials.injection.settings import HeaderInjectio
 from kagura_kernel.membrane.credentials.injection.upstream import GateFor, UpstreamPool
 from kagura_kernel.membrane.credentials.lease import Lease
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
-from kagura_kernel.membrane.egress.limits import Meter
+from kagura_kernel.membrane.egress.limits import Meter, Pace
 from kagura_kernel.sandbox.guest_streams import GuestStream
 
 LONGEST_PATH = 500
@@ -95,6 +95,7 @@ class Endpoint:
         )
         self._out = Meter(limits.lease_bytes_out)
         self._into = Meter(limits.lease_bytes_in)
+        self._pace = Pace(limits.rate, limits.burst, 0.0)
         self._lease: Lease | None = None
         self._last: Lease | None = None
         self._work: set[asyncio.Task[None]] = set()
@@ -195,6 +196,9 @@ class Endpoint:
         """Carry a request, with everything that speaks against it as a `Refusal`."""
         try:
             check_request(request, self.port)
+            if self._pace.take(self._clock.monotonic()) is None:
+                text = f"More than {self._limits.rate:g} requests a second; wait a moment, and ask more slowly."
+                raise Refusal(429, text, ended="refused", close=True)
             return await exchange.carry(self._header())
         except BadRequest as error:
             # What is misunderstood once is not listened to further.

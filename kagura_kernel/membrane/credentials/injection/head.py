@@ -6,6 +6,7 @@ h11 parses; this refuses first what h11 forgives, and then what this front does 
 from __future__ import annotations
 
 import re
+import unicodedata
 from urllib.parse import unquote_to_bytes
 
 import h11
@@ -13,6 +14,11 @@ import h11
 _BARE = re.compile(rb"(?<!\r)\n|\r(?!\n)")
 _VERSIONS = frozenset({b"1.0", b"1.1"})
 _REFUSED_METHODS = frozenset({b"CONNECT", b"TRACE", b"TRACK"})
+_ROUNDS = 8
+_OLD_ESCAPE = re.compile(rb"%u([0-9a-fA-F]{4})")
+_BETWEEN_SEGMENTS = re.compile(r"[/\\]")
+_PARAMETERS = re.compile(r"[;?#].*", re.DOTALL)
+_IGNORED = re.compile(r"[\x00-\x20\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060\ufeff]")
 
 
 class BadRequest(Exception):
@@ -62,7 +68,7 @@ def check_request(request: h11.Request, port: int) -> None:
     """
     if request.http_version not in _VERSIONS:
         raise BadRequest(505, "HTTP/1.1 is spoken here.")
-    if request.method in _REFUSED_METHODS:
+    if request.method.upper() in _REFUSED_METHODS:
         raise BadRequest(405, f"{request.method.decode()} is not passed on.")
     if not request.target.startswith(b"/"):
         raise BadRequest(400, "The target must be a path: this address leads to one upstream and is no proxy.")
@@ -80,5 +86,25 @@ def check_request(request: h11.Request, port: int) -> None:
 
 
 def _leaves(target: bytes) -> bool:
-    path = unquote_to_bytes(target.partition(b"?")[0])
-    return any(part in {b".", b".."} for part in re.split(rb"[/\\]", path))
+    """Whether any server might read a way out of its folder in it: each decodes as often, and drops, what it likes."""
+    path = target.partition(b"?")[0]
+    for _ in range(_ROUNDS):
+        decoded = unquote_to_bytes(_OLD_ESCAPE.sub(_in_utf8, path))
+        if decoded == path:
+            return _climbs(path)
+        path = decoded
+    return True
+
+
+def _in_utf8(found: re.Match[bytes]) -> bytes:
+    return chr(int(found[1], 16)).encode("utf-8", "surrogatepass")
+
+
+def _climbs(path: bytes) -> bool:
+    try:
+        text = unicodedata.normalize("NFKC", path.decode("utf-8"))
+    except UnicodeDecodeError:
+        # Such as a dot of two bytes, which lenient decoders take for one.
+        return True
+    segments = (_IGNORED.sub("", _PARAMETERS.sub("", part)) for part in _BETWEEN_SEGMENTS.split(text))
+    return "\0" in text or any(segment in {".", ".."} for segment in segments)

@@ -84,6 +84,8 @@ class InjectionLimits:
         bytes_in: and of one answer.
         lease_bytes_out: Of all requests together,
         lease_bytes_in: and of all answers.
+        rate: Requests a second, in the long run; what comes faster is refused.
+        burst: Requests that may come as fast as they like before `rate` holds.
     """
 
     connections: int = 64
@@ -98,3 +100,5 @@ class InjectionLimits:
     bytes_in: int = 2 * 2**30
     lease_bytes_out: int = 4 * 2**30
     lease_bytes_in: int = 16 * 2**30
+    rate: float = 100.0
+    burst: int = 500

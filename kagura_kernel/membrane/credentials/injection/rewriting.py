@@ -13,7 +13,8 @@ Headers = list[tuple[bytes, bytes]]
 
 _HOP = frozenset({b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"http2-settings"})
 # A credential of its own, a part of an answer (which could show a secret piece by piece), an encoding that cannot be
-# looked into: none of these leaves the box. A cookie would outlive the lease.
+# looked into, another path or method than those of the request, an origin: none of these leaves the box. A cookie
+# would outlive the lease.
 _NOT_SENT = frozenset(
     {
         b"host",
@@ -23,10 +24,22 @@ _NOT_SENT = frozenset(
         b"cookie",
         b"cookie2",
         b"range",
+        b"request-range",
         b"if-range",
+        b"a-im",
         b"accept-encoding",
+        b"accept-charset",
+        b"x-http-method-override",
+        b"x-http-method",
+        b"x-method-override",
+        b"forwarded",
+        b"x-host",
+        b"x-real-ip",
+        b"x-client-ip",
+        b"true-client-ip",
     }
 )
+_NOT_SENT_BEGINNINGS = (b"proxy-", b"x-forwarded-", b"x-original-", b"x-rewrite-")
 _NOT_DELIVERED = frozenset({b"set-cookie", b"set-cookie2", b"alt-svc"})
 _LOCATIONS = frozenset({b"location", b"content-location"})
 _LINK = re.compile(r"<([^<>]*)>")
@@ -101,7 +114,7 @@ def outgoing(headers: Iterable[tuple[bytes, bytes]], upstream: Upstream, injecte
     sent: Headers = [(b"host", upstream.authority.encode())]
     for name, value in given:
         plain = name.replace(b"_", b"-")
-        if plain in _HOP | _NOT_SENT | {injected[0]} | named or plain.startswith(b"proxy-"):
+        if plain in _HOP | _NOT_SENT | {injected[0]} | named or plain.startswith(_NOT_SENT_BEGINNINGS):
             continue
         sent.append((name, value))
     sent += [(name, value) for name, value in given if name in {b"content-length", b"transfer-encoding"}]

@@ -5,7 +5,6 @@ AWS ends such a session by itself and offers no way to end it earlier, so giving
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, Pro
 from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, check_url, lifetime, parse_date
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference
+from kagura_kernel.membrane.credentials.threads import in_thread
 
 if TYPE_CHECKING:
     from types_boto3_sts import STSClient
@@ -105,9 +105,9 @@ class AwsStsProvider:
             LeaseUnavailable: AWS has trouble.
             SecretUnavailable: the user's key cannot be read.
         """
-        key_id, key = (self._reader.read(reference) for reference in self._secrets)
+        key_id, key = [await self._reader.read(reference) for reference in self._secrets]
         # The library blocks; a thread that nobody waits for any more ends with its time-outs.
-        answer = await asyncio.to_thread(self._assume, request, key_id, key)
+        answer = await in_thread(lambda: self._assume(request, key_id, key), "kagura-aws")
         return self._minted(answer, request)
 
     async def revoke(self, handle: str) -> Revocation:

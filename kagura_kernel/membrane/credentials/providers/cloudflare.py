@@ -112,7 +112,7 @@ class CloudflareProvider:
             SecretUnavailable: the parent token cannot be read.
         """
         path = f"/user/tokens/{quote(handle, safe='')}"
-        answer = await self._http.send("DELETE", path, headers=self._headers())
+        answer = await self._http.send("DELETE", path, headers=await self._headers())
         return judge(answer.status, retry_after=answer.retry_after)
 
     async def find(self, mark: str) -> str:
@@ -125,7 +125,7 @@ class CloudflareProvider:
         """
         for page in range(1, _MOST_PAGES + 1):
             asked = {"page": str(page), "per_page": str(_PAGE)}
-            answer = await self._http.send("GET", "/user/tokens", headers=self._headers(), parameters=asked)
+            answer = await self._http.send("GET", "/user/tokens", headers=await self._headers(), parameters=asked)
             rows = self._result(self._http.object(self._http.require_success(answer)))
             if not isinstance(rows, list):
                 raise self._http.unclear("its list of tokens is none")
@@ -150,10 +150,11 @@ class CloudflareProvider:
                 }
             ],
         }
-        return await self._http.send("POST", "/user/tokens", headers=self._headers(), json_body=body)
+        return await self._http.send("POST", "/user/tokens", headers=await self._headers(), json_body=body)
 
-    def _headers(self) -> dict[str, str]:
-        return {"authorization": f"Bearer {self._reader.read(self._token).reveal()}"}
+    async def _headers(self) -> dict[str, str]:
+        key = await self._reader.read(self._token)
+        return {"authorization": f"Bearer {key.reveal()}"}
 
     def _result(self, value: dict[str, Any]) -> Any:
         if value.get("success") is not True:

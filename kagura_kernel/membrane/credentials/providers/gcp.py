@@ -5,7 +5,6 @@ Google ends such a token by itself and offers no way to end it earlier, so givin
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, Pro
 from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, check_url, lifetime, parse_date
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference
+from kagura_kernel.membrane.credentials.threads import in_thread
 
 SECRETS = ("key",)
 _HOUR = 3600.0
@@ -94,9 +94,9 @@ class GcpProvider:
             LeaseUnavailable: Google has trouble.
             SecretUnavailable: the key cannot be read, or is none.
         """
-        key = self._reader.read(self._key)
+        key = await self._reader.read(self._key)
         # The library blocks; a thread that nobody waits for any more ends with its time-outs.
-        token, expires, answered_at = await asyncio.to_thread(self._impersonate, request, key)
+        token, expires, answered_at = await in_thread(lambda: self._impersonate(request, key), "kagura-gcp")
         return Minted(
             Credential.token(token.reveal()), lifetime(expires, answered_at, self._clock.now(), request.seconds)
         )

@@ -107,7 +107,7 @@ class GitHubAppProvider:
             LeaseUnavailable: GitHub has trouble.
             SecretUnavailable: the private key cannot be read, or is none.
         """
-        key = self._key()
+        key = await self._key()
         now = self._clock.now()
         answer = await self._ask(request, self._jwt(key, now))
         if answer.status == 401 and (theirs := answer.date) and abs((theirs - now).total_seconds()) > _NOTICEABLE:  # noqa: PLR2004 - HTTP
@@ -128,7 +128,7 @@ class GitHubAppProvider:
         from cryptography.fernet import InvalidToken
 
         try:
-            token = _seal(self._key()).decrypt(handle.encode()).decode()
+            token = _seal(await self._key()).decrypt(handle.encode()).decode()
         except InvalidToken:
             return Revocation(Verdict.RETRY, "it was sealed with another private key")
         answer = await self._http.send("DELETE", "/installation/token", headers=_headers(token))
@@ -147,12 +147,12 @@ class GitHubAppProvider:
         path = f"/app/installations/{self._settings.installation_id}/access_tokens"
         return await self._http.send("POST", path, headers=_headers(jwt), json_body=body)
 
-    def _key(self) -> RSAPrivateKey:
+    async def _key(self) -> RSAPrivateKey:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-        pem = self._reader.read(self._private_key)
+        pem = await self._reader.read(self._private_key)
         try:
             key = load_pem_private_key(pem.reveal().encode(), password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):

@@ -95,7 +95,7 @@ class MemoryCloudProvider:
         user = self._settings.scopes[request.scope].user_id
         body = {"name": _name(request.mark), "expires_days": 1}
         path = self._member(user) + "/api-keys"
-        answer = await self._http.send("POST", path, headers=self._headers(), json_body=body)
+        answer = await self._http.send("POST", path, headers=await self._headers(), json_body=body)
         key = self._http.object(self._http.require_success(answer))
         value = self._http.text(key, "plaintext_key")
         handle = f"{_key_id(key, self._http)}@{user}"
@@ -113,7 +113,7 @@ class MemoryCloudProvider:
         """
         key_id, _, user = handle.partition("@")
         path = f"{self._member(user)}/api-keys/{quote(key_id, safe='')}"
-        answer = await self._http.send("DELETE", path, headers=self._headers())
+        answer = await self._http.send("DELETE", path, headers=await self._headers())
         return judge(answer.status, retry_after=answer.retry_after)
 
     async def find(self, mark: str) -> str:
@@ -125,7 +125,7 @@ class MemoryCloudProvider:
             SecretUnavailable: the owner's key cannot be read.
         """
         for user in sorted({scope.user_id for scope in self._settings.scopes.values()}):
-            answer = await self._http.send("GET", self._member(user), headers=self._headers())
+            answer = await self._http.send("GET", self._member(user), headers=await self._headers())
             rows = self._http.object(self._http.require_success(answer)).get("api_keys")
             if not isinstance(rows, list):
                 raise self._http.unclear("its list of keys is none")
@@ -138,8 +138,9 @@ class MemoryCloudProvider:
         workspace = quote(self._settings.workspace_id, safe="")
         return f"/api/v1/workspaces/{workspace}/members/{quote(user, safe='')}/credentials"
 
-    def _headers(self) -> dict[str, str]:
-        return {"authorization": f"Bearer {self._reader.read(self._api_key).reveal()}"}
+    async def _headers(self) -> dict[str, str]:
+        key = await self._reader.read(self._api_key)
+        return {"authorization": f"Bearer {key.reveal()}"}
 
 
 def injections(settings: MemoryCloudSettings) -> tuple[Injection, ...]:

@@ -56,7 +56,7 @@ class StaticProvider:
         Raises:
             SecretUnavailable: it cannot be read.
         """
-        return Minted(Credential({"token": self._reader.read(self._secret)}), lives=request.seconds)
+        return Minted(Credential({"token": await self._reader.read(self._secret)}), lives=request.seconds)
 
     async def revoke(self, handle: str) -> Revocation:
         """Nothing was made, so nothing is left."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.credentials import bounds
+from kagura_kernel.membrane.credentials import broker as brokers
 from kagura_kernel.membrane.credentials import provider as seam
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
 from kagura_kernel.membrane.credentials.budget import Budget
@@ -216,7 +219,7 @@ async def test_while_nobody_answers_the_lease_is_on_hold_and_revoked_and_comes_b
     broker = house.broker(approver=Slow(Verdict.ALLOW))
     lease = await broker.acquire("fake", "read", budget=Budget(100))
     await house.clock.advance(101)
-    with pytest.raises(LeaseEnded, match="not answered yet"):
+    with pytest.raises(LeaseEnded, match="is on hold: its budget is used up, and a person is being asked"):
         broker.credential(lease.id)
     await until(lambda: house.provider.books == {})
     answer.set()
@@ -405,7 +408,7 @@ async def test_whoever_is_cancelled_while_a_credential_is_minted_leaves_none(
 
 
 async def test_at_no_await_does_a_cancel_leave_a_credential_that_nobody_knows(house: House) -> None:
-    for steps in range(60):
+    for steps in range(90):
         broker = house.broker()
 
         async def life(broker: CredentialBroker = broker) -> None:
@@ -487,7 +490,7 @@ async def test_many_leases_at_once_are_all_given_back(house: House) -> None:
     broker = house.broker()
     await asyncio.gather(*(broker.acquire("fake", "read", budget=HOUR) for _ in range(20)))
     assert len(house.provider.books) == 20
-    assert len(await broker.release_all()) == 20
+    assert len(await broker.close()) == 20
     assert house.provider.books == {}
     assert house.changes.count("released") == 20
 
@@ -541,6 +544,121 @@ async def test_what_is_still_being_renewed_when_it_is_released_is_given_back(hou
     with pytest.raises(LeaseEnded):
         await renewing
     await until(lambda: house.provider.books == {})
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits long."""
+    monkeypatch.setattr(bounds, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(brokers, "CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr(brokers, "LAST_SECONDS", 0.05)
+
+
+@pytest.fixture
+def timeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits long for one answer."""
+    monkeypatch.setattr(bounds, "PROVIDER_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("timeless")
+async def test_a_mint_that_never_answers_is_owed_and_revoked_once_the_provider_does(house: House) -> None:
+    house.provider.gate.clear()
+    broker = house.broker(terms=LeaseTerms(attempts=1))
+    async with asyncio.timeout(30):
+        with pytest.raises(LeaseUnavailable, match="did not answer within") as caught:
+            await broker.acquire("fake", "read", budget=HOUR)
+    assert caught.value.uncertain
+    (row,) = house.rows("owed")
+    assert row.why.startswith("it is not known whether it was minted: ")
+    house.provider.gate.set()
+    await broker.close()
+    assert house.provider.books == {}
+
+
+@pytest.mark.usefixtures("timeless")
+async def test_a_revocation_that_never_answers_is_owed_and_tried_again(house: House) -> None:
+    broker = house.broker()
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    house.provider.gate.clear()
+    async with asyncio.timeout(30):
+        await broker.release(lease.id)
+    (row,) = house.rows("owed")
+    assert (row.attempts, "did not answer within" in row.why) == (1, True)
+    house.provider.gate.set()
+    await house.clock.advance(10)
+    await until(lambda: house.provider.books == {})
+
+
+@pytest.mark.usefixtures("timeless")
+async def test_a_look_up_that_never_answers_says_that_nothing_is_known(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(_mark: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    house.provider.lost_answers.append(LeaseUnavailable("fake", "the connection broke", uncertain=True))
+    broker = house.broker(terms=LeaseTerms(attempts=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(house.provider, "find", silent)
+        with pytest.raises(LeaseUnavailable):
+            await broker.acquire("fake", "read", budget=HOUR)
+        async with asyncio.timeout(30):
+            await until(lambda: house.rows()[0].attempts == 1)
+    (row,) = house.rows("owed")
+    assert row.why.startswith("it is not known whether it was minted: ")
+    assert "did not answer within" in row.why
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_provider_that_never_takes_back_does_not_keep_a_run_from_ending(house: House) -> None:
+    broker = house.broker()
+    await broker.acquire("fake", "read", budget=HOUR)
+    house.provider.gate.clear()
+    async with asyncio.timeout(30):
+        (kept,) = await broker.close()
+    assert kept.budget == Budget(3600, 900, 6)
+    assert house.changes == ["acquired", "released"]
+    (row,) = house.rows("owed")
+    assert house.ledger.claim(row.id, by="somebody else", until=house.clock.now())
+    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_provider_that_never_mints_does_not_keep_a_run_from_ending(house: House) -> None:
+    broker = house.broker()
+    house.provider.gate.clear()
+    acquiring = asyncio.create_task(broker.acquire("fake", "read", budget=HOUR))
+    await until(lambda: bool(house.provider.books))
+    async with asyncio.timeout(30):
+        assert await broker.close() == ()
+    await asyncio.gather(acquiring, return_exceptions=True)
+    (row,) = house.rows("owed")
+    assert row.handle == ""
+    assert row.why.startswith("it is not known whether it was minted: ")
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_provider_that_cannot_be_called_off_is_left_to_itself(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = asyncio.Event()
+
+    async def stubborn(handle: str) -> seam.Revocation:
+        del handle
+        while not over.is_set():
+            with suppress(asyncio.CancelledError):
+                await over.wait()
+        return RETRY
+
+    broker = house.broker()
+    await broker.acquire("fake", "read", budget=HOUR)
+    monkeypatch.setattr(house.provider, "revoke", stubborn)
+    async with asyncio.timeout(30):
+        await broker.close()
+    assert [row.state for row in house.rows()] == ["owed"]
+    over.set()
+    await until(lambda: len(asyncio.all_tasks()) == 1)
 
 
 async def test_a_provider_that_breaks_in_a_way_nobody_thought_of_leaves_nothing(house: House) -> None:

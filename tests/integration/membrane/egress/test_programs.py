@@ -13,7 +13,7 @@ from kagura_kernel.membrane.egress.boxed import open_egress
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.policy import parse_grants
-from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables
+from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables, usual_variables
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 
@@ -62,6 +62,32 @@ async def test_a_program_asks_through_the_proxy_and_shows_its_refusal(name, box)
     assert ("a.example", False) in {(record.host, record.allowed) for record in records}
     printed = result.stdout.text + result.stderr.text
     assert ("not granted to this run" if shows else "403") in printed
+
+
+@pytest.mark.parametrize("place", ["git@github.com:someone/x.git", "ssh://git@github.com/someone/x.git"])
+async def test_git_asks_github_over_https_where_it_would_have_used_ssh(place, box):
+    if not (await box.run(shell_command("command -v git"))).ok:
+        pytest.skip("git is not in the box")
+    records = []
+    await open_egress(box, Egress(Gate(parse_grants([]), None), records.append))
+    env = usual_variables() | proxy_variables()
+    result = await box.run(shell_command(f"git ls-remote {place}", env=env, limits=CommandLimits(60.0, None)))
+    assert {(record.host, record.port) for record in records} == {("github.com", 443)}
+    assert "--net github" in records[0].reason
+    assert "403" in result.stderr.text
+
+
+async def test_a_granted_port_of_the_loopback_that_is_not_forwarded_is_reached_past_no_proxy(proxying, serving):
+    async def page(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nfrom outside")
+
+    async with serving(page) as port, proxying(f"127.0.0.1:{port}", backend=BubblewrapBackend()) as proxy:
+        if not (await proxy.sh("command -v curl")).ok:
+            pytest.skip("curl is not in the box")
+        for way, reached in (("", False), ("--noproxy ''", True)):
+            answer = await proxy.sh(f"curl -sS {way} http://127.0.0.1:{port}/")
+            assert (answer.stdout.text == "from outside") is reached, answer.stderr.text
 
 
 async def test_what_the_box_serves_to_itself_does_not_leave_it(box):

@@ -28,8 +28,8 @@ from kagura_kernel.testing.docker_images import PYTHON
 
 NAME = "packages.test"
 
-# An environment of the box's own: the one that the kernel runs in is not to be changed from a box. Its programs are
-# not started by name, since scratch space may be mounted so that nothing in it is.
+# An environment of the box's own. Its programs are not started by name, since scratch space may be mounted so that
+# nothing in it is.
 INSTALL = """
 python3 -m venv $HOME/env
 $HOME/env/bin/python -m pip install --no-cache-dir small-package
@@ -152,6 +152,18 @@ def test_pip_installs_a_package_and_what_it_needs_with_the_set_granted(host, run
         (where, "/simple/other-package/"),
         (where, "/files/other_package-1.0-py3-none-any.whl"),
     ]
+
+
+@pytest.mark.timeout(600)
+def test_a_plain_pip_install_is_all_it_takes_and_lasts_as_long_as_the_box(run):
+    plain = "pip install --no-cache-dir small-package\n"
+    use = "python -c 'import small_package; print(small_package.hello())'"
+    outcome, shown = run(plain + use, NAME, "python-packages")
+    assert outcome.status == "done", shown
+    assert outcome.text.endswith("Successfully installed other-package-1.0 small-package-1.0\nhello from a wheel\n")
+    later, shown = run(use, NAME, "python-packages")
+    assert later.status == "failed"
+    assert "No module named 'small_package'" in shown
 
 
 def test_the_systems_own_python_takes_packages_too(run):

@@ -21,6 +21,22 @@ def test_anything_else_is_refused_without_repeating_it(text: str) -> None:
     assert "PROVIDER:SCOPE" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("github:*", "patterns are not allowed"),
+        ("git?:read", "patterns are not allowed"),
+        ("démo:x", "a provider's name begins with a small letter and is made of a-z, 0-9, - and _"),
+        ("GitHub:read", "a provider's name"),
+        ("github:lire é", "a scope's name begins with a letter or digit"),
+    ],
+)
+def test_the_reason_is_the_one_that_applies(text: str, why: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_grant(text)
+    assert why in str(caught.value)
+
+
 def test_a_secret_that_was_pasted_there_is_not_repeated() -> None:
     with pytest.raises(UsageError) as caught:
         parse_grant("ghp_abcdefghijklmnop")

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,6 +13,7 @@ import pytest
 from kagura_kernel.domain.errors import SecretUnavailable
 from kagura_kernel.membrane.credentials import secret_reference
 from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference, read_reference
+from kagura_kernel.testing.patience import eventually
 
 VALUE = "s3cr3t-value"
 
@@ -24,47 +30,47 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_variable_is_read_when_it_is_needed() -> None:
+async def test_a_variable_is_read_when_it_is_needed() -> None:
     environ: dict[str, str] = {}
     reader = SecretReader(environ)
     with pytest.raises(SecretUnavailable, match="no such environment variable"):
-        reader.read(of("env", "TOKEN"))
+        await reader.read(of("env", "TOKEN"))
     environ["TOKEN"] = VALUE
-    assert reader.read(of("env", "TOKEN")).reveal() == VALUE
+    assert (await reader.read(of("env", "TOKEN"))).reveal() == VALUE
 
 
 @pytest.mark.parametrize("text", ["", "\n", "  \r\n"])
-def test_an_empty_secret_is_none(text: str) -> None:
+async def test_an_empty_secret_is_none(text: str) -> None:
     with pytest.raises(SecretUnavailable):
-        SecretReader({"TOKEN": text}).read(of("env", "TOKEN"))
+        await SecretReader({"TOKEN": text}).read(of("env", "TOKEN"))
 
 
-def test_a_file_loses_only_its_line_end(file: Path) -> None:
-    assert SecretReader({}).read(of("file", str(file))).reveal() == VALUE
-    file.write_text(" two\nlines \r\n")
-    assert SecretReader({}).read(of("file", str(file))).reveal() == " two\nlines "
+@pytest.mark.parametrize(("text", "secret"), [(VALUE + "\n", VALUE), (" two\nlines \r\n", " two\nlines ")])
+def test_a_file_loses_only_its_line_end(file: Path, text: str, secret: str) -> None:
+    file.write_text(text)
+    assert asyncio.run(SecretReader({}).read(of("file", str(file)))).reveal() == secret
 
 
-def test_a_file_below_the_home_directory(private_home: Path) -> None:
+async def test_a_file_below_the_home_directory(private_home: Path) -> None:
     (private_home / "token").write_text(VALUE)
     (private_home / "token").chmod(0o400)
-    assert SecretReader({}).read(of("file", "~/token")).reveal() == VALUE
+    assert (await SecretReader({}).read(of("file", "~/token"))).reveal() == VALUE
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o777, 0o601])
 def test_a_file_that_others_may_touch_is_refused(file: Path, mode: int) -> None:
     file.chmod(mode)
     with pytest.raises(SecretUnavailable, match="chmod 600"):
-        SecretReader({}).read(of("file", str(file)))
+        asyncio.run(SecretReader({}).read(of("file", str(file))))
 
 
-def test_a_file_of_somebody_else_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_of_somebody_else_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secret_reference.os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(SecretUnavailable, match="somebody else"):
-        SecretReader({}).read(of("file", str(file)))
+        await SecretReader({}).read(of("file", str(file)))
 
 
-def test_what_is_no_plain_text_file_is_refused(file: Path, tmp_path: Path) -> None:
+async def test_what_is_no_plain_text_file_is_refused(file: Path, tmp_path: Path) -> None:
     link, pipe, large, binary = (tmp_path / name for name in ("link", "pipe", "large", "binary"))
     link.symlink_to(file)
     os.mkfifo(pipe, 0o600)
@@ -74,11 +80,11 @@ def test_what_is_no_plain_text_file_is_refused(file: Path, tmp_path: Path) -> No
         path.chmod(0o600)
     for path in (link, pipe, large, binary, tmp_path, tmp_path / "missing"):
         with pytest.raises(SecretUnavailable) as caught:
-            SecretReader({}).read(of("file", str(path)))
+            await SecretReader({}).read(of("file", str(path)))
         assert str(path) not in str(caught.value)
 
 
-def test_the_keychain_is_asked_for_service_and_user_name() -> None:
+async def test_the_keychain_is_asked_for_service_and_user_name() -> None:
     asked: list[tuple[str, str]] = []
 
     def keyring(service: str, username: str) -> str | None:
@@ -86,16 +92,84 @@ def test_the_keychain_is_asked_for_service_and_user_name() -> None:
         return VALUE if username == "me" else None
 
     reader = SecretReader({}, keyring)
-    assert reader.read(of("keyring", "my/service/me")).reveal() == VALUE
+    assert (await reader.read(of("keyring", "my/service/me"))).reveal() == VALUE
     assert asked == [("my/service", "me")]
     with pytest.raises(SecretUnavailable, match="no such entry"):
-        reader.read(of("keyring", "service/you"))
+        await reader.read(of("keyring", "service/you"))
 
 
-def test_neither_the_secret_nor_its_place_is_shown() -> None:
+class SlowKeychain:
+    """Waits for a person before it answers."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.unlocked = threading.Event()
+
+    def __call__(self, service: str, username: str) -> str | None:
+        del service, username
+        self.asked += 1
+        return VALUE if self.unlocked.wait(60) else None
+
+
+async def test_the_loop_goes_on_while_a_keychain_is_locked() -> None:
+    chain = SlowKeychain()
+    reading = asyncio.create_task(SecretReader({}, chain).read(of("keyring", "service/me")))
+    await eventually(lambda: chain.asked)
+    chain.unlocked.set()
+    assert (await reading).reveal() == VALUE
+
+
+async def test_a_keychain_that_stays_locked_is_given_up_and_asked_once_until_it_answers() -> None:
+    chain = SlowKeychain()
+    reader = SecretReader({}, chain, seconds=0.05)
+    reference = of("keyring", "service/me")
+    for _ in range(3):
+        with pytest.raises(SecretUnavailable, match=r"token_keyring .*did not answer within 0\.05 s; if it is locked"):
+            await reader.read(reference)
+    assert chain.asked == 1
+    chain.unlocked.set()
+    await eventually(lambda: not any(thread.name == "kagura-secret" for thread in threading.enumerate()))
+    assert (await reader.read(reference)).reveal() == VALUE
+    assert chain.asked == 2
+
+
+async def test_whoever_is_cancelled_waits_for_no_keychain() -> None:
+    chain = SlowKeychain()
+    reading = asyncio.create_task(SecretReader({}, chain).read(of("keyring", "service/me")))
+    await eventually(lambda: chain.asked)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert not chain.unlocked.is_set()
+    chain.unlocked.set()
+
+
+def test_a_keychain_that_stays_locked_keeps_no_process_from_ending() -> None:
+    code = (
+        "import asyncio, threading\n"
+        "from kagura_kernel.domain.errors import SecretUnavailable\n"
+        "from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference\n"
+        "reader = SecretReader({}, lambda *_: threading.Event().wait(), seconds=0.05)\n"
+        "try: asyncio.run(reader.read(SecretReference('x.token', 'keyring', 'service/me')))\n"
+        "except SecretUnavailable as error: print(error)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert "did not answer" in ended.stdout
+
+
+async def test_a_file_that_breaks_while_it_is_read_says_why(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> bytes:
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(secret_reference.os, "read", broken)
+    with pytest.raises(SecretUnavailable, match="input/output error"):
+        await SecretReader({}).read(of("file", str(file)))
+
+
+async def test_neither_the_secret_nor_its_place_is_shown() -> None:
     reference = of("env", "ghp_pasted_here_by_mistake")
     with pytest.raises(SecretUnavailable) as caught:
-        SecretReader({}).read(reference)
+        await SecretReader({}).read(reference)
     assert "ghp_" not in str(caught.value) + repr(reference)
     assert "providers.x.token_env" in str(caught.value)
 

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.membrane.egress.addresses import IPV4, IPV6, NAT64, PLATFORM, PUBLIC_IPV6, why_never, why_refused
+from kagura_kernel.membrane.egress.addresses import (
+    IPV4,
+    IPV6,
+    NAT64,
+    PLATFORM,
+    PUBLIC_IPV6,
+    is_platform,
+    why_never,
+    why_refused,
+)
 
 # Neighbours that lie in another network of the table; every other neighbour must be reachable.
 TABLE = {ip_network(network): why for network, why in (IPV4 | IPV6).items()}
@@ -117,6 +126,35 @@ def test_addresses_that_name_nobody_or_everybody_cannot_be_granted(address):
     assert why_never(ip_address(address))
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "8.8.8.8"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.1.1", "::1", "fd00::1", "8.8.8.8"])
 def test_every_other_address_can(address):
+    assert why_never(ip_address(address)) is None
+
+
+@pytest.mark.parametrize("address", PLATFORM)
+def test_what_hands_out_the_machines_credentials_cannot_be_granted(address):
+    assert why_never(ip_address(address)) == PLATFORM[address]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "::ffff:169.254.169.254",
+        "::169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::a9fe:a9fe",
+        "2002:a9fe:a9fe::1",
+        "2001:0:a9fe:a9fe::1",
+        "2a00:1450::5efe:a9fe:a9fe",
+        "64:ff9b::a83f:8110",
+    ],
+)
+def test_nor_can_it_in_another_dress(address):
+    assert is_platform(ip_address(address))
+    assert why_never(ip_address(address))
+
+
+@pytest.mark.parametrize("address", ["fd00::a9fe:a9fe", "64:ff9b::a00:1", "2002:a00:1::1", "169.254.169.253"])
+def test_a_neighbour_that_only_looks_like_it_can(address):
+    assert not is_platform(ip_address(address))
     assert why_never(ip_address(address)) is None

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
-from kagura_kernel.domain.errors import ApprovalAborted, EgressDenied
-from kagura_kernel.membrane.egress.asking import MAX_QUESTIONS, NEVER, THIS_SESSION, Answers, Asking
+from kagura_kernel.domain.errors import ApprovalAborted, EgressBusy, EgressDenied
+from kagura_kernel.membrane.egress.asking import MAX_ASKED, MAX_QUESTIONS, NEVER, THIS_SESSION, Answers, Asking
 from kagura_kernel.membrane.egress.names import Target
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
@@ -132,8 +132,9 @@ async def test_only_so_many_questions_are_open_at_once():
     asker = asking(approver)
     waiting = [asyncio.create_task(asker.require(Target(f"h{n}.example", 443))) for n in range(MAX_QUESTIONS)]
     await eventually(lambda: approver.open == MAX_QUESTIONS)
-    with pytest.raises(EgressDenied, match="questions are open"):
+    with pytest.raises(EgressBusy, match=f"{MAX_QUESTIONS} questions are open already") as caught:
         await asker.require(A)
+    assert caught.value.status == 503
     assert approver.open == MAX_QUESTIONS
     for task in waiting:
         task.cancel()
@@ -147,3 +148,52 @@ async def test_a_question_is_closed_when_nobody_waits_for_it_any_more():
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     await eventually(lambda: approver.open == 0)
+
+
+def host(number: int) -> Target:
+    return Target(f"h{number}.example", 443)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.DENY, Verdict.TIMEOUT])
+async def test_after_three_refusals_in_a_row_nobody_is_asked_any_more(verdict):
+    approver = ScriptedApprover(*[verdict] * 3, Verdict.ALLOW)
+    asker = asking(approver)
+    for number in range(3):
+        with pytest.raises(EgressDenied, match="was not approved"):
+            await asker.require(host(number))
+    with pytest.raises(EgressDenied, match=r"3 hosts in a row.*no more questions in this run.*--net h3\.example"):
+        await asker.require(host(3))
+    with pytest.raises(EgressDenied, match="was not approved"):
+        await asker.require(host(0))
+    assert len(approver.requests) == 3
+
+
+async def test_a_yes_in_between_lets_the_run_ask_on():
+    approver = ScriptedApprover(Verdict.DENY, Verdict.DENY, Verdict.ALLOW, Verdict.DENY, Verdict.DENY, Verdict.ALLOW)
+    asker = asking(approver)
+    outcomes = await asyncio.gather(*(asker.require(host(number)) for number in range(6)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [EgressDenied, EgressDenied, str] * 2
+
+
+async def test_one_run_asks_only_so_many_questions_and_remembers_the_answers():
+    approver = ScriptedApprover(*[Verdict.ALLOW] * MAX_ASKED)
+    asker = asking(approver)
+    for number in range(MAX_ASKED):
+        await asker.require(host(number))
+    with pytest.raises(EgressDenied, match=f"asked {MAX_ASKED} questions"):
+        await asker.require(A)
+    assert await asker.require(host(0)) == "script, for this run"
+    assert len(approver.requests) == MAX_ASKED
+
+
+async def test_questions_that_were_withdrawn_count_too():
+    approver = Silent()
+    asker = asking(approver)
+    for number in range(MAX_ASKED):
+        waiting = asyncio.create_task(asker.require(host(number)))
+        await eventually(lambda: approver.open == 1)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await eventually(lambda: approver.open == 0)
+    with pytest.raises(EgressDenied, match=f"asked {MAX_ASKED} questions"):
+        await asker.require(A)

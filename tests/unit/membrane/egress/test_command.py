@@ -62,6 +62,7 @@ def test_a_granted_name_with_private_addresses_is_refused_address_by_address(cap
     assert (code, mixed["allowed"], private["allowed"]) == (1, True, False)
     assert {one["address"]: one["why"] for one in mixed["addresses"]} == {"1.1.1.1": "public", "127.0.0.1": "loopback"}
     assert "none of its addresses may be reached" in private["reason"]
+    assert private["advice"] == "Grant it with: --net 10.0.0.5:443"
 
 
 def test_an_exact_address_opens_a_private_one(capsys):

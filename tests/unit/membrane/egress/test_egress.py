@@ -5,13 +5,14 @@ import socket
 
 import pytest
 
-from kagura_kernel.domain.approvals import Verdict
+from kagura_kernel.domain.approvals import ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.errors import ApprovalAborted, EgressRefused
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.membrane.egress import records
 from kagura_kernel.membrane.egress.asking import Asking
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
-from kagura_kernel.membrane.egress.limits import EgressLimits
+from kagura_kernel.membrane.egress.limits import PLACES, EgressLimits, Places
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.egress.stream import SocketStream
 from kagura_kernel.testing.approver import ScriptedApprover
@@ -22,15 +23,22 @@ from kagura_kernel.testing.patience import eventually
 class House:
     """An egress whose every connection leads to a socket pair; `far` holds the other ends."""
 
-    def __init__(self, *words: str, asking: Asking | None = None, record=None, **limits) -> None:
+    def __init__(self, *words: str, asking: Asking | None = None, record=None, places=PLACES, **limits) -> None:
         self.records: list[EgressDecided | EgressClosed] = []
         self.far: list[socket.socket] = []
         self.problem: OSError | None = None
         self.dialling: asyncio.Future[None] | None = None
         bounds = EgressLimits(**limits)
         gate = Gate(parse_grants(words), self._resolve, asking=asking, limits=bounds, dial_one=self._dial)
+        self.clock = FakeClock()
         self.egress = Egress(
-            gate, record or self.records.append, run_id="run-1", session_id="ses-1", limits=bounds, clock=FakeClock()
+            gate,
+            record or self.records.append,
+            run_id="run-1",
+            session_id="ses-1",
+            limits=bounds,
+            clock=self.clock,
+            places=places,
         )
 
     async def _resolve(self, host: str, port: int) -> list[str]:
@@ -136,7 +144,7 @@ async def test_the_same_refusal_is_recorded_ever_more_rarely():
 
 
 async def test_names_without_end_do_not_fill_the_records():
-    house = House()
+    house = House(burst=10**6)
     for number in range(2000):
         near, far = socket.socketpair()
         await house.egress.serve(Told(near), f"h{number}.example", 443)
@@ -166,13 +174,16 @@ async def test_ten_thousand_connections_to_a_host_that_never_answers_hold_a_boun
         def __init__(self) -> None:
             self.status = 0
 
+        async def gone(self) -> None:
+            await asyncio.get_running_loop().create_future()
+
         async def refuse(self, refusal: EgressRefused) -> None:
             self.status = refusal.status
 
         def close(self) -> None:
             pass
 
-    house = House("a.example", connect=600.0)
+    house = House("a.example", connect=600.0, burst=10**6)
     house.dialling = asyncio.get_running_loop().create_future()
     streams = [Bare() for _ in range(10_000)]
     serving = [asyncio.create_task(house.egress.serve(stream, "a.example", 443)) for stream in streams]
@@ -293,3 +304,175 @@ async def test_hostile_hosts_are_recorded_in_short_printable_words(host, pair):
     assert decided.host.isprintable()
     assert decided.reason.isprintable()
     assert len(decided.reason) < 600
+
+
+async def served(house: House, times: int, *, host: str = "a.example") -> None:
+    """So many connections, one after the other, each with a byte out."""
+    for _ in range(times):
+        near, box = socket.socketpair()
+        box.sendall(b"x")
+        box.shutdown(socket.SHUT_WR)
+        serving = asyncio.create_task(house.egress.serve(Told(near), host, 443))
+        await eventually(lambda: house.far)
+        far = house.far.pop()
+        assert await asyncio.to_thread(far.recv, 10) == b"x"
+        far.close()
+        await serving
+        box.close()
+
+
+async def test_connections_without_end_take_ever_fewer_rows_and_lose_no_byte(monkeypatch):
+    monkeypatch.setattr(records, "MAX_SINGLE", 10)
+    monkeypatch.setattr(records, "MAX_TOGETHER", 32)
+    house = House("a.example", burst=10**6)
+    await served(house, 190)
+    house.egress.close()
+    decided, closed = house.records[::2], house.records[1::2]
+    assert [row.times for row in decided] == [1] * 10 + [2, 4, 8, 16, 32, 32, 32, 32, 32]
+    assert [row.times for row in closed] == [1] * 10 + [2, 4, 8, 16, 32, 32, 32, 32, 22]
+    assert sum(row.bytes_out for row in closed) == house.egress.bytes_out == 190
+    assert [row.connection_id for row in decided] == [row.connection_id for row in closed]
+    assert {row.ended for row in closed} == {"done"}
+    assert decided[-1].reason.endswith("This row stands for up to 32 connections.")
+
+
+async def test_the_rest_is_written_down_at_the_end_and_what_is_open_then_when_it_ends(pair, monkeypatch):
+    monkeypatch.setattr(records, "MAX_SINGLE", 0)
+    house = House("a.example")
+    await served(house, 5)
+    serving = asyncio.create_task(house.egress.serve(Told(pair[0]), "a.example", 443))
+    await eventually(lambda: house.far)
+    assert [row.times for row in house.records if isinstance(row, EgressClosed)] == [2]
+    house.egress.close()
+    house.egress.close()
+    assert sum(row.times for row in house.records if isinstance(row, EgressClosed)) == 2
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+    last = house.records[-1]
+    assert (last.times, last.bytes_out, last.ended) == (4, 3, "done")
+    assert "4 connections: 3 done, 1 cancelled." in last.detail
+    house.far[0].close()
+
+
+async def test_hosts_that_do_not_answer_again_and_again_share_their_rows_too(monkeypatch):
+    monkeypatch.setattr(records, "MAX_SINGLE", 3)
+    house = House("a.example")
+    house.problem = ConnectionRefusedError(111, "Connection refused")
+    for _ in range(17):
+        near, far = socket.socketpair()
+        await house.egress.serve(Told(near), "a.example", 443)
+        far.close()
+    assert len(house.records) == 2 * 3 + 2 * 3
+    assert {row.ended for row in house.records if isinstance(row, EgressClosed)} == {"unreachable"}
+    assert "connection refused" in house.records[-1].detail
+
+
+async def test_a_run_that_is_over_gets_no_more_connections(pair):
+    house = House("a.example")
+    house.egress.close()
+    stream = Told(pair[0])
+    await house.egress.serve(stream, "a.example", 443)
+    assert "the run is over" in stream.refusal.message
+
+
+async def test_connections_that_come_too_fast_take_turns_and_too_many_are_told_to_wait(pair):
+    house = House("a.example", rate=8.0, burst=4, patience=0.5)
+    house.problem = ConnectionRefusedError(111, "Connection refused")
+    ends = [socket.socketpair() for _ in range(8)]
+    serving = [asyncio.create_task(house.egress.serve(Told(near), "a.example", 443)) for near, _ in ends]
+    await eventually(lambda: sum(task.done() for task in serving) == 4 and house.clock.sleepers == 4)
+    stream = Told(pair[0])
+    await house.egress.serve(stream, "a.example", 443)
+    assert (stream.refusal.status, "too fast" in stream.refusal.message) == (503, True)
+    await house.clock.advance(0.25)
+    await eventually(lambda: sum(task.done() for task in serving) == 6)
+    await house.clock.advance(0.25)
+    await asyncio.gather(*serving)
+    for _, far in ends:
+        far.close()
+
+
+async def test_all_runs_together_hold_only_so_many_connections_and_one_alone_not_all_of_them():
+    places = Places(lambda: 24)
+    greedy, modest = House("a.example", places=places), House("a.example", places=places)
+    ends = [socket.socketpair() for _ in range(40)]
+    streams = [Told(near) for near, _ in ends]
+    serving = [asyncio.create_task(greedy.egress.serve(stream, "a.example", 443)) for stream in streams[:30]]
+    serving += [asyncio.create_task(modest.egress.serve(stream, "a.example", 443)) for stream in streams[30:]]
+    await eventually(lambda: sum(bool(stream.told) for stream in streams) == 40)
+    assert (greedy.egress.open_connections, modest.egress.open_connections) == (18, 6)
+    refused = [stream.refusal for stream in streams if stream.refusal is not None]
+    assert {refusal.status for refusal in refused} == {503}
+    assert "all runs together have" in refused[0].message
+    for task in serving:
+        task.cancel()
+    await asyncio.gather(*serving, return_exceptions=True)
+    assert places.taken == 0
+    for one in [*(far for _, far in ends), *greedy.far, *modest.far]:
+        one.close()
+
+
+async def test_a_program_that_hangs_up_while_it_is_connected_stops_the_connecting(pair):
+    near, box = pair
+    house = House("a.example")
+    house.dialling = asyncio.get_running_loop().create_future()
+    before = asyncio.all_tasks()
+    serving = asyncio.create_task(house.egress.serve(Told(near), "a.example", 443))
+    await eventually(lambda: house.egress.open_connections == 1)
+    box.close()
+    await serving
+    assert (house.dialling.cancelled(), house.egress.open_connections) == (True, 0)
+    assert (house.records[-1].ended, "hung up" in house.records[-1].detail) == ("reset", True)
+    assert asyncio.all_tasks() == before
+
+
+class Asked:
+    """Somebody who is asked and says nothing until the test does."""
+
+    def __init__(self) -> None:
+        self.requests: list[ApprovalRequest] = []
+        self.answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self.withdrawn = 0
+
+    async def approve(self, request: ApprovalRequest) -> Decision:
+        self.requests.append(request)
+        try:
+            verdict = await asyncio.shield(self.answer)
+        except asyncio.CancelledError:
+            self.withdrawn += 1
+            raise
+        return Decision(request.id, verdict, "ann", "test", request.requested_at)
+
+
+async def test_a_question_that_no_program_waits_for_any_more_is_withdrawn(pair):
+    person = Asked()
+    house = House("ask", asking=Asking(person), linger=0.01)
+    other, far = socket.socketpair()
+    serving = [asyncio.create_task(house.egress.serve(Told(near), "b.example", 443)) for near in (pair[0], other)]
+    await eventually(lambda: house.egress._waiting == 2 and person.requests)
+    far.close()
+    await serving[1]
+    assert person.withdrawn == 0
+    pair[1].close()
+    await serving[0]
+    assert (person.withdrawn, len(person.requests), house.records) == (1, 1, [])
+
+
+async def test_a_program_that_was_tired_of_waiting_finds_the_same_question_when_it_tries_again(pair):
+    person = Asked()
+    house = House("ask", asking=Asking(person), linger=600.0)
+    first = asyncio.create_task(house.egress.serve(Told(pair[0]), "b.example", 443))
+    await eventually(lambda: person.requests)
+    pair[1].close()
+    near, box = socket.socketpair()
+    stream = Told(near)
+    second = asyncio.create_task(house.egress.serve(stream, "b.example", 443))
+    await eventually(lambda: house.egress._waiting == 2)
+    person.answer.set_result(Verdict.ALLOW)
+    await first
+    await eventually(lambda: stream.told == ["accept"])
+    assert (len(person.requests), person.withdrawn, len(house.far)) == (1, 0, 1)
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+    for one in (box, *house.far):
+        one.close()

@@ -59,7 +59,7 @@ async def test_a_host_of_a_mirror_is_advised_by_the_name_of_its_set_whoever_refu
         with pytest.raises(EgressDenied, match=r"--net python-packages$"):
             await Gate(parse_grants(words, sets), Book([]), asking=asking).admit("mirror.example", 443)
         # The set is replaced as a whole, so its name would not grant what the mirror stands for.
-        with pytest.raises(EgressDenied, match=r"--net (tool-install|pypi\.org)$"):
+        with pytest.raises(EgressDenied, match=r"--net pypi\.org$"):
             await Gate(parse_grants(words, sets), Book([]), asking=asking).admit("pypi.org", 443)
 
 
@@ -86,6 +86,29 @@ async def test_a_granted_name_is_looked_up_once_and_the_checked_address_is_diall
 async def test_a_name_that_leads_only_to_addresses_of_no_public_network_is_refused(answer):
     with pytest.raises(EgressDenied, match="leads to no public address"):
         await gate(["a.example"], Book([answer])).admit("a.example", 443)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["localhost:8080"], "--net 127.0.0.1:8080"), (["ask"], "--net localhost:8080,127.0.0.1:8080")],
+)
+async def test_it_is_told_which_address_to_grant_beside_it(words, told):
+    asking = Asking(ScriptedApprover(Verdict.ALLOW))
+    with pytest.raises(EgressDenied) as caught:
+        await gate(words, Book(["::1", "127.0.0.1"]), asking=asking).admit("localhost", 8080)
+    assert caught.value.status == 403
+    assert caught.value.message.endswith(f". Grant it with: {told}")
+    words = told.removeprefix("--net ").split(",")
+    admitted = await gate(["localhost:8080", *words], Book(["::1", "127.0.0.1"])).admit("localhost", 8080)
+    assert [str(one) for one in admitted.checked.allowed] == ["127.0.0.1"]
+
+
+async def test_a_metadata_service_is_not_advised_by_name_or_by_address():
+    for host, words in (("169.254.169.254", []), ("metadata.example", ["metadata.example:80"])):
+        with pytest.raises(EgressDenied, match="metadata service") as caught:
+            await gate(words, Book(["169.254.169.254"])).admit(host, 80)
+        assert caught.value.message.endswith("It hands out the machine's own credentials and cannot be granted.")
+        assert "--net" not in caught.value.message
 
 
 async def test_of_several_answers_those_that_are_refused_are_left_out():

@@ -7,7 +7,7 @@ import pytest
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.membrane.egress.hostsets import HOST_SETS, with_mirrors
 from kagura_kernel.membrane.egress.names import Target, normalise
-from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressVerdict, advice, parse_grants
+from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressVerdict, parse_grants
 
 
 def verdict(words: list[str], host: str, port: int = 443) -> str:
@@ -126,15 +126,21 @@ def test_all_wrong_words_are_told_at_once():
     assert len(caught.value.problems) == 2
 
 
-@pytest.mark.parametrize(
-    ("target", "word"),
-    [
-        (Target("pypi.org", 443), "--net python-packages"),
-        (Target("a.example", 443), "--net a.example"),
-        (Target("a.example", 80), "--net a.example:80"),
-        (Target("2001:db8::1", 80), "--net [2001:db8::1]:80"),
-    ],
-)
-def test_advice_is_a_word_that_grants_the_target(target, word):
-    assert advice(target).endswith(word)
-    assert target in parse_grants([word.removeprefix("--net ")]).granted
+@pytest.mark.parametrize("word", ["169.254.169.254", "169.254.169.254:80", "[fd00:ec2::254]:80", "0xa9fea9fe:80"])
+def test_a_metadata_service_is_refused_as_a_grant_and_the_reason_is_told(word):
+    with pytest.raises(ConfigurationError, match="hands out the machine's own credentials and cannot be granted"):
+        parse_grants([word])
+
+
+def test_a_mistyped_set_is_told_and_a_host_of_ones_own_network_is_not():
+    with pytest.raises(ConfigurationError, match=r"Did you mean python-packages\?.*pyhton-packages:443"):
+        parse_grants(["pyhton-packages"])
+    words = ["pyhton-packages:443", "buildbox", "npm2", "pipy.org"]
+    assert {target.host for target in parse_grants(words).granted} == {word.partition(":")[0] for word in words}
+
+
+def test_ones_own_sets_count_when_a_word_is_mistyped():
+    sets = with_mirrors(HOST_SETS, {"warehouse": [Target("a.example", 443)]})
+    with pytest.raises(ConfigurationError, match="Did you mean warehouse"):
+        parse_grants(["warehosue"], sets)
+    assert set(parse_grants(["warehouse"], sets).granted) == {Target("a.example", 443)}

@@ -316,3 +316,37 @@ def test_a_hang_up_that_nobody_may_read_costs_no_time(guest):
     guest.send(frames.CREDIT, stream, frames.CREDIT_BODY.pack(100))
     assert guest.receive() == (frames.DATA, stream, b"late")
     assert guest.receive() == (frames.EOF, stream, b"")
+
+
+def test_a_program_that_hangs_up_before_it_was_answered_ends_its_stream(guest, monkeypatch):
+    monkeypatch.setattr(listening, "LOOK_SECONDS", 0.02)
+    guest.start()
+    patient, hasty = guest.program(CONNECT), guest.program()
+    stream, _ = guest.opened()
+    patient.shutdown(socket.SHUT_WR)
+    hasty.sendall(CONNECT)
+    second, _ = guest.opened()
+    hasty.close()
+    kind, ended, _ = guest.receive()
+    assert (kind, ended) == (frames.CANCEL, second)
+    # The one that has only stopped sending still hears the answer.
+    guest.say(frames.ACCEPT, stream, {"credit": frames.WINDOW})
+    assert patient.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
+def test_where_the_system_does_not_tell_who_has_gone_nobody_is_let_go(guest, monkeypatch):
+    looked = threading.Event()
+
+    def nothing() -> set[tuple[int, int]]:
+        looked.set()
+        return set()
+
+    monkeypatch.setattr(listening, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(listening, "held", nothing)
+    guest.start()
+    program = guest.program(CONNECT)
+    stream, _ = guest.opened()
+    program.shutdown(socket.SHUT_WR)
+    assert looked.wait(PATIENCE)
+    guest.say(frames.ACCEPT, stream, {"credit": frames.WINDOW})
+    assert program.recv(4096).startswith(b"HTTP/1.1 200 ")

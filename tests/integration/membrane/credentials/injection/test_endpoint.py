@@ -83,6 +83,12 @@ async def test_what_a_program_sends_in_the_headers_place_is_taken_out(tmp_path: 
             "Proxy-Authorization": "Basic mine",
             "Cookie": "mine",
             "Range": "bytes=0-1",
+            "Request-Range": "bytes=0-3; mine",
+            "Accept-Charset": "utf-16, mine",
+            "X-Original-URL": "/mine",
+            "X-HTTP-Method-Override": "mine",
+            "X-Forwarded-Host": "mine",
+            "Forwarded": "host=mine",
             "Accept-Encoding": "gzip, br",
             "Connection": "keep-alive, X-Private",
             "X-Private": "mine",
@@ -335,6 +341,12 @@ SMUGGLED = {
     "a space in the path": (400, b"GET /a b HTTP/1.1\r\n" + HOST + b"\r\n"),
     "a path that climbs": (400, b"GET /a/../../b HTTP/1.1\r\n" + HOST + b"\r\n"),
     "a path that climbs in disguise": (400, b"GET /a/%2e%2E%2f%2e./b HTTP/1.1\r\n" + HOST + b"\r\n"),
+    "a path that climbs behind a parameter": (400, b"GET /a/..;/b HTTP/1.1\r\n" + HOST + b"\r\n"),
+    "a path that climbs when decoded twice": (400, b"GET /%252e%252e/b HTTP/1.1\r\n" + HOST + b"\r\n"),
+    "a path that climbs in no UTF-8": (400, b"GET /%c0%ae%c0%ae/b HTTP/1.1\r\n" + HOST + b"\r\n"),
+    "a zero byte in the path": (400, b"GET /..%00/b HTTP/1.1\r\n" + HOST + b"\r\n"),
+    "a tunnel in small letters": (405, b"connect elsewhere.example:443 HTTP/1.1\r\n" + HOST + b"\r\n"),
+    "a trace in small letters": (405, b"trace / HTTP/1.1\r\n" + HOST + b"\r\n"),
     "a fragment": (400, b"GET /a#b HTTP/1.1\r\n" + HOST + b"\r\n"),
     "another protocol": (505, b"GET / HTTP/2.0\r\n" + HOST + b"\r\n"),
     "a web socket": (501, b"GET / HTTP/1.1\r\n" + HOST + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"),
@@ -407,6 +419,25 @@ async def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
             answer = await http.get(rig.urls[0] + "/")
         assert answer.status_code == 503
         first.transport.abort()
+
+
+async def test_requests_that_come_too_fast_are_told_so_until_time_has_passed(tmp_path: Path) -> None:
+    async with (
+        RawUpstream() as upstream,
+        InjectionRig(tmp_path, header(upstream), limits=InjectionLimits(rate=8, burst=4)) as rig,
+    ):
+        await rig.open()
+        async with client() as http:
+            answers = [await http.get(rig.urls[0] + "/") for _ in range(6)]
+            assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 429, 429]
+            assert answers[-1].text == (
+                "ERR_INJECTION: More than 8 requests a second; wait a moment, and ask more slowly.\n"
+            )
+            assert len(upstream.asked) == 4
+            await rig.clock.advance(0.25)
+            assert [(await http.get(rig.urls[0] + "/")).status_code for _ in range(3)] == [200, 200, 429]
+        records = await rig.recorded(9)
+        assert [record.ended for record in records].count("refused") == 3
 
 
 # ----------------------------------------------------------------------- echo
@@ -623,7 +654,8 @@ async def test_what_is_asked_before_its_turn_is_answered_in_its_turn(tmp_path: P
             await first.wait()
         return await plain(asked.target.encode())(asked, writer)
 
-    async with RawUpstream(in_turn) as upstream, InjectionRig(tmp_path, header(upstream)) as rig:
+    limits = InjectionLimits(burst=4000)
+    async with RawUpstream(in_turn) as upstream, InjectionRig(tmp_path, header(upstream), limits=limits) as rig:
         await rig.open()
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(rig))
         ask = b"GET /%d HTTP/1.1\r\nhost: 127.0.0.1:" + str(port_of(rig)).encode() + b"\r\n\r\n"

@@ -67,3 +67,23 @@ def test_what_is_held_back_is_never_longer_than_a_secret() -> None:
     came = sum(len(censor.feed(b"a" * 1000)) for _ in range(20))
     assert came > 19_900
     assert set(through(forms("aaaaaaaa"), *[b"a" * 10] * 20)[:192]) == set(b"*")
+
+
+def test_an_echo_in_another_alphabet_is_hidden_too() -> None:
+    looked_for = forms(VALUE)
+    for encoding in ("utf-16-le", "utf-16-be", "utf-32-le"):
+        text = f"you sent {VALUE} to us".encode(encoding)
+        for size in (1, 3, len(text)):
+            got = through(looked_for, *(text[at : at + size] for at in range(0, len(text), size)))
+            assert len(got) == len(text)
+            assert VALUE[:4] not in got.replace(b"\0", b"").decode()
+            assert got.startswith("you sent ".encode(encoding))
+
+
+def test_a_body_byte_by_byte_is_looked_through_in_proportion_to_its_length() -> None:
+    """What is held back is not searched again for each byte."""
+    secret = "ya29." + VALUE * 100
+    censor = Censor(forms(secret))
+    assert censor.feed(secret[:1000].encode()) == b""
+    assert all(censor.feed(bytes([sign])) == b"" for sign in secret[1000:-1].encode())
+    assert censor.feed(secret[-1:].encode()) == b"*" * len(secret)

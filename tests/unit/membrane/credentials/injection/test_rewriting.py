@@ -64,3 +64,29 @@ def test_an_answer_loses_what_is_for_one_hop_or_would_outlive_the_lease() -> Non
         (b"etag", b"abc"),
     ]
     assert incoming(given, API, b"/", BASE, lambda data: data) == [(b"etag", b"abc")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "X-Original-URL",
+        "X-Original-Host",
+        "X-Rewrite-URL",
+        "X_Rewrite_URL",
+        "X-HTTP-Method-Override",
+        "X-HTTP-Method",
+        "X-Method-Override",
+        "Forwarded",
+        "X-Forwarded-Host",
+        "X_Forwarded_For",
+        "X-Real-IP",
+        "Request-Range",
+        "Range",
+        "Accept-Charset",
+    ],
+)
+def test_what_would_make_another_request_of_it_is_not_sent(name: str) -> None:
+    given = [(name.lower().encode(), b"mine"), (b"x-mine", b"kept")]
+    sent = outgoing(given, API, (b"authorization", b"Bearer x"))
+    assert b"mine" not in [value for _, value in sent]
+    assert (b"x-mine", b"kept") in sent

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import pytest
+
+from kagura_kernel.cli import printing
+from kagura_kernel.cli.main import COMMANDS
+from kagura_kernel.cli.printing import for_terminal, paragraph, table, terminal_width
+from kagura_kernel.jupyter.commands import parse_command
+
+LONG = "a reason that goes on and on " * 10
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(printing, "sys", SimpleNamespace(stdout=Terminal()))
+
+
+@pytest.mark.usefixtures("terminal")
+def test_on_a_terminal_the_longest_cells_are_shortened_until_a_line_fits() -> None:
+    rows = [("run-0123456789abcd", "refused", LONG), ("run-0123456789abce", "allowed", "x" * 30)]
+    lines = table(("run", "decision", "why"), rows, whole=("run", "decision")).splitlines()
+    assert max(map(len, lines)) == 80
+    assert lines[1].startswith("run-0123456789abcd  refused   a reason that goes on")
+    assert lines[1].endswith("…")
+    assert lines[2].endswith("x" * 30)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_where_that_is_not_enough_a_row_takes_several_lines_and_what_is_typed_again_is_whole() -> None:
+    run, lease = f"run-{'0' * 30}", f"lea-{'1' * 30}"
+    row = (run, lease, "1 h 00 min", "revoked by ada", LONG)
+    lines = table(("run", "lease", "left", "state", "why"), [row], whole=("run", "lease")).splitlines()
+    assert [line.split() for line in lines[:3]] == [["run", "lease"], ["left", "state"], ["why"]]
+    assert lines[3] == f"{run}  {lease}"
+    assert lines[4] == "    1 h 00 min  revoked by ada"
+    assert lines[5].startswith("    a reason that goes on")
+    assert (len(lines[5]), lines[5][-1]) == (80, "…")
+
+
+@pytest.mark.usefixtures("terminal")
+def test_an_id_is_whole_however_narrow_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    run = f"run-{'0' * 100}"
+    assert table(("run", "why"), [(run, "x")], whole=("run",)).splitlines() == ["run", "    why", run, "    x"]
+
+
+def test_what_is_piped_is_told_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert LONG.strip() in table(("run", "why"), [("run-1", LONG)])
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_table_that_fits_is_left_as_it_is() -> None:
+    assert table(("a", "b"), [("1", "2"), ("33", "4")]) == "a   b\n1   2\n33  4"
+
+
+@pytest.mark.parametrize(("columns", "width"), [("132", 132), ("20", printing.NARROWEST)])
+def test_the_width_is_the_terminal_s_and_never_too_little(
+    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert terminal_width() == width
+
+
+def test_a_paragraph_goes_on_below_its_own_beginning() -> None:
+    said = paragraph("one two three four five", "!  name  ", "         ", 22)
+    assert said == "!  name  one two three\n         four five"
+
+
+def test_each_problem_keeps_its_own_line_and_goes_on_below_its_text() -> None:
+    said = paragraph("it cannot be used:\n  - first problem here\n  - second", "", "  ", 20)
+    assert said.splitlines() == [
+        "it cannot be used:",
+        "    - first problem",
+        "      here",
+        "    - second",
+    ]
+
+
+def test_a_command_stays_on_one_line() -> None:
+    said = paragraph("now type `kagura-kernel kill run-1 run-2` and wait", "", "", 30)
+    assert said.splitlines() == ["now type", "`kagura-kernel kill run-1 run-2`", "and wait"]
+
+
+def test_a_path_is_not_broken() -> None:
+    path = "/a/very-long/path/with-hyphens/" * 4
+    assert path in paragraph(f"look at {path} now", "", "  ", 60).splitlines()[1]
+
+
+def test_a_paragraph_cannot_move_the_cursor() -> None:
+    said = paragraph("one\x1b[2Jtwo\rthree", "", "", 60)
+    assert "\x1b" not in said
+    assert "⟨U+001B⟩" in said
+
+
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_an_empty_text_is_its_beginning(text: str) -> None:
+    assert paragraph(text, "!  name", " ", 60) == "!  name"
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("`%kagura runs` lists them.", "`kagura-kernel runs` lists them."),
+        ("Stop it with `%kagura kill run-1`.", "Stop it with `kagura-kernel kill run-1`."),
+        ("`%kagura revoke lea-1` ends it.", "`kagura-kernel leases revoke lea-1` ends it."),
+        ("`%kagura approvals` lists them.", "`%kagura approvals` lists them."),
+        ("Record one with `%%kagura --record x`.", "Record one with `%%kagura --record x`."),
+        ("%%kagura runs fine", "%%kagura runs fine"),
+    ],
+)
+def test_a_word_of_the_notebook_becomes_a_command_where_there_is_one(text: str, typed: str) -> None:
+    assert for_terminal(text) == typed
+
+
+@pytest.mark.parametrize("word", ["runs", "kill run-1", "leases", "revoke lea-1"])
+def test_what_becomes_a_command_is_one_on_both_sides(word: str) -> None:
+    assert parse_command(word).word == word.partition(" ")[0]
+    _, command, *_ = for_terminal(f"%kagura {word}").split()
+    assert command in {entry.name for entry in COMMANDS}
