@@ -37,23 +37,6 @@ PATIENCE_MS = 60_000
 """A ceiling for hanging, not a measure: the machine may be busy."""
 
 SIZE = {"width": 1180, "height": 980}
-# Whether JupyterLab is there, no dialog waits, nothing is open in its main area, and its theme is the usual one.
-TIDY = """() => {
-  const app = window.jupyterapp;
-  if (!app?.shell || document.querySelector(".jp-Dialog")) return false;
-  const open = [...app.shell.widgets("main")].filter((widget) => widget.context);
-  return open.length === 0 && document.body.dataset.jpThemeName === "JupyterLab Light";
-}"""
-# Ends the kernels of all notebooks and closes them without a question about what was not saved.
-CLOSE = """async () => {
-  const app = window.jupyterapp;
-  for (const panel of [...(app?.shell.widgets("main") ?? [])].filter((widget) => widget.context)) {
-    await panel.sessionContext?.shutdown().catch(() => undefined);
-    panel.dispose();
-  }
-  if (document.body.dataset.jpThemeName !== "JupyterLab Light")
-    await app?.commands.execute("apputils:change-theme", { theme: "JupyterLab Light" });
-}"""
 
 SETTINGS = {
     "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -181,27 +164,14 @@ def browser() -> Iterator[Browser]:
         found.close()
 
 
-@pytest.fixture(scope="session")
-def window(browser: Browser) -> Iterator[Page]:
-    """One window for all tests: JupyterLab takes longer to load than most of them to run."""
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A window of its own for each test: what one leaves open must not be what the next one looks at."""
     context = browser.new_context(viewport=SIZE, device_scale_factor=2)
     context.set_default_timeout(PATIENCE_MS)
     expect.set_options(timeout=PATIENCE_MS)
     yield context.new_page()
     context.close()
-
-
-@pytest.fixture
-def page(window: Page, lab: Lab) -> Iterator[Page]:
-    """JupyterLab with nothing open in it and its usual looks; loaded anew where a test before this one left a mess."""
-    if not window.evaluate(TIDY):
-        window.goto(f"{lab.url}lab/workspaces/tests?token={TOKEN}&reset")
-        window.wait_for_function("() => window.jupyterapp?.shell !== undefined")
-        window.evaluate("() => window.jupyterapp.restored")
-        window.evaluate("() => window.jupyterapp.shell.leftCollapsed || window.jupyterapp.shell.collapseLeft()")
-    window.set_viewport_size(SIZE)
-    yield window
-    window.evaluate(CLOSE)
 
 
 class Notebook:
@@ -275,28 +245,23 @@ class Notebook:
 
 def show(page: Page, lab: Lab, path: Path) -> Notebook:
     """Open a notebook file and wait for its kernel."""
-    page.evaluate(
-        """async ([path]) => {
-          const app = window.jupyterapp;
-          const panel = await app.commands.execute('docmanager:open', { path, factory: 'Notebook' });
-          app.shell.activateById(panel.id);
-          await Promise.all([panel.revealed, panel.context.ready, panel.sessionContext.ready]);
-        }""",
-        [str(path.relative_to(lab.root))],
-    )
+    place = path.relative_to(lab.root)
+    page.goto(f"{lab.url}lab/workspaces/auto-{place.parent.name[:40]}/tree/{place}?token={TOKEN}&reset")
     page.wait_for_function(
         """([path]) => {
-          const panel = window.jupyterapp.shell.currentWidget;
+          const panel = window.jupyterapp?.shell.currentWidget;
           return panel?.context?.path === path && panel.sessionContext.session?.kernel?.status === 'idle';
         }""",
-        arg=[str(path.relative_to(lab.root))],
+        arg=[str(place)],
     )
+    page.evaluate("() => window.jupyterapp.shell.leftCollapsed || window.jupyterapp.shell.collapseLeft()")
     return Notebook(page, path)
 
 
 @pytest.fixture
-def open_notebook(lab: Lab, page: Page, request: pytest.FixtureRequest) -> Callable[..., Notebook]:
-    """Make a notebook with these cells, open it, wait for its kernel."""
+def open_notebook(lab: Lab, page: Page, request: pytest.FixtureRequest) -> Iterator[Callable[..., Notebook]]:
+    """Make a notebook with these cells, open it, wait for its kernel, which ends with the test."""
+    opened: list[Notebook] = []
 
     def make(*cells: str, files: dict[str, str] | None = None, folder_name: str = "") -> Notebook:
         folder = lab.root / (folder_name or request.node.name)
@@ -309,9 +274,14 @@ def open_notebook(lab: Lab, page: Page, request: pytest.FixtureRequest) -> Calla
         )
         path = folder / "notebook.ipynb"
         nbformat.write(notebook, path)
-        return show(page, lab, path)
+        opened.append(show(page, lab, path))
+        return opened[-1]
 
-    return make
+    yield make
+    for notebook in opened:
+        notebook.page.evaluate(
+            "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.shutdown?.().catch(() => undefined)"
+        )
 
 
 @pytest.fixture
