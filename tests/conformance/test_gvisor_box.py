@@ -23,12 +23,14 @@ from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
+from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
 from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE
 from kagura_kernel.sandbox.gvisor_runsc import RunscBackend, Way
 from kagura_kernel.testing.conformance.box import BoxConformance
 from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
 from kagura_kernel.testing.conformance.box_fixtures import DESCRIPTORS, sh
 from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
+from kagura_kernel.testing.conformance.box_streams import PIECE, told, until
 from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance, bash, open_box, python
 from kagura_kernel.testing.docker_images import BASE
@@ -38,6 +40,8 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(shutil.which("runsc") is None, reason="needs gVisor: apt install runsc"),
 ]
+
+REQUEST = b"GET http://some.example/ HTTP/1.1\r\nHost: some.example\r\n\r\n"
 
 EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
 
@@ -205,7 +209,41 @@ def _kernels() -> dict[int, int]:
 
 
 class TestGVisorBoxAlone(Alone, LivesOnGVisor, BoxConformance):
-    pass
+    """gVisor does not tell which connections a process still holds: who hangs up is noticed when it is answered."""
+
+    @pytest.mark.parametrize("front", ["proxy", "raw"])
+    async def test_a_program_that_hangs_up_before_it_was_answered_is_gone(self, box: Box, front: str) -> None:
+        left = asyncio.Event()
+
+        async def serve(stream: GuestStream) -> None:
+            try:
+                await stream.accept()
+                while await stream.read(PIECE):
+                    pass
+            finally:
+                left.set()
+
+        port = await box.listen(Listener(0, "raw" if front == "raw" else "proxy"), serve)
+        await told(box, port, f"client = connected()\nclient.sendall({REQUEST})\nclient.close()")
+        await until(left.is_set)
+
+    @pytest.mark.parametrize("front", ["proxy", "raw"])
+    async def test_a_program_that_has_only_stopped_sending_is_still_answered(self, box: Box, front: str) -> None:
+        async def serve(stream: GuestStream) -> None:
+            await stream.accept()
+            while await stream.read(PIECE):
+                pass
+            await stream.write(b"HTTP/1.1 200 OK\r\n\r\nhello")
+            await stream.write_eof()
+
+        port = await box.listen(Listener(0, "raw" if front == "raw" else "proxy"), serve)
+        code = f"""
+client = connected()
+client.sendall({REQUEST})
+client.shutdown(socket.SHUT_WR)
+print(said(client).decode().rpartition("\\n")[2])
+"""
+        assert await told(box, port, code) == "hello"
 
 
 class TestGVisorWallsAlone(Alone, WallsOfGVisor):

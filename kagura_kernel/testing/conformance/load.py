@@ -35,7 +35,12 @@ SMALL = BoxLimits(
 
 _USED = """
 import os, sys
-print(sum(os.lstat(f"{top}/{name}").st_blocks * 512 for top, _, names in os.walk(sys.argv[1]) for name in names))
+used, place = 0, os.lstat(sys.argv[1]).st_dev
+for top, folders, names in os.walk(sys.argv[1]):
+    # What else the box sees may be mounted below: a Python environment, say.
+    folders[:] = [name for name in folders if os.lstat(f"{top}/{name}").st_dev == place]
+    used += sum(os.lstat(f"{top}/{name}").st_blocks * 512 for name in names)
+print(used)
 """
 
 _FLOOD_BYTES = 384 * _MIB

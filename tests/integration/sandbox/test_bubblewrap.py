@@ -88,7 +88,7 @@ async def test_the_kernels_python_and_its_packages_are_there(backend: Bubblewrap
 
 
 async def test_what_an_editable_install_points_to_is_not_there(backend: BubblewrapBackend, project: Path) -> None:
-    code, _ = await output(backend, BoxSpec(workspace=project), "python -c 'import kagura_kernel'")
+    code, _ = await output(backend, BoxSpec(workspace=project), "python -c 'import kagura_kernel.assembly'")
     assert code != 0 or str(SOURCE) in current_view().directories
 
 
