@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from kagura_kernel.cli.egress_log import read_time
+from kagura_kernel.cli.log_options import read_time
 from kagura_kernel.cli.opening import add_place, open_journal, place_of
 from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, terminal_width
 from kagura_kernel.domain.errors import ConfigurationError, IsolationTooWeak, JournalError, UsageError

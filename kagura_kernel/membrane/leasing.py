@@ -306,9 +306,7 @@ class Leasing:
     async def _told(self, work: Callable[[], Awaitable[object]], lease_id: str) -> None:
         try:
             await work()
-        except JournalError as error:
-            self._fatal(error)
-        except ApprovalAborted as error:
+        except (JournalError, ApprovalAborted) as error:
             self._fatal(error)
         except KaguraError as error:
             self._note(f"Lease {lease_id}: {error.message}")

@@ -17,10 +17,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from enum import StrEnum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
+
+from kagura_kernel.testing.loopback_listener import LoopbackListener
 
 
 class Trouble(StrEnum):
@@ -179,17 +181,12 @@ class LoopbackService:
         self._closing.wait(20)
 
 
-class _Listener(ThreadingHTTPServer):
-    daemon_threads = False  # server_close joins them, so that no test leaves a thread behind
-    request_queue_size = 64
-
+class _Listener(LoopbackListener):
     def __init__(self, owner: LoopbackService) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.owner = owner
-        self._connections: set[socket.socket] = set()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        self._connections.add(request)
         # Counted before its thread begins, so that nobody sees the moment in between as idle.
         self.owner.begin(1)
         super().process_request(request, client_address)
@@ -199,20 +196,6 @@ class _Listener(ThreadingHTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             self.owner.begin(-1)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._connections.discard(request)
-        super().shutdown_request(request)
-
-    def cut_connections(self) -> None:
-        for connection in list(self._connections):
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue  # it has just ended by itself
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hung up is no error of the server's."""
 
 
 class _Handler(BaseHTTPRequestHandler):

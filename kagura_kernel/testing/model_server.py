@@ -12,15 +12,15 @@ It runs in threads of its own and listens on 127.0.0.1 at a free port. It keeps 
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from kagura_kernel.testing.loopback_listener import LoopbackListener
 from kagura_kernel.testing.model_script import Answer, BrokenStream, ModelTurn, Refusal, Script, Silence, says
 from kagura_kernel.testing.model_wire import error_body, message_body, stream_events
 
@@ -131,32 +131,10 @@ class ModelServer:
         return self._closing.wait(seconds)
 
 
-class _Listener(ThreadingHTTPServer):
-    daemon_threads = False  # server_close joins them, so that no test leaves a thread behind
-    request_queue_size = 64
-
+class _Listener(LoopbackListener):
     def __init__(self, owner: ModelServer) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.owner = owner
-        self._connections: set[socket.socket] = set()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._connections.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._connections.discard(request)
-        super().shutdown_request(request)
-
-    def cut_connections(self) -> None:
-        for connection in list(self._connections):
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue  # it has just ended by itself
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hung up is no error of the server's."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kagura_kernel.cli.egress_log import read_time
+from kagura_kernel.cli.log_options import read_time
 from kagura_kernel.cli.main import main
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
