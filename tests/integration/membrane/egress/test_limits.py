@@ -114,7 +114,13 @@ async def test_an_upload_is_cut_exactly_at_the_limit_and_the_program_is_told(wal
 
 async def test_a_run_that_has_used_up_its_bytes_gets_no_further_connection(walls, proxying, serving):
     limit = 24 * MIB
-    async with serving(endless) as port, proxying(f"127.0.0.1:{port}", backend=walls(), run_bytes_in=limit) as proxy:
+    both_are_there = asyncio.Barrier(2)
+
+    async def together(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await both_are_there.wait()
+        await endless(reader, writer)
+
+    async with serving(together) as port, proxying(f"127.0.0.1:{port}", backend=walls(), run_bytes_in=limit) as proxy:
         line = f"{CURL} http://127.0.0.1:{port}/"
         both = await asyncio.gather(proxy.sh(line), proxy.sh(line))
         third = await proxy.sh(f"curl --silent --noproxy '' http://127.0.0.1:{port}/")
