@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.domain.variables import CellPlace, PackedVariable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +26,11 @@ class Launch:
         net: Words that open hosts beside the settings': a host, a set of hosts, `ask`, or `none`.
         grants: Credentials that may be leased, each as `PROVIDER:SCOPE`.
         writable_root: Whether commands may change the box's whole system.
+        inputs: Variables that are copied into the box.
+        outputs: Names of variables that are brought back from it.
         headless: Whether nobody can be asked.
         origin: Which front door.
+        place: The cell that asks.
     """
 
     session: str | None = None
@@ -40,8 +44,11 @@ class Launch:
     net: tuple[str, ...] = ()
     grants: tuple[str, ...] = ()
     writable_root: bool = False
+    inputs: tuple[PackedVariable, ...] = ()
+    outputs: tuple[str, ...] = ()
     headless: bool = False
     origin: str = "notebook"
+    place: CellPlace = field(default_factory=CellPlace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,6 +93,9 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         "user": _user(),
         "owner": choices.owner,
         "headless": intent.headless,
+        "inputs": intent.inputs,
+        "outputs": intent.outputs,
+        "place": intent.place,
     }
     if isinstance(intent, LaunchCell):
         if not intent.code.strip():

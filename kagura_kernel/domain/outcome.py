@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.cost import Cost, Usage
+from kagura_kernel.domain.variables import PackedVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class RunOutcome:
         error_code: Stable code when it did not end well.
         error: That error, for reading.
         exit_code: Of a `%%sandbox` program.
+        outputs: Variables that it brought back, still packed.
     """
 
     run_id: str
@@ -37,6 +39,7 @@ class RunOutcome:
     error_code: str = ""
     error: str = ""
     exit_code: int | None = None
+    outputs: tuple[PackedVariable, ...] = field(default=(), repr=False)
 
     @property
     def ok(self) -> bool:

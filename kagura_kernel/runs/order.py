@@ -13,6 +13,7 @@ from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.policy import CommandLimits, PermissionMode, WriteMode
+from kagura_kernel.domain.variables import CellPlace, PackedVariable
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.grant import RunGrant
@@ -72,6 +73,9 @@ class RunOrder:
         user: Login name.
         owner: The process that runs it.
         headless: Whether nobody can be asked.
+        inputs: Variables that are copied into the box before anything runs.
+        outputs: Names of variables that are brought back at the end.
+        place: The cell that asked.
     """
 
     run_id: str
@@ -96,6 +100,9 @@ class RunOrder:
     user: str = ""
     owner: str = ""
     headless: bool = False
+    inputs: tuple[PackedVariable, ...] = ()
+    outputs: tuple[str, ...] = ()
+    place: CellPlace = field(default_factory=CellPlace)
 
 
 @dataclass(frozen=True, slots=True)

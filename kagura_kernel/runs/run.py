@@ -139,6 +139,9 @@ class Run:
             owner=order.owner,
             headless=order.headless,
             protected=order.spec.policy.read_only_subpaths,
+            notebook=order.place.notebook,
+            kernel_id=order.place.kernel_id,
+            cell_id=order.place.cell_id,
         )
 
     # ----------------------------------------------------- launch and converse

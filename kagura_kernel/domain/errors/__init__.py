@@ -57,6 +57,9 @@
     │   ├── JournalUnreadable            ERR_JOURNAL_UNREADABLE
     │   ├── JournalTooNew                ERR_JOURNAL_TOO_NEW
     │   └── JournalTampered              ERR_JOURNAL_TAMPERED
+    ├── VariableError                    ERR_VARIABLE
+    │   ├── VariableRefused              ERR_VARIABLE_REFUSED
+    │   └── VariableMissing              ERR_VARIABLE_MISSING
     └── RunError
         ├── CellFailed                   ERR_CELL_FAILED
         ├── TurnsExhausted               ERR_TURNS_EXHAUSTED
@@ -150,6 +153,7 @@ from kagura_kernel.domain.errors.sandbox import (
     SandboxUnavailable,
     SandboxUnsupported,
 )
+from kagura_kernel.domain.errors.variables import VariableError, VariableMissing, VariableRefused
 from kagura_kernel.domain.errors.workspace import (
     ChangeConflict,
     WorkspaceError,
@@ -220,6 +224,9 @@ __all__ = [
     "TurnsExhausted",
     "UnknownName",
     "UsageError",
+    "VariableError",
+    "VariableMissing",
+    "VariableRefused",
     "WorkspaceError",
     "WorkspaceRefused",
     "WorkspaceTooLarge",

@@ -26,7 +26,15 @@ from kagura_kernel.domain.events.membrane import (
     RunGranted,
 )
 from kagura_kernel.domain.events.run import BoxClosed, BoxStarted, Noted, RunFinished, RunStarted, TurnCounted
-from kagura_kernel.domain.events.work import OutputStreamed, TextStreamed, TextWritten, ToolCalled, ToolFinished
+from kagura_kernel.domain.events.work import (
+    OutputStreamed,
+    ResultShown,
+    TextStreamed,
+    TextWritten,
+    ToolCalled,
+    ToolFinished,
+    VariableCrossed,
+)
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -50,6 +58,7 @@ __all__ = [
     "MountRow",
     "Noted",
     "OutputStreamed",
+    "ResultShown",
     "RunFinished",
     "RunGranted",
     "RunStarted",
@@ -59,6 +68,7 @@ __all__ = [
     "ToolCalled",
     "ToolFinished",
     "TurnCounted",
+    "VariableCrossed",
     "parse_event",
 ]
 
@@ -72,6 +82,8 @@ AnyEvent = Annotated[
     | ToolCalled
     | OutputStreamed
     | ToolFinished
+    | ResultShown
+    | VariableCrossed
     | ApprovalRequested
     | ApprovalDecided
     | EgressDecided

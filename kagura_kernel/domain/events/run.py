@@ -24,6 +24,9 @@ class RunStarted(Event):
         owner: Identifies the process that runs it, as `host:pid:starttime`, so that a later one can tell it is gone.
         headless: Whether nobody can be asked.
         protected: Subpaths of the project that nothing of this run may ever change.
+        notebook: The notebook that asked, as its server names it; empty elsewhere.
+        kernel_id: Its kernel's id; empty elsewhere.
+        cell_id: Its cell's id; empty where cells have none.
     """
 
     kind: Literal["run.started"] = "run.started"
@@ -40,6 +43,9 @@ class RunStarted(Event):
     owner: str = ""
     headless: bool = False
     protected: tuple[str, ...] = (".git", ".kagura")
+    notebook: str = ""
+    kernel_id: str = ""
+    cell_id: str = ""
 
 
 class BoxStarted(Event):

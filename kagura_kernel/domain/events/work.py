@@ -70,3 +70,48 @@ class ToolFinished(Event):
     route: str = ""
     duration: float = 0.0
     spill: str | None = None
+
+
+class ResultShown(Event):
+    """Something that a program in the box wants to be looked at: an image, a table, formatted text.
+
+    It is the box's word: whoever shows it sanitises it first.
+
+    Attributes:
+        call_id: The tool call, or `cell`, whose program made it.
+        mime: `text/html`, `text/markdown`, `text/plain`, `image/svg+xml`, `image/png`, `image/jpeg`, `image/gif` or
+            `image/webp`.
+        data: Text as it is; of raster images the bytes in base64; empty where it was too large.
+        bytes: How large it was in the box.
+        text: A plain form for readers that cannot show the other one; may be empty.
+        note: Why it is not here whole; empty when it is.
+    """
+
+    kind: Literal["result.shown"] = "result.shown"
+    call_id: str
+    mime: str
+    data: str = ""
+    bytes: int = 0
+    text: str = ""
+    note: str = ""
+
+
+class VariableCrossed(Event):
+    """A variable was copied into the box, or out of it.
+
+    Attributes:
+        name: Its name, on both sides.
+        direction: `in` or `out`.
+        form: How it travelled: `frame`, `series`, `array`, `json`, `image`, `text` or `file`; empty where it could not.
+        summary: What it is, for reading: a type, its shape, its columns.
+        bytes: How much travelled.
+        error: Why it could not cross; empty when it did.
+    """
+
+    kind: Literal["variable.crossed"] = "variable.crossed"
+    name: str
+    direction: Literal["in", "out"]
+    form: str = ""
+    summary: str = ""
+    bytes: int = 0
+    error: str = ""

@@ -1,0 +1,58 @@
+"""Values that cross the wall by name: what travels, and where a cell stands.
+
+A variable crosses by value. It is packed by whoever has it and unpacked by whoever gets it; nothing between them looks
+inside, and nothing on the way can run code.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Form = Literal["frame", "series", "array", "json", "image", "text", "file"]
+"""How a variable travels.
+
+`frame` and `series` are Arrow IPC streams, `array` NumPy's `.npy` without objects, `json` a plain value in UTF-8,
+`image` a PNG, `text` UTF-8, and `file` the bytes of a file.
+"""
+
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+"""What may name a variable on both sides, in Python and in a shell."""
+
+MAX_VARIABLES = 32
+"""In one direction, for one cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedVariable:
+    """One variable as it travels.
+
+    Attributes:
+        name: Its name on both sides.
+        form: What `data` is.
+        data: The bytes.
+        details: Plain values that the other side needs beside them: an index's names, a file's name.
+        summary: What it is, for reading: `DataFrame, 1,000 rows × 4 columns: day, city, …`.
+    """
+
+    name: str
+    form: Form
+    data: bytes = field(repr=False)
+    details: dict[str, Any] = field(default_factory=dict)
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CellPlace:
+    """Where a cell stands, for whoever wants to jump to it; empty where that is unknown.
+
+    Attributes:
+        notebook: The notebook as its server names it.
+        kernel_id: Its kernel's id.
+        cell_id: The cell's id.
+    """
+
+    notebook: str = ""
+    kernel_id: str = ""
+    cell_id: str = ""
