@@ -1,4 +1,4 @@
-"""A journal's connections: one for writing, one for reading, each behind its lock.
+"""A journal's connections: one for writing behind its lock, and for reading as many as read at once.
 
 Writers of all processes take turns, so the chain has one order. Readers wait for nobody. Errors of SQLAlchemy and of
 the driver end here: outside there is only `JournalUnwritable` and `JournalUnreadable`.
@@ -15,6 +15,8 @@ from sqlalchemy import Connection, Executable, Row
 from sqlalchemy.exc import SQLAlchemyError
 
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
+
+_IDLE_READERS = 4
 
 
 class Place(Protocol):
@@ -42,6 +44,10 @@ class Place(Protocol):
 
     def in_transaction(self, connection: Connection) -> bool:
         """Whether a transaction is open."""
+        ...
+
+    def mark(self, connection: Connection) -> str:
+        """A text that is another one once any other connection has changed something; cheap to ask for."""
         ...
 
     def why_gone(self) -> str:
@@ -72,9 +78,11 @@ class Database:
         self.place = place
         self.where = place.where
         self._write_lock = threading.RLock()
-        self._read_lock = threading.RLock()
+        self._lock = threading.Lock()
         self._writer: Connection | None = None
-        self._reader: Connection | None = None
+        self._readers: list[Connection] = []
+        self._marker: Connection | None = None
+        self._marked = 0
         self._closed = False
 
     @contextmanager
@@ -105,20 +113,39 @@ class Database:
         Raises:
             JournalUnreadable: the place does not answer, or what is there is damaged.
         """
-        with self._read_lock:
-            try:
-                return self._fetch(statement, values)
-            except SQLAlchemyError as error:
-                _drop(self._reader)
-                self._reader = None
-                if not self.place.is_lost(error):
-                    raise JournalUnreadable(self.where, self.place.why(error)) from error
-            try:
-                return self._fetch(statement, values)
-            except SQLAlchemyError as error:
-                _drop(self._reader)
-                self._reader = None
+        try:
+            return self._fetch(statement, values)
+        except SQLAlchemyError as error:
+            if not self.place.is_lost(error):
                 raise JournalUnreadable(self.where, self.place.why(error)) from error
+        # What fell asleep with this one has made the others that wait here useless too.
+        self._drop_readers()
+        try:
+            return self._fetch(statement, values)
+        except SQLAlchemyError as error:
+            raise JournalUnreadable(self.where, self.place.why(error)) from error
+
+    def mark(self) -> str:
+        """A text that differs from the last one when anything may have been written since, by whomever.
+
+        One thread asks; it is cheap enough to be asked many times a second.
+
+        Raises:
+            JournalUnreadable: the place does not answer, or what was there is gone.
+        """
+        self._refuse_when_closed(JournalUnreadable)
+        if why := self.place.why_gone():
+            raise JournalUnreadable(self.where, why)
+        try:
+            if self._marker is None:
+                self._marker = self.place.connect()
+                # A mark says nothing beside that of another connection.
+                self._marked += 1
+            return f"{self._marked}:{self.place.mark(self._marker)}"
+        except SQLAlchemyError as error:
+            _drop(self._marker)
+            self._marker = None
+            raise JournalUnreadable(self.where, self.place.why(error)) from error
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -136,12 +163,14 @@ class Database:
 
     def close(self) -> None:
         """Close all connections; may be called twice."""
-        with self._write_lock, self._read_lock:
+        with self._write_lock:
             self._closed = True
             _drop(self._writer)
             self._writer = None
-            _drop(self._reader)
-            self._reader = None
+            _drop(self._marker)
+            self._marker = None
+            # One that reads just now is closed when it is done.
+            self._drop_readers()
             self.place.close()
 
     def _begin(self, *, flush: bool) -> Connection:
@@ -182,9 +211,28 @@ class Database:
 
     def _fetch(self, statement: Executable, values: Mapping[str, Any] | None) -> Sequence[Row[Any]]:
         self._refuse_when_closed(JournalUnreadable)
-        if self._reader is None:
-            self._reader = self.place.connect()
-        return self._reader.execute(statement, values).fetchall()
+        with self._lock:
+            reader = self._readers.pop() if self._readers else None
+        try:
+            if reader is None:
+                reader = self.place.connect()
+            found = reader.execute(statement, values).fetchall()
+        except BaseException:
+            _drop(reader)
+            raise
+        with self._lock:
+            kept = not self._closed and len(self._readers) < _IDLE_READERS
+            if kept:
+                self._readers.append(reader)
+        if not kept:
+            _drop(reader)
+        return found
+
+    def _drop_readers(self) -> None:
+        with self._lock:
+            readers, self._readers = self._readers, []
+        for reader in readers:
+            _drop(reader)
 
     def _refuse_when_closed(self, error: type[JournalUnwritable | JournalUnreadable]) -> None:
         if self._closed:

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Row, bindparam, insert, select, update
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
-from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown, RunUnknown
+from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalExpired, ApprovalUnknown, RunUnknown
 from kagura_kernel.journal.encoding import as_text, moment, stamp
 from kagura_kernel.journal.projection import approval_times, open_approval
 from kagura_kernel.journal.rows import Message, Word
@@ -40,6 +40,7 @@ _DECIDE = (
         answer=bindparam("answer"),
     )
 )
+_DECIDE_IN_TIME = _DECIDE.where(approvals.c.deadline_at >= bindparam("decided_at"))
 _PENDING = select(approvals).where(approvals.c.verdict.is_(None)).order_by(approvals.c.requested_at, approvals.c.id)
 _HAS_RUN = select(runs.c.run_id).where(runs.c.run_id == bindparam("key"))
 
@@ -72,12 +73,24 @@ class Mailbox:
         with self._journal.writing() as writing:
             open_approval(writing.connection, values)
 
-    def decide(self, approval_id: str, verdict: Verdict, *, by: str, via: str, answer: str = "") -> Decision:
+    def decide(
+        self, approval_id: str, verdict: Verdict, *, by: str, via: str, answer: str = "", in_time: bool = False
+    ) -> Decision:
         """Leave a decision; the first one stands, whoever comes from wherever.
+
+        Args:
+            approval_id: Which question.
+            verdict: The decision.
+            by: Who decides.
+            via: Where.
+            answer: Answer to a question, or a remark.
+            in_time: Whether it must come before the deadline that stands beside the question. Whoever holds the run
+                keeps its deadline without that.
 
         Raises:
             ApprovalUnknown: nothing was asked under this id.
             ApprovalAlreadyDecided: somebody was faster.
+            ApprovalExpired: it had to come in time, and did not.
         """
         at = self._journal.clock.now()
         values = {
@@ -89,11 +102,14 @@ class Mailbox:
             "answer": as_text(answer),
         }
         with self._journal.writing(flush=True) as writing:
-            if writing.connection.execute(_DECIDE, values).rowcount == 1:
+            statement = _DECIDE_IN_TIME if in_time else _DECIDE
+            if writing.connection.execute(statement, values).rowcount == 1:
                 return Decision(approval_id, verdict, by, via, at, answer)
             found = writing.connection.execute(_ONE, {"key": approval_id}).first()
         if found is None:
             raise ApprovalUnknown(approval_id)
+        if found.verdict is None:
+            raise ApprovalExpired(approval_id)
         raise ApprovalAlreadyDecided(approval_id, found.verdict, found.decided_by)
 
     def decision(self, approval_id: str) -> Decision | None:

@@ -14,6 +14,7 @@ from kagura_kernel.domain.errors import JournalTooNew, JournalUnreadable
 from kagura_kernel.journal import schema
 from kagura_kernel.journal.database import Database
 from kagura_kernel.journal.encoding import stamp
+from kagura_kernel.journal.filling import Filling, fill_places
 from kagura_kernel.journal.hashing import FIRST
 from kagura_kernel.journal.place import no_journal
 
@@ -63,7 +64,18 @@ _STEP_2 = (
     """CREATE INDEX journal_leases_run ON journal_leases (run_id)""",
     """CREATE INDEX journal_leases_state ON journal_leases (state)""",
 )
-_STEPS = (_STEP_1, _STEP_2)
+_STEP_3 = (
+    """ALTER TABLE journal_runs ADD COLUMN notebook TEXT NOT NULL DEFAULT ''""",
+    """ALTER TABLE journal_runs ADD COLUMN kernel_id TEXT NOT NULL DEFAULT ''""",
+    """ALTER TABLE journal_runs ADD COLUMN cell_id TEXT NOT NULL DEFAULT ''""",
+    """ALTER TABLE journal_runs ADD COLUMN budget_usd DOUBLE PRECISION""",
+    fill_places,
+    """CREATE INDEX journal_runs_notebook ON journal_runs (notebook, first_seq)""",
+    """CREATE INDEX journal_runs_started ON journal_runs (started_at)""",
+    """CREATE INDEX journal_approvals_asked ON journal_approvals (requested_at, id)""",
+    """CREATE INDEX journal_events_leases ON journal_events (run_id, seq) WHERE kind = 'lease.changed'""",
+)
+_STEPS: tuple[tuple[str | Filling, ...], ...] = (_STEP_1, _STEP_2, _STEP_3)
 KNOWN_VERSION = len(_STEPS)
 """The newest schema that this version of the package can read."""
 
@@ -92,7 +104,10 @@ def migrate(database: Database, now: datetime, *, create: bool = True) -> None:
         for number in range(found, KNOWN_VERSION):
             words = _WORDS[connection.dialect.name]
             for statement in _STEPS[number]:
-                connection.exec_driver_sql(statement.format_map(words))
+                if isinstance(statement, str):
+                    connection.exec_driver_sql(statement.format_map(words))
+                else:
+                    statement(connection)
             connection.execute(insert(schema.version), {"version": number + 1, "applied_at": stamp(now)})
 
 

@@ -1,11 +1,15 @@
-"""Where the journal lies when nobody says otherwise."""
+"""Where the journal lies: as the settings say, or at its usual place; and where the settings lie."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.errors import ConfigurationError, UsageError
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.settings import Problem, Settings
 
 FILE_NAME = "journal.db"
 """The journal's file in its directory."""
@@ -22,6 +26,58 @@ def data_home(environ: Mapping[str, str]) -> Path:
     import platformdirs
 
     return Path(platformdirs.user_data_dir("kagura-kernel", appauthor=False))
+
+
+def settings_file(environ: Mapping[str, str]) -> Path:
+    """This person's settings: `KAGURA_CONFIG`, else the system's place for configuration; it need not be there."""
+    if named := environ.get("KAGURA_CONFIG"):
+        return Path(named).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir("kagura-kernel", appauthor=False)) / "config.toml"
+
+
+def text_of(path: Path) -> str:
+    """What is in a file of settings.
+
+    Raises:
+        ConfigurationError: it is no text, or cannot be read.
+    """
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        # Not chained: it would carry the bytes.
+        raise ConfigurationError(str(path), ["it is not a text in UTF-8; save it as such"]) from None
+    except OSError as error:
+        raise ConfigurationError(str(path), [f"it cannot be read: {(error.strerror or str(error)).lower()}"]) from error
+
+
+def read_settings(
+    environ: Mapping[str, str], check: Callable[[Settings], Sequence[Problem]] = lambda _: ()
+) -> Settings:
+    """The settings in that file, overridden by `KAGURA_…` variables.
+
+    Args:
+        environ: Variables.
+        check: As in `parse_settings`: finds what takes more than the settings to be seen.
+
+    Raises:
+        ConfigurationError: with every problem.
+    """
+    from kagura_kernel.domain.settings import parse_settings
+
+    path = settings_file(environ)
+    text = text_of(path) if path.exists() else ""
+    return parse_settings(text, environ, str(path) if text else "the environment", check)
+
+
+def place_in_use(environ: Mapping[str, str]) -> str | Path:
+    """The journal that kernels with this environment keep: a database URL, or a directory.
+
+    Raises:
+        ConfigurationError: the settings are wrong.
+    """
+    return read_settings(environ).journal_url or data_home(environ)
 
 
 def is_url(place: str | Path) -> bool:

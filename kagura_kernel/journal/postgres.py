@@ -60,6 +60,10 @@ class PostgresServer:
         assert isinstance(driver, Driver)  # noqa: S101 - the dialect of the engine makes nothing else
         return driver.info.transaction_status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}
 
+    def mark(self, connection: Connection) -> str:
+        """Which transactions of the server are over; those of its other databases count as well."""
+        return str(connection.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar_one())
+
     def why_gone(self) -> str:
         """Nothing to see from here: a server that is gone says so itself."""
         return ""

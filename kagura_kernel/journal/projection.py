@@ -151,12 +151,17 @@ def new_run(seq: int, event: RunStarted) -> dict[str, Any]:
         "project": as_text(event.project),
         "owner": event.owner,
         "user_name": as_text(event.user),
+        "notebook": as_text(event.notebook),
+        "kernel_id": as_text(event.kernel_id),
+        "cell_id": as_text(event.cell_id),
+        "budget_usd": event.budget_usd,
     }
 
 
 def blank_run(seq: int, event: Event) -> dict[str, Any]:
     """The row of a run of which nothing is known yet."""
     texts = ("task", "brain", "model", "box", "project", "owner", "user_name", "cost_source", "error_code")
+    places = ("notebook", "kernel_id", "cell_id")
     counts = ("turns", "tool_calls", "changed_files", "input_tokens", "output_tokens")
     return {
         "run_id": event.run_id,
@@ -171,7 +176,8 @@ def blank_run(seq: int, event: Event) -> dict[str, Any]:
         "duration": None,
         "reported_usd": None,
         "computed_usd": None,
-        **dict.fromkeys(texts, ""),
+        "budget_usd": None,
+        **dict.fromkeys((*texts, *places), ""),
         **dict.fromkeys(counts, 0),
     }
 

@@ -5,9 +5,10 @@ Importing this file costs nothing, so displays and annotations may name these ty
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.events import Event
@@ -69,6 +70,10 @@ class RunRow:
         user: Login name of the person.
         owner: The process that runs it.
         project: The project root on the host.
+        notebook: The notebook that asked, as its server names it; empty elsewhere.
+        kernel_id: Its kernel's id; empty elsewhere.
+        cell_id: Its cell's id; empty where cells have none.
+        budget_usd: Its limit; None is none.
     """
 
     run_id: str
@@ -88,6 +93,15 @@ class RunRow:
     user: str
     owner: str
     project: str
+    notebook: str = ""
+    kernel_id: str = ""
+    cell_id: str = ""
+    budget_usd: float | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether it goes on."""
+        return self.status in {"running", "awaiting_approval"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +124,11 @@ class ApprovalRow:
         via: Where; empty while it waits.
         decided_at: UTC; None while it waits.
         answer: Answer to a question, or a remark.
+        arguments: The exact arguments that would be used.
+        options: For a question: the answers offered; empty means free text.
+        notebook: The notebook that the asking run came from; empty elsewhere.
+        kernel_id: Its kernel's id; empty elsewhere.
+        cell_id: Its cell's id; empty where cells have none.
     """
 
     id: str
@@ -127,6 +146,11 @@ class ApprovalRow:
     via: str
     decided_at: datetime | None
     answer: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    notebook: str = ""
+    kernel_id: str = ""
+    cell_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ credentials that have to be given back. How a journal on disk comes to these tab
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, Table, Text, text
 
 metadata = MetaData()
+_LEASES = text("kind = 'lease.changed'")
 
 events = Table(
     "journal_events",
@@ -25,6 +26,8 @@ events = Table(
     Column("hash", Text, nullable=False),
     Index("journal_events_run", "run_id", "seq"),
     Index("journal_events_session", "session_id", "seq"),
+    # A run of a hundred thousand rows has a handful that are about its leases.
+    Index("journal_events_leases", "run_id", "seq", sqlite_where=_LEASES, postgresql_where=_LEASES),
 )
 
 head = Table(
@@ -78,9 +81,15 @@ runs = Table(
     Column("cost_source", Text, nullable=False),
     Column("error_code", Text, nullable=False),
     Column("brain_session", Text, nullable=False),
+    Column("notebook", Text, nullable=False),
+    Column("kernel_id", Text, nullable=False),
+    Column("cell_id", Text, nullable=False),
+    Column("budget_usd", Float),
     Index("journal_runs_seq", "first_seq"),
     Index("journal_runs_session", "session_id", "first_seq"),
     Index("journal_runs_status", "status"),
+    Index("journal_runs_notebook", "notebook", "first_seq"),
+    Index("journal_runs_started", "started_at"),
 )
 
 approvals = Table(
@@ -108,6 +117,7 @@ approvals = Table(
     Column("answer", Text),
     Index("journal_approvals_run", "run_id"),
     Index("journal_approvals_verdict", "verdict", "requested_at"),
+    Index("journal_approvals_asked", "requested_at", "id"),
 )
 
 messages = Table(

@@ -79,6 +79,10 @@ class SqliteFile:
         """Whether a transaction is open."""
         return _driver(connection).in_transaction
 
+    def mark(self, connection: Connection) -> str:
+        """A number of SQLite's that changes with every commit of another connection."""
+        return str(connection.exec_driver_sql("PRAGMA data_version").scalar_one())
+
     def why_gone(self) -> str:
         """The file may have been moved or deleted while it was open; rows would then go to a file without a name."""
         return "" if _identity(self.path) == self._identity else "its file was moved or deleted; restart the kernel"

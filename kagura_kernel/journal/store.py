@@ -163,6 +163,20 @@ class Journal:
         with self._database.snapshot() as connection:
             return verify(connection, self.where) if tables else verify_chain(connection, self.where)
 
+    def mark(self) -> str:
+        """A text that differs from the last one when anything may have been written since, by whichever process.
+
+        For one thread that asks again and again: it costs next to nothing.
+
+        Raises:
+            JournalUnreadable: the place does not answer, or the journal that was there is not there any more.
+        """
+        return self._database.mark()
+
+    def why_gone(self) -> str:
+        """Why this journal is not the one at its place any more (moved, deleted); empty while it is."""
+        return self._database.place.why_gone()
+
     def close(self) -> None:
         """Close it; may be called twice. Whoever uses it afterwards gets a `JournalError`."""
         self._database.close()

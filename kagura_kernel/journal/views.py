@@ -7,16 +7,14 @@ requests with leased credentials are read from the events themselves.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, case, delete, exists, select, update
+from sqlalchemy import Connection, Row, Select, delete, select, update
 
-from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.domain.events import (
     ApprovalDecided,
@@ -27,26 +25,21 @@ from kagura_kernel.domain.events import (
     LeaseUsed,
 )
 from kagura_kernel.journal import schema
-from kagura_kernel.journal.encoding import as_text, decode, moment, stamp
+from kagura_kernel.journal.encoding import decode, stamp
+from kagura_kernel.journal.projected import APPROVALS, RUNS, approval_row, cost_row, run_row
 from kagura_kernel.journal.projection import project
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, LeaseUseRow, RunRow, StoredEvent
 from kagura_kernel.journal.store import Journal
 
 _CHUNK = 1000
 _DECISION = ("verdict", "decided_by", "via", "decided_at", "answer")
-_waits = exists().where(schema.approvals.c.run_id == schema.runs.c.run_id, schema.approvals.c.verdict.is_(None))
-_STATUS = case(((schema.runs.c.status == "running") & _waits, "awaiting_approval"), else_=schema.runs.c.status).label(
-    "status_now"
-)
-_RUNS = select(schema.runs, _STATUS).order_by(schema.runs.c.first_seq.desc())
-_APPROVALS = select(schema.approvals).order_by(schema.approvals.c.requested_at.desc(), schema.approvals.c.id.desc())
 
 
 def runs(
     journal: Journal, *, limit: int = 100, session_id: str | None = None, run_ids: Sequence[str] | None = None
 ) -> list[RunRow]:
     """The latest runs, the newest first, of all processes and all sessions or of one; or only these."""
-    query = _RUNS.limit(limit)
+    query = RUNS.limit(limit)
     if run_ids is not None:
         query = query.where(schema.runs.c.run_id.in_(run_ids))
     if session_id is not None:
@@ -66,20 +59,23 @@ def runs_ending(journal: Journal, ending: str) -> list[str]:
 
 def unfinished(journal: Journal) -> list[RunRow]:
     """The runs that have started and not finished, the newest first; the process of some may be gone."""
-    return _run_rows(journal, _RUNS.where(schema.runs.c.status == "running"))
+    return _run_rows(journal, RUNS.where(schema.runs.c.status == "running"))
 
 
 def approvals(journal: Journal, *, limit: int = 100, pending_only: bool = False) -> list[ApprovalRow]:
     """The latest approvals, the newest first."""
-    query = _APPROVALS.limit(limit)
+    query = APPROVALS.limit(limit)
     if pending_only:
         query = query.where(schema.approvals.c.verdict.is_(None))
-    return [_approval_row(row) for row in journal.read(query)]
+    return [approval_row(row) for row in journal.read(query)]
 
 
-def costs(journal: Journal, *, limit: int = 1000) -> list[CostRow]:
-    """What the latest runs used, the newest first; of a run that goes on, what is counted so far."""
-    return [_cost_row(row) for row in journal.read(_RUNS.limit(limit))]
+def costs(journal: Journal, *, limit: int = 1000, run_ids: Sequence[str] | None = None) -> list[CostRow]:
+    """What the latest runs used, or only these, the newest first; of a run that goes on, what is counted so far."""
+    query = RUNS.limit(limit)
+    if run_ids is not None:
+        query = query.where(schema.runs.c.run_id.in_(run_ids))
+    return [cost_row(row) for row in journal.read(query)]
 
 
 def run_events(journal: Journal, run_id: str) -> list[StoredEvent]:
@@ -286,64 +282,4 @@ def _renew_question(connection: Connection, seq: int, event: ApprovalRequested) 
 
 
 def _run_rows(journal: Journal, query: Select[Any]) -> list[RunRow]:
-    return [_run_row(row) for row in journal.read(query)]
-
-
-def _run_row(row: Row[Any]) -> RunRow:
-    return RunRow(
-        run_id=row.run_id,
-        session_id=row.session_id,
-        flavour=row.flavour,
-        status=row.status_now,
-        task=row.task,
-        brain=row.brain,
-        model=row.model,
-        box=row.box,
-        started_at=moment(row.started_at),
-        duration=row.duration,
-        tool_calls=row.tool_calls,
-        cost_usd=Cost(row.reported_usd, row.computed_usd).usd,
-        changed_files=row.changed_files,
-        error_code=row.error_code,
-        user=row.user_name,
-        owner=row.owner,
-        project=row.project,
-    )
-
-
-def _approval_row(row: Row[Any]) -> ApprovalRow:
-    return ApprovalRow(
-        id=row.id,
-        run_id=row.run_id,
-        session_id=row.session_id,
-        kind=row.kind,
-        title=row.title,
-        detail=as_text(json.loads(row.detail)),
-        reason=row.reason,
-        content_hash=row.content_hash,
-        requested_at=moment(row.requested_at),
-        deadline_at=moment(row.deadline_at),
-        verdict=row.verdict,
-        by=row.decided_by or "",
-        via=row.via or "",
-        decided_at=moment(row.decided_at) if row.decided_at else None,
-        answer=row.answer or "",
-    )
-
-
-def _cost_row(row: Row[Any]) -> CostRow:
-    return CostRow(
-        run_id=row.run_id,
-        session_id=row.session_id,
-        at=moment(row.started_at),
-        brain=row.brain,
-        model=row.model,
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        cache_read_tokens=row.cache_read_tokens,
-        cache_write_tokens=row.cache_write_tokens,
-        reported_usd=row.reported_usd,
-        computed_usd=row.computed_usd,
-        source=row.cost_source,
-        status=row.status_now,
-    )
+    return [run_row(row) for row in journal.read(query)]

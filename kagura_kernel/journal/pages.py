@@ -1,0 +1,217 @@
+"""Long lists a part at a time, for whoever shows them in a browser: runs, approvals, and the events of one run.
+
+A cursor is a text that the page before gave; where rows come and go meanwhile, none is shown twice and none left out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from sqlalchemy import Select, func, literal, or_, select, tuple_
+
+from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown, UsageError
+from kagura_kernel.journal.projected import APPROVALS, RUNS, approval_row, run_row
+from kagura_kernel.journal.rows import ApprovalRow, RunRow
+from kagura_kernel.journal.schema import approvals, events, runs
+from kagura_kernel.journal.store import Journal
+
+RunState = Literal["live", "ended"]
+ApprovalState = Literal["pending", "decided"]
+
+PAGE_CHARACTERS = 1_000_000
+"""A page of events ends early when it has this many, so that long outputs do not fill the memory of a browser."""
+
+_AT_ONCE = 50
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_ASKED = re.compile(r"(?P<at>[0-9TZ:.-]{27}),(?P<id>[ -~]{1,100})")
+_COUNTS = select(
+    select(func.count()).select_from(approvals).where(approvals.c.verdict.is_(None)).scalar_subquery().label("pending"),
+    select(func.count()).select_from(runs).where(runs.c.status == "running").scalar_subquery().label("live"),
+    select(func.coalesce(func.max(events.c.seq), literal(0))).scalar_subquery().label("seq"),
+)
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """Some rows of a list.
+
+    Attributes:
+        items: The rows.
+        next: Cursor of the page behind this one; None where this one is the last.
+    """
+
+    items: tuple[Item, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredText:
+    """A row of the journal, not decoded.
+
+    Attributes:
+        seq: Its number.
+        body: The event as JSON.
+    """
+
+    seq: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How the journal stands, in numbers.
+
+    Attributes:
+        pending: Approvals that wait.
+        live: Runs that go on.
+        seq: The number of the newest row; 0 when there is none.
+    """
+
+    pending: int
+    live: int
+    seq: int
+
+
+def counts(journal: Journal) -> Counts:
+    """How many approvals wait, how many runs go on, and how long the journal is."""
+    (row,) = journal.read(_COUNTS)
+    return Counts(row.pending, row.live, row.seq)
+
+
+def run_page(
+    journal: Journal,
+    *,
+    limit: int = 50,
+    before: str = "",
+    state: RunState | None = None,
+    session_id: str = "",
+    notebook: str = "",
+    text: str = "",
+) -> Page[RunRow]:
+    """Runs, the newest first.
+
+    Args:
+        journal: Which journal.
+        limit: How many at most.
+        before: Cursor of the page before; empty is the first page.
+        state: Only those that go on, or only those that have ended.
+        session_id: Only this session's.
+        notebook: Only this notebook's, as its server names it.
+        text: Only those with this in their task, id, notebook, model or error code, in capital letters or small ones.
+
+    Raises:
+        UsageError: no page gave that cursor.
+        JournalUnreadable: they cannot be read.
+    """
+    query = RUNS.limit(limit + 1)
+    if before:
+        query = query.where(runs.c.first_seq < _row_number(before))
+    if state is not None:
+        query = query.where(runs.c.status == "running" if state == "live" else runs.c.status != "running")
+    if session_id:
+        query = query.where(runs.c.session_id == session_id)
+    if notebook:
+        query = query.where(runs.c.notebook == notebook)
+    if text:
+        query = _with_text(query, text)
+    rows = journal.read(query)
+    shown = rows[:limit]
+    more = str(shown[-1].first_seq) if len(rows) > limit else None
+    return Page(tuple(map(run_row, shown)), more)
+
+
+def one_run(journal: Journal, run_id: str) -> RunRow:
+    """One run.
+
+    Raises:
+        RunUnknown: no run bears this id.
+        JournalUnreadable: it cannot be read.
+    """
+    found = journal.read(RUNS.where(runs.c.run_id == run_id))
+    if not found:
+        raise RunUnknown(run_id)
+    return run_row(found[0])
+
+
+def approval_page(
+    journal: Journal, *, limit: int = 50, before: str = "", state: ApprovalState | None = None
+) -> Page[ApprovalRow]:
+    """Approvals, the newest first, each with the place of its run; arguments and raises as `run_page`."""
+    query = APPROVALS.limit(limit + 1)
+    if before:
+        cursor = _ASKED.fullmatch(before)
+        if cursor is None:
+            raise _no_cursor()
+        query = query.where(tuple_(approvals.c.requested_at, approvals.c.id) < tuple_(cursor["at"], cursor["id"]))
+    if state is not None:
+        waits = approvals.c.verdict.is_(None)
+        query = query.where(waits if state == "pending" else ~waits)
+    rows = journal.read(query)
+    shown = rows[:limit]
+    more = f"{shown[-1].requested_at},{shown[-1].id}" if len(rows) > limit else None
+    return Page(tuple(map(approval_row, shown)), more)
+
+
+def one_approval(journal: Journal, approval_id: str) -> ApprovalRow:
+    """One approval.
+
+    Raises:
+        ApprovalUnknown: nothing was asked under this id.
+        JournalUnreadable: it cannot be read.
+    """
+    found = journal.read(APPROVALS.where(approvals.c.id == approval_id))
+    if not found:
+        raise ApprovalUnknown(approval_id)
+    return approval_row(found[0])
+
+
+def event_page(journal: Journal, run_id: str, *, after: str = "", limit: int = 200) -> Page[StoredText]:
+    """The rows of one run in their order, those behind row `after`; fewer than `limit` where they are long.
+
+    The last page of a run that goes on has no cursor: ask again behind its last row.
+
+    Raises:
+        RunUnknown: no run bears this id.
+        UsageError: `after` is no number of a row.
+        JournalUnreadable: they cannot be read.
+    """
+    last = _row_number(after) if after else 0
+    one_run(journal, run_id)
+    query = select(events.c.seq, events.c.body).where(events.c.run_id == run_id).order_by(events.c.seq)
+    found: list[StoredText] = []
+    size = 0
+    while True:
+        # A little at a time, for a single row may hold megabytes.
+        many = min(_AT_ONCE, limit + 1 - len(found))
+        rows = journal.read(query.where(events.c.seq > last).limit(many))
+        for row in rows:
+            if len(found) == limit or (found and size + len(row.body) > PAGE_CHARACTERS):
+                return Page(tuple(found), str(found[-1].seq))
+            found.append(StoredText(row.seq, row.body))
+            size += len(row.body)
+        if len(rows) < many:
+            return Page(tuple(found), None)
+        last = rows[-1].seq
+
+
+def _with_text(query: Select[Any], text: str) -> Select[Any]:
+    places = (runs.c.task, runs.c.run_id, runs.c.notebook, runs.c.model, runs.c.error_code)
+    return query.where(*(_holds(word, places) for word in text.lower().split()))
+
+
+def _holds(word: str, places: tuple[Any, ...]) -> Any:
+    return or_(*(func.lower(place).contains(word, autoescape=True) for place in places))
+
+
+def _row_number(cursor: str) -> int:
+    if _NUMBER.fullmatch(cursor) is None:
+        raise _no_cursor()
+    return int(cursor)
+
+
+def _no_cursor() -> UsageError:
+    return UsageError("The cursor was not given by a page of this list; begin without one.")

@@ -1,0 +1,96 @@
+"""What runs have cost, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from kagura_kernel.journal.spending import BudgetUse, DaySpending, Spending, budget_in_use, spent, spent_by_day
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.sample_run import SampleRun
+
+MONDAY, TUESDAY = date(2026, 1, 5), date(2026, 1, 6)
+NOTHING = Spending(0.0, 0, 0)
+
+
+def run(number: int, day: date, hour: int = 12, second: int = 0) -> SampleRun:
+    return SampleRun(
+        f"run-{number}", f"ses-{number}", datetime(day.year, day.month, day.day, hour, 0, second, tzinfo=UTC)
+    )
+
+
+def test_days_are_those_of_utc_to_the_second(journal: Journal) -> None:
+    for number, day, hour in ((1, MONDAY, 0), (2, MONDAY, 23), (3, TUESDAY, 0)):
+        told = run(number, day, hour)
+        journal.append(told.started())
+        journal.append(told.finished(computed_usd=1.0))
+    assert spent(journal, day=MONDAY) == Spending(2.0, 2, 0)
+    assert spent(journal, day=TUESDAY) == Spending(1.0, 1, 0)
+    assert spent(journal, day=date(2026, 1, 7)) == NOTHING
+    assert [row.day for row in spent_by_day(journal, MONDAY, TUESDAY)] == [MONDAY, TUESDAY]
+    assert [row.day for row in spent_by_day(journal, TUESDAY, TUESDAY)] == [TUESDAY]
+
+
+def test_each_brain_and_model_has_its_line(journal: Journal) -> None:
+    for number, (brain, model) in enumerate([("claude", "a"), ("claude", "b"), ("claude", "a"), ("", "")]):
+        told = run(number, MONDAY)
+        journal.append(told.started(brain=brain, model=model, flavour="agent" if brain else "sandbox"))
+        journal.append(told.finished(brain=brain, model=model, reported_usd=0.5 if brain else None))
+    assert spent_by_day(journal, MONDAY, MONDAY) == [
+        DaySpending(MONDAY, "", "", Spending(0.0, 1, 0)),
+        DaySpending(MONDAY, "claude", "a", Spending(1.0, 2, 0)),
+        DaySpending(MONDAY, "claude", "b", Spending(0.5, 1, 0)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        ([{"reported_usd": 1.0, "computed_usd": 9.0}], Spending(1.0, 1, 0)),
+        ([{"computed_usd": 0.25}], Spending(0.25, 1, 0)),
+        ([{}], Spending(None, 1, 1)),
+        ([{}, {"computed_usd": 0.25}], Spending(0.25, 2, 1)),
+        ([{"reported_usd": 0.0}], Spending(0.0, 1, 0)),
+        ([{"brain": "replay"}], Spending(0.0, 1, 0)),
+    ],
+)
+def test_what_is_unknown_is_counted_and_never_nothing(
+    journal: Journal, figures: list[dict[str, object]], expected: Spending
+) -> None:
+    for number, figure in enumerate(figures):
+        told = run(number, MONDAY)
+        journal.append(told.started())
+        journal.append(told.finished(**figure))
+    assert spent(journal) == expected
+
+
+def test_a_run_that_has_just_begun_has_used_nothing(journal: Journal) -> None:
+    told = run(1, MONDAY)
+    journal.append(told.started())
+    assert spent(journal) == Spending(0.0, 1, 0)
+    journal.append(told.counted(computed_usd=None))
+    assert spent(journal) == Spending(None, 1, 1)
+
+
+def test_a_notebook_and_a_session_have_sums_of_their_own(journal: Journal) -> None:
+    for number, notebook in enumerate(["a.ipynb", "b.ipynb", "a.ipynb"]):
+        told = run(number, MONDAY)
+        journal.append(told.started(notebook=notebook))
+        journal.append(told.finished(computed_usd=2.0**number))
+    assert spent(journal, notebook="a.ipynb") == Spending(5.0, 2, 0)
+    assert spent(journal, session_id="ses-1") == Spending(2.0, 1, 0)
+    assert spent(journal, notebook="a.ipynb", session_id="ses-1") == NOTHING
+    assert spent(journal, notebook="none.ipynb", day=MONDAY) == NOTHING
+
+
+def test_the_budget_in_use_is_that_of_the_newest_run_that_goes_on(journal: Journal) -> None:
+    assert budget_in_use(journal) is None
+    for number, budget in enumerate([1.0, 2.0, None]):
+        journal.append(run(number, MONDAY).started(budget_usd=budget, notebook=f"{number}.ipynb"))
+    journal.append(run(1, MONDAY).counted(computed_usd=0.5))
+    assert budget_in_use(journal) == BudgetUse("run-1", 2.0, 0.5)
+    assert budget_in_use(journal, notebook="0.ipynb") == BudgetUse("run-0", 1.0, None)
+    assert budget_in_use(journal, notebook="2.ipynb") is None
+    journal.append(run(1, MONDAY).finished())
+    assert budget_in_use(journal) == BudgetUse("run-0", 1.0, None)
