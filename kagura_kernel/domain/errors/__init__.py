@@ -15,6 +15,7 @@
     │   ├── ApprovalDenied               ERR_APPROVAL_DENIED
     │   ├── ApprovalAborted              ERR_APPROVAL_ABORTED
     │   ├── ApprovalUnknown              ERR_APPROVAL_UNKNOWN
+    │   ├── ApprovalExpired              ERR_APPROVAL_EXPIRED
     │   └── ApprovalAlreadyDecided       ERR_APPROVAL_DECIDED
     ├── CredentialError                  ERR_CREDENTIAL
     │   ├── GrantMissing                 ERR_GRANT_MISSING
@@ -22,6 +23,7 @@
     │   ├── LeaseRefused                 ERR_LEASE_REFUSED
     │   ├── LeaseUnavailable             ERR_LEASE_UNAVAILABLE
     │   ├── LeaseUnknown                 ERR_LEASE_UNKNOWN
+    │   ├── LeaseElsewhere               ERR_LEASE_ELSEWHERE
     │   ├── LeaseEnded                   ERR_LEASE_ENDED
     │   └── InjectionFailed              ERR_INJECTION
     ├── EgressRefused                    ERR_EGRESS
@@ -53,6 +55,7 @@
     │   ├── CassetteMissing              ERR_CASSETTE_MISSING
     │   └── CassetteBroken               ERR_CASSETTE_BROKEN
     ├── JournalError
+    │   ├── JournalMissing               ERR_JOURNAL_MISSING
     │   ├── JournalUnwritable            ERR_JOURNAL_UNWRITABLE
     │   ├── JournalUnreadable            ERR_JOURNAL_UNREADABLE
     │   ├── JournalTooNew                ERR_JOURNAL_TOO_NEW
@@ -79,6 +82,7 @@ from kagura_kernel.domain.errors.approvals import (
     ApprovalAlreadyDecided,
     ApprovalDenied,
     ApprovalError,
+    ApprovalExpired,
     ApprovalRequired,
     ApprovalUnknown,
 )
@@ -104,6 +108,7 @@ from kagura_kernel.domain.errors.credentials import (
     CredentialError,
     GrantMissing,
     InjectionFailed,
+    LeaseElsewhere,
     LeaseEnded,
     LeaseRefused,
     LeaseUnavailable,
@@ -124,6 +129,7 @@ from kagura_kernel.domain.errors.host import (
 )
 from kagura_kernel.domain.errors.journal import (
     JournalError,
+    JournalMissing,
     JournalTampered,
     JournalTooNew,
     JournalUnreadable,
@@ -167,6 +173,7 @@ __all__ = [
     "ApprovalAlreadyDecided",
     "ApprovalDenied",
     "ApprovalError",
+    "ApprovalExpired",
     "ApprovalRequired",
     "ApprovalUnknown",
     "BoxFileError",
@@ -195,11 +202,13 @@ __all__ = [
     "InjectionFailed",
     "IsolationTooWeak",
     "JournalError",
+    "JournalMissing",
     "JournalTampered",
     "JournalTooNew",
     "JournalUnreadable",
     "JournalUnwritable",
     "KaguraError",
+    "LeaseElsewhere",
     "LeaseEnded",
     "LeaseRefused",
     "LeaseUnavailable",

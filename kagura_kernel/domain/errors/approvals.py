@@ -53,6 +53,19 @@ class ApprovalUnknown(ApprovalError):
         self.approval_id = approval_id
 
 
+class ApprovalExpired(ApprovalError):
+    """Nobody answered by the deadline, which is a denial; this answer came later."""
+
+    code = "ERR_APPROVAL_EXPIRED"
+
+    def __init__(self, approval_id: str) -> None:
+        super().__init__(
+            f"Approval {approval_id} had a deadline, and it is over: no answer is a denial. "
+            "If the run goes on, it may ask again."
+        )
+        self.approval_id = approval_id
+
+
 class ApprovalAlreadyDecided(ApprovalError):
     """Somebody was faster; the first decision stands."""
 

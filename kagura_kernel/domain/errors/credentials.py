@@ -65,16 +65,30 @@ class LeaseUnavailable(CredentialError):
 
 
 class LeaseUnknown(CredentialError):
-    """No run of this process holds such a lease."""
+    """No run that goes on holds such a lease."""
 
     code = "ERR_LEASE_UNKNOWN"
 
     def __init__(self, lease_id: str) -> None:
         super().__init__(
-            f"No run of this kernel holds a lease {lease_id!r}. `%kagura leases` lists them; one that another process "
-            f"holds is ended with `kagura-kernel leases revoke {lease_id}`."
+            f"No run holds a lease {lease_id!r}. `%kagura leases` lists those that are held; what runs have left at "
+            "providers stands in `kagura-kernel leases`."
         )
         self.lease_id = lease_id
+
+
+class LeaseElsewhere(CredentialError):
+    """The lease is held by a run of another process, and only there can this be done."""
+
+    code = "ERR_LEASE_ELSEWHERE"
+
+    def __init__(self, lease_id: str, run_id: str, where: str) -> None:
+        super().__init__(
+            f"{lease_id} is held by {run_id} in another kernel{where}. Extend it in that run's own card, or there with "
+            f"`%kagura extend {lease_id}`; it can be revoked from here."
+        )
+        self.lease_id = lease_id
+        self.run_id = run_id
 
 
 class LeaseEnded(CredentialError):

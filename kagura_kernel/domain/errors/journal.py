@@ -11,6 +11,15 @@ class JournalError(KaguraError):
     code = "ERR_JOURNAL"
 
 
+class JournalMissing(JournalError):
+    """There is no journal yet."""
+
+    code = "ERR_JOURNAL_MISSING"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+
+
 class JournalUnwritable(JournalError):
     """A row could not be written (disk full, read-only, no such server)."""
 

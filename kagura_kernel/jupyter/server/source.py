@@ -1,0 +1,123 @@
+"""The journal behind the answers: opened when it is first needed, opened again when it is another one.
+
+Nothing here ever runs on the server's loop: reading has threads of its own, writing has others, so that somebody who
+holds the journal's write lock keeps no reader waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from kagura_kernel.domain.errors import JournalError, JournalMissing, JournalUnreadable, KaguraError, UsageError
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.store import Journal
+
+Answer = TypeVar("Answer")
+
+READERS, WRITERS = 4, 2
+AGAIN_SECONDS = 0.5
+"""How long nobody tries to open a journal again that could not be opened."""
+
+
+class JournalSource:
+    """The journal that kernels with this environment keep.
+
+    Args:
+        environ: The server's environment; `KAGURA_HOME`, `KAGURA_JOURNAL_URL` and the settings say where it is.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = dict(environ)
+        self._lock = threading.Lock()
+        self._journal: Journal | None = None
+        self._trouble: tuple[float, KaguraError] | None = None
+        self._closed = False
+        self._reading = ThreadPoolExecutor(READERS, "kagura-read")
+        self._writing = ThreadPoolExecutor(WRITERS, "kagura-write")
+        self._watching = ThreadPoolExecutor(1, "kagura-watch")
+
+    async def read(self, question: Callable[[Journal], Answer]) -> Answer:
+        """Ask the journal something in a thread for readers.
+
+        Raises:
+            JournalError: it cannot be opened or read; the next question tries again.
+            ConfigurationError: the settings that say where it is are wrong.
+            KaguraError: what the question itself raises.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self._ask, question)
+
+    async def write(self, deed: Callable[[Journal], Answer]) -> Answer:
+        """Do something to the journal in a thread for writers; raises as `read`."""
+        return await asyncio.get_running_loop().run_in_executor(self._writing, self._ask, deed)
+
+    async def watch(self, look: Callable[[Journal], Answer]) -> Answer:
+        """Look at the journal in the watcher's one thread; raises as `read`."""
+        return await asyncio.get_running_loop().run_in_executor(self._watching, self._ask, look)
+
+    def close(self) -> None:
+        """Close the journal; threads that are busy end with what they do. May be called twice."""
+        for threads in (self._reading, self._writing, self._watching):
+            threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._closed = True
+            journal, self._journal = self._journal, None
+        if journal is not None:
+            journal.close()
+
+    def _ask(self, question: Callable[[Journal], Answer]) -> Answer:
+        journal = self._opened()
+        try:
+            return question(journal)
+        except JournalUnreadable:
+            if not self._let_go(journal):
+                raise
+        # It was another one's journal, closed under this question or moved away: the one that is there now may answer.
+        return question(self._opened())
+
+    def _let_go(self, journal: Journal) -> bool:
+        """Forget a journal that does not answer; whether another one may lie in its place."""
+        with self._lock:
+            ours = journal is self._journal
+            if ours:
+                self._journal = None
+        gone = bool(journal.why_gone())
+        if ours:
+            journal.close()
+        return gone or not ours
+
+    def _opened(self) -> Journal:
+        with self._lock:
+            if self._closed:
+                raise JournalUnreadable("of this server", "the server is stopping")
+            if self._journal is not None and not self._journal.why_gone():
+                return self._journal
+            if self._trouble is not None and time.monotonic() < self._trouble[0]:
+                raise self._trouble[1].with_traceback(None)
+            if self._journal is not None:
+                self._journal.close()
+                self._journal = None
+            try:
+                self._journal = self._open()
+            except KaguraError as error:
+                self._trouble = time.monotonic() + AGAIN_SECONDS, error
+                raise
+            return self._journal
+
+    def _open(self) -> Journal:
+        # The database's library costs a good part of a second, which the start of a server must not.
+        from kagura_kernel.journal.place import place_in_use
+        from kagura_kernel.journal.store import Journal
+
+        place = place_in_use(self._environ)
+        try:
+            return Journal.open(place, create=False)
+        except JournalError:
+            raise
+        except UsageError as error:
+            raise JournalMissing(error.message) from error
