@@ -26,6 +26,7 @@ class RunOutcome:
         error: That error, for reading.
         exit_code: Of a `%%sandbox` program.
         outputs: Variables that it brought back, still packed.
+        missing: Names of those that did not come, each with the reason.
     """
 
     run_id: str
@@ -40,6 +41,7 @@ class RunOutcome:
     error: str = ""
     exit_code: int | None = None
     outputs: tuple[PackedVariable, ...] = field(default=(), repr=False)
+    missing: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def ok(self) -> bool:

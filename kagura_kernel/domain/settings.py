@@ -37,6 +37,7 @@ class Settings(BaseModel):
         memory_mib: Memory of one box.
         processes: Processes of one box.
         workspace_mib: How much a run may add to its workspace.
+        variables_mib: How much the variables of one cell may have, in each direction.
         net: Hosts and sets of hosts that every run may reach; `ask` makes any other host a question to a person.
         mirrors: Hosts that stand for a named set of hosts, as `python-packages = ["pypi.example.org"]`.
         env: Variables that every command in a box sees (an index to install from, a time zone); never secrets.
@@ -67,6 +68,7 @@ class Settings(BaseModel):
     memory_mib: int = Field(default=4096, ge=64)
     processes: int = Field(default=512, ge=16)
     workspace_mib: int = Field(default=2048, ge=1)
+    variables_mib: int = Field(default=256, ge=1, le=4096)
     net: tuple[str, ...] = ("ask",)
     mirrors: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     env: dict[str, str] = Field(default_factory=dict)

@@ -23,6 +23,17 @@ VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 MAX_VARIABLES = 32
 """In one direction, for one cell."""
 
+_OF_THE_SHELL = re.compile(
+    r"PATH|HOME|PWD|OLDPWD|IFS|ENV|SHELL|USER|LOGNAME|TERM|TZ|LANG|TMPDIR|PS[0-4]|UID|EUID|PPID|RANDOM|SECONDS|LINENO"
+    r"|OPTARG|OPTIND|CDPATH|SHELLOPTS|HOSTNAME|_|MPLBACKEND|(no|https?|all)_proxy|(NO|HTTPS?|ALL)_PROXY"
+    r"|(LD|LC|BASH|KAGURA|PYTHON|PIP|UV|GIT|SSL|NODE)_[A-Z0-9_]*|BASH"
+)
+
+
+def is_free_in_a_shell(name: str) -> bool:
+    """Whether a variable of this name changes nothing but itself in a shell and what it starts."""
+    return not _OF_THE_SHELL.fullmatch(name)
+
 
 @dataclass(frozen=True, slots=True)
 class PackedVariable:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from kagura_kernel.domain.commands import Command
-from kagura_kernel.domain.errors import CellFailed
+from kagura_kernel.domain.commands import Command, CommandResult
+from kagura_kernel.domain.errors import CellFailed, SandboxCommandTimeout, SandboxIdleTimeout
 from kagura_kernel.domain.events import ToolCalled, ToolFinished
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.hands import streamer
+from kagura_kernel.runs.results import Results
 from kagura_kernel.runs.stage import Stage
+from kagura_kernel.runs.tray import Tray
+from kagura_kernel.runs.variables import lay_tray
 
 CALL_ID = "cell"
-
-_FILES = {"python": "/tmp/cell.py", "bash": "/tmp/cell.sh"}  # noqa: S108 - a private /tmp, in the box
 
 
 async def run_cell(stage: Stage) -> Ending:
@@ -19,22 +20,15 @@ async def run_cell(stage: Stage) -> Ending:
 
     Raises:
         SandboxError: a limit was reached, or the box is gone.
+        VariableRefused: the box has no room for a variable.
     """
     language, code = stage.order.language or "python", stage.order.task
-    path = _FILES[language]
-    # A file, not `-c`: tracebacks show the line, and standard input stays free.
-    await stage.box.files.write(path, code.encode("utf-8", "surrogatepass"))
-    argv = ("python3", "-u", path) if language == "python" else ("bash", path)
-    # The cell's own directory is /tmp; modules are looked for where the cell works.
-    env = {"PYTHONPATH": "/workspace"} if language == "python" else {}
-    leasing = stage.membrane.leasing
-    # The cell's program is the one process that credentials in variables are for.
-    secrets = {} if leasing is None else leasing.secret_env()
-    command = Command(argv, env=env, limits=stage.order.limits, spill_dir=stage.spill_dir, secret_env=secrets)
+    tray = stage.tray = await lay_tray(stage, for_shell=language == "bash")
+    command = await _command(stage, tray)
     stage.spill_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     stage.tool_calls = 1
     stage.recorder.record(ToolCalled, call_id=CALL_ID, tool=language, arguments={"code": code})
-    result = await stage.box.run(command, streamer(stage.recorder, CALL_ID))
+    result = await _run(stage, tray, command)
     spill = result.stdout.spill or result.stderr.spill
     text = result.stdout.text + (result.stderr.text if result.stderr.total else "")
     stage.recorder.record(
@@ -52,3 +46,34 @@ async def run_cell(stage: Stage) -> Ending:
         await stage.changes.write_through(stage.box)
     error = None if result.ok else CellFailed(result.exit_code)
     return Ending("done" if result.ok else "failed", result.stdout.text, error, exit_code=result.exit_code)
+
+
+async def _command(stage: Stage, tray: Tray) -> Command:
+    """Put the cell's code into the box; the command that runs it."""
+    is_python = stage.order.language != "bash"
+    path = f"{tray.scratch}/cell.{'py' if is_python else 'sh'}"
+    # A file, not `-c`: tracebacks show the line, and standard input stays free.
+    await stage.box.files.write(path, stage.order.task.encode("utf-8", "surrogatepass"))
+    # The cell's own directory is /tmp; modules are looked for where the cell works.
+    env = {"PYTHONPATH": stage.box.files.root} if is_python else {}
+    leasing = stage.membrane.leasing
+    return Command(
+        tray.python(path, CALL_ID, first=tray.scratch) if is_python else ("bash", path),
+        env=env | tray.environment(CALL_ID),
+        limits=stage.order.limits,
+        spill_dir=stage.spill_dir,
+        # The cell's program is the one process that credentials in variables are for.
+        secret_env={} if leasing is None else leasing.secret_env(),
+    )
+
+
+async def _run(stage: Stage, tray: Tray, command: Command) -> CommandResult:
+    """The program to its end, and what it showed; the latter also where a limit ended it."""
+    results = Results(tray, stage.recorder, stage.membrane.scrubber)
+    try:
+        result = await stage.box.run(command, streamer(stage.recorder, CALL_ID))
+    except (SandboxCommandTimeout, SandboxIdleTimeout):
+        await results.collect(CALL_ID)
+        raise
+    await results.collect(CALL_ID)
+    return result

@@ -14,12 +14,14 @@ from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.membrane.egress.hostsets import ASK
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.hands import Hands
+from kagura_kernel.runs.results import Results
 from kagura_kernel.runs.stage import Stage
+from kagura_kernel.runs.variables import lay_tray
 from kagura_kernel.runtime.approving import use_approver
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, RuntimeSettings
-from kagura_kernel.tools.briefing import Powers, system_prompt
-from kagura_kernel.tools.shell import LONGEST_SECONDS, CommandLeases, ToolTimes
+from kagura_kernel.tools.briefing import Powers, Variables, system_prompt
+from kagura_kernel.tools.shell import LONGEST_SECONDS, BoxPrograms, CommandLeases, ToolTimes
 from kagura_kernel.tools.standard import standard_toolbox
 
 if TYPE_CHECKING:
@@ -39,7 +41,12 @@ async def converse(stage: Stage) -> Ending:
     runtime = _runtime(stage, host)
     longest = LONGEST_SECONDS if order.longest is None else max(1, int(order.longest))
     times = ToolTimes(order.limits, longest)
-    toolbox = standard_toolbox(runtime, times=times, leases=_leases(stage), spill_dir=stage.spill_dir)
+    tray = stage.tray = await lay_tray(stage, for_shell=True)
+    results = Results(tray, stage.recorder, stage.membrane.scrubber)
+    programs = BoxPrograms(tray.environment, tray.python_line)
+    toolbox = standard_toolbox(
+        runtime, times=times, leases=_leases(stage), programs=programs, spill_dir=stage.spill_dir
+    )
 
     async def use(call: ToolCall, listen: OutputListener) -> ToolResult:
         stage.tool_calls += 1
@@ -51,7 +58,15 @@ async def converse(stage: Stage) -> Ending:
         return await stage.changes.write_through(stage.box)
 
     after = write_through if stage.changes.through else None
-    hands = Hands(use, stage.recorder, parts.clock, fatal=stage.stop, after=after, scrub=stage.membrane.scrubber.scrub)
+    hands = Hands(
+        use,
+        stage.recorder,
+        parts.clock,
+        fatal=stage.stop,
+        shown=results.collect,
+        after=after,
+        scrub=stage.membrane.scrubber.scrub,
+    )
     specs = toolbox.specs()
     turn = Turn(
         task=order.task,
@@ -60,6 +75,7 @@ async def converse(stage: Stage) -> Ending:
             order.project.name,
             order.spec.policy,
             powers=_powers(stage),
+            variables=Variables({one.name: one.summary for one in order.inputs}, order.outputs),
             write_mode=order.write_mode,
             mode=order.routing.mode,
             headless=order.headless,

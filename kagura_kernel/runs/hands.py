@@ -16,6 +16,9 @@ from kagura_kernel.runs.recorder import Recorder
 MAX_DEPTH = 64
 """Levels of a call's arguments; no tool of ours has more than three, and a row nested very deeply cannot be read."""
 
+SHOWING = frozenset({"bash", "python"})
+"""Tools whose programs can show something."""
+
 TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 UseTool = Callable[[ToolCall, OutputListener], Awaitable[ToolResult]]
@@ -30,6 +33,7 @@ class Hands:
         recorder: The run's record.
         clock: For durations.
         fatal: Told what must end the run, before it is raised: a brain's own program may swallow the exception.
+        shown: A call's id to words about what its programs showed to the person, which the brain reads too.
         after: Called when a call has been carried out; its words, if any, are added to what the brain reads, and what
             it raises is fatal too.
         scrub: Takes live secrets out of what the brain reads.
@@ -42,6 +46,7 @@ class Hands:
         clock: Clock,
         *,
         fatal: Callable[[BaseException], None],
+        shown: Callable[[str], Awaitable[str]] | None = None,
         after: Callable[[], Awaitable[str]] | None = None,
         scrub: Callable[[str], str] = str,
     ) -> None:
@@ -49,6 +54,7 @@ class Hands:
         self._recorder = recorder
         self._clock = clock
         self._fatal = fatal
+        self._shown = shown
         self._after = after
         self._scrub = scrub
         self.calls = 0
@@ -72,6 +78,8 @@ class Hands:
             result = ToolResult(f"{call.name} was not called: its arguments are {TOO_DEEP}.", is_error=True, route="")
         else:
             result = await self._use(call, streamer(self._recorder, call.id))
+        if self._shown is not None and call.name in SHOWING and (words := await self._shown(call.id)):
+            result = replace(result, text=f"{result.text}\n{words}")
         if self._after is not None and (remark := await self._after()):
             result = replace(result, text=f"{result.text}\n{remark}")
         result = replace(result, text=self._scrub(result.text))

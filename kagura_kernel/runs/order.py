@@ -75,6 +75,7 @@ class RunOrder:
         headless: Whether nobody can be asked.
         inputs: Variables that are copied into the box before anything runs.
         outputs: Names of variables that are brought back at the end.
+        room: Bytes that may be brought back.
         place: The cell that asked.
     """
 
@@ -102,6 +103,7 @@ class RunOrder:
     headless: bool = False
     inputs: tuple[PackedVariable, ...] = ()
     outputs: tuple[str, ...] = ()
+    room: int = 256 * 2**20
     place: CellPlace = field(default_factory=CellPlace)
 
 

@@ -30,6 +30,7 @@ from kagura_kernel.runs.ledger import Account
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.stage import Stage
+from kagura_kernel.runs.variables import Brought, collect_outputs
 from kagura_kernel.sandbox.backend import Box
 
 log = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class Run:
         self._work: asyncio.Task[Ending] | None = None
         self._stage: Stage | None = None
         self._box: Box | None = None
+        self._brought = Brought()
         self._cause: BaseException | None = None
         self._settling: asyncio.Timeout | None = None
         self._giving_back: asyncio.Task[None] | None = None
@@ -114,6 +116,7 @@ class Run:
             ending = await self._work_to_the_end()
             # Nothing of the run needs them any more, and collecting changes may take its time.
             self._give_back()
+            self._brought = await self._bring_back(ending)
             changes = await self._settle(ending)
         finally:
             await self._close()
@@ -237,6 +240,23 @@ class Run:
         finally:
             self._settling = None
 
+    async def _bring_back(self, ending: Ending) -> Brought:
+        stage = self._stage
+        if stage is None or stage.tray is None or ending.status not in ("done", "stopped"):
+            # What a failed program has left half done is not wanted under its name.
+            return Brought()
+        try:
+            async with asyncio.timeout(SETTLE_SECONDS) as self._settling:
+                return await collect_outputs(stage, stage.tray)
+        except JournalError:
+            raise
+        except (KaguraError, TimeoutError) as error:
+            why = error.message if isinstance(error, KaguraError) else "the box did not answer in time"
+            self._recorder.record(Noted, text=f"The run's variables could not be brought out of its box: {why}")
+            return Brought()
+        finally:
+            self._settling = None
+
     async def _close(self) -> None:
         closing = asyncio.ensure_future(self._free())
         try:
@@ -282,6 +302,8 @@ class Run:
             error_code=ending.error_code,
             error=self._membrane.scrubber.scrub(ending.error_text),
             exit_code=ending.exit_code,
+            outputs=self._brought.outputs,
+            missing=tuple((name, self._membrane.scrubber.scrub(why)) for name, why in self._brought.missing),
         )
         self._recorder.record(
             RunFinished,

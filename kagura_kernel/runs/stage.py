@@ -12,6 +12,7 @@ from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.ledger import Account
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.recorder import Recorder
+from kagura_kernel.runs.tray import Tray
 from kagura_kernel.sandbox.backend import Box
 
 
@@ -29,6 +30,7 @@ class Stage:
         changes: Its changes on their way to the project.
         membrane: What crosses the wall of its box.
         stop: Ends the run for a reason; the first reason stands.
+        tray: Where its variables and results lie in the box; None until it is laid out.
         tool_calls: How many calls were made so far.
     """
 
@@ -41,6 +43,7 @@ class Stage:
     changes: RunChanges
     membrane: Membrane
     stop: Callable[[BaseException], None]
+    tray: Tray | None = None
     tool_calls: int = 0
 
     @property

@@ -193,6 +193,7 @@ class Runtime:
         on_output: OutputListener | None = None,
         spill_dir: Path | None = None,
         secret_env: Mapping[str, str] | None = None,
+        box_env: Mapping[str, str] | None = None,
     ) -> Routed:
         """Run a shell line to its end where the rules say, asking first where they say so.
 
@@ -206,6 +207,7 @@ class Runtime:
             on_output: Called for each chunk it prints.
             spill_dir: Where output goes that is too long for memory.
             secret_env: Variables with leased secrets, for this one process, in the box; never sent to the host.
+            box_env: Variables that mean something in the box alone.
 
         Raises:
             ApprovalRequired: it needs an approval, and nobody can be asked here.
@@ -219,7 +221,7 @@ class Runtime:
         _make_private(spill_dir)
         line = shell_command(command, stdin=stdin, limits=limits, spill_dir=spill_dir)
         if decision.route is ExecutionRoute.SANDBOX and self._box is not None:
-            result = await self._box.run(replace(line, secret_env=secret_env or {}), on_output)
+            result = await self._box.run(replace(line, env=box_env or {}, secret_env=secret_env or {}), on_output)
             return Routed(result, decision, hint=_not_found_hint(result))
         if not decision.needs_approval and self._settings.mode is PermissionMode.DEFAULT:
             # Nobody looks at a pre-approved line, so neither a profile nor a PATH that leads into the project may

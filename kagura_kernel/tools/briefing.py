@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kagura_kernel.domain.policy import PermissionMode, SandboxPolicy, WriteMode
 from kagura_kernel.domain.tools import ToolSpec
+
+_LONGEST_SUMMARY = 400
+_LONGEST_VARIABLES = 4000
 
 _WRITES = {
     WriteMode.ASK: "when you are done a person sees the diff and decides what of it reaches the project",
@@ -32,12 +35,26 @@ class Powers:
     writable_root: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """What of the notebook's variables a run is given, and what it is to hand back.
+
+    Attributes:
+        inputs: Names and what each holds.
+        outputs: Names.
+    """
+
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Sequence[str] = ()
+
+
 def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact
     specs: Sequence[ToolSpec],
     project_name: str,
     policy: SandboxPolicy,
     *,
     powers: Powers = Powers(),
+    variables: Variables = Variables(),
     write_mode: WriteMode = WriteMode.ASK,
     mode: PermissionMode = PermissionMode.DEFAULT,
     headless: bool = False,
@@ -51,6 +68,7 @@ def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact
         project_name: What the project is called; a name, no path.
         policy: The box's boundary.
         powers: What crosses its wall.
+        variables: What its programs are given, and what they are to hand back.
         write_mode: What becomes of changes.
         mode: How much the person in charge has handed over.
         headless: Whether nobody can answer.
@@ -60,6 +78,7 @@ def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact
     names = {spec.name for spec in specs}
     lines = [f"You work on the project {project_name!r} for a notebook cell; your last message becomes its result."]
     lines += _place(policy, workspace, write_mode) + _crossing(powers) if sandboxed else _no_place(mode)
+    lines += _variables(variables, workspace) if sandboxed else []
     lines += _host(mode) if sandboxed and "bash" in names else []
     if headless:
         lines.append("Nobody can be asked in this run: whatever needs an approval is refused at once.")
@@ -95,6 +114,30 @@ def _crossing(powers: Powers) -> list[str]:
     if powers.writable_root:
         lines.append("You are root in the box and may install packages; all of it is gone at the end.")
     return lines
+
+
+def _variables(variables: Variables, workspace: str) -> list[str]:
+    lines = []
+    if variables.inputs:
+        told = "; ".join(f"{name} ({_short(summary)})" for name, summary in variables.inputs.items())
+        lines.append(
+            f"Variables of the notebook, for you to use: {_short(told, _LONGEST_VARIABLES)}. The python tool has them "
+            "as globals in each call, as they were given. For bash, $NAME is a plain value, or the path of a file (CSV "
+            "for a table)."
+        )
+    if variables.outputs:
+        names = ", ".join(variables.outputs)
+        lines.append(
+            f"Hand back: {names}. Assign it at the top level of a python call (the last call wins), or write it in "
+            "bash to $KAGURA_OUT/NAME.csv, .json, .parquet, .npy, .png or .txt. Do not put it into "
+            f"{workspace} for that."
+        )
+    return lines
+
+
+def _short(text: str, most: int = _LONGEST_SUMMARY) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _network(powers: Powers) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from kagura_kernel.domain.errors import (
     SandboxCommandTimeout,
     SandboxIdleTimeout,
 )
-from kagura_kernel.domain.policy import CommandLimits, SandboxPermission
+from kagura_kernel.domain.policy import CommandLimits, ExecutionRoute, SandboxPermission
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools import schema
@@ -79,13 +79,44 @@ class CommandLeases:
         return {"leases": schema.some_of(told, self.names)}
 
 
+@dataclass(frozen=True, slots=True)
+class BoxPrograms:
+    """What programs in the box find there beside the workspace.
+
+    Attributes:
+        environment: A call's id to the variables of its programs.
+        python_line: A call's id and its code to the shell line that runs it there with the run's variables; None runs
+            the code from standard input.
+    """
+
+    environment: Callable[[str], Mapping[str, str]] = lambda _call: {}
+    python_line: Callable[[str, bytes], Awaitable[str]] | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What a model may do in Python."""
+        if self.python_line is None:
+            return "print what you want to see; a last expression is not shown"
+        return (
+            "print what you want to see; a last expression is shown as in a notebook, and display(obj) and figures of "
+            "matplotlib are shown to the person"
+        )
+
+
 class BashTool:
     """Runs a shell line in the box, or on the host when a person agrees."""
 
-    def __init__(self, runtime: Runtime, times: ToolTimes | None = None, leases: CommandLeases | None = None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        times: ToolTimes | None = None,
+        leases: CommandLeases | None = None,
+        programs: BoxPrograms | None = None,
+    ) -> None:
         self._runtime = runtime
         self._times = times or ToolTimes()
         self._leases = leases or CommandLeases()
+        self._programs = programs or BoxPrograms()
         self.spec = ToolSpec(
             "bash",
             "Run a bash line in the sandbox, in the workspace, and read its output and exit code. Each call is a fresh "
@@ -113,6 +144,7 @@ class BashTool:
             permission=SandboxPermission.REQUIRE_ESCALATED if arguments.get("host") else SandboxPermission.AUTO,
             reason=arguments.get("reason", ""),
             limits=_limits(self._times, arguments.get("timeout")),
+            box_env=self._programs.environment(context.call_id),
             secret_env={} if arguments.get("host") else self._leases.environment(arguments.get("leases", ())),
         )
 
@@ -120,15 +152,21 @@ class BashTool:
 class PythonTool:
     """Runs Python code with the box's interpreter."""
 
-    def __init__(self, runtime: Runtime, times: ToolTimes | None = None, leases: CommandLeases | None = None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        times: ToolTimes | None = None,
+        leases: CommandLeases | None = None,
+        programs: BoxPrograms | None = None,
+    ) -> None:
         self._runtime = runtime
         self._times = times or ToolTimes()
         self._leases = leases or CommandLeases()
+        self._programs = programs or BoxPrograms()
         self.spec = ToolSpec(
             "python",
-            "Run Python code in the sandbox, in the workspace, and read what it prints (print what you want to see; a "
-            "last expression is not shown). Each call is a fresh interpreter with the packages of the sandbox. "
-            f"{self._times.sentence}",
+            f"Run Python code in the sandbox, in the workspace, and read what it prints ({self._programs.sentence}). "
+            f"Each call is a fresh interpreter with the packages of the sandbox. {self._times.sentence}",
             schema.arguments(
                 "code",
                 code=schema.text("The program."),
@@ -138,11 +176,22 @@ class PythonTool:
         )
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
-        """Run the code; it travels by standard input, so its length and its quotes do not matter."""
+        """Run the code; it travels as a file or by standard input, so its length and its quotes do not matter."""
         code = arguments["code"].encode("utf-8", "backslashreplace")
-        limits = _limits(self._times, arguments.get("timeout"))
-        env = self._leases.environment(arguments.get("leases", ()))
-        return await _run(self._runtime, PYTHON_LINE, context, stdin=code, limits=limits, secret_env=env)
+        line = PYTHON_LINE
+        # What a person is asked about is the plain line with the code as its input.
+        in_box = self._runtime.decide(PYTHON_LINE).route is ExecutionRoute.SANDBOX
+        if in_box and self._programs.python_line is not None:
+            line, code = await self._programs.python_line(context.call_id, code), b""
+        return await _run(
+            self._runtime,
+            line,
+            context,
+            stdin=code,
+            limits=_limits(self._times, arguments.get("timeout")),
+            box_env=self._programs.environment(context.call_id),
+            secret_env=self._leases.environment(arguments.get("leases", ())),
+        )
 
 
 def _limits(times: ToolTimes, seconds: float | None) -> CommandLimits:
@@ -150,7 +199,7 @@ def _limits(times: ToolTimes, seconds: float | None) -> CommandLimits:
     return times.limits if seconds is None else CommandLimits(seconds, None)
 
 
-async def _run(
+async def _run(  # noqa: PLR0913 - one command's surroundings, each a fact
     runtime: Runtime,
     command: str,
     context: CallContext,
@@ -159,6 +208,7 @@ async def _run(
     reason: str = "",
     limits: CommandLimits,
     stdin: bytes = b"",
+    box_env: Mapping[str, str],
     secret_env: Mapping[str, str],
 ) -> ToolResult:
     heard = _Heard(context)
@@ -173,6 +223,7 @@ async def _run(
             on_output=heard.listen,
             spill_dir=context.spill_dir,
             secret_env=secret_env,
+            box_env=box_env,
         )
     except _TIMEOUTS as error:
         route = "host" if isinstance(error, HostCommandTimeout | HostIdleTimeout) else "sandbox"

@@ -8,6 +8,7 @@ import pytest
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.commands import OutputChunk, OutputListener
 from kagura_kernel.domain.errors import SandboxDied
+from kagura_kernel.domain.events import ResultShown
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.runs.hands import MAX_DEPTH, Hands, is_deeper_than
@@ -93,3 +94,17 @@ async def test_arguments_nested_very_deeply_are_refused_and_the_journal_stays_re
 @pytest.mark.parametrize(("depth", "deeper"), [(0, False), (MAX_DEPTH - 1, False), (MAX_DEPTH + 1, True), (9000, True)])
 def test_depth_counts_lists_and_objects(depth: int, deeper: bool) -> None:
     assert is_deeper_than(nested(depth), MAX_DEPTH) is deeper
+
+
+async def test_what_a_program_showed_is_recorded_before_its_result_and_the_brain_reads_of_it(
+    recorder: Recorder, journal: Journal
+) -> None:
+    async def shown(call_id: str) -> str:
+        recorder.record(ResultShown, call_id=call_id, mime="text/html", data="<b>")
+        return "Shown to the person: text/html."
+
+    hands = Hands(echo, recorder, SystemClock(), fatal=pytest.fail, shown=shown)
+    result = await hands.call(ToolCall("c1", "python", {"code": "x"}))
+    assert result.text == "did python\nShown to the person: text/html."
+    assert [row.event.kind for row in journal.events()] == ["tool.called", "result.shown", "tool.finished"]
+    assert (await hands.call(ToolCall("c2", "read_file", {}))).text == "did read_file"

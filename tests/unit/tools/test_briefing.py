@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kagura_kernel.domain.policy import PermissionMode, SandboxPolicy, SandboxPolicyType, WriteMode
 from kagura_kernel.domain.tools import ToolSpec
-from kagura_kernel.tools.briefing import Powers, system_prompt
+from kagura_kernel.tools.briefing import Powers, Variables, system_prompt
 
 SPECS = [ToolSpec("bash", "", {}), ToolSpec("ask_user", "", {})]
 
@@ -71,3 +71,21 @@ def test_credentials_and_a_system_that_may_be_changed_are_told():
     assert "github:read: send requests to http://127.0.0.1:9/" in text
     assert "Never print or store one" in text
     assert "You are root in the box" in text
+
+
+def test_variables_are_told_with_what_they_hold_and_how_to_hand_results_back():
+    variables = Variables({"df": "DataFrame, 2 rows × 1 column: a\nb (int64)", "n": "int: 3"}, ("result", "plot"))
+    text = system_prompt(SPECS, "demo", SandboxPolicy(), variables=variables)
+    assert "df (DataFrame, 2 rows × 1 column: a b (int64)); n (int: 3)." in text
+    assert "Hand back: result, plot. Assign it at the top level of a python call (the last call wins)" in text
+    assert "$KAGURA_OUT/NAME.csv" in text
+
+
+def test_what_variables_hold_is_told_at_bounded_length():
+    variables = Variables({f"v{number}": "x" * 10_000 for number in range(32)})
+    assert len(system_prompt(SPECS, "demo", SandboxPolicy(), variables=variables)) < 7000
+
+
+def test_a_run_without_variables_is_told_nothing_of_them():
+    assert "Hand back" not in system_prompt(SPECS, "demo", SandboxPolicy())
+    assert "Variables of the notebook" not in system_prompt(SPECS, "demo", SandboxPolicy())

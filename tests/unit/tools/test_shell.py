@@ -4,9 +4,11 @@ from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import UnknownName
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.runtime.approving import use_approver
+from kagura_kernel.runtime.host import HostRunner
+from kagura_kernel.runtime.router import Runtime, RuntimeSettings
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.tools.bounded import TEXT_BYTES
-from kagura_kernel.tools.shell import CommandLeases
+from kagura_kernel.tools.shell import BoxPrograms, CommandLeases
 from kagura_kernel.tools.standard import standard_toolbox
 
 SHOW_TOKEN = "import os; print(os.environ.get('TOKEN', 'none'))"
@@ -139,3 +141,46 @@ async def test_a_credential_that_the_run_does_not_hold_is_not_offered(hand):
     assert result.is_error
     assert "must hold nothing but aws:deploy" in result.text
     assert all("leases" not in spec.input_schema["properties"] for spec in hand.toolbox.specs())
+
+
+def programs(runtime):
+    async def line(call_id: str, code: bytes) -> str:
+        await runtime.files.write(f"{call_id}.py", code)
+        return f"python3 -u {call_id}.py"
+
+    return BoxPrograms(lambda call: {"CALL": call, "PLAIN": "word"}, line)
+
+
+async def test_commands_find_the_variables_of_their_call(hand):
+    toolbox = standard_toolbox(hand.runtime, programs=programs(hand.runtime))
+    assert (await told(toolbox, "bash", command="echo $CALL $PLAIN")).text == "call-1 word"
+    code = "import os, sys; print(os.environ['PLAIN'], sys.argv, [sys.stdin.read()])"
+    assert (await told(toolbox, "python", code=code)).text == "word ['call-1.py'] ['']"
+
+
+async def test_a_command_on_the_host_finds_no_variable_of_the_box(hand):
+    toolbox = standard_toolbox(hand.runtime, programs=programs(hand.runtime))
+    with use_approver(ScriptedApprover(Verdict.ALLOW)):
+        result = await told(toolbox, "bash", command="echo ${PLAIN-none}", host=True)
+    assert (result.text, result.route) == ("none", "host")
+
+
+async def test_python_that_a_person_is_asked_about_is_the_plain_line_with_its_code(hand, tmp_path):
+    strict = Runtime(hand.runtime.sandbox_runner, HostRunner(tmp_path), RuntimeSettings(strict=True))
+    toolbox = standard_toolbox(strict, programs=programs(strict))
+    approver = ScriptedApprover(Verdict.DENY)
+    with use_approver(approver):
+        await told(toolbox, "python", code="print(1)")
+    (request,) = approver.requests
+    assert request.arguments["command"] == "python3 -u -"
+    assert request.arguments["stdin"] == "print(1)"
+
+
+async def test_a_model_is_told_what_becomes_of_a_last_expression(hand):
+    def description(toolbox):
+        return next(spec.description for spec in toolbox.specs() if spec.name == "python")
+
+    assert "a last expression is not shown" in description(hand.toolbox)
+    assert "a last expression is shown as in a notebook" in description(
+        standard_toolbox(hand.runtime, programs=programs(hand.runtime))
+    )

@@ -1,0 +1,53 @@
+"""Gives a program its variables; runs in the box."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+from . import packing, plain
+from .crossing import CannotCross
+
+
+def bind(namespace: dict[str, Any], wanted: list[str], root: str) -> None:
+    """Make variables that came into the box globals of a program.
+
+    Args:
+        namespace: The program's.
+        wanted: Names, all of which came.
+        root: The folder in which they lie.
+
+    Raises:
+        CannotCross: this box cannot make one of them; the text names it.
+    """
+    folder = pathlib.Path(root, "in")
+    index = json.loads((folder / "index.json").read_bytes())
+    for name in wanted:
+        told = index[name]
+        file = folder / told["file"]
+        try:
+            namespace[name] = _value(told["form"], file, told["details"])
+        except ImportError as error:
+            package = (error.name or "a package").partition(".")[0]
+            instead = f" Its values also lie in {told['shell']}." if told.get("shell") else ""
+            why = packing.missing(told["summary"].partition(",")[0], package)
+            raise CannotCross(f"{name} cannot be used here: {why}.{instead}") from error
+
+
+def _value(form: str, file: pathlib.Path, details: dict[str, Any]) -> Any:
+    if form == "text":
+        return file.read_bytes().decode("utf-8", "surrogatepass")
+    if form == "json":
+        return plain.decode(file.read_bytes())
+    if form == "array":
+        import numpy as np
+
+        return np.load(file, allow_pickle=False)
+    if form in ("frame", "series"):
+        if details["library"] == "pandas":
+            import pandas as pd  # noqa: F401 - whether it is there is told by its name, before pyarrow's
+        from . import frames
+
+        return frames.unpack(form, frames.read_stream(file.read_bytes()), details)
+    return file if form == "image" else file.read_bytes()

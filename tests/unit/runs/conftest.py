@@ -1,0 +1,40 @@
+"""A run's stage over a box without walls, as far as variables and results need one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kagura_kernel.domain.events import ResultShown, VariableCrossed
+from kagura_kernel.membrane.credentials.scrub import Scrubber
+from kagura_kernel.membrane.credentials.secret import Secret
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.testing.box import FakeBackend
+
+SECRET = "tok-6f1d9c2b7a4e8d3f"
+
+
+class Rows:
+    """A record that only remembers."""
+
+    def __init__(self) -> None:
+        self.results: list[ResultShown] = []
+        self.variables: list[VariableCrossed] = []
+
+    def record(self, kind: type, /, **fields: Any) -> None:
+        kept = self.results if kind is ResultShown else self.variables
+        kept.append(SimpleNamespace(**{"error": "", "note": "", "data": "", "text": "", **fields}))
+
+
+@pytest.fixture
+async def stage(tmp_path):
+    backend = FakeBackend()
+    box = await backend.start(BoxSpec())
+    order = SimpleNamespace(inputs=(), outputs=(), room=2**20, spec=SimpleNamespace(env={}))
+    scrubber = Scrubber(lambda: [Secret(SECRET)])
+    yield SimpleNamespace(
+        box=box, order=order, recorder=Rows(), membrane=SimpleNamespace(scrubber=scrubber), project=tmp_path
+    )
+    await backend.close()
