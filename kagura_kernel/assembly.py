@@ -17,12 +17,12 @@ from kagura_kernel.cockpit.ordering import Choices
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.cockpit.sweeping import Sweep
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.errors import ConfigurationError, IsolationTooWeak
+from kagura_kernel.domain.errors import IsolationTooWeak
 from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.domain.settings import Settings, parse_settings
+from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import mark_lost, owner_alive, process_owner
-from kagura_kernel.journal.place import data_home
+from kagura_kernel.journal.place import data_home, read_settings, settings_file, text_of
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
 from kagura_kernel.membrane.blobs import BlobStore
@@ -109,9 +109,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     Raises:
         ConfigurationError: with every problem.
     """
-    path = _config_file(environ)
-    text = _text_of(path) if path.exists() else ""
-    return parse_settings(text, environ, str(path) if text else "the environment", check_settings)
+    return read_settings(environ, check_settings)
 
 
 def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> Cockpit:
@@ -180,24 +178,14 @@ def load_registry(environ: Mapping[str, str]) -> Registry:
     Raises:
         ConfigurationError: with every problem; values are never repeated.
     """
-    path = _config_file(environ).with_name("credentials.toml")
+    path = settings_file(environ).with_name("credentials.toml")
     from kagura_kernel.membrane.credentials.registry import Registry, parse_registry
 
     if not path.exists():
         return Registry(source=str(path))
     from kagura_kernel.membrane.credentials.secret_reference import SecretReader
 
-    return parse_registry(_text_of(path), SecretReader(environ), str(path))
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except UnicodeDecodeError:
-        # Not chained: it would carry the bytes.
-        raise ConfigurationError(str(path), ["it is not a text in UTF-8; save it as such"]) from None
-    except OSError as error:
-        raise ConfigurationError(str(path), [f"it cannot be read: {(error.strerror or str(error)).lower()}"]) from error
+    return parse_registry(text_of(path), SecretReader(environ), str(path))
 
 
 def load_providers(environ: Mapping[str, str]) -> Mapping[str, CredentialProvider]:
@@ -314,6 +302,13 @@ def _heard(task: asyncio.Task[int]) -> None:
         task.exception()
 
 
+def brain_names(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What `--brain` takes."""
+    from kagura_kernel.brain.selection import AUTO, REPLAY
+
+    return (AUTO, *_brains(environ, data_home(environ)), REPLAY)
+
+
 def _brains(environ: Mapping[str, str], home: Path) -> dict[str, BrainProvider]:
     from kagura_kernel.brain.claude import ClaudeBrain
 
@@ -349,11 +344,3 @@ def _project_checker(environ: Mapping[str, str], home: Path) -> Callable[[Path],
         return check_project(path, home=person, private=private)
 
     return check
-
-
-def _config_file(environ: Mapping[str, str]) -> Path:
-    if named := environ.get("KAGURA_CONFIG"):
-        return Path(named).expanduser()
-    import platformdirs
-
-    return Path(platformdirs.user_config_dir("kagura-kernel", appauthor=False)) / "config.toml"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.naming import run_to_stop
-from kagura_kernel.cli.opening import add_place, open_journal, place_of
+from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json
-from kagura_kernel.domain.errors import RunUnknown, UsageError
+from kagura_kernel.cockpit.naming import run_to_stop
+from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
@@ -38,23 +38,7 @@ class Contained:
     said: str
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Which runs, how long to wait, and of which journal."""
-    parser.add_argument(
-        "run",
-        nargs="*",
-        metavar="RUN",
-        help="the id of a run, as `kagura-kernel runs` prints it, or the end of one; `last` is the newest that goes on",
-    )
-    parser.add_argument("--all", action="store_true", help="every run that has not ended, of every process")
-    parser.add_argument(
-        "--wait", type=float, default=60.0, metavar="SECONDS", help="how long to wait for them (default: 60)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON array")
-    add_place(parser)
-
-
-def run(arguments: Namespace) -> int:
+def run(arguments: SimpleNamespace) -> int:
     """Stop them; 0 when all are over, 1 when one goes on.
 
     Raises:
@@ -91,24 +75,17 @@ def contain(
         RunUnknown: there is no such run; no word was left for any.
         JournalError: the journal cannot be used.
     """
-    from kagura_kernel.journal import views
-    from kagura_kernel.journal.mailbox import Mailbox
     from kagura_kernel.journal.owner import mark_lost, owner_alive
+    from kagura_kernel.journal.stopping import ask_to_stop
 
-    owners = {row.run_id: row.owner for row in views.unfinished(journal)}
-    for run_id in run_ids:
-        if run_id not in owners and not journal.events(run_id=run_id, limit=1):
-            raise RunUnknown(run_id)
-    mark_lost(journal)
-    waiting = {run_id: owners[run_id] for run_id in run_ids if run_id in owners and owner_alive(owners[run_id])}
-    for run_id in waiting:
-        Mailbox(journal).send(run_id, "kill", by=by)
+    before = set(_going_on(journal))
+    waiting = ask_to_stop(journal, run_ids, by=by)
     until = time.monotonic() + seconds
     while set(_going_on(journal)) & waiting.keys() and time.monotonic() < until:
         pause(_GLANCE)
         if not all(map(owner_alive, waiting.values())):
             mark_lost(journal)
-    return [_ended(journal, run_id, was_over=run_id not in owners, seconds=seconds) for run_id in run_ids]
+    return [_ended(journal, run_id, was_over=run_id not in before, seconds=seconds) for run_id in run_ids]
 
 
 def _going_on(journal: Journal) -> list[str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Literal
 
-from kagura_kernel.cli.log_options import read_time
-from kagura_kernel.cli.opening import add_place, open_journal, place_of
+from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, terminal_width
+from kagura_kernel.cockpit.moments import read_time
 from kagura_kernel.domain.errors import ConfigurationError, IsolationTooWeak, JournalError, UsageError
 
 if TYPE_CHECKING:
@@ -49,20 +49,7 @@ class Finding:
     then: str = ""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """How far back, how, and which journal."""
-    parser.description = (
-        "Starts a box of every back-end, checks the journal, and counts what waits, what is owed and what was refused. "
-        "Exit code 0 if nothing needs somebody, 1 if something does, 2 on wrong usage or configuration."
-    )
-    parser.add_argument(
-        "--since", metavar="WHEN", default="1d", help="how far back to count: an age (2h, 7d) or a time (default: 1d)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_place(parser)
-
-
-def run(arguments: Namespace) -> int:
+def run(arguments: SimpleNamespace) -> int:
     """Print what was found; 0 when nothing needs somebody, 1 when something does.
 
     Raises:
@@ -191,7 +178,7 @@ def _approvals(journal: Journal, since: datetime) -> Iterator[Finding]:
     waiting = views.approvals(journal, pending_only=True, limit=_LATEST)
     if waiting:
         said = f"{len(waiting)} waiting: {_some([f'{row.id} ({row.title})' for row in waiting])}"
-        yield Finding("approvals", "look", said, "answer in the notebook that asks, or with `%kagura approve`")
+        yield Finding("approvals", "look", said, "answer in the notebook that asks, or with `kagura-kernel approve`")
     else:
         yield Finding("approvals", "ok", "none waiting")
     denied = [

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.log_options import add_log_options, read_log
+from kagura_kernel.cli.log_options import read_log
 from kagura_kernel.cli.printing import as_json, moment, size, span, table
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import EgressRow
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Whose connections, which, and since when."""
-    parser.add_argument("--refused", action="store_true", help="only what was refused")
-    add_log_options(parser)
-
-
-def run(arguments: Namespace) -> int:
+def run(arguments: SimpleNamespace) -> int:
     """Print them; 0 whatever they are like. Raises as `read_log`."""
     from kagura_kernel.journal import views
 

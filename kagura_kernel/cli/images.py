@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.errors import SandboxUnavailable, UsageError
+from kagura_kernel.domain.errors import SandboxUnavailable
 
 if TYPE_CHECKING:
     from kagura_kernel.sandbox.images.building import BuildPlan
@@ -19,48 +19,10 @@ if TYPE_CHECKING:
     from kagura_kernel.sandbox.images.listing import Listed
 
 CLEAN, FOUND = 0, 1
-_PREFIX = "kagura/"
 _MEGABYTE = 1_000_000
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """`build`, `list` and `verify`, each at the daemon that `DOCKER_HOST` names."""
-    parts = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    build = parts.add_parser(
-        "build",
-        help="build images and what they are built on; what is up to date is left alone",
-        description="Builds the images named (base, python, node, aws and agent when none is) in the order of their "
-        "chain. Fetches packages by the certificate, index, registry and proxy that the environment names; none of "
-        "these gets into an image.",
-    )
-    build.add_argument("name", nargs="*", metavar="NAME", help="base, python, node, aws, agent or gcloud")
-    build.add_argument("--base", metavar="IMAGE", default="", help="stands in for the pinned Debian image")
-    build.add_argument(
-        "--lock",
-        choices=("floor", "strict", "fresh"),
-        default="floor",
-        help="Debian packages: the lock's versions or newer (floor), exactly them (strict), or no lock (fresh)",
-    )
-    build.add_argument("--network", metavar="MODE", default="", help="Docker's network while building, e.g. host")
-    build.add_argument(
-        "--build-arg", metavar="NAME=VALUE", action="append", default=[], help="an argument that a recipe asks for"
-    )
-    listed = parts.add_parser("list", help="show the recipes and which of their images are there")
-    verify = parts.add_parser(
-        "verify",
-        help="prove that images hold no credential and no code of ours; exit code 1 if one does",
-        description="Looks through every layer and the configuration of the images named (all that are built, when "
-        "none is), deleted files too, and says where something is that may not be there, never what. Exit code 0 if "
-        "all are clean, 1 if not.",
-    )
-    verify.add_argument("image", nargs="*", metavar="NAME|IMAGE", help="a recipe's name, or any image by name or id")
-    for action in (listed, verify):
-        action.add_argument("--json", action="store_true", help="print one JSON array")
-    for action in (build, listed, verify):
-        action.add_argument("--tag-prefix", metavar="PREFIX", default=_PREFIX, help=f"before each name ({_PREFIX})")
-
-
-def run(arguments: Namespace) -> int:
+def run(arguments: SimpleNamespace) -> int:
     """Do it; 0, or 1 when an image that was verified is not clean. Recipes are listed without a daemon too.
 
     Raises:
@@ -72,7 +34,7 @@ def run(arguments: Namespace) -> int:
     return actions[arguments.action](arguments)
 
 
-def _build(arguments: Namespace) -> int:
+def _build(arguments: SimpleNamespace) -> int:
     from kagura_kernel.sandbox.docker_endpoint import endpoint_from
     from kagura_kernel.sandbox.images.building import BuildPlan, build_chain
     from kagura_kernel.sandbox.images.daemon import ImageDaemon
@@ -85,7 +47,7 @@ def _build(arguments: Namespace) -> int:
         lock=Lock(arguments.lock),
         network=arguments.network,
         settings=settings_from(os.environ),
-        arguments=_pairs(arguments.build_arg),
+        arguments=dict(arguments.build_arg),
     )
     with ImageDaemon(endpoint_from(os.environ)) as daemon:
         made = build_chain(
@@ -96,7 +58,7 @@ def _build(arguments: Namespace) -> int:
     return CLEAN
 
 
-def _list(arguments: Namespace) -> int:
+def _list(arguments: SimpleNamespace) -> int:
     from kagura_kernel.sandbox.docker_endpoint import endpoint_from
     from kagura_kernel.sandbox.images.building import BuildPlan
     from kagura_kernel.sandbox.images.daemon import ImageDaemon
@@ -114,14 +76,14 @@ def _list(arguments: Namespace) -> int:
     return CLEAN
 
 
-def _print_list(found: Sequence[Listed], arguments: Namespace) -> None:
+def _print_list(found: Sequence[Listed], arguments: SimpleNamespace) -> None:
     if arguments.json:
         print(json.dumps([asdict(one) for one in found], ensure_ascii=False))
     else:
         print("\n".join(_line(one) for one in found), flush=True)
 
 
-def _verify(arguments: Namespace) -> int:
+def _verify(arguments: SimpleNamespace) -> int:
     from kagura_kernel.sandbox.docker_endpoint import endpoint_from
     from kagura_kernel.sandbox.images.building import BuildPlan
     from kagura_kernel.sandbox.images.daemon import ImageDaemon
@@ -153,13 +115,6 @@ def _built(daemon: ImageDaemon, plan: BuildPlan) -> list[str]:
     if not there:
         raise SandboxUnavailable("no image is built yet", "`kagura-kernel images build` builds them.")
     return there
-
-
-def _pairs(words: Sequence[str]) -> dict[str, str]:
-    if wrong := [word for word in words if "=" not in word]:
-        text = f"--build-arg {wrong[0]}: NAME=VALUE is needed."
-        raise UsageError(text)
-    return dict(word.partition("=")[::2] for word in words)
 
 
 def _line(one: Listed) -> str:

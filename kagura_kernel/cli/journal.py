@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
-from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.opening import add_place, open_journal, place_of
+from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.domain.errors import JournalTampered
 from kagura_kernel.journal.place import shown
 
@@ -16,23 +15,7 @@ if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """`verify`, `rebuild`, `backup` and `path`, each for the journal of the settings or for a named one."""
-    parts = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    verify = parts.add_parser("verify", help="check every row and every table; exit code 2 if one does not fit")
-    rebuild = parts.add_parser(
-        "rebuild", help="make the tables of the views anew from the rows, if the chain holds; for when no run is going"
-    )
-    for action in (verify, rebuild):
-        action.add_argument("--json", action="store_true", help="print one JSON object")
-    path = parts.add_parser("path", help="print where the journal lies")
-    backup = parts.add_parser("backup", help="copy it while it is in use, into a directory without a journal")
-    backup.add_argument("to", type=Path, metavar="DIRECTORY", help="where the copy goes; made when it is missing")
-    for action in (verify, rebuild, backup, path):
-        add_place(action)
-
-
-def run(arguments: Namespace) -> int:
+def run(arguments: SimpleNamespace) -> int:
     """Do it; 0 when the journal holds, 2 when it does not.
 
     Raises:

@@ -1,18 +1,17 @@
-"""`kagura-kernel leases`: which credentials are out, and what was done with them; takes them back, and sweeps."""
+"""`kagura-kernel leases`, `revoke` and `leases sweep`: which credentials are out; takes them back, and sweeps."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cli import leases_log
 from kagura_kernel.cli.naming import LeaseNames
-from kagura_kernel.cli.opening import add_place, open_journal, place_of
+from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json, moment, span, table
 from kagura_kernel.domain.errors import ConfigurationError, RunUnknown, UnknownName, UsageError
 from kagura_kernel.jupyter.surface import person
@@ -28,52 +27,7 @@ ALL_WELL, SOME_LEFT = 0, 1
 _LISTED = 1000
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """The list, `log`, `revoke` and `sweep`."""
-    parser.set_defaults(action="list")
-    parser.add_argument("--all", action="store_true", help="those that are gone as well, the newest first")
-    parser.add_argument("--json", action="store_true", help="print one JSON array")
-    add_place(parser)
-    parts = parser.add_subparsers(dest="action", metavar="ACTION")
-    log = parts.add_parser(
-        "log",
-        help="what was asked of whom with leased credentials, and what came back",
-        description="Lists the requests to which the membrane added a leased credential, the newest first, from the "
-        "journal. Programs that were given a credential itself, in a file or a variable, send it on their own: their "
-        "connections stand in `kagura-kernel egress log`.",
-    )
-    leases_log.add_arguments(log)
-    revoke = parts.add_parser(
-        "revoke",
-        help="end credentials at their providers now; exit code 1 if one may still open something",
-        description="Ends credentials at their providers now, whichever process holds them; the run that holds one "
-        "gets none in its place. Exit code 0 if all are dead, 1 if one may still open something, 2 on wrong usage.",
-    )
-    revoke.add_argument(
-        "lease",
-        nargs="*",
-        metavar="LEASE",
-        help="an id, as `kagura-kernel leases` prints it, or the end of one; or PROVIDER:SCOPE, as in `github:read`: "
-        "every lease of that scope",
-    )
-    revoke.add_argument("--all", dest="every", action="store_true", help="every lease there is")
-    revoke.add_argument(
-        "--provider",
-        metavar="NAME",
-        help="every lease of this provider; where none is called so, of all that are of this kind, as in `cloudflare`",
-    )
-    sweep = parts.add_parser(
-        "sweep",
-        help="revoke what processes that are gone have left; exit code 1 if something stays owed",
-        description="Does what every start does: revokes what processes that are gone have left, and what is owed and "
-        "due. Exit code 0 if nothing stays owed, 1 if something does, 2 on wrong usage.",
-    )
-    for action in (revoke, sweep):
-        action.add_argument("--json", action="store_true", help="print one JSON array")
-        add_place(action)
-
-
-def run(arguments: Namespace) -> int:
+def run(arguments: SimpleNamespace) -> int:
     """Do it; 0 when all is well, 1 when a credential that should be dead may not be.
 
     Raises:
@@ -86,8 +40,6 @@ def run(arguments: Namespace) -> int:
     """
     from kagura_kernel.journal.leases import LeaseLedger
 
-    if arguments.action == "log":
-        return leases_log.run(arguments)
     with open_journal(place_of(arguments)) as journal:
         ledger = LeaseLedger(journal)
         match arguments.action:
@@ -107,7 +59,7 @@ def run(arguments: Namespace) -> int:
     return ALL_WELL
 
 
-def _revoke(arguments: Namespace, journal: Journal, ledger: LeaseLedger) -> int:
+def _revoke(arguments: SimpleNamespace, journal: Journal, ledger: LeaseLedger) -> int:
     if sum((bool(arguments.lease), arguments.every, arguments.provider is not None)) != 1:
         raise UsageError("Say which leases to revoke: ids or PROVIDER:SCOPE, or --provider NAME, or --all.")
     try:
@@ -151,7 +103,7 @@ class _Wanted:
         return gone + [f"{name}: no credential is out." for name in sorted((self.scopes | self.providers) - names)]
 
 
-def _wanted(arguments: Namespace, names: LeaseNames, trouble: ConfigurationError | None) -> _Wanted:
+def _wanted(arguments: SimpleNamespace, names: LeaseNames, trouble: ConfigurationError | None) -> _Wanted:
     try:
         return _Wanted(
             every=arguments.every,
@@ -184,7 +136,7 @@ def _tell_holders(journal: Journal, revoked: list[Revoked]) -> None:
             Mailbox(journal).send(run_id, "leases", by=person())
 
 
-def _sweep(arguments: Namespace, ledger: LeaseLedger) -> int:
+def _sweep(arguments: SimpleNamespace, ledger: LeaseLedger) -> int:
     from kagura_kernel.journal.owner import owner_alive, process_owner
     from kagura_kernel.membrane.credentials.sweep import sweep
 

@@ -4,72 +4,68 @@ Exit codes: 0 all is well; 1 what was looked at needs somebody; 2 wrong usage, w
 for failed; 3 the machine is not set up for it; 130 interrupted. An expected error, wrong usage among them, is
 `CODE: message` on standard error.
 
-A command is a module with `add_arguments(parser)` and `run(arguments) -> int`. It is imported when it is called, so
-that `--help` and every other command stay fast.
+What can be typed is the cockpit's list of commands. A command's module has `run(arguments) -> int` and is imported when
+it is called, so that `--help` and every other command stay fast.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NamedTuple, NoReturn
+from types import SimpleNamespace
 
 from kagura_kernel import __version__
 from kagura_kernel.cli.printing import for_terminal
+from kagura_kernel.cockpit.grammar import Surface
+from kagura_kernel.cockpit.parsing import parse_words
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     IsolationTooWeak,
     KaguraError,
     SandboxDied,
     SandboxUnavailable,
-    UnknownName,
     UsageError,
 )
 
 PROGRAM = "kagura-kernel"
 OK, FOUND, FAILED, NOT_SET_UP, INTERRUPTED = 0, 1, 2, 3, 130
 
-
-class CommandEntry(NamedTuple):
-    """One command: its word, its line in the help, and the module that is imported when it is called."""
-
-    name: str
-    help: str
-    module: str
-
-
-COMMANDS = (
-    CommandEntry("doctor", "say what needs somebody: boxes, journal, leases, runs", "kagura_kernel.cli.doctor"),
-    CommandEntry("egress", "explain whether a box could reach a host, or list connections", "kagura_kernel.cli.egress"),
-    CommandEntry("images", "build, list or verify the images of Docker boxes", "kagura_kernel.cli.images"),
-    CommandEntry("journal", "check, mend or copy the journal, or say where it lies", "kagura_kernel.cli.journal"),
-    CommandEntry("kill", "stop runs of any process", "kagura_kernel.cli.contain"),
-    CommandEntry(
-        "leases", "list, revoke or sweep leased credentials, or what was done with them", "kagura_kernel.cli.leases"
-    ),
-    CommandEntry("route", "explain where a shell command would run", "kagura_kernel.cli.route"),
-    CommandEntry("runs", "list the latest runs of every process, or some of them", "kagura_kernel.cli.runs"),
-)
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are errors like any other."""
-
-    def error(self, message: str) -> NoReturn:
-        """Never returns.
-
-        Raises:
-            UsageError: always, with argparse's own words.
-        """
-        text = f"{message[:1].upper()}{message[1:]}. `{self.prog} --help` says what can be asked for."
-        raise UsageError(text)
+MODULES = {
+    "help": "kagura_kernel.cli.guiding",
+    "status": "kagura_kernel.cli.status",
+    "runs": "kagura_kernel.cli.runs",
+    "approvals": "kagura_kernel.cli.approvals",
+    "cost": "kagura_kernel.cli.cost",
+    "leases": "kagura_kernel.cli.leases",
+    "leases log": "kagura_kernel.cli.leases_log",
+    "leases sweep": "kagura_kernel.cli.leases",
+    "egress log": "kagura_kernel.cli.egress_log",
+    "egress check": "kagura_kernel.cli.egress",
+    "approve": "kagura_kernel.cli.deciding",
+    "deny": "kagura_kernel.cli.deciding",
+    "kill": "kagura_kernel.cli.contain",
+    "revoke": "kagura_kernel.cli.leases",
+    "changes": "kagura_kernel.cli.changes",
+    "apply": "kagura_kernel.cli.changes",
+    "discard": "kagura_kernel.cli.changes",
+    "export": "kagura_kernel.cli.export",
+    "doctor": "kagura_kernel.cli.doctor",
+    "route": "kagura_kernel.cli.route",
+    "journal verify": "kagura_kernel.cli.journal",
+    "journal rebuild": "kagura_kernel.cli.journal",
+    "journal path": "kagura_kernel.cli.journal",
+    "journal backup": "kagura_kernel.cli.journal",
+    "images build": "kagura_kernel.cli.images",
+    "images list": "kagura_kernel.cli.images",
+    "images verify": "kagura_kernel.cli.images",
+}
+"""The module behind each command of a terminal, by its name."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code. `--help` and `--version` leave with `SystemExit`."""
+    """Run one command; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(words)
@@ -91,37 +87,17 @@ def exit_code(error: KaguraError) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if not words or words[0].startswith("-"):
-        parser = _overview()
-        parser.parse_args(words)
-        parser.print_help()
+    if words == ["--version"]:
+        print(f"{PROGRAM} {__version__}")
+        return OK
+    if words and words[0].startswith("-") and words[0] not in {"--help", "-h"}:
+        raise UsageError(f"{PROGRAM}: There is no option {words[0]!r} here. `{PROGRAM} --help` lists the commands.")
+    parsed = parse_words(words, Surface.TERMINAL)
+    arguments = SimpleNamespace(**parsed.values, action=parsed.command.name.split()[-1])
+    code = int(import_module(MODULES[parsed.command.name]).run(arguments))
+    if not words:
         raise UsageError("No command was given; the help lists them.")
-    known = {entry.name: entry for entry in COMMANDS}
-    if words[0] not in known:
-        raise UnknownName("command", words[0], list(known))
-    entry = known[words[0]]
-    module = import_module(entry.module)
-    parser = Parser(prog=f"{PROGRAM} {entry.name}", description=_sentence(entry.help))
-    module.add_arguments(parser)
-    return int(module.run(parser.parse_args(words[1:])))
-
-
-def _overview() -> argparse.ArgumentParser:
-    width = max(len(entry.name) for entry in COMMANDS)
-    listed = "\n".join(f"  {entry.name:<{width}}  {entry.help}" for entry in COMMANDS)
-    parser = Parser(
-        prog=PROGRAM,
-        usage=f"{PROGRAM} [--help] [--version] COMMAND …",
-        description="A Jupyter cell becomes an agent run that is safe by construction.",
-        epilog=f"commands:\n{listed}\n\n`{PROGRAM} COMMAND --help` says more about one.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    return parser
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + "."
+    return code
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a person names, as ids: runs and leases by the end of their id too, `last`, `PROVIDER:SCOPE`, a provider's kind.
+"""Which leases a person names: by the end of their id too, by `PROVIDER:SCOPE`, or by a provider's kind.
 
 A name that fits nothing is an error: whoever mistypes one in an emergency must not read that all is well.
 """
@@ -8,65 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kagura_kernel.domain.errors import RunUnknown, UnknownName, UsageError
+from kagura_kernel.cockpit.naming import only
+from kagura_kernel.domain.errors import UnknownName
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
-    from kagura_kernel.journal.store import Journal
     from kagura_kernel.membrane.credentials.provider import CredentialProvider
 
-LAST = "last"
 _REMEMBERED = 1000
-_SHOWN = 3
-
-
-def named_run(journal: Journal, word: str) -> str:
-    """A run's id: as given, the one that ends like this, or the newest for `last`.
-
-    Raises:
-        RunUnknown: no run fits.
-        UsageError: several do.
-        JournalError: the journal cannot be read.
-    """
-    from kagura_kernel.journal import views
-
-    if word == LAST:
-        newest = views.runs(journal, limit=1)
-        if not newest:
-            raise RunUnknown(LAST)
-        return newest[0].run_id
-    if journal.events(run_id=word, limit=1):
-        return word
-    return _one(word, views.runs_ending(journal, word), "runs", "kagura-kernel runs")
-
-
-def run_to_stop(journal: Journal, word: str) -> str:
-    """As `named_run`, but `last` is the newest run that goes on.
-
-    Raises:
-        RunUnknown: no run fits.
-        UsageError: several do, or `last` was said and none goes on.
-        JournalError: the journal cannot be read.
-    """
-    from kagura_kernel.journal import views
-    from kagura_kernel.journal.owner import owner_alive
-
-    if word != LAST:
-        return named_run(journal, word)
-    going = views.unfinished(journal)
-    if not going:
-        raise UsageError("There is nothing to stop: no run is going on. `kagura-kernel runs` lists those that ended.")
-    return next((row.run_id for row in going if owner_alive(row.owner)), going[0].run_id)
-
-
-def _one(word: str, found: list[str], what: str, command: str) -> str:
-    if len(found) > 1:
-        more = ", …" if len(found) > _SHOWN else ""
-        fits = f"{', '.join(found[:_SHOWN])}{more}"
-        raise UsageError(f"{word!r} fits {len(found)} {what} ({fits}); give the whole id, as `{command}` prints it.")
-    if not found:
-        raise RunUnknown(word)
-    return found[0]
 
 
 class LeaseNames:
@@ -93,7 +42,7 @@ class LeaseNames:
         found = list(dict.fromkeys(fitting)) if word else []
         if not found:
             raise UnknownName("lease", word, [*self._out, *sorted(self._scopes())])
-        return _one(word, found, "leases", "kagura-kernel leases")
+        return only(word, found, "leases", "%kagura leases")
 
     def scope(self, word: str) -> str:
         """`PROVIDER:SCOPE` as given.

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
 
 
-def add_place(parser: ArgumentParser) -> None:
-    """`--dir` and `--url`."""
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument("--dir", type=Path, help="the directory of a journal, instead of the one in use")
-    place.add_argument("--url", help="a PostgreSQL journal, postgresql://user@host/database")
-
-
-def place_of(arguments: Namespace) -> str | Path:
-    """The journal that the arguments name, or the one in use.
+def place_of(arguments: SimpleNamespace) -> str | Path:
+    """The journal that `--dir` or `--url` names, or the one in use.
 
     Raises:
         ConfigurationError: none is named, and the settings are wrong.
@@ -40,6 +33,13 @@ def place_in_use() -> str | Path:
     from kagura_kernel.journal.place import data_home
 
     return load_settings(os.environ).journal_url or data_home(os.environ)
+
+
+def home_of(place: str | Path) -> Path:
+    """The directory that keeps what lies beside a journal: the contents of changed files."""
+    from kagura_kernel.journal.place import data_home
+
+    return place if isinstance(place, Path) else data_home(os.environ)
 
 
 @contextmanager

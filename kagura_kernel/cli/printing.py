@@ -21,8 +21,6 @@ _INDENT = "    "
 _READABLE = 12
 _QUOTED = re.compile(r"`[^`\n]*`")
 _TIED = "\u00a0"
-_IN_A_NOTEBOOK = re.compile(r"(?<!%)%kagura (runs|kill|leases|revoke)\b")
-_HERE = {"revoke": "leases revoke"}
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, whole: Collection[str] = ()) -> str:
@@ -113,9 +111,13 @@ def paragraph(text: str, start: str, indent: str, width: int) -> str:
 def for_terminal(text: str) -> str:
     """A message as it is typed here: a notebook's `%kagura runs` is `kagura-kernel runs` in a terminal.
 
-    What only a notebook has, such as `%kagura apply`, stays as it is.
+    What only a notebook has, such as `%kagura watch`, stays as it is.
     """
-    return _IN_A_NOTEBOOK.sub(lambda found: f"kagura-kernel {_HERE.get(found[1], found[1])}", text)
+    from kagura_kernel.cockpit.grammar import Surface
+    from kagura_kernel.cockpit.parsing import names_on
+
+    words = "|".join(re.escape(name) for name in names_on(Surface.TERMINAL))
+    return re.sub(rf"(?<!%)%kagura ({words})\b", r"kagura-kernel \1", text)
 
 
 def moment(at: datetime | None) -> str:

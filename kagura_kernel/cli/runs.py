@@ -2,48 +2,37 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.naming import named_run
-from kagura_kernel.cli.opening import add_place, open_journal, place_of
+from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json, cut, moment, span, table
-from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.cockpit.naming import named_run
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import RunRow
 
 _TASK = 60
+LATEST = 20
+"""So many rows are told when nobody says how many."""
 GOING_ON = frozenset({"running", "awaiting_approval"})
 """Statuses of a run that has not ended, as far as its rows say."""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Which or how many, how, and of which journal."""
-    parser.add_argument(
-        "run", nargs="*", metavar="RUN", help="only these: an id, the end of one, or `last`; without any, the latest"
-    )
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="how many, the newest first (default: 20)")
-    parser.add_argument("--json", action="store_true", help="print one JSON array")
-    add_place(parser)
-
-
-def run(arguments: Namespace) -> int:
+def run(arguments: SimpleNamespace) -> int:
     """Print them; 0 whatever they are like.
 
     Raises:
-        UsageError: there is no journal, the number makes no sense, or a word is the end of several ids.
+        UsageError: there is no journal, or a word is the end of several ids.
         RunUnknown: there is no such run.
         JournalError: it cannot be read.
     """
     from kagura_kernel.journal import views
 
-    if arguments.limit < 1:
-        raise UsageError("--limit takes a number from 1 on.")
     with open_journal(place_of(arguments)) as journal:
         named = [named_run(journal, word) for word in arguments.run]
-        rows = views.runs(journal, limit=len(named) or arguments.limit, run_ids=named or None)
+        rows = views.runs(journal, limit=len(named) or arguments.limit or LATEST, run_ids=named or None)
     if arguments.json:
         print(as_json([asdict(row) | {"live": is_live(row)} for row in rows]))
     elif rows:

@@ -10,23 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kagura_kernel.cockpit.attaching import Feed, LiveFeed, Tails
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.intents import Launch
-from kagura_kernel.cockpit.leases import LeaseView, lease_views
+from kagura_kernel.cockpit.leases import LeaseView, held_elsewhere, lease_views, take_back, where_held
 from kagura_kernel.cockpit.ordering import Choices, order_for, session_name
+from kagura_kernel.cockpit.records import Board, Records
 from kagura_kernel.cockpit.sessions import Sessions
 from kagura_kernel.cockpit.settling import ChangeDesk
-from kagura_kernel.cockpit.status import PartStatus, StatusReport
+from kagura_kernel.cockpit.status import PartStatus, StatusReport, spent
 from kagura_kernel.cockpit.sweeping import Sweep, Sweeping
 from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import JournalError, LeaseUnknown, RunOver, RunUnknown, SessionBusy
+from kagura_kernel.domain.errors import JournalError, LeaseElsewhere, LeaseUnknown, RunOver, RunUnknown, SessionBusy
 from kagura_kernel.domain.events import ChangesSettled, RunFinished
 from kagura_kernel.domain.identity import new_session_id
 from kagura_kernel.journal import views
+from kagura_kernel.journal.leases import LeaseRow
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
@@ -76,7 +79,11 @@ class CockpitParts:
 
 
 class Cockpit:
-    """Everything a person can do, from any thread; nothing here waits for a run."""
+    """Everything a person can do, from any thread; nothing here waits for a run.
+
+    Attributes:
+        records: What boards, panels and charts read.
+    """
 
     def __init__(self, parts: CockpitParts, engine: Engine | None = None) -> None:
         self._parts = parts
@@ -93,6 +100,18 @@ class Cockpit:
         self._controls_read = False
         self._sweeping = Sweeping(parts.membrane.ledger, parts.sweep, self._engine)
         self._sweeping.begin()
+        self._tails = Tails(parts.journal, parts.clock, self._engine, self._sweeping.begin)
+        self.records = Records(parts.journal, parts.clock)
+
+    @property
+    def journal(self) -> Journal:
+        """The record, for whoever only looks; the cockpit closes it."""
+        return self._parts.journal
+
+    @property
+    def room(self) -> int:
+        """Bytes that the variables of one cell may have, in each direction."""
+        return self._parts.choices.settings.variables_mib * 2**20
 
     # -------------------------------------------------------------------- runs
 
@@ -124,6 +143,15 @@ class Cockpit:
         """A run of this process that still goes on."""
         with self._lock:
             return self._handles.get(run_id)
+
+    def attach(self, run_id: str) -> Feed:
+        """A run to look at, of any process on this journal, going on or over; returns at once.
+
+        Raises:
+            RunUnknown: there is no such run.
+        """
+        handle = self.handle(run_id)
+        return LiveFeed(handle) if handle is not None else self._tails.feed(run_id)
 
     def kill(self, run_id: str, *, by: str) -> None:
         """Stop a run, of this process or of another one; returns at once.
@@ -174,35 +202,51 @@ class Cockpit:
         return lease_views([row.event for row in rows], here=here)
 
     def revoke_lease(self, lease_id: str, *, by: str) -> None:
-        """Give a lease back now; returns at once. Whatever uses it gets nothing from here on.
+        """Give a lease back now, whichever process holds it; returns at once. Who uses it gets nothing from here on.
 
         Raises:
-            LeaseUnknown: no run of this process holds it.
+            LeaseUnknown: no run holds it.
         """
-        self._engine.post(self._leasing_of(lease_id).revoke, lease_id, by)
+        leasing = self._leasing_of(lease_id)
+        if leasing is not None:
+            self._engine.post(leasing.revoke, lease_id, by)
+            return
+        take_back(self._parts.membrane.ledger, self._mailbox, self._held_elsewhere(lease_id), by=by)
 
     def extend_lease(self, lease_id: str, *, by: str) -> None:
         """Ask for more time for a lease: an approval of its run; returns at once.
 
         Raises:
-            LeaseUnknown: no run of this process holds it.
+            LeaseUnknown: no run holds it.
+            LeaseElsewhere: a run of another process does; says which, and where that is.
         """
-        self._engine.post(self._leasing_of(lease_id).extend, lease_id, by)
+        leasing = self._leasing_of(lease_id)
+        if leasing is None:
+            row = self._held_elsewhere(lease_id)
+            raise LeaseElsewhere(lease_id, row.run_id, where_held(row.owner))
+        self._engine.post(leasing.extend, lease_id, by)
 
-    def _leasing_of(self, lease_id: str) -> Leasing:
+    def _leasing_of(self, lease_id: str) -> Leasing | None:
         with self._lock:
             handles = list(self._handles.values())
-        for handle in handles:
-            leasing = handle.leasing
-            if leasing is not None and leasing.holds(lease_id):
-                return leasing
-        raise LeaseUnknown(lease_id)
+        held = (leasing for handle in handles if (leasing := handle.leasing) is not None)
+        return next((leasing for leasing in held if leasing.holds(lease_id)), None)
+
+    def _held_elsewhere(self, lease_id: str) -> LeaseRow:
+        row = held_elsewhere(self._parts.membrane.ledger, lease_id)
+        if row is None:
+            raise LeaseUnknown(lease_id)
+        return row
 
     # -------------------------------------------------------------- the changes
 
     def changes(self, run_id: str) -> list[FileChange]:
         """A run's changes with their states; raises `RunUnknown`."""
         return self._changes.changes(run_id)
+
+    def changed_content(self, sha256: str, limit: int) -> bytes | None:
+        """The beginning of a changed file's new content; see `ChangeDesk.content`."""
+        return self._changes.content(sha256, limit)
 
     def apply_changes(self, run_id: str, paths: Sequence[str] | None = None, *, by: str) -> ChangesSettled:
         """Bring changes into the project; see `ChangeDesk.apply`."""
@@ -226,20 +270,31 @@ class Cockpit:
         """What the latest runs used, newest first."""
         return views.costs(self._parts.journal, limit=limit)
 
+    def board(self, *, ended: int = 5) -> Board:
+        """All runs that go on, of every process on this journal, and the last ones that ended."""
+        with self._lock:
+            here = list(self._handles)
+        return self.records.board(ended=ended, here=here)
+
+    @property
+    def session_id(self) -> str:
+        """The session that runs of this process belong to unless another one is named."""
+        with self._lock:
+            return self._own_session
+
     def status(self) -> StatusReport:
         """The state of everything; probes the back-ends, so it may take a second."""
         boxes, brains = self._engine.call(self._parts.probe(), timeout=30)
         today = self._parts.clock.now().date()
-        rows = [row for row in self.costs() if row.at.date() == today]
-        known = [usd for row in rows if (usd := row.usd) is not None]
+        usd, unpriced = spent(row for row in self.costs() if row.at.date() == today)
         return StatusReport(
             running=tuple(views.unfinished(self._parts.journal)),
             pending=tuple(self.pending()),
             boxes=tuple(boxes),
             brains=tuple(brains),
             journal=self._parts.journal.where,
-            spent_today_usd=sum(known),
-            unpriced_today=sum(1 for row in rows if row.brain not in ("", "replay") and row.usd is None),
+            spent_today_usd=usd,
+            unpriced_today=unpriced,
             lost=self._parts.lost,
             shared=self._parts.shared,
             swept=self._sweeping.swept,

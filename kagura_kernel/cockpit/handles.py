@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from kagura_kernel.cockpit.engine import Engine
+from kagura_kernel.cockpit.under_way import UnderWay
 from kagura_kernel.domain.events import AnyEvent, EgressClosed, EgressDecided, LeaseUsed
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.membrane.leasing import Leasing
@@ -38,6 +39,7 @@ class RunHandle:
         self._lock = threading.Lock()
         self._past: list[AnyEvent] = []
         self._crossings = 0
+        self._under_way = UnderWay()
         self._listeners: list[Listener] = []
         self._result: concurrent.futures.Future[RunOutcome] | None = None
         self._stopping = False
@@ -68,12 +70,13 @@ class RunHandle:
         """Hear everything: what has been, then what comes, each once and in order.
 
         The past is told on the calling thread, the rest on the engine's thread, where a listener must not block.
-        Streamed events of the past are left out: durable ones repeat them. So are connections and uses of leases but
-        for the latest thousands, for a program makes them as often as it likes; the journal has them all. Returns how
-        to stop listening.
+        Of what was streamed, those who come late hear what no durable event has repeated yet, in one piece: the passage
+        that is being written, and the latest output of calls that go on. Left out are connections and uses of leases
+        but for the latest thousands, for a program makes them as often as it likes; the journal has them all. Returns
+        how to stop listening.
         """
         with self._lock:
-            for event in self._past:
+            for event in [*self._past, *self._under_way.events()]:
                 listener(event)
             self._listeners.append(listener)
 
@@ -131,6 +134,7 @@ class RunHandle:
 
     def _tell(self, event: AnyEvent) -> None:
         with self._lock:
+            self._under_way.take(event)
             if event.durable:
                 self._remember(event)
             listeners = list(self._listeners)

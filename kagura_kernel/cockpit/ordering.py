@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.cockpit.intents import Launch, LaunchCell, LaunchRun
-from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError
+from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
@@ -71,6 +71,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
             "out, or use `--box docker`."
         )
     _check_numbers(intent)
+    _check_variables(intent, settings)
     project = choices.check_project(intent.project or _working_directory())
     grant = _grant(intent, project, choices)
     common = {
@@ -95,6 +96,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         "headless": intent.headless,
         "inputs": intent.inputs,
         "outputs": intent.outputs,
+        "room": settings.variables_mib * 2**20,
         "place": intent.place,
     }
     if isinstance(intent, LaunchCell):
@@ -197,6 +199,17 @@ def _check_numbers(intent: Launch) -> None:
             raise UsageError(f"--budget takes an amount in USD above 0, not {intent.budget_usd:g}.")
         if intent.max_turns is not None and intent.max_turns < 1:
             raise UsageError(f"--max-turns takes a whole number from 1, not {intent.max_turns}.")
+
+
+def _check_variables(intent: Launch, settings: Settings) -> None:
+    size, room = sum(len(packed.data) for packed in intent.inputs), settings.variables_mib * 2**20
+    if size > room:
+        largest = max(intent.inputs, key=lambda packed: len(packed.data))
+        raise VariableRefused(
+            largest.name,
+            f"The variables of this cell have {size:,} bytes, and {room:,} may cross (the setting "
+            f"`variables_mib`). The largest is {largest.name}.",
+        )
 
 
 def _working_directory() -> Path:

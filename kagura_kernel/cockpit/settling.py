@@ -32,7 +32,14 @@ class ChangeDesk:
         Raises:
             RunUnknown: there is no such run.
         """
-        return self._read(run_id)[1]
+        return changes_of(self._journal, run_id)
+
+    def content(self, sha256: str, limit: int) -> bytes | None:
+        """At most so many bytes of the beginning of a changed file's new content; None when it is kept no more."""
+        try:
+            return self._blobs.head(sha256, limit)
+        except OSError:
+            return None
 
     def apply(self, run_id: str, paths: Sequence[str] | None, *, by: str) -> ChangesSettled:
         """Bring changes into the project: all that are proposed, or those at `paths`.
@@ -43,7 +50,7 @@ class ChangeDesk:
             ChangeConflict: nothing could be applied; the project changed meanwhile.
             WorkspaceUnreadable: the project cannot be written.
         """
-        started, changes = self._read(run_id)
+        started, changes = _read(self._journal, run_id)
         wanted = _pick(changes, paths)
         project = ProjectFiles(Path(started.project))
         done = apply_changes(project, self._blobs, wanted, protected=started.protected)
@@ -59,7 +66,7 @@ class ChangeDesk:
             RunUnknown: there is no such run.
             UnknownName: the run changed no such file.
         """
-        started, changes = self._read(run_id)
+        started, changes = _read(self._journal, run_id)
         return self._record(started, discarded=tuple(c.path for c in _pick(changes, paths)), by=by)
 
     def _record(
@@ -83,22 +90,32 @@ class ChangeDesk:
         self._journal.append(event)
         return event
 
-    def _read(self, run_id: str) -> tuple[RunStarted, list[FileChange]]:
-        started: RunStarted | None = None
-        changes: dict[str, FileChange] = {}
-        for row in self._journal.events(run_id=run_id, kinds=_KINDS):
-            match row.event:
-                case RunStarted() as event:
-                    started = event
-                case ChangesCollected() as event:
-                    changes |= {c.path: FileChange(**c.model_dump()) for c in event.changes}
-                case ChangesSettled() as event:
-                    _mark(changes, event.applied, "applied")
-                    _mark(changes, event.discarded, "discarded")
-                    _mark(changes, event.conflicts, "conflict")
-        if started is None:
-            raise RunUnknown(run_id)
-        return started, [changes[path] for path in sorted(changes)]
+
+def changes_of(journal: Journal, run_id: str) -> list[FileChange]:
+    """A run's changes with their states, sorted by path.
+
+    Raises:
+        RunUnknown: there is no such run.
+    """
+    return _read(journal, run_id)[1]
+
+
+def _read(journal: Journal, run_id: str) -> tuple[RunStarted, list[FileChange]]:
+    started: RunStarted | None = None
+    changes: dict[str, FileChange] = {}
+    for row in journal.events(run_id=run_id, kinds=_KINDS):
+        match row.event:
+            case RunStarted() as event:
+                started = event
+            case ChangesCollected() as event:
+                changes |= {c.path: FileChange(**c.model_dump()) for c in event.changes}
+            case ChangesSettled() as event:
+                _mark(changes, event.applied, "applied")
+                _mark(changes, event.discarded, "discarded")
+                _mark(changes, event.conflicts, "conflict")
+    if started is None:
+        raise RunUnknown(run_id)
+    return started, [changes[path] for path in sorted(changes)]
 
 
 def _mark(changes: dict[str, FileChange], paths: Sequence[str], state: ChangeState) -> None:

@@ -40,7 +40,10 @@ def test_an_unknown_image_is_refused_before_any_daemon_is_asked(capsys):
 
 def test_a_build_argument_without_a_value_is_refused(capsys):
     assert main(["images", "build", "--build-arg", "KEY", "gcloud"]) == 2
-    assert capsys.readouterr().err == "ERR_USAGE: --build-arg KEY: NAME=VALUE is needed.\n"
+    assert capsys.readouterr().err == (
+        "ERR_USAGE: kagura-kernel images build: --build-arg: 'KEY' has no value; NAME=VALUE is needed. "
+        "`kagura-kernel images build --help` says what can be asked for.\n"
+    )
 
 
 def test_findings_are_told_with_their_place():

@@ -85,4 +85,6 @@ def test_an_unknown_run_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("words", [["--limit", "0"], ["--since", "yesterday"]])
 def test_what_makes_no_sense_is_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["leases", "log", *words]) == 2
-    assert capsys.readouterr().err.startswith(f"ERR_USAGE: {words[0]}")
+    said = capsys.readouterr().err
+    assert said.startswith("ERR_USAGE: ")
+    assert words[0] in said

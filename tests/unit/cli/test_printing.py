@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from kagura_kernel.cli import printing
-from kagura_kernel.cli.main import COMMANDS
 from kagura_kernel.cli.printing import for_terminal, paragraph, table, terminal_width
-from kagura_kernel.jupyter.commands import parse_command
+from kagura_kernel.cockpit.grammar import Surface
+from kagura_kernel.cockpit.parsing import parse_line
 
 LONG = "a reason that goes on and on " * 10
 
@@ -113,8 +113,10 @@ def test_an_empty_text_is_its_beginning(text: str) -> None:
     [
         ("`%kagura runs` lists them.", "`kagura-kernel runs` lists them."),
         ("Stop it with `%kagura kill run-1`.", "Stop it with `kagura-kernel kill run-1`."),
-        ("`%kagura revoke lea-1` ends it.", "`kagura-kernel leases revoke lea-1` ends it."),
-        ("`%kagura approvals` lists them.", "`%kagura approvals` lists them."),
+        ("`%kagura revoke lea-1` ends it.", "`kagura-kernel revoke lea-1` ends it."),
+        ("`%kagura egress log` lists them.", "`kagura-kernel egress log` lists them."),
+        ("`%kagura watch` shows them.", "`%kagura watch` shows them."),
+        ("`%kagura approvals` lists them.", "`kagura-kernel approvals` lists them."),
         ("Record one with `%%kagura --record x`.", "Record one with `%%kagura --record x`."),
         ("%%kagura runs fine", "%%kagura runs fine"),
     ],
@@ -123,8 +125,7 @@ def test_a_word_of_the_notebook_becomes_a_command_where_there_is_one(text: str, 
     assert for_terminal(text) == typed
 
 
-@pytest.mark.parametrize("word", ["runs", "kill run-1", "leases", "revoke lea-1"])
+@pytest.mark.parametrize("word", ["runs", "kill run-1", "leases", "revoke lea-1", "approve app-1"])
 def test_what_becomes_a_command_is_one_on_both_sides(word: str) -> None:
-    assert parse_command(word).word == word.partition(" ")[0]
-    _, command, *_ = for_terminal(f"%kagura {word}").split()
-    assert command in {entry.name for entry in COMMANDS}
+    here = for_terminal(f"%kagura {word}").removeprefix("kagura-kernel ")
+    assert parse_line(word, Surface.NOTEBOOK).command is parse_line(here, Surface.TERMINAL).command

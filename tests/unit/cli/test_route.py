@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-import argparse
 import json
 
 import pytest
 
-from kagura_kernel.cli import route
 from kagura_kernel.cli.main import main
 
 
 def explained(capsys, *words: str) -> str:
-    parser = argparse.ArgumentParser()
-    route.add_arguments(parser)
-    assert route.run(parser.parse_args(words)) == 0
+    assert main(["route", *words]) == 0
     return capsys.readouterr().out
 
 

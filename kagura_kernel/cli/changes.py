@@ -1,0 +1,74 @@
+"""`kagura-kernel changes`, `apply` and `discard`: what a run changed, brought into its project or given up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from kagura_kernel.cli.opening import home_of, open_journal, place_of
+from kagura_kernel.cli.printing import as_json
+from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.jupyter.surface import person
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.changes import FileChange
+    from kagura_kernel.domain.events import ChangesSettled
+
+ALL_WELL, SOME_LEFT = 0, 1
+
+
+def run(arguments: SimpleNamespace) -> int:
+    """Do it; 1 when a file was left alone because the project's had changed, otherwise 0.
+
+    Raises:
+        RunUnknown: there is no such run.
+        UnknownName: the run changed no such file.
+        ChangeConflict: nothing could be applied; the project changed meanwhile.
+        WorkspaceUnreadable: the project cannot be written.
+        UsageError: there is no journal, or a word is the end of several ids.
+        JournalError: it cannot be used.
+    """
+    from kagura_kernel.cockpit.settling import ChangeDesk
+    from kagura_kernel.domain.clock import SystemClock
+    from kagura_kernel.membrane.blobs import BlobStore
+
+    place = place_of(arguments)
+    with open_journal(place) as journal:
+        run_id = named_run(journal, arguments.run)
+        desk = ChangeDesk(journal, BlobStore(home_of(place) / "blobs"), SystemClock())
+        if arguments.action == "changes":
+            _show(run_id, desk.changes(run_id), as_lines=not arguments.json)
+            return ALL_WELL
+        settle = desk.apply if arguments.action == "apply" else desk.discard
+        settled = settle(run_id, list(arguments.paths) or None, by=person())
+    _tell(settled, as_lines=not arguments.json)
+    return SOME_LEFT if settled.conflicts else ALL_WELL
+
+
+def _show(run_id: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
+    from kagura_kernel.domain.events import ChangeRow
+    from kagura_kernel.jupyter.cards.escape import visible
+    from kagura_kernel.jupyter.cards.text import changes_text
+
+    if not as_lines:
+        print(as_json([asdict(change) for change in changes]))
+        return
+    if not changes:
+        print(f"{run_id} changed no files.")
+        return
+    print(changes_text({change.path: ChangeRow(**asdict(change)) for change in changes}))
+    for change in changes:
+        if change.diff:
+            print(f"\n{visible(change.diff).rstrip()}")
+
+
+def _tell(settled: ChangesSettled, *, as_lines: bool) -> None:
+    from kagura_kernel.jupyter.steering.working import told
+
+    if as_lines:
+        print(told(settled))
+    else:
+        fields = ("run_id", "applied", "discarded", "conflicts", "by")
+        print(as_json({name: getattr(settled, name) for name in fields}))

@@ -1,0 +1,17 @@
+"""`kagura-kernel export`: writes a notebook of the kagura kernel as a plain Python one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+
+def run(arguments: SimpleNamespace) -> int:
+    """Write it; 0.
+
+    Raises:
+        UsageError: there is no such notebook, it belongs to another kernel, or the target exists.
+    """
+    from kagura_kernel.jupyter.exporting import export_notebook
+
+    print(f"{export_notebook(arguments.notebook, arguments.output, force=arguments.force)} was written.")
+    return 0

@@ -1,0 +1,27 @@
+"""`kagura-kernel help`, and `--help` everywhere: all commands, or more about one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from kagura_kernel.cli.printing import terminal_width
+from kagura_kernel.cockpit.grammar import Surface
+from kagura_kernel.cockpit.helping import help_for
+
+_TOP = """\
+usage: kagura-kernel [--help] [--version] COMMAND …
+
+A Jupyter cell becomes an agent run that is safe by construction.
+
+"""
+
+
+def run(arguments: SimpleNamespace) -> int:
+    """Print it.
+
+    Raises:
+        UnknownName: there is no such command.
+    """
+    text = help_for(arguments.word, Surface.TERMINAL, width=terminal_width())
+    print(text if arguments.word else _TOP + text)
+    return 0

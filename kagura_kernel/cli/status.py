@@ -1,0 +1,91 @@
+"""`kagura-kernel status`: what runs, what waits, and what today cost, as the journal tells it; starts nothing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple
+
+from kagura_kernel.cli.opening import open_journal, place_of
+from kagura_kernel.cli.printing import as_json, table
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.rows import ApprovalRow, RunRow
+    from kagura_kernel.journal.store import Journal
+
+_LATEST = 1000
+
+
+class _Found(NamedTuple):
+    """What the journal tells.
+
+    Attributes:
+        running: Runs that go on.
+        gone: Runs that did not end and whose process is gone.
+        pending: Approvals that wait.
+        leases: How many credentials are out.
+        cost_today_usd: What today's runs cost as far as that is known.
+        unpriced_today: Of how many it is not.
+        journal: Where it lies.
+    """
+
+    running: list[RunRow]
+    gone: list[str]
+    pending: list[ApprovalRow]
+    leases: int
+    cost_today_usd: float
+    unpriced_today: int
+    journal: str
+
+
+def run(arguments: SimpleNamespace) -> int:
+    """Print it; 0 whatever it is like.
+
+    Raises:
+        UsageError: there is no journal.
+        JournalError: it cannot be read.
+    """
+    with open_journal(place_of(arguments)) as journal:
+        found = _look(journal)
+    if arguments.json:
+        rows = {name: [asdict(row) for row in getattr(found, name)] for name in ("running", "pending")}
+        print(as_json(found._asdict() | rows))
+    else:
+        print(_text(found))
+    return 0
+
+
+def _look(journal: Journal) -> _Found:
+    from kagura_kernel.cockpit.status import spent
+    from kagura_kernel.journal import views
+    from kagura_kernel.journal.leases import LeaseLedger
+    from kagura_kernel.journal.owner import owner_alive
+
+    today = datetime.now(UTC).date()
+    usd, unpriced = spent(row for row in views.costs(journal, limit=_LATEST) if row.at.date() == today)
+    running = views.unfinished(journal)
+    return _Found(
+        running=[row for row in running if owner_alive(row.owner)],
+        gone=[row.run_id for row in running if not owner_alive(row.owner)],
+        pending=views.approvals(journal, pending_only=True, limit=_LATEST),
+        leases=len({row.lease_id for row in LeaseLedger(journal).open_rows()}),
+        cost_today_usd=usd,
+        unpriced_today=unpriced,
+        journal=journal.where,
+    )
+
+
+def _text(found: _Found) -> str:
+    rows = [("running", row.run_id, f"{row.status.replace('_', ' ')}: {row.task}") for row in found.running]
+    rows += [("lost", run_id, f"its process is gone; `kagura-kernel kill {run_id}` marks it") for run_id in found.gone]
+    rows += [("waiting", row.id, f"{row.title} (of {row.run_id})") for row in found.pending]
+    lines = [table(("what", "id", "about"), rows, whole=("what", "id"))] if rows else ["Nothing runs, nothing waits."]
+    if found.pending:
+        lines.append("Answer with `kagura-kernel approve ID` or `kagura-kernel deny ID`.")
+    if found.leases:
+        lines.append(f"{found.leases} {'credential is' if found.leases == 1 else 'credentials are'} out.")
+    unpriced = f", and {found.unpriced_today} runs of unknown price" if found.unpriced_today else ""
+    lines.append(f"${found.cost_today_usd:.4f} today (UTC){unpriced}.")
+    lines.append(f"Journal: {found.journal}")
+    return "\n".join(lines)

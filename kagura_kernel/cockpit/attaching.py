@@ -1,0 +1,274 @@
+"""Runs of any process on the journal, to look at: live from this process, by the journal's rows from the others.
+
+A run of this process is heard as its own cell hears it, text that is being written included. A run of another process
+is read from the journal while it goes on: its rows come whole, a moment after they were stored. A run that is over is
+read to its end. One task on the engine does all the reading, on a worker thread, and only while somebody looks on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kagura_kernel.cockpit.engine import Engine
+from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import JournalError, RunUnknown
+from kagura_kernel.domain.events import Event, RunFinished
+from kagura_kernel.journal import views
+from kagura_kernel.journal.owner import mark_lost, owner_alive
+from kagura_kernel.journal.store import Journal
+
+Listener = Callable[[Event], None]
+
+LOOK_SECONDS = 0.12
+"""How often the journal is asked for new rows while somebody looks at a run of another process."""
+OWNER_SECONDS = 2.0
+"""How often it is made sure that the process of such a run is still there."""
+_ROWS_AT_ONCE = 500
+
+
+class Feed(Protocol):
+    """A run as a stream of events, from its first one on; for one listener.
+
+    Attributes:
+        run_id: `run-…`.
+        here: Whether this process runs it.
+    """
+
+    @property
+    def run_id(self) -> str:
+        """`run-…`."""
+        ...
+
+    @property
+    def here(self) -> bool:
+        """Whether this process runs it."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether all has been told."""
+        ...
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Hear everything, each fact once and in order, on any thread, where a listener must not block.
+
+        Returns how to stop listening. Stopping does not stop the run.
+        """
+        ...
+
+    async def ended(self) -> Exception | None:
+        """Return when the run is over and all of it was told, or when it can be told no further: then with the reason.
+
+        Cancelling the wait does not stop the run.
+        """
+        ...
+
+
+class LiveFeed:
+    """A run of this process."""
+
+    here = True
+
+    def __init__(self, handle: RunHandle) -> None:
+        self._handle = handle
+
+    @property
+    def run_id(self) -> str:
+        """`run-…`."""
+        return self._handle.run_id
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self._handle.done
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Hear everything; see `RunHandle.subscribe`."""
+        return self._handle.subscribe(listener)
+
+    async def ended(self) -> Exception | None:
+        """Return when it is over; with what kept it from saying its last words, if anything did."""
+        await self._handle.ended()
+        try:
+            self._handle.result(0)
+        # Whatever ended it is told to whoever looks on; the cell that launched the run raises it.
+        except Exception as error:  # noqa: BLE001
+            return error
+        return None
+
+
+class JournalFeed:
+    """A run of another process, or one that is over, by its rows."""
+
+    here = False
+
+    def __init__(self, run_id: str, owner: str, tails: Tails) -> None:
+        self._run_id = run_id
+        self._owner = owner
+        self._tails = tails
+        self._told: concurrent.futures.Future[Exception | None] = concurrent.futures.Future()
+
+    @property
+    def run_id(self) -> str:
+        """`run-…`."""
+        return self._run_id
+
+    @property
+    def done(self) -> bool:
+        """Whether all of it was told."""
+        return self._told.done()
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Hear every row, first those that are there; on a worker thread."""
+        tail = _Tail(self._run_id, self._owner, listener, self._told)
+        self._tails.add(tail)
+
+        def stop() -> None:
+            self._tails.remove(tail)
+
+        return stop
+
+    async def ended(self) -> Exception | None:
+        """Return when the run's last row was told, or when the journal cannot be read any more."""
+        return await asyncio.shield(asyncio.wrap_future(self._told))
+
+
+@dataclass(slots=True, eq=False)
+class _Tail:
+    """One listener to one run of another process.
+
+    Attributes:
+        after: The row that was told last.
+        seen: The journal's newest row when it was last looked through; -1 before the first time.
+        owner_seen: When its process was last looked for, monotonic seconds.
+    """
+
+    run_id: str
+    owner: str
+    listener: Listener
+    told: concurrent.futures.Future[Exception | None]
+    after: int = 0
+    seen: int = -1
+    owner_seen: float = field(default_factory=lambda: float("-inf"))
+
+    def end(self, error: Exception | None = None) -> None:
+        if not self.told.done():
+            self.told.set_result(error)
+
+
+class Tails:
+    """All that this process reads of the runs of others; for any thread.
+
+    Args:
+        journal: Where they are written down.
+        clock: For the rows of runs that turn out to be lost.
+        engine: Where the reading is kept going.
+        lost: Called when runs were found lost and marked so.
+    """
+
+    def __init__(self, journal: Journal, clock: Clock, engine: Engine, lost: Callable[[], None]) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._engine = engine
+        self._lost = lost
+        self._lock = threading.Lock()
+        self._tails: list[_Tail] = []
+        self._reading = False
+
+    def feed(self, run_id: str) -> JournalFeed:
+        """A run by its rows.
+
+        Raises:
+            RunUnknown: the journal knows no such run.
+            JournalError: it cannot be read.
+        """
+        found = views.runs(self._journal, run_ids=[run_id], limit=1)
+        if not found:
+            raise RunUnknown(run_id)
+        return JournalFeed(run_id, found[0].owner, self)
+
+    def add(self, tail: _Tail) -> None:
+        """Begin to read for this listener."""
+        with self._lock:
+            self._tails.append(tail)
+            if self._reading:
+                return
+            self._reading = True
+        self._engine.submit(self._read())
+
+    def remove(self, tail: _Tail) -> None:
+        """Read for it no longer."""
+        with self._lock:
+            if tail in self._tails:
+                self._tails.remove(tail)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                with self._lock:
+                    tails = list(self._tails)
+                    if not tails:
+                        self._reading = False
+                        return
+                await asyncio.to_thread(self._look, tails)
+                await asyncio.sleep(LOOK_SECONDS)
+        except BaseException:
+            # The engine ends: nobody is told anything more.
+            with self._lock:
+                self._reading = False
+            raise
+
+    def _look(self, tails: list[_Tail]) -> None:
+        try:
+            self._check_owners(tails)
+            newest = self._journal.last_seq()
+        except JournalError as error:
+            for tail in tails:
+                self._end(tail, error)
+            return
+        for tail in tails:
+            if newest == tail.seen:
+                continue
+            tail.seen = newest
+            try:
+                over = self._tell(tail)
+            except JournalError as error:
+                self._end(tail, error)
+            else:
+                if over:
+                    self._end(tail)
+
+    def _tell(self, tail: _Tail) -> bool:
+        """Tell what is new; whether the run is over. What was settled since its end is told too."""
+        over = False
+        while True:
+            rows = self._journal.events(run_id=tail.run_id, after=tail.after, limit=_ROWS_AT_ONCE)
+            for row in rows:
+                tail.after = row.seq
+                over = over or isinstance(row.event, RunFinished)
+                tail.listener(row.event)
+            if len(rows) < _ROWS_AT_ONCE:
+                return over
+
+    def _check_owners(self, tails: list[_Tail]) -> None:
+        """A process that was killed says no last words: they are said for it."""
+        now = time.monotonic()
+        due = [tail for tail in tails if now - tail.owner_seen >= OWNER_SECONDS]
+        for tail in due:
+            tail.owner_seen = now
+        gone = {tail.run_id for tail in due if not owner_alive(tail.owner)}
+        # Of one that is over nothing has to be said.
+        if gone and any(row.run_id in gone for row in views.unfinished(self._journal)):
+            mark_lost(self._journal, self._clock)
+            self._lost()
+
+    def _end(self, tail: _Tail, error: Exception | None = None) -> None:
+        self.remove(tail)
+        tail.end(error)

@@ -1,0 +1,260 @@
+"""The one list of commands: what can be typed, where, with which arguments and options.
+
+Pure data. Who carries a command out is told elsewhere: `jupyter/steering` for notebooks, `cli/main.py` for terminals.
+"""
+
+from __future__ import annotations
+
+from kagura_kernel.cockpit.cells import CELL_MAGICS, KAGURA, SANDBOX
+from kagura_kernel.cockpit.grammar import BOTH, NOTEBOOK, TERMINAL, Argument, Command, Kind, Option
+from kagura_kernel.cockpit.terminal_commands import JSON, LOG, PLACE, TERMINAL_COMMANDS
+
+__all__ = ["CELL_MAGICS", "COMMANDS", "GROUPS", "HELP", "KAGURA", "SANDBOX"]
+
+LOOK, ANSWER, WORK, MACHINE = "look at what happened", "answer and stop", "runs and their files", "the machine"
+GROUPS = (LOOK, ANSWER, WORK, MACHINE)
+"""Headings, in the order of the help."""
+
+_BOOKS = (JSON, *PLACE)
+_RUN = Argument("run", Kind.RUN, "its id or the end of it; `last` is the newest")
+_RUNS = Argument("run", Kind.RUN, "only these: an id, the end of one, or `last`", required=False, many=True)
+_PATHS = Argument(
+    "paths", Kind.CHANGED_PATH, "only these files; all that wait when none is named", required=False, many=True
+)
+_APPROVAL = Argument("approval", Kind.APPROVAL, "of an approval, as `approvals` shows it, or the end of one")
+_LIMIT = Option(("--limit",), "how many, the newest first", Kind.COUNT, otherwise="20, in a notebook 100")
+
+HELP = Command(
+    "help",
+    "list the commands, or say more about one",
+    BOTH,
+    (Argument("word", Kind.COMMAND, "a command, or `%%kagura` or `%%sandbox`", required=False, many=True),),
+    examples=("help", "help kill"),
+    group=LOOK,
+)
+
+_STEERING = (
+    HELP,
+    Command(
+        "status",
+        "what runs, what waits, what there is to run on, and what today cost",
+        BOTH,
+        options=_BOOKS,
+        examples=("status",),
+        group=LOOK,
+        detail="In a terminal it tells what the journal knows; `kagura-kernel doctor` tries the boxes out.",
+    ),
+    Command(
+        "runs",
+        "the latest runs of every process, or some of them",
+        BOTH,
+        (_RUNS,),
+        (_LIMIT, *_BOOKS),
+        ("runs", "runs last", "runs --limit 5"),
+        LOOK,
+    ),
+    Command(
+        "approvals",
+        "the latest approvals, or those that wait",
+        BOTH,
+        options=(Option(("--pending",), "only those that wait"), _LIMIT, *_BOOKS),
+        examples=("approvals", "approvals --pending"),
+        group=LOOK,
+    ),
+    Command(
+        "cost",
+        "what the latest runs used and cost; unknown is never 0",
+        BOTH,
+        (_RUNS,),
+        (_LIMIT._replace(otherwise="20, in a notebook 1000"), *_BOOKS),
+        ("cost", "cost last"),
+        LOOK,
+    ),
+    Command(
+        "leases",
+        "credentials that runs hold, with their time left",
+        BOTH,
+        options=(Option(("--all",), "those that are gone as well, the newest first", surfaces=TERMINAL), *_BOOKS),
+        examples=("leases",),
+        group=LOOK,
+    ),
+    Command(
+        "egress log",
+        "what boxes asked to connect to, what was decided, and what went through",
+        BOTH,
+        options=(Option(("--refused",), "only what was refused"), *LOG),
+        examples=("egress log", "egress log --refused --run last"),
+        group=LOOK,
+        detail="The newest first. A refusal that a run got again and again is listed the 1st, 2nd, 4th, 8th time.",
+    ),
+    Command(
+        "egress check",
+        "explain whether a box could reach a host, and why",
+        BOTH,
+        (Argument("target", Kind.TARGET, "HOST:PORT or a URL; a host alone means port 443", many=True),),
+        (
+            Option(
+                ("--net",),
+                "what is granted: a host (port 443), HOST:PORT, a host set, or `ask`; several with commas; `none` "
+                "takes back those before it",
+                Kind.HOST,
+                metavar="HOST[:PORT]|SET|ask",
+                many=True,
+                commas=True,
+            ),
+            Option(("--no-resolve",), "look no name up; addresses are then not judged"),
+            JSON,
+        ),
+        ("egress check --net python-packages example.org",),
+        LOOK,
+        detail="Looks the names up on this machine and connects to nothing. In a terminal the exit code is 0 if all "
+        "are allowed, 1 if not.",
+    ),
+    Command("watch", "all runs that go on, live below the cell", NOTEBOOK, examples=("watch",), group=LOOK),
+    Command(
+        "chart cost", "what runs cost over time, by brain and model", NOTEBOOK, examples=("chart cost",), group=LOOK
+    ),
+    Command(
+        "chart timeline",
+        "one run over time, and what waited for whom",
+        NOTEBOOK,
+        (_RUN,),
+        examples=("chart timeline last",),
+        group=LOOK,
+    ),
+    Command(
+        "chart egress",
+        "connections by host, of one run or of all",
+        NOTEBOOK,
+        (_RUN._replace(required=False),),
+        examples=("chart egress", "chart egress last"),
+        group=LOOK,
+    ),
+    Command(
+        "approve",
+        "allow what an approval asks for; a TEXT answers a question, or says for how long: `this session`",
+        BOTH,
+        (
+            _APPROVAL,
+            Argument("answer", Kind.TEXT, "the answer, in as many words as you like", required=False, many=True),
+        ),
+        _BOOKS,
+        ("approve app-1", "approve app-1 this session"),
+        ANSWER,
+    ),
+    Command(
+        "deny",
+        "say no to what an approval asks for; `never` says it for the session",
+        BOTH,
+        (_APPROVAL, Argument("answer", Kind.TEXT, "a remark, in as many words as you like", required=False, many=True)),
+        _BOOKS,
+        ("deny app-1", "deny app-1 never"),
+        ANSWER,
+    ),
+    Command(
+        "kill",
+        "stop runs, of any process",
+        BOTH,
+        (
+            Argument(
+                "run",
+                Kind.RUN,
+                "an id or the end of one; `last` is the newest that goes on",
+                many=True,
+                surfaces=NOTEBOOK,
+            ),
+            Argument(
+                "run",
+                Kind.RUN,
+                "an id or the end of one; `last` is the newest that goes on",
+                required=False,
+                many=True,
+                surfaces=TERMINAL,
+            ),
+        ),
+        (
+            Option(("--all",), "every run that has not ended, of every process", surfaces=TERMINAL),
+            Option(
+                ("--wait",), "how long to wait for them", Kind.SECONDS, default=60.0, otherwise="60", surfaces=TERMINAL
+            ),
+            *_BOOKS,
+        ),
+        ("kill last",),
+        ANSWER,
+        detail="In a terminal the exit code is 0 when all are over, 1 when one goes on.",
+    ),
+    Command(
+        "revoke",
+        "give a credential back at once",
+        BOTH,
+        (
+            Argument("lease", Kind.LEASE, "an id, the end of one, or PROVIDER:SCOPE", surfaces=NOTEBOOK),
+            Argument(
+                "lease",
+                Kind.LEASE,
+                "an id, the end of one, or PROVIDER:SCOPE: every lease of that scope",
+                required=False,
+                many=True,
+                surfaces=TERMINAL,
+            ),
+        ),
+        (
+            Option(("--all",), "every lease there is", dest="every", surfaces=TERMINAL),
+            Option(
+                ("--provider",),
+                "every lease of this provider; where none is called so, of all that are of this kind",
+                Kind.PROVIDER,
+                metavar="NAME",
+                surfaces=TERMINAL,
+            ),
+            *_BOOKS,
+        ),
+        ("revoke github:read",),
+        ANSWER,
+        aliases=("leases revoke",),
+        detail="In a terminal credentials end at their providers, whichever process holds them; the exit code is 0 if "
+        "all are dead, 1 if one may still open something.",
+    ),
+    Command(
+        "extend",
+        "ask for a fresh budget for a credential",
+        NOTEBOOK,
+        (Argument("lease", Kind.LEASE, "an id, the end of one, or PROVIDER:SCOPE"),),
+        examples=("extend github:read",),
+        group=ANSWER,
+    ),
+    Command(
+        "attach",
+        "show a run of any notebook, live or over",
+        NOTEBOOK,
+        (_RUN,),
+        examples=("attach last",),
+        group=WORK,
+    ),
+    Command("changes", "what a run would change", BOTH, (_RUN,), _BOOKS, ("changes last",), WORK),
+    Command(
+        "apply",
+        "bring a run’s changes into the project",
+        BOTH,
+        (_RUN, _PATHS),
+        _BOOKS,
+        ("apply last", "apply last README.md"),
+        WORK,
+        detail="In a terminal the exit code is 1 when a file was left alone because the project’s had changed.",
+    ),
+    Command("discard", "give a run’s changes up", BOTH, (_RUN, _PATHS), _BOOKS, ("discard last",), WORK),
+    Command(
+        "export",
+        "write a notebook as a plain Python one, where cells for agents are `%%kagura` cells",
+        BOTH,
+        (Argument("notebook", Kind.NOTEBOOK, "of the kagura kernel"),),
+        (
+            Option(("-o", "--output"), "where it goes", Kind.FILE, otherwise="beside it, with `-python` in its name"),
+            Option(("--force",), "write over a file that is there"),
+        ),
+        ("export analysis.ipynb", "export analysis.ipynb -o plain.ipynb"),
+        WORK,
+    ),
+)
+
+COMMANDS: tuple[Command, ...] = (*_STEERING, *(one._replace(group=MACHINE) for one in TERMINAL_COMMANDS))

@@ -1,0 +1,194 @@
+"""What may stand at a cursor, and what stands there in words: from the one list, and from names that are looked up.
+
+Pure but for the names. Options, commands and choices never need a look-up, so completing them costs nothing. Neither
+function raises, whatever the cell holds.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS
+from kagura_kernel.cockpit.cursor import OnLine, Standing, locate, standing, words_at
+from kagura_kernel.cockpit.explaining import explain
+from kagura_kernel.cockpit.grammar import Argument, Kind, Option, Surface
+from kagura_kernel.cockpit.lookup import Name, Names
+from kagura_kernel.cockpit.words import Word
+
+__all__ = ["Completion", "Completions", "Name", "Names", "complete", "explain"]
+
+_AT = re.compile(r"(?:^|(?<=[\s(\[{\"'“‘,;:]))@(?:\"(?P<quoted>[^\"\n]*)|(?P<bare>[^\s\"@]*))$")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_ENDINGS = frozenset({Kind.RUN, Kind.LEASE, Kind.APPROVAL})
+"""Kinds that may be named by the end of their id."""
+
+
+class Completion(NamedTuple):
+    """One thing that may stand at the cursor.
+
+    Attributes:
+        text: What takes the place of the word.
+        kind: What it is: `command`, `option`, or a kind of the grammar in small letters.
+        summary: One line about it; may be empty.
+    """
+
+    text: str
+    kind: str
+    summary: str = ""
+
+
+class Completions(NamedTuple):
+    """All of them.
+
+    Attributes:
+        start: Where the word that they replace begins.
+        end: Where it ends: the cursor.
+        items: In the order in which to show them; none where nothing of ours or of Python can stand.
+    """
+
+    start: int
+    end: int
+    items: tuple[Completion, ...]
+
+
+def complete(text: str, cursor: int, names: Names, *, prompt: bool) -> Completions | None:
+    """What may stand at the cursor; None where the cell is not ours there.
+
+    Args:
+        text: The whole cell.
+        cursor: Characters before the cursor.
+        names: Looked up for values alone.
+        prompt: Whether a plain cell is a prompt, as in the kagura kernel.
+    """
+    place = locate(text, cursor, prompt=prompt)
+    if place is None:
+        return None
+    if not isinstance(place, OnLine):
+        return _in_prompt(text, cursor, names)
+    if cursor < place.begin or (place.prefix != "/" and cursor == place.begin):
+        return None
+    before, word = words_at(text, place, cursor)
+    state = standing(before, place.magic)
+    items: list[Completion] = []
+    if place.magic is None and state.option is None and not state.placed:
+        items += _next_words(state.words, word.text)
+    start = word.start
+    if state.form is not None:
+        start, more = _in_form(state, word, names)
+        items += more
+    return Completions(start, cursor, tuple(dict.fromkeys(items)))
+
+
+def _in_prompt(text: str, cursor: int, names: Names) -> Completions:
+    found = _AT.search(text[:cursor])
+    if found is None:
+        return Completions(cursor, cursor, ())
+    quoted = found["quoted"] is not None
+    prefix = found["quoted"] if quoted else found["bare"]
+    items = tuple(
+        Completion(_at_path(name.text, quoted=quoted), "file", name.summary)
+        for name in names.names(Kind.FILE, prefix, ())
+        if name.text.startswith(prefix)
+    )
+    return Completions(cursor - len(prefix), cursor, items)
+
+
+def _at_path(path: str, *, quoted: bool) -> str:
+    if quoted:
+        # A folder goes on.
+        return path if path.endswith("/") else f'{path}"'
+    return f'"{path}"' if re.search(r"\s", path) else path
+
+
+def _next_words(before: Sequence[str], prefix: str) -> Iterator[Completion]:
+    """Words that begin or continue a command's name."""
+    seen: dict[str, str] = {}
+    for command in COMMANDS:
+        parts = command.name.split()
+        if Surface.NOTEBOOK in command.surfaces and parts[: len(before)] == list(before) and len(parts) > len(before):
+            word = parts[len(before)]
+            last = len(parts) == len(before) + 1
+            seen[word] = command.summary if last else f"{seen[word]}, {parts[-1]}" if word in seen else parts[-1]
+    return (Completion(word, "command", summary) for word, summary in seen.items() if word.startswith(prefix))
+
+
+def _in_form(state: Standing, word: Word, names: Names) -> tuple[int, list[Completion]]:
+    """Where the completed part of a word begins, and what may stand there."""
+    if state.option is not None:
+        return _values(state, state.option, word, names)
+    flag, sign, _ = word.raw.partition("=")
+    if sign and flag.startswith("-") and not state.ended:
+        option = next((one for one in state.options if flag in one.flags and one.kind is not None), None)
+        if option is None:
+            return word.start, []
+        skipped = len(flag) + 1
+        value = Word(word.text[skipped:], word.raw[skipped:], word.start + skipped, word.unfinished)
+        return _values(state, option, value, names)
+    if word.raw.startswith("-") and not state.ended:
+        return word.start, list(_options(state, word.raw))
+    if state.argument is None:
+        return word.start, [] if word.raw or state.ended else list(_options(state, ""))
+    start, items = _values(state, state.argument, word, names)
+    if not word.raw and not state.ended:
+        items += _options(state, "")
+    return start, items
+
+
+def _options(state: Standing, prefix: str) -> Iterator[Completion]:
+    for option in state.options:
+        if not option.many and not state.given.isdisjoint(option.flags):
+            continue
+        if not state.given.isdisjoint(option.excludes):
+            continue
+        flag = next((flag for flag in reversed(option.flags) if flag.startswith(prefix)), None)
+        if flag is not None:
+            yield Completion(flag, "option", f"{option.value}: {option.help}" if option.value else option.help)
+
+
+def _values(state: Standing, slot: Argument | Option, word: Word, names: Names) -> tuple[int, list[Completion]]:
+    start, prefix = word.start, word.text
+    taken: tuple[str, ...] = ()
+    kind = slot.kind or Kind.TEXT
+    if isinstance(slot, Option) and slot.commas and word.raw == word.text:
+        begin = word.raw.rfind(",") + 1
+        taken = tuple(word.raw[:begin].split(","))
+        start, prefix = start + begin, prefix[begin:]
+    if kind is Kind.EXPRESSION and "=" in prefix and word.raw == word.text:
+        # Behind the sign stands Python; the names that it may begin with are variables.
+        place = next((one.start() for one in _IDENTIFIER.finditer(prefix) if one.end() == len(prefix)), len(prefix))
+        start, prefix = start + place, prefix[place:]
+    found = [name for name in _names(slot, kind, prefix, state.words, names) if name.text not in taken]
+    fitting = [name for name in found if name.text.casefold().startswith(prefix.casefold())]
+    if prefix and kind in _ENDINGS:
+        fitting += [name for name in found if name.text.endswith(prefix) and name not in fitting]
+    return start, [
+        Completion(_quoted(name.text, word), kind.name.lower(), name.summary)
+        for name in fitting
+        if name.text not in state.placed
+    ]
+
+
+def _names(slot: Argument | Option, kind: Kind, prefix: str, given: Sequence[str], names: Names) -> Iterable[Name]:
+    if kind is Kind.CHOICE:
+        return [Name(choice) for choice in slot.choices]
+    if kind is Kind.COMMAND:
+        return _help_words()
+    return names.names(kind, prefix, given)
+
+
+def _help_words() -> Iterator[Name]:
+    for magic in CELL_MAGICS:
+        yield Name(magic.typed, magic.summary)
+    for command in COMMANDS:
+        yield Name(command.name.split()[0], command.summary)
+
+
+def _quoted(text: str, word: Word) -> str:
+    if word.unfinished in ("'", '"') and word.unfinished not in text:
+        return f"{word.unfinished}{text}" if text.endswith("/") else f"{word.unfinished}{text}{word.unfinished}"
+    quoted = shlex.quote(text)
+    # What no shell expands here needs no quotes.
+    return quoted if re.search(r"[\s'\"\\]", text) else text

@@ -1,0 +1,219 @@
+"""The shape of a command: its words, arguments and options as plain data.
+
+One list of these is behind every way in: `%kagura word` and `/word` in a notebook, `kagura-kernel word` in a terminal.
+Parsing, help, completion and the printed reference read it; nothing here does anything. It is imported by
+`kagura-kernel --help`, so it imports almost nothing.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+
+class Surface(Enum):
+    """Where a command is typed."""
+
+    NOTEBOOK = "notebook"
+    TERMINAL = "terminal"
+    CHAT = "chat"
+
+    @property
+    def prefix(self) -> str:
+        """What stands before a command there."""
+        return _PREFIXES[self]
+
+
+_PREFIXES = {Surface.NOTEBOOK: "%kagura ", Surface.TERMINAL: "kagura-kernel ", Surface.CHAT: "/"}
+
+Surfaces = frozenset[Surface]
+
+NOTEBOOK: Surfaces = frozenset({Surface.NOTEBOOK})
+TERMINAL: Surfaces = frozenset({Surface.TERMINAL})
+BOTH: Surfaces = NOTEBOOK | TERMINAL
+
+
+class Kind(Enum):
+    """What a word stands for: how it is read, and what completes it. The value is what help shows in its place."""
+
+    RUN = "RUN"
+    LEASE = "LEASE"
+    APPROVAL = "ID"
+    SESSION = "SESSION"
+    COMMAND = "WORD"
+    FILE = "FILE"
+    DIRECTORY = "DIRECTORY"
+    NOTEBOOK = "NOTEBOOK"
+    CHANGED_PATH = "PATH"
+    BOX = "BOX"
+    BRAIN = "BRAIN"
+    MODEL = "MODEL"
+    IMAGE = "IMAGE"
+    RECIPE = "RECIPE"
+    HOST = "HOST"
+    TARGET = "TARGET"
+    GRANT = "PROVIDER:SCOPE"
+    PROVIDER = "PROVIDER"
+    VARIABLE = "NAME"
+    EXPRESSION = "NAME[=EXPR]"
+    PAIR = "NAME=VALUE"
+    COUNT = "N"
+    SECONDS = "SECONDS"
+    USD = "USD"
+    TIME = "WHEN"
+    URL = "URL"
+    CHOICE = "CHOICE"
+    TEXT = "TEXT"
+
+
+class Argument(NamedTuple):
+    """A word that stands at a place.
+
+    Attributes:
+        name: Its name among the values.
+        kind: What it stands for.
+        help: One clause.
+        required: Whether it has to be there.
+        many: Whether it takes all words that are left; then its value is a tuple.
+        choices: All it may be, for `Kind.CHOICE`.
+        metavar: What help shows in its place; empty for the kind's own.
+        default: Its value when it is not there.
+        surfaces: Where it is taken; None wherever its command is.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    required: bool = True
+    many: bool = False
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+    default: Any = None
+    surfaces: Surfaces | None = None
+
+    @property
+    def shown(self) -> str:
+        """What stands for it: `RUN`."""
+        return self.metavar or "|".join(self.choices) or self.kind.value
+
+    @property
+    def usage(self) -> str:
+        """How often it is given: `RUN`, `[RUN]`, `RUN …`, `[RUN …]`."""
+        words = f"{self.shown} …" if self.many else self.shown
+        return words if self.required else f"[{words}]"
+
+
+class Option(NamedTuple):
+    """A word that begins with a dash.
+
+    Attributes:
+        flags: How it is written, the long form last.
+        help: One clause, or several with semicolons.
+        kind: What its value stands for; None for one that is either there or not.
+        metavar: What help shows in its value's place; empty for the kind's own.
+        many: Whether it may be given again; then its value is a tuple without doubles.
+        commas: Whether one value may name several, with commas.
+        choices: All its value may be, for `Kind.CHOICE`.
+        excludes: Flags that do not go together with it.
+        default: Its value when it is not given and is no flag and not `many`.
+        otherwise: What holds when it is not given, for people.
+        dest: Its name among the values; empty for the long form's own.
+        surfaces: Where it is taken; None wherever its command is.
+    """
+
+    flags: tuple[str, ...]
+    help: str
+    kind: Kind | None = None
+    metavar: str = ""
+    many: bool = False
+    commas: bool = False
+    choices: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    default: Any = None
+    otherwise: str = ""
+    dest: str = ""
+    surfaces: Surfaces | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name among the values."""
+        return self.dest or self.flags[-1].lstrip("-").replace("-", "_")
+
+    @property
+    def value(self) -> str:
+        """What stands for its value; empty for one that has none."""
+        return "" if self.kind is None else self.metavar or "|".join(self.choices) or self.kind.value
+
+    @property
+    def shown(self) -> str:
+        """It with its value: `--budget USD`."""
+        return f"{self.flags[-1]} {self.value}".rstrip()
+
+    @property
+    def usage(self) -> str:
+        """The same, and whether it may be given again."""
+        return f"{self.shown} …" if self.many else self.shown
+
+
+class Command(NamedTuple):
+    """One command.
+
+    Attributes:
+        name: Its words: `kill`, `egress log`.
+        summary: What it does, one clause without a full stop.
+        surfaces: Where it can be typed.
+        arguments: In their order; only the last may take many.
+        options: In the order in which help shows them.
+        examples: What follows the prefix: `kill last`. Each of them parses wherever it is shown.
+        group: Under which heading it is listed.
+        aliases: Further names, which parse and are not listed.
+        detail: More, as sentences: exit codes, what is not looked at.
+    """
+
+    name: str
+    summary: str
+    surfaces: Surfaces
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option, ...] = ()
+    examples: tuple[str, ...] = ()
+    group: str = ""
+    aliases: tuple[str, ...] = ()
+    detail: str = ""
+
+    def arguments_on(self, surface: Surface) -> tuple[Argument, ...]:
+        """Those that are taken there."""
+        return tuple(one for one in self.arguments if one.surfaces is None or surface in one.surfaces)
+
+    def options_on(self, surface: Surface) -> tuple[Option, ...]:
+        """Those that are taken there."""
+        return tuple(one for one in self.options if one.surfaces is None or surface in one.surfaces)
+
+    @property
+    def home(self) -> Surface:
+        """Where to show it to somebody who asks elsewhere: the notebook, if it is there at all."""
+        return next(surface for surface in Surface if surface in self.surfaces)
+
+
+class CellMagic(NamedTuple):
+    """A kind of cell: its first line takes options, the lines below are its body.
+
+    Attributes:
+        name: Without the percent signs.
+        summary: What it does, one clause without a full stop.
+        body: What goes into the lines below: `task`, `program`.
+        arguments: In their order.
+        options: In the order in which help shows them.
+        examples: First lines, without the percent signs; each of them parses.
+    """
+
+    name: str
+    summary: str
+    body: str
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option, ...] = ()
+    examples: tuple[str, ...] = ()
+
+    @property
+    def typed(self) -> str:
+        """As it stands at the top of a cell."""
+        return f"%%{self.name}"

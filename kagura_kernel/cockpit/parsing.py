@@ -1,0 +1,288 @@
+"""From a line to a command with its values, by the one list; every mistake is one clear error. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, HELP
+from kagura_kernel.cockpit.grammar import Argument, CellMagic, Command, Kind, Option, Surface
+from kagura_kernel.cockpit.helping import usage_lines
+from kagura_kernel.cockpit.reading import Unreadable, near, read
+from kagura_kernel.cockpit.words import Word, unquoted, words_of
+from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError
+
+HELP_FLAGS = frozenset({"--help", "-h"})
+
+
+class Parsed(NamedTuple):
+    """An understood line.
+
+    Attributes:
+        command: Which.
+        values: By the names of its arguments and options, defaults included.
+    """
+
+    command: Command
+    values: Mapping[str, Any]
+
+
+def parse_line(line: str, surface: Surface, *, prefix: str | None = None) -> Parsed:
+    """The command on a line without its prefix; an empty line asks for help, and so does `--help` anywhere in it.
+
+    Args:
+        line: Quoted as in a shell.
+        surface: Where it was typed.
+        prefix: How errors begin a command; None as usual there.
+
+    Raises:
+        UnknownName: there is no such command; says what was probably meant.
+        UsageError: a word is missing, too many, or not of its kind; or the command lives elsewhere.
+    """
+    return _parse(_closed(line, (surface.prefix if prefix is None else prefix).strip()), surface, prefix)
+
+
+def parse_words(words: Sequence[str], surface: Surface) -> Parsed:
+    """The same for words that a shell has split already."""
+    return _parse([Word(word, word) for word in words], surface, None)
+
+
+def parse_cell_line(magic: CellMagic, line: str) -> Mapping[str, Any]:
+    """The values on the first line of a cell, by the names of the magic's arguments and options.
+
+    Raises:
+        UsageError: as `parse_line`; the text ends with the usage.
+    """
+    form = _Form(magic.typed, f"\n{usage_lines(magic)}", magic.arguments, magic.options, cell=magic)
+    return form.fill(_closed(line, magic.typed))
+
+
+def cell_magic(name: str) -> CellMagic:
+    """`kagura` or `sandbox`.
+
+    Raises:
+        UnknownName: there is no such cell magic.
+    """
+    for magic in CELL_MAGICS:
+        if magic.name == name:
+            return magic
+    raise UnknownName("cell magic", name, [magic.name for magic in CELL_MAGICS])
+
+
+def find(words: Sequence[str], surface: Surface) -> tuple[Command, int] | None:
+    """The command that these words begin with, and how many of them name it; None when none does.
+
+    A longer name comes before a shorter one.
+    """
+    found: list[tuple[int, bool, Command]] = []
+    for command in COMMANDS:
+        for name in (command.name, *command.aliases):
+            parts = name.split()
+            if list(words[: len(parts)]) == parts:
+                found.append((len(parts), surface in command.surfaces, command))
+    if not found:
+        return None
+    count, _, command = max(found, key=lambda one: one[:2])
+    return command, count
+
+
+def names_on(surface: Surface) -> list[str]:
+    """Names of all commands that can be typed there."""
+    return [command.name for command in COMMANDS if surface in command.surfaces]
+
+
+def _closed(line: str, where: str) -> list[Word]:
+    words = words_of(line)
+    if words and words[-1].unfinished:
+        what = "nothing stands behind the backslash" if words[-1].unfinished == "\\" else "a quote is not closed"
+        raise UsageError(f"{where} {line}: {what}.")
+    return words
+
+
+def _parse(words: list[Word], surface: Surface, prefix: str | None) -> Parsed:
+    texts = [word.text for word in words]
+    if not texts or texts[0] in HELP_FLAGS or texts[0] == "?":
+        return Parsed(HELP, {"word": ()})
+    begin = surface.prefix if prefix is None else prefix
+    found = find(texts, surface)
+    if found is None:
+        _refuse_word(texts, surface, begin, _asks_help(texts[1:]))
+        return Parsed(HELP, {"word": (texts[0],)})
+    command, count = found
+    rest = words[count:]
+    if _asks_help([word.text for word in rest]):
+        return Parsed(HELP, {"word": tuple(command.name.split())})
+    if surface not in command.surfaces:
+        raise NotThisTime(
+            f"`{begin}{command.name}` does not work here; it is a command of the {command.home.value}: "
+            f"`{command.home.prefix}{(command.examples or (command.name,))[0]}`."
+        )
+    where = f"{begin}{command.name}"
+    one_line = surface is Surface.TERMINAL
+    tail = f" `{where} --help` says what can be asked for." if one_line else f"\n{usage_lines(command, surface, begin)}"
+    form = _Form(where, tail, command.arguments_on(surface), command.options_on(surface))
+    form.siblings = [name for name in names_on(surface) if name.startswith(f"{command.name} ")]
+    return Parsed(command, form.fill(rest))
+
+
+def _asks_help(rest: Sequence[str]) -> bool:
+    before = rest[: rest.index("--")] if "--" in rest else rest
+    return not HELP_FLAGS.isdisjoint(before) or list(rest) == ["?"]
+
+
+def _refuse_word(texts: Sequence[str], surface: Surface, begin: str, asks: bool) -> None:
+    """Say why there is no such command; returns when it is a word that only begins commands, and help is wanted."""
+    known = names_on(surface)
+    parts = [name for name in known if name.startswith(f"{texts[0]} ")]
+    if parts and asks:
+        return
+    if parts and len(texts) == 1:
+        raise UsageError(f"`{begin}{texts[0]}` needs one more word: {', '.join(f'`{begin}{name}`' for name in parts)}.")
+    if parts:
+        raise UnknownName("command", " ".join(texts[:2]), parts)
+    raise UnknownName("command", texts[0], list(dict.fromkeys(name.split()[0] for name in known)))
+
+
+class _Form:
+    """What one line may hold, and how its errors read.
+
+    Attributes:
+        siblings: Longer commands that begin like this one: a word too many may be meant for them.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        tail: str,
+        arguments: Sequence[Argument],
+        options: Sequence[Option],
+        *,
+        cell: CellMagic | None = None,
+    ) -> None:
+        self._where = where
+        self._tail = tail
+        self._arguments = arguments
+        self._options = {flag: option for option in options for flag in option.flags}
+        self._cell = cell
+        self._given: set[str] = set()
+        self.siblings: Sequence[str] = ()
+        last = arguments[-1] if arguments else None
+        # From here on every word belongs to a text, dashes or not.
+        self._text_at = len(arguments) - 1 if last is not None and last.kind is Kind.TEXT and last.many else None
+
+    def fill(self, words: Sequence[Word]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for option in self._options.values():
+            values[option.name] = () if option.many else False if option.kind is None else option.default
+        placed: list[str] = []
+        coming = iter(words)
+        for word in coming:
+            if word.raw == "--":
+                placed += [rest.text for rest in coming]
+            elif self._is_option(word.raw, placed):
+                self._take(word, coming, values)
+            else:
+                placed.append(word.text)
+        self._place(placed, values)
+        return values
+
+    def _is_option(self, raw: str, placed: Sequence[str]) -> bool:
+        if not raw.startswith("-") or raw == "-":
+            return False
+        if self._text_at is not None and len(placed) > self._text_at:
+            return raw in self._options
+        return not (_is_number(raw) and self._arguments)
+
+    def _take(self, word: Word, coming: Iterator[Word], values: dict[str, Any]) -> None:
+        option, behind = self._option(word)
+        if option.kind is None:
+            if behind is not None:
+                self.fail(f"{option.flags[-1]} takes no value")
+            value: Any = True
+        else:
+            value = self._read(option, behind or self._next(option, coming))
+        for other in option.excludes:
+            if other in self._given:
+                self.fail(f"{other} and {option.flags[-1]} do not go together")
+        self._given.update(option.flags)
+        if option.many:
+            # Given twice counts once.
+            more = value if option.commas else (value,)
+            value = tuple(dict.fromkeys((*values[option.name], *more)))
+        values[option.name] = value
+
+    def _option(self, word: Word) -> tuple[Option, Word | None]:
+        """The option that a word names, and the value behind it in the same word."""
+        flag, sign, _ = word.raw.partition("=")
+        begin = len(flag) + 1 if sign else None
+        if flag not in self._options and word.raw[:2] in self._options:
+            flag, begin = word.raw[:2], 2
+        if flag not in self._options:
+            self._refuse_option(flag)
+        return self._options[flag], None if begin is None else Word(word.text[begin:], word.raw[begin:])
+
+    def _next(self, option: Option, coming: Iterator[Word]) -> Word:
+        word = next(coming, None)
+        if word is None or (word.raw.startswith("-") and word.raw != "-" and not _is_number(word.raw)):
+            self.fail(f"{option.flags[-1]} needs a value: `{option.shown}`")
+        return word
+
+    def _read(self, option: Option, word: Word) -> Any:
+        # Quotes inside an expression are Python's.
+        text = unquoted(word.raw) if option.kind is Kind.EXPRESSION else word.text
+        try:
+            return read(option, text)
+        except Unreadable as why:
+            self.fail(f"{option.flags[-1]}: {why}")
+
+    def _place(self, placed: list[str], values: dict[str, Any]) -> None:
+        for argument in self._arguments:
+            if argument.required and not placed:
+                article = "an" if argument.shown[0] in "AEIOU" else "a"
+                self.fail(f"it needs {article} {argument.shown}")
+            count = len(placed) if argument.many else 1
+            mine, placed = placed[:count], placed[count:]
+            try:
+                found = tuple(read(argument, word) for word in mine)
+            except Unreadable as why:
+                self.fail(str(why))
+            values[argument.name] = found if argument.many else found[0] if found else argument.default
+        if placed:
+            self._refuse_rest(placed[0])
+
+    def _refuse_option(self, flag: str) -> NoReturn:
+        # Without the dashes, which all options share.
+        names = {name.lstrip("-"): name for name in self._options}
+        meant = near(flag.lstrip("-"), list(names))
+        hint = f" Did you mean {names[meant]}?" if meant else ""
+        if not hint and self._text_at is not None:
+            hint = " A text that begins with a dash stands behind `--`."
+        self.fail(f"there is no option {flag!r} here.{hint}")
+
+    def _refuse_rest(self, word: str) -> NoReturn:
+        if self._cell is not None:
+            known = [choice for argument in self._arguments for choice in argument.choices]
+            meant = near(word, known)
+            hint = f" Did you mean {meant}?" if meant not in ("", word) else ""
+            hint += "" if self._arguments else f" The {self._cell.body} goes into the lines below."
+            self.fail(f"there is no word {word!r} here.{hint}")
+        if self.siblings:
+            raise UnknownName("command", f"{self.siblings[0].split()[0]} {word}", list(self.siblings))
+        self.fail(f"it takes no {word!r}")
+
+    def fail(self, message: str) -> NoReturn:
+        """Never returns.
+
+        Raises:
+            UsageError: always.
+        """
+        end = "" if message.endswith((".", "?")) else "."
+        raise UsageError(f"{self._where}: {message[:1].upper()}{message[1:]}{end}{self._tail}")
+
+
+def _is_number(raw: str) -> bool:
+    try:
+        float(raw)
+    except ValueError:
+        return False
+    return True

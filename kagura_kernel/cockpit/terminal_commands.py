@@ -1,0 +1,178 @@
+"""Commands of the terminal alone: the machine, the journal's file, images; and options that every log shares."""
+
+from __future__ import annotations
+
+from kagura_kernel.cockpit.grammar import TERMINAL, Argument, Command, Kind, Option
+
+JSON = Option(("--json",), "print JSON", surfaces=TERMINAL)
+PLACE = (
+    Option(
+        ("--dir",),
+        "the directory of a journal, instead of the one in use",
+        Kind.DIRECTORY,
+        excludes=("--url",),
+        surfaces=TERMINAL,
+    ),
+    Option(
+        ("--url",),
+        "a PostgreSQL journal, postgresql://user@host/database",
+        Kind.URL,
+        excludes=("--dir",),
+        surfaces=TERMINAL,
+    ),
+)
+LOG = (
+    Option(("--run",), "only this run’s: its id, the end of it, or `last`", Kind.RUN),
+    Option(("--since",), "an age (90s, 15m, 2h, 7d) or a time in ISO 8601", Kind.TIME),
+    Option(("--limit",), "how many, the newest first", Kind.COUNT, default=100, otherwise="100"),
+    JSON,
+    *PLACE,
+)
+
+_PREFIX = Option(
+    ("--tag-prefix",),
+    "what stands before each name",
+    Kind.TEXT,
+    metavar="PREFIX",
+    default="kagura/",
+    otherwise="kagura/",
+)
+
+TERMINAL_COMMANDS = (
+    Command(
+        "doctor",
+        "say what needs somebody: boxes, journal, leases, runs",
+        TERMINAL,
+        options=(
+            Option(
+                ("--since",),
+                "how far back to count: an age (2h, 7d) or a time",
+                Kind.TIME,
+                default="1d",
+                otherwise="1d",
+            ),
+            JSON,
+            *PLACE,
+        ),
+        examples=("doctor", "doctor --since 7d"),
+        detail="Starts a box of every back-end, checks the journal, and counts what waits, what is owed and what was "
+        "refused. Exit code 0 if nothing needs somebody, 1 if something does, 2 on wrong usage or configuration.",
+    ),
+    Command(
+        "route",
+        "explain where a shell command would run",
+        TERMINAL,
+        (Argument("command", Kind.TEXT, "a shell line, best after `--`", many=True, metavar="COMMAND"),),
+        (
+            JSON,
+            Option(("--strict",), "what is not on the safe list leaves the sandbox"),
+            Option(("--escalated",), "the command asks for the host"),
+            Option(
+                ("--mode",),
+                "how much was handed over",
+                Kind.CHOICE,
+                choices=("default", "full_control"),
+                default="default",
+                otherwise="default",
+            ),
+            Option(("--no-sandbox",), "as if no sandbox could be had", Kind.TEXT, metavar="WHY"),
+            Option(("--preapproved",), "a program the settings pre-approve", Kind.TEXT, metavar="NAME", many=True),
+        ),
+        ("route -- git push", "route --escalated -- ls -la"),
+    ),
+    Command(
+        "leases log",
+        "what was asked of whom with leased credentials, and what came back",
+        TERMINAL,
+        options=LOG,
+        examples=("leases log --since 2h",),
+        detail="Lists the requests to which the membrane added a leased credential, the newest first, from the "
+        "journal. Programs that were given a credential itself, in a file or a variable, send it on their own: their "
+        "connections stand in `kagura-kernel egress log`.",
+    ),
+    Command(
+        "leases sweep",
+        "revoke what processes that are gone have left",
+        TERMINAL,
+        options=(JSON, *PLACE),
+        examples=("leases sweep",),
+        detail="Does what every start does: revokes what processes that are gone have left, and what is owed and due. "
+        "Exit code 0 if nothing stays owed, 1 if something does, 2 on wrong usage.",
+    ),
+    Command(
+        "journal verify",
+        "check every row and every table",
+        TERMINAL,
+        options=(JSON, *PLACE),
+        examples=("journal verify",),
+        detail="Exit code 0 if all are as they were written, 2 if one does not fit.",
+    ),
+    Command(
+        "journal rebuild",
+        "make the tables of the views anew from the rows",
+        TERMINAL,
+        options=(JSON, *PLACE),
+        examples=("journal rebuild",),
+        detail="Only if the chain holds; for when no run is going.",
+    ),
+    Command("journal path", "print where the journal lies", TERMINAL, options=PLACE, examples=("journal path",)),
+    Command(
+        "journal backup",
+        "copy the journal while it is in use",
+        TERMINAL,
+        (Argument("to", Kind.DIRECTORY, "where the copy goes, without a journal yet; made when it is missing"),),
+        PLACE,
+        ("journal backup ~/kagura-copy",),
+    ),
+    Command(
+        "images build",
+        "build images of Docker boxes and what they are built on",
+        TERMINAL,
+        (Argument("name", Kind.RECIPE, "base, python, node, aws, agent or gcloud", required=False, many=True),),
+        (
+            Option(("--base",), "stands in for the pinned Debian image", Kind.TEXT, metavar="IMAGE", default=""),
+            Option(
+                ("--lock",),
+                "Debian packages: the lock’s versions or newer (floor), exactly them (strict), or no lock (fresh)",
+                Kind.CHOICE,
+                choices=("floor", "strict", "fresh"),
+                default="floor",
+                otherwise="floor",
+            ),
+            Option(("--network",), "Docker’s network while building, e.g. host", Kind.TEXT, metavar="MODE", default=""),
+            Option(("--build-arg",), "an argument that a recipe asks for", Kind.PAIR, many=True),
+            _PREFIX,
+        ),
+        ("images build", "images build python"),
+        detail="Builds the images named (base, python, node, aws and agent when none is) in the order of their chain; "
+        "what is up to date is left alone. Fetches packages by the certificate, index, registry and proxy that the "
+        "environment names; none of these gets into an image.",
+    ),
+    Command(
+        "images list",
+        "show the recipes and which of their images are there",
+        TERMINAL,
+        options=(JSON, _PREFIX),
+        examples=("images list",),
+    ),
+    Command(
+        "images verify",
+        "prove that images hold no credential and no code of ours",
+        TERMINAL,
+        (
+            Argument(
+                "image",
+                Kind.IMAGE,
+                "a recipe’s name, or any image by name or id",
+                required=False,
+                many=True,
+                metavar="NAME|IMAGE",
+            ),
+        ),
+        (JSON, _PREFIX),
+        ("images verify", "images verify python"),
+        detail="Looks through every layer and the configuration of the images named (all that are built, when none "
+        "is), deleted files too, and says where something is that may not be there, never what. Exit code 0 if all are "
+        "clean, 1 if not.",
+    ),
+)

@@ -1,0 +1,95 @@
+"""Names that the journal knows: runs, approvals, leases, sessions, models, and files that a run changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from kagura_kernel.cockpit.grammar import Kind
+from kagura_kernel.cockpit.lookup import Name
+from kagura_kernel.cockpit.naming import LAST, named_approval, named_run
+from kagura_kernel.journal import views
+from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.journal.rows import RunRow
+from kagura_kernel.journal.store import Journal
+
+_LATEST = 100
+_TASK = 60
+
+
+def _runs(journal: Journal, given: Sequence[str]) -> Iterator[Name]:
+    rows = views.unfinished(journal) if given[:1] == ("kill",) else views.runs(journal, limit=_LATEST)
+    if rows:
+        yield Name(LAST, _told(rows[0]))
+    for row in rows:
+        yield Name(row.run_id, _told(row))
+
+
+def _approvals(journal: Journal, given: Sequence[str]) -> Iterator[Name]:
+    del given
+    for row in views.approvals(journal, limit=_LATEST, pending_only=True):
+        yield Name(row.id, f"{row.title} ({row.run_id})")
+    for row in views.approvals(journal, limit=_LATEST):
+        if row.verdict is not None:
+            yield Name(row.id, f"{row.title}: {row.verdict} by {row.by}")
+
+
+def _answers(journal: Journal, given: Sequence[str]) -> Iterator[Name]:
+    """The answers that a question offers, as the first word after its id."""
+    if len(given) != 2 or given[0] not in ("approve", "deny"):  # noqa: PLR2004  # the command and the id
+        return
+    approval_id = named_approval(journal, given[1])
+    from kagura_kernel.journal.mailbox import Mailbox
+
+    for request in Mailbox(journal).pending():
+        if request.id == approval_id:
+            yield from (Name(option) for option in request.options)
+
+
+def _leases(journal: Journal, given: Sequence[str]) -> Iterator[Name]:
+    del given
+    rows = {row.lease_id: row for row in LeaseLedger(journal).open_rows()}
+    for lease_id, row in rows.items():
+        yield Name(lease_id, f"{row.provider}:{row.scope} of {row.run_id}")
+    for scope in dict.fromkeys(f"{row.provider}:{row.scope}" for row in rows.values()):
+        yield Name(scope)
+
+
+def _sessions(journal: Journal, given: Sequence[str]) -> Iterator[Name]:
+    del given
+    newest = {row.session_id: row for row in reversed(views.runs(journal, limit=_LATEST))}
+    for session_id, row in reversed(newest.items()):
+        yield Name(session_id, _told(row))
+
+
+def _models(journal: Journal, given: Sequence[str]) -> Iterator[Name]:
+    del given
+    for model in dict.fromkeys(row.model for row in views.runs(journal, limit=_LATEST) if row.model):
+        yield Name(model)
+
+
+def _changed(journal: Journal, given: Sequence[str]) -> Iterator[Name]:
+    """Files that wait for a decision, of the run that the line names."""
+    if len(given) < 2:  # noqa: PLR2004  # the command and the run
+        return
+    from kagura_kernel.cockpit.settling import changes_of
+
+    for change in changes_of(journal, named_run(journal, given[1])):
+        if change.state in ("proposed", "conflict"):
+            yield Name(change.path, f"{change.status}, {change.state}")
+
+
+def _told(row: RunRow) -> str:
+    task = " ".join(row.task.split())
+    shown = task if len(task) <= _TASK else f"{task[: _TASK - 1]}…"
+    return f"{row.status.replace('_', ' ')}, {shown}" if shown else row.status.replace("_", " ")
+
+
+FINDERS: Mapping[Kind, Callable[[Journal, Sequence[str]], Iterator[Name]]] = {
+    Kind.RUN: _runs,
+    Kind.APPROVAL: _approvals,
+    Kind.TEXT: _answers,
+    Kind.LEASE: _leases,
+    Kind.SESSION: _sessions,
+    Kind.MODEL: _models,
+    Kind.CHANGED_PATH: _changed,
+}

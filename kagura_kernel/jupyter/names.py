@@ -1,0 +1,181 @@
+"""Names for completion and inspection: of runs, leases and files, of variables, of what can be configured.
+
+A look-up never raises, never starts the cockpit, and takes no longer than a blink: what is slow goes on in a thread of
+its own and is there the next time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.cockpit.grammar import Kind
+from kagura_kernel.cockpit.lookup import Name
+from kagura_kernel.jupyter.file_names import files
+from kagura_kernel.jupyter.variable_names import variables
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.store import Journal
+
+BLINK = 0.3
+"""Seconds a look-up may take before it is given up for this time."""
+
+_PATHS = frozenset({Kind.FILE, Kind.DIRECTORY, Kind.NOTEBOOK})
+_FROM_THE_JOURNAL = frozenset(
+    {Kind.RUN, Kind.LEASE, Kind.APPROVAL, Kind.SESSION, Kind.MODEL, Kind.CHANGED_PATH, Kind.TEXT}
+)
+
+
+@contextmanager
+def journal_in_use() -> Iterator[Journal]:
+    """The journal of the settings, for a moment.
+
+    Raises:
+        KaguraError: there is none yet, or it cannot be used.
+    """
+    from kagura_kernel.journal.place import place_in_use
+    from kagura_kernel.journal.store import Journal
+
+    journal = Journal.open(place_in_use(os.environ), create=False)
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def names_of(shell: Any) -> ShellNames:
+    """The names that a shell knows."""
+    return ShellNames(shell)
+
+
+class ShellNames:
+    """Names of a shell, of its working directory, of the journal in use, and of the settings.
+
+    Args:
+        shell: IPython.
+        open_journal: Gives the journal for a moment; raises where there is none.
+        blink: Seconds a look-up may take.
+    """
+
+    def __init__(
+        self,
+        shell: Any,
+        open_journal: Callable[[], AbstractContextManager[Journal]] = journal_in_use,
+        *,
+        blink: float = BLINK,
+    ) -> None:
+        self._shell = shell
+        self._open = open_journal
+        self._blink = blink
+
+    def names(self, kind: Kind, prefix: str, given: Sequence[str]) -> Sequence[Name]:
+        """Names of a kind; none where they cannot be had in time."""
+        if kind in (Kind.VARIABLE, Kind.EXPRESSION):
+            return variables(getattr(self._shell, "user_ns", {}), getattr(self._shell, "user_ns_hidden", {}))
+        return _within(self._blink, lambda: self._look_up(kind, prefix, given))
+
+    def _look_up(self, kind: Kind, prefix: str, given: Sequence[str]) -> Sequence[Name]:
+        if kind in _PATHS:
+            # Below a prompt stands what the box sees, and that is the project alone.
+            return files(Path.cwd(), prefix, kind, outside=bool(given))
+        if kind in _FROM_THE_JOURNAL:
+            from kagura_kernel.jupyter.journal_names import FINDERS
+
+            with self._open() as journal:
+                return list(FINDERS[kind](journal, given))
+        finder = _CONFIGURED.get(kind)
+        return list(finder()) if finder is not None else ()
+
+
+def _within(seconds: float, look: Callable[[], Sequence[Name]]) -> Sequence[Name]:
+    """What a look-up finds, or nothing when it takes longer or fails."""
+    found: queue.SimpleQueue[Sequence[Name]] = queue.SimpleQueue()
+
+    def work() -> None:
+        # A wrong setting or a broken journal must not turn into a stack trace while somebody types.
+        with contextlib.suppress(Exception):
+            found.put(look())
+            return
+        found.put(())
+
+    threading.Thread(target=work, name="kagura-names", daemon=True).start()
+    try:
+        return found.get(timeout=seconds)
+    except queue.Empty:
+        return ()
+
+
+def _boxes() -> Iterator[Name]:
+    from importlib.metadata import entry_points
+
+    from kagura_kernel.sandbox.selection import AUTO, BUILT_IN, GROUP
+
+    yield Name(AUTO, "the first that works here")
+    for name in (*BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))):
+        yield Name(name)
+
+
+def _brains() -> Iterator[Name]:
+    from kagura_kernel.assembly import brain_names
+
+    return map(Name, brain_names(os.environ))
+
+
+def _images() -> Iterator[Name]:
+    from kagura_kernel.sandbox.images.building import BuildPlan
+    from kagura_kernel.sandbox.images.recipes import RECIPES
+
+    return (Name(BuildPlan().tag(recipe), recipe.holds) for recipe in RECIPES)
+
+
+def _recipes() -> Iterator[Name]:
+    from kagura_kernel.sandbox.images.recipes import RECIPES
+
+    return (Name(recipe.name, recipe.holds) for recipe in RECIPES)
+
+
+def _hosts() -> Iterator[Name]:
+    from kagura_kernel.assembly import load_settings
+    from kagura_kernel.membrane.egress.hostsets import ASK, NONE
+    from kagura_kernel.membrane.grant import host_sets
+
+    yield Name(ASK, "any other host is a question to you")
+    yield Name(NONE, "not even the hosts of the settings")
+    for name, targets in host_sets(load_settings(os.environ).mirrors).items():
+        hosts = list(dict.fromkeys(target.host for target in targets))
+        more = ", …" if len(hosts) > _SHOWN else ""
+        yield Name(name, f"{', '.join(hosts[:_SHOWN])}{more}")
+
+
+_SHOWN = 3
+
+
+def _grants() -> Iterator[Name]:
+    from kagura_kernel.assembly import load_providers
+
+    for name, provider in load_providers(os.environ).items():
+        for scope in sorted(provider.scopes):
+            yield Name(f"{name}:{scope}", provider.kind)
+
+
+def _providers() -> Iterator[Name]:
+    from kagura_kernel.assembly import load_providers
+
+    return (Name(name, provider.kind) for name, provider in load_providers(os.environ).items())
+
+
+_CONFIGURED: dict[Kind, Callable[[], Iterator[Name]]] = {
+    Kind.BOX: _boxes,
+    Kind.BRAIN: _brains,
+    Kind.IMAGE: _images,
+    Kind.RECIPE: _recipes,
+    Kind.HOST: _hosts,
+    Kind.GRANT: _grants,
+    Kind.PROVIDER: _providers,
+}

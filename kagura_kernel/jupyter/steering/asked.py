@@ -1,0 +1,46 @@
+"""One command as it was asked for, with all that carrying it out may need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.cockpit import Cockpit
+
+
+class Asked:
+    """What an executor gets.
+
+    Attributes:
+        shell: IPython.
+        values: The command's values, by the names of its arguments and options.
+        prefix: How commands begin here: `%kagura ` or `/`.
+    """
+
+    def __init__(
+        self,
+        shell: Any,
+        values: Mapping[str, Any],
+        get_cockpit: Callable[[], Cockpit],
+        *,
+        prefix: str = "%kagura ",
+    ) -> None:
+        self.shell = shell
+        self.values = values
+        self.prefix = prefix
+        self._get_cockpit = get_cockpit
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    @cached_property
+    def cockpit(self) -> Cockpit:
+        """The cockpit, made on first use: help and the like need none."""
+        return self._get_cockpit()
+
+
+def say(text: str) -> None:
+    """Answer with a text; data is the command's value instead."""
+    print(text)  # noqa: T201  # a magic answers by printing

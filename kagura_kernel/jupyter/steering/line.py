@@ -1,0 +1,70 @@
+"""From a line to what it does: parsed by the one list, carried out by the table of executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.cockpit.grammar import Surface
+from kagura_kernel.cockpit.parsing import Parsed, parse_line
+from kagura_kernel.jupyter.steering import answering, looking, working
+from kagura_kernel.jupyter.steering.asked import Asked
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.cockpit import Cockpit
+
+EXECUTORS: Mapping[str, Callable[[Asked], Any]] = {
+    "help": looking.help_text,
+    "status": looking.status,
+    "runs": looking.runs,
+    "approvals": looking.approvals,
+    "cost": looking.cost,
+    "leases": looking.leases,
+    "egress log": looking.egress_log,
+    "egress check": looking.egress_check,
+    "watch": looking.watch,
+    "chart cost": looking.chart_cost,
+    "chart timeline": looking.chart_timeline,
+    "chart egress": looking.chart_egress,
+    "approve": answering.approve,
+    "deny": answering.deny,
+    "kill": answering.kill,
+    "revoke": answering.revoke,
+    "extend": answering.extend,
+    "attach": working.attach,
+    "changes": working.changes,
+    "apply": working.apply,
+    "discard": working.discard,
+    "export": working.export,
+}
+"""What carries each command of a notebook out, by its name."""
+
+
+def run_line(shell: Any, line: str, *, prefix: str = "%kagura ") -> Any:
+    """Carry a line out; returns its value, if it has one. The cockpit is made only by commands that need it.
+
+    Args:
+        shell: IPython.
+        line: Without its prefix.
+        prefix: How commands begin here: `%kagura ` or `/`.
+
+    Raises:
+        KaguraError: it cannot be understood, or cannot be done.
+    """
+    return _carry_out(Asked(shell, {}, _cockpit, prefix=prefix), parse_line(line, Surface.NOTEBOOK, prefix=prefix))
+
+
+def steer(cockpit: Cockpit, shell: Any, line: str) -> Any:
+    """The same for a cockpit of one's own."""
+    return _carry_out(Asked(shell, {}, lambda: cockpit), parse_line(line, Surface.NOTEBOOK))
+
+
+def _carry_out(asked: Asked, parsed: Parsed) -> Any:
+    asked.values = parsed.values
+    return EXECUTORS[parsed.command.name](asked)
+
+
+def _cockpit() -> Cockpit:
+    from kagura_kernel.assembly import get_cockpit
+
+    return get_cockpit()

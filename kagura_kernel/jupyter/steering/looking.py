@@ -1,0 +1,146 @@
+"""Commands that look: what they show is their value, a DataFrame wherever it is data."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.cockpit.grammar import Surface as Typed
+from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.jupyter.steering.asked import Asked, say
+from kagura_kernel.jupyter.surface import Surface, surface_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LATEST, _LATEST_COSTS = 100, 1000
+
+
+def help_text(asked: Asked) -> None:
+    """All commands, or one."""
+    from kagura_kernel.cockpit.helping import help_for
+
+    say(help_for(asked["word"], Typed.NOTEBOOK, prefix=asked.prefix))
+
+
+def status(asked: Asked) -> Any:
+    """What runs, what waits, and what is there to run on."""
+    from kagura_kernel.jupyter.status import StatusText
+
+    return StatusText(asked.cockpit.status())
+
+
+def runs(asked: Asked) -> pd.DataFrame:
+    """The latest runs, or those named."""
+    from kagura_kernel.journal import views
+    from kagura_kernel.jupyter.tables import runs_table
+
+    named = _named(asked)
+    limit = asked["limit"] or _LATEST
+    return runs_table(views.runs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None))
+
+
+def approvals(asked: Asked) -> pd.DataFrame:
+    """The latest approvals, or those that wait."""
+    from kagura_kernel.journal import views
+    from kagura_kernel.jupyter.tables import approvals_table
+
+    limit = asked["limit"] or _LATEST
+    return approvals_table(views.approvals(asked.cockpit.journal, limit=limit, pending_only=asked["pending"]))
+
+
+def cost(asked: Asked) -> pd.DataFrame:
+    """What the latest runs cost, in a notebook as a table that shows itself as the cost panel; or those named."""
+    from kagura_kernel.journal import views
+    from kagura_kernel.jupyter.tables import costs_table
+
+    named = _named(asked)
+    limit = asked["limit"] or _LATEST_COSTS
+    table = costs_table(views.costs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None))
+    if not named and surface_of(asked.shell) is Surface.NOTEBOOK:
+        from kagura_kernel.jupyter.cost_frame import CostFrame
+
+        return CostFrame(table)
+    return table
+
+
+def leases(asked: Asked) -> pd.DataFrame:
+    """What credentials runs hold; in a notebook a table that shows itself as the live board."""
+    from kagura_kernel.jupyter.tables import leases_table
+
+    table = leases_table(asked.cockpit.leases())
+    if surface_of(asked.shell) is Surface.NOTEBOOK:
+        from kagura_kernel.jupyter.lease_frame import LeaseFrame
+
+        return LeaseFrame(table)
+    return table
+
+
+def egress_log(asked: Asked) -> pd.DataFrame:
+    """What boxes asked to connect to."""
+    from kagura_kernel.cockpit.moments import read_time
+    from kagura_kernel.journal import views
+    from kagura_kernel.jupyter.tables import egress_table
+
+    journal = asked.cockpit.journal
+    return egress_table(
+        views.egress(
+            journal,
+            run_id=named_run(journal, asked["run"]) if asked["run"] is not None else None,
+            since=read_time(asked["since"], datetime.now(UTC)) if asked["since"] else None,
+            refused_only=asked["refused"],
+            limit=asked["limit"],
+        )
+    )
+
+
+def egress_check(asked: Asked) -> pd.DataFrame:
+    """Whether a box could reach these, and why; nothing is connected to."""
+    import asyncio
+    import os
+    from concurrent.futures import ThreadPoolExecutor
+
+    from kagura_kernel.assembly import load_settings
+    from kagura_kernel.cockpit.checking import explain_targets
+    from kagura_kernel.jupyter.tables import explanations_table
+
+    explaining = explain_targets(
+        asked["target"], asked["net"], load_settings(os.environ).mirrors, resolve=not asked["no_resolve"]
+    )
+    # A notebook's own thread has a loop already, which cannot wait for another.
+    with ThreadPoolExecutor(1) as pool:
+        return explanations_table(pool.submit(asyncio.run, explaining).result())
+
+
+def watch(asked: Asked) -> Any:
+    """All runs that go on, live."""
+    from kagura_kernel.jupyter.watching import watch as show
+
+    return show(asked.cockpit, asked.shell)
+
+
+def chart_cost(asked: Asked) -> Any:
+    """Cost over time."""
+    from kagura_kernel.jupyter.charts import chart
+
+    return chart(asked.cockpit, "cost", None)
+
+
+def chart_timeline(asked: Asked) -> Any:
+    """One run over time."""
+    from kagura_kernel.jupyter.charts import chart
+
+    return chart(asked.cockpit, "timeline", named_run(asked.cockpit.journal, asked["run"]))
+
+
+def chart_egress(asked: Asked) -> Any:
+    """Connections by host."""
+    from kagura_kernel.jupyter.charts import chart
+
+    run_id = named_run(asked.cockpit.journal, asked["run"]) if asked["run"] is not None else None
+    return chart(asked.cockpit, "egress", run_id)
+
+
+def _named(asked: Asked) -> list[str]:
+    journal = asked.cockpit.journal
+    return [named_run(journal, word) for word in asked["run"]]

@@ -1,0 +1,79 @@
+"""Commands about one run and its files: to see it, to settle what it changed, and to take a notebook elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.jupyter.steering.asked import Asked, say
+from kagura_kernel.jupyter.surface import person, surface_of
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.events import ChangesSettled
+
+
+def attach(asked: Asked) -> Any:
+    """Show a run, whichever notebook began it."""
+    from kagura_kernel.jupyter.attaching import attach as show
+
+    return show(asked.cockpit, asked.shell, named_run(asked.cockpit.journal, asked["run"]))
+
+
+def changes(asked: Asked) -> None:
+    """Show what a run would change, as the card that settles it."""
+    from kagura_kernel.jupyter.change_card import as_rows, show_changes
+
+    run_id = named_run(asked.cockpit.journal, asked["run"])
+    found = as_rows(asked.cockpit.changes(run_id))
+    if found:
+        show_changes(asked.cockpit, run_id, found, surface_of(asked.shell))
+    else:
+        say(f"{run_id} changed no files.")
+
+
+def apply(asked: Asked) -> None:
+    """Bring a run's changes into the project."""
+    _settle(asked, apply=True)
+
+
+def discard(asked: Asked) -> None:
+    """Give a run's changes up."""
+    _settle(asked, apply=False)
+
+
+def _settle(asked: Asked, *, apply: bool) -> None:
+    from kagura_kernel.jupyter.change_card import refresh_changes
+
+    cockpit = asked.cockpit
+    run_id = named_run(cockpit.journal, asked["run"])
+    paths = list(asked["paths"]) or None
+    try:
+        settle = cockpit.apply_changes if apply else cockpit.discard_changes
+        settled = settle(run_id, paths, by=person())
+    finally:
+        refresh_changes(cockpit, run_id)
+    say(told(settled))
+
+
+def told(settled: ChangesSettled) -> str:
+    """What became of changes, a line for each way."""
+    from kagura_kernel.jupyter.cards.escape import shown_path
+
+    lines = [
+        f"{word}: {', '.join(shown_path(path) for path in paths)}"
+        for word, paths in (
+            ("applied", settled.applied),
+            ("discarded", settled.discarded),
+            ("left alone, the project’s file changed meanwhile", settled.conflicts),
+        )
+        if paths
+    ]
+    return "\n".join(lines) or "nothing was waiting"
+
+
+def export(asked: Asked) -> None:
+    """Write a notebook of the kagura kernel as a plain Python one."""
+    from kagura_kernel.jupyter.exporting import export_notebook
+
+    written = export_notebook(asked["notebook"], asked["output"], force=asked["force"])
+    say(f"{written} was written.")

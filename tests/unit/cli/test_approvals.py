@@ -1,0 +1,100 @@
+"""`approvals`, `approve` and `deny`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from kagura_kernel.cli.main import main
+from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.sample_run import SampleRun
+
+
+@pytest.fixture
+def asked(journal: Journal, running: Callable[[], RunHandle]) -> Mailbox:
+    """A run that goes on asks `app-12`; an old one had its answer to `app-1`."""
+    old = SampleRun("run-old")
+    for event in (old.started(), old.asked("app-1"), old.decided("app-1", verdict="deny"), old.finished()):
+        journal.append(event)
+    mailbox = Mailbox(journal)
+    mailbox.post(SampleRun(running().run_id).request("app-12"))
+    return mailbox
+
+
+@pytest.mark.usefixtures("journal")
+def test_nothing_asked_is_said_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["approvals"]) == 0
+    assert main(["approvals", "--pending"]) == 0
+    assert capsys.readouterr().out == "Nothing was asked for yet.\nNo approval waits.\n"
+
+
+@pytest.mark.usefixtures("asked")
+def test_what_waits_is_marked_and_what_was_answered_says_by_whom(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["approvals"]) == 0
+    rows = {line.replace("*", " ").split()[0]: line for line in capsys.readouterr().out.splitlines()[1:]}
+    assert rows["app-12"].startswith("*  app-12")
+    assert "waits" in rows["app-12"]
+    assert " deny " in rows["app-1"]
+    assert " ada " in rows["app-1"]
+    assert main(["approvals", "--pending", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["id"], row["verdict"], row["detail"]) == ("app-12", None, "git push")
+
+
+@pytest.mark.parametrize(("word", "allowed", "said"), [("approve", True, "allowed"), ("deny", False, "denied")])
+def test_an_approval_is_answered_for_the_run_that_waits(
+    asked: Mailbox, word: str, allowed: bool, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word, "12", "this", "session"]) == 0
+    assert capsys.readouterr() == (f"app-12: {said}.\n", "")
+    decision = asked.decision("app-12")
+    assert decision is not None
+    assert (decision.allowed, decision.via, decision.answer) == (allowed, "terminal", "this session")
+
+
+@pytest.mark.usefixtures("asked")
+def test_the_first_answer_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["deny", "app-12", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["approval_id"], told["verdict"], told["heard"]) == ("app-12", "deny", True)
+    assert main(["approve", "app-12"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_APPROVAL_DECIDED: Approval app-12 was already decided: deny by ")
+
+
+def test_an_answer_that_nobody_hears_says_so(journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run = SampleRun()
+    journal.append(run.started(owner=gone))
+    Mailbox(journal).post(run.request("app-3"))
+    assert main(["approve", "app-3"]) == 1
+    assert capsys.readouterr() == (
+        "app-3: allowed.\n",
+        "The process that asked is gone: nobody acts on this answer.\n",
+    )
+
+
+@pytest.mark.usefixtures("asked")
+def test_an_approval_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["approve", "app-9"]) == 2
+    assert capsys.readouterr().err == (
+        "ERR_APPROVAL_UNKNOWN: There is no approval 'app-9'. `kagura-kernel approvals` lists them.\n"
+    )
+
+
+def test_an_ending_that_fits_several_is_not_guessed_at(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    run = SampleRun()
+    journal.append(run.started())
+    for name in ("app-17", "app-27"):
+        Mailbox(journal).post(run.request(name))
+    assert main(["approve", "7"]) == 2
+    assert "'7' fits 2 approvals" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_slip_in_an_option_is_no_answer(asked: Mailbox, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["approve", "app-12", "--jsn"]) == 2
+    assert "Did you mean --json?" in capsys.readouterr().err
+    assert asked.decision("app-12") is None

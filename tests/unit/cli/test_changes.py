@@ -1,0 +1,112 @@
+"""`changes`, `apply` and `discard`: a real project, a real store of contents."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.cli.main import main
+from kagura_kernel.domain.events import ChangeRow, ChangesCollected
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.testing.sample_run import SampleRun
+
+
+async def pieces(content: bytes) -> AsyncIterator[bytes]:
+    """A content as a box hands it over."""
+    yield content
+
+
+@pytest.fixture
+def project(journal: Journal, books: Path, tmp_path: Path) -> Path:
+    """A project that `run-1` has changed: `a.txt` is new, `b.txt` is other than before."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "b.txt").write_text("old\n")
+    rows = []
+    for name, status, content, before in (
+        ("a.txt", "added", b"new\n", b""),
+        ("b.txt", "modified", b"newer\n", b"old\n"),
+    ):
+        after, size = asyncio.run(BlobStore(books / "blobs").put(pieces(content)))
+        old = hashlib.sha256(before).hexdigest() if before else ""
+        diff = f"--- {name}\n+++ {name}\n+{content.decode()}"
+        rows.append(ChangeRow(path=name, status=status, size=size, old_sha256=old, new_sha256=after, diff=diff))
+    run = SampleRun()
+    collected = ChangesCollected(run_id="run-1", session_id="ses-1", at=run.at, changes=tuple(rows))
+    for event in (run.started(project=str(project)), collected, run.finished()):
+        journal.append(event)
+    return project
+
+
+@pytest.mark.usefixtures("project")
+def test_changes_are_listed_with_their_differences(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["changes", "last"]) == 0
+    said = capsys.readouterr().out
+    assert "A a.txt" in said
+    assert "M b.txt" in said
+    assert "+newer" in said
+    assert main(["changes", "1", "--json"]) == 0
+    assert [(one["path"], one["state"]) for one in json.loads(capsys.readouterr().out)] == [
+        ("a.txt", "proposed"),
+        ("b.txt", "proposed"),
+    ]
+
+
+def test_changes_are_applied_one_by_one_or_all(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["apply", "last", "a.txt"]) == 0
+    assert capsys.readouterr().out == "applied: a.txt\n"
+    assert ((project / "a.txt").read_text(), (project / "b.txt").read_text()) == ("new\n", "old\n")
+    assert main(["apply", "last", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["applied"] == ["b.txt"]
+    assert (project / "b.txt").read_text() == "newer\n"
+    assert main(["apply", "last"]) == 0
+    assert capsys.readouterr().out == "nothing was waiting\n"
+
+
+def test_what_is_given_up_is_never_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["discard", "run-1"]) == 0
+    assert capsys.readouterr().out == "discarded: a.txt, b.txt\n"
+    assert not (project / "a.txt").exists()
+
+
+def test_a_file_that_changed_meanwhile_is_left_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "b.txt").write_text("mine\n")
+    assert main(["apply", "last"]) == 1
+    assert capsys.readouterr().out == "applied: a.txt\nleft alone, the project’s file changed meanwhile: b.txt\n"
+    assert (project / "b.txt").read_text() == "mine\n"
+    assert main(["apply", "last", "b.txt"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_CHANGE_CONFLICT: ")
+
+
+def test_the_contents_lie_beside_the_journal_that_is_named(
+    project: Path, books: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KAGURA_HOME", str(tmp_path / "elsewhere"))
+    assert main(["apply", "last", "--dir", str(books)]) == 0
+    assert (project / "a.txt").read_text() == "new\n"
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["changes", "nobody"], "ERR_RUN_UNKNOWN"),
+        (["apply", "last", "c.txt"], "ERR_UNKNOWN_NAME"),
+        (["apply"], "ERR_USAGE"),
+    ],
+)
+def test_what_is_not_there_is_an_error(words: list[str], code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith(f"{code}: ")
+
+
+def test_a_run_without_changes_says_so(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    journal.append(SampleRun("run-2").started())
+    assert main(["changes", "run-2"]) == 0
+    assert capsys.readouterr().out == "run-2 changed no files.\n"

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from kagura_kernel.cli.main import main
+from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.sample_run import SampleRun
+
+
+@pytest.mark.usefixtures("books")
+def test_without_a_journal_it_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: ")
+
+
+def test_an_empty_journal_is_calm(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Nothing runs, nothing waits.",
+        "$0.0000 today (UTC).",
+        f"Journal: {journal.where}",
+    ]
+
+
+def test_what_runs_waits_is_lost_and_was_paid_today_is_told(
+    journal: Journal, running: Callable[[], RunHandle], gone: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    today = SampleRun("run-today", at=datetime.now(UTC))
+    live = running()
+    for event in (
+        today.started(),
+        today.finished(computed_usd=0.25, source="list 1"),
+        SampleRun("run-lost").started(owner=gone),
+    ):
+        journal.append(event)
+    Mailbox(journal).post(SampleRun(live.run_id).request("app-7", title="Push\x1b[2K it"))
+    assert main(["status"]) == 0
+    said = capsys.readouterr().out
+    lines = said.splitlines()
+    assert any(line.split()[:2] == ["running", live.run_id] for line in lines)
+    assert any(line.split()[:2] == ["lost", "run-lost"] and "kagura-kernel kill run-lost" in line for line in lines)
+    assert any(line.split()[:2] == ["waiting", "app-7"] for line in lines)
+    assert "Answer with `kagura-kernel approve ID` or `kagura-kernel deny ID`." in lines
+    assert "$0.2500 today (UTC)." in lines
+    assert "\x1b" not in said
+    assert main(["status", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [row["run_id"] for row in told["running"]] == [live.run_id]
+    assert [row["id"] for row in told["pending"]] == ["app-7"]
+    assert (told["gone"], told["cost_today_usd"], told["unpriced_today"], told["leases"]) == (["run-lost"], 0.25, 0, 0)
