@@ -13,6 +13,7 @@ from kagura_kernel.jupyter.answers import aside
 from kagura_kernel.jupyter.cards.changes import changes_html
 from kagura_kernel.jupyter.cards.record import changes_bundle
 from kagura_kernel.jupyter.cards.text import changes_text
+from kagura_kernel.jupyter.previewing import previews_of
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.surface import Surface, person
 
@@ -32,7 +33,7 @@ def show_changes(cockpit: Cockpit, run_id: str, changes: Mapping[str, ChangeRow]
     if surface is Surface.NOTEBOOK and any(change.state == "proposed" for change in changes.values()):
         _open[run_id] = ChangeCard(cockpit, run_id, changes)
     else:
-        write_once(changes_bundle(changes, run_id=run_id))
+        write_once(changes_bundle(changes, run_id=run_id, previews=previews_of(cockpit, changes)))
 
 
 def refresh_changes(cockpit: Cockpit, run_id: str) -> None:
@@ -56,19 +57,23 @@ class ChangeCard:
         self._cockpit = cockpit
         self._run_id = run_id
         self._changes = dict(changes)
+        self._previews = previews_of(cockpit, changes)
         self._lock = threading.Lock()
         self._slot = Slot()
-        self._slot.open(LABEL, changes_text(changes), {"all": changes_html(changes, live=True)}, self._pressed)
+        parts = {"all": changes_html(changes, live=True, previews=self._previews)}
+        still = changes_bundle(changes, "", run_id, self._previews)
+        self._slot.open(LABEL, changes_text(changes), parts, self._pressed, still)
 
     def refresh(self, changes: Mapping[str, ChangeRow], told: str = "") -> None:
         """Show these states; from any thread. The card becomes static when nothing waits any more."""
         with self._lock:
             self._changes = dict(changes)
             if any(change.state == "proposed" for change in changes.values()):
-                self._slot.show({"all": changes_html(changes, live=True, told=told)})
+                self._slot.show({"all": changes_html(changes, live=True, told=told, previews=self._previews)})
+                self._slot.keep(lambda: changes_bundle(changes, told, self._run_id, self._previews), at_once=True)
             else:
                 _open.pop(self._run_id, None)
-                self._slot.write(changes_bundle(changes, told, self._run_id))
+                self._slot.write(changes_bundle(changes, told, self._run_id, self._previews))
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
         act, path = content.get("act"), content.get("path")

@@ -48,20 +48,27 @@ class NotebookDisplay:
         self._slot = Slot()
         self._opened = 0.0
         self._told: set[str] = set()
+        self._waiting: list[str] = []
 
     def refresh(self, view: RunView) -> None:
         """Send the parts that changed."""
         parts = live_parts(view)
         if self._slot.live:
             self._slot.show(parts)
+            waiting = [ask.key for ask in view.pending]
+            # What a person is asked, and what they say, is in the file at once.
+            self._slot.keep(lambda: run_bundle(view), at_once=waiting != self._waiting)
+            self._waiting = waiting
             self._tell_in_words(view)
         elif view.started is not None:
             label = "Agent run" if view.agent else "Sandbox run"
-            self._slot.open(label, head_text(view), parts, self._pressed)
+            self._slot.open(label, head_text(view), parts, self._pressed, run_bundle(view))
             self._opened = time.monotonic()
 
     def finish(self, view: RunView) -> None:
         """Replace the card, and show the change card below it."""
+        # Those who listen hear of the end from the live card.
+        self._slot.show(live_parts(view))
         self._slot.write(run_bundle(view))
         show_changes(self._cockpit, self._run_id, view.changes, Surface.NOTEBOOK)
 
@@ -121,5 +128,9 @@ def display_for(surface: Surface, cockpit: Cockpit, run_id: str) -> RunDisplay:
             from kagura_kernel.jupyter.terminal import TerminalDisplay
 
             return TerminalDisplay(cockpit, run_id)
+        case Surface.CONSOLE:
+            from kagura_kernel.jupyter.console import ConsoleDisplay, ConsoleLines
+
+            return ConsoleDisplay(cockpit, run_id, ConsoleLines.of_this_cell())
         case Surface.HEADLESS | Surface.INSIDE:
             return HeadlessDisplay(cockpit, run_id)

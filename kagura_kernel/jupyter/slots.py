@@ -6,7 +6,8 @@ is written once, in its final state: tools that compare notebooks ignore later u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.jupyter.cards.record import Bundle
@@ -16,13 +17,27 @@ if TYPE_CHECKING:
 
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 
+LIVE_MIME = "application/vnd.kagura.live+json"
+"""Marks an output that is a live card, for a front end that shows the finished form beside it where it is not live."""
+
+KEEP_SECONDS = 2.0
+"""The shortest time between two finished forms that are put beside a live card."""
+
+# Of the time that passes, how much may be spent on them.
+_KEEP_SHARE = 0.05
+
 
 class Slot:
-    """One place in the output. `write` puts a finished form there; with `open` it begins as a live card."""
+    """One place in the output. `write` puts a finished form there; with `open` it begins as a live card.
+
+    A live card is gone with its kernel, and a notebook is saved at any time: so a finished form can be kept beside it.
+    """
 
     def __init__(self) -> None:
         self._handle: Any = None
         self._card: LiveCard | None = None
+        self._stale = False
+        self._keep_again = 0.0
 
     @property
     def live(self) -> bool:
@@ -34,7 +49,9 @@ class Slot:
         """Whether a front end that knows widgets has shown the live card."""
         return self._card is not None and self._card.heard
 
-    def open(self, label: str, text: str, parts: Mapping[str, str], pressed: Pressed) -> None:
+    def open(
+        self, label: str, text: str, parts: Mapping[str, str], pressed: Pressed, still: Bundle | None = None
+    ) -> None:
         """Show a live card.
 
         Args:
@@ -42,23 +59,47 @@ class Slot:
             text: For front ends without widgets.
             parts: What the card begins with.
             pressed: Told of its buttons.
+            still: Its finished form as of now, for whoever has the notebook's file alone.
         """
         from kagura_kernel.jupyter.widgets.live_card import LiveCard
 
-        card = LiveCard(label, parts, pressed)
-        bundle, metadata = _both(card)
-        self._publish(({**bundle, "text/plain": text}, metadata))
-        self._card = card
+        self._card = card = LiveCard(label, parts, pressed)
+        self._publish(_beside(card, ({"text/plain": text}, {})) if still is None else _beside(card, still))
 
     def show(self, changed: Mapping[str, str]) -> None:
         """Replace parts of the live card; nothing happens when there is none."""
         if self._card is not None:
+            self._stale = self._stale or bool(changed)
             self._card.show(changed)
+
+    def keep(self, still: Callable[[], Bundle], *, at_once: bool = False) -> None:
+        """Put the finished form as of now beside the live card, so that a notebook that is saved now can be read.
+
+        Nothing happens while nothing has changed, and where the front end would draw the live card anew for it. To be
+        called often: it happens every few seconds, unless `at_once`.
+        """
+        card, began = self._card, time.monotonic()
+        if card is None or not card.hosted or not self._stale or (began < self._keep_again and not at_once):
+            return
+        self._stale = False
+        self._publish(_beside(card, still()))
+        now = time.monotonic()
+        # A long run takes its time to be drawn as a whole, and must not spend all of it so.
+        self._keep_again = now + max(KEEP_SECONDS, (now - began) / _KEEP_SHARE)
 
     def tell(self, text: str, about: str = "") -> None:
         """A remark beside the button that was pressed in vain."""
         if self._card is not None:
             self._card.tell(text, about)
+
+    def ask_whether_seen(self) -> None:
+        """Ask the front ends whether one of them shows the live card; `unseen_for` tells what came of it."""
+        if self._card is not None:
+            self._card.ask_whether_seen()
+
+    def unseen_for(self) -> float:
+        """Seconds since a front end was last known to show the live card, or since it was opened."""
+        return self._card.unseen_for() if self._card is not None else 0.0
 
     def write(self, bundle: Bundle) -> None:
         """Put a static form there; a live card is closed."""
@@ -86,6 +127,13 @@ def _display(*what: Any, **how: Any) -> Any:
     from IPython.display import display
 
     return display(*what, **how)  # type: ignore[no-untyped-call]
+
+
+def _beside(card: LiveCard, still: Bundle) -> Bundle:
+    """A live card and its finished form as one output."""
+    live, live_metadata = _both(card)
+    data, metadata = still
+    return {**live, LIVE_MIME: {"version": 1}, **data}, {**live_metadata, **metadata}
 
 
 def _both(card: LiveCard) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -56,6 +56,11 @@ class BlobStore:
         """
         return self._path(sha256).read_bytes()
 
+    def head(self, sha256: str, limit: int) -> bytes:
+        """At most so many bytes of a stored content's beginning; raises like `get`."""
+        with self._path(sha256).open("rb") as file:
+            return file.read(limit)
+
     def prune(self, older_than_days: float = 30.0) -> int:
         """Remove what nobody has decided about in that time; how many contents went.
 

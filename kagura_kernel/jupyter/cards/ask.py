@@ -6,8 +6,9 @@ from datetime import timedelta
 
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.jupyter.cards.ask_buttons import NEVER, buttons_html, chooses
+from kagura_kernel.jupyter.cards.ask_details import details_html
 from kagura_kernel.jupyter.cards.asked import asked, asks_for_host
-from kagura_kernel.jupyter.cards.escape import escaped
+from kagura_kernel.jupyter.cards.escape import escaped, reachable
 from kagura_kernel.jupyter.cards.view import Ask, RunView
 from kagura_kernel.jupyter.cards.words import clock_face
 
@@ -51,7 +52,7 @@ def ask_html(ask: Ask, view: RunView, *, live: bool) -> str:
     if request.subject == "network" and ask.decision is not None:
         return f'<blockquote class="kg-ask kg-closed kg-brief" role="group" {name}>{_line(ask)}</blockquote>'
     if not open_now:
-        inside = f"{top}{_detail(request)}{_reason(request)}{_answer(ask)}"
+        inside = f"{top}{_detail(request)}{_reason(request)}{details_html(request, view)}{_answer(ask)}"
         return f'<blockquote class="kg-ask kg-closed" role="group" {name}>{inside}</blockquote>'
     if ask.brief:
         tone = " kg-brief"
@@ -59,7 +60,8 @@ def ask_html(ask: Ask, view: RunView, *, live: bool) -> str:
     else:
         tone = ""
         inside = (
-            f"{top}{_detail(request)}{_reason(request)}{_meaning(meaning, request)}"
+            f"{top}{_detail(request)}{_reason(request)}{details_html(request, view)}"
+            f"{_meaning(meaning, request)}"
             f"{_countdown(ask, view)}{buttons_html(request)}"
         )
     # The first stop of the keyboard is the question itself, never one of its buttons.
@@ -118,9 +120,10 @@ def _detail(request: ApprovalRequested) -> str:
     if request.subject == "network":
         means = f"<div>{escaped(parts.means)}</div>" if parts.means else ""
         return f'<div class="kg-target"><code>{escaped(parts.subject)}</code></div>{means}'
-    shown = f'<pre class="kg-pre kg-full">{escaped(parts.subject)}</pre>'
+    shown = f'<pre class="kg-pre kg-full"{reachable(parts.subject)}>{escaped(parts.subject)}</pre>'
     if parts.stdin:
-        shown += f'<div class="kg-label">It would read</div><pre class="kg-pre kg-full">{escaped(parts.stdin)}</pre>'
+        shown += '<div class="kg-label">It would read</div>'
+        shown += f'<pre class="kg-pre kg-full"{reachable(parts.stdin)}>{escaped(parts.stdin)}</pre>'
     return shown
 
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.diff import counts, diff_html
 from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose, shown_path
-from kagura_kernel.jupyter.cards.words import counted
+from kagura_kernel.jupyter.cards.previews import Previews, binary_words, preview_html
+from kagura_kernel.jupyter.cards.words import counted, data_size
 
 _SIGNS = {"added": ("A", "good"), "modified": ("M", "busy"), "deleted": ("D", "bad")}
 _STATES = {
@@ -23,7 +24,12 @@ _OPEN_FILES = 3
 _SHOWN_FILES = 200
 
 
-def changes_html(changes: Mapping[str, ChangeRow], *, live: bool, told: str = "") -> str:
+_NO_PREVIEWS: Previews = {}
+
+
+def changes_html(
+    changes: Mapping[str, ChangeRow], *, live: bool, told: str = "", previews: Previews = _NO_PREVIEWS
+) -> str:
     """The card's inside. A live one can be applied and discarded, as a whole and by file."""
     total = [counts(change.diff) for change in changes.values()]
     added, removed = sum(plus for plus, _ in total), sum(minus for _, minus in total)
@@ -37,7 +43,7 @@ def changes_html(changes: Mapping[str, ChangeRow], *, live: bool, told: str = ""
     )
     few = len(changes) <= _OPEN_FILES
     shown = list(changes.values())[:_SHOWN_FILES]
-    files = "".join(_file(change, live=live and not alone, few=few) for change in shown)
+    files = "".join(_file(change, previews.get(change.path, b""), live=live and not alone, few=few) for change in shown)
     if left := len(changes) - len(shown):
         files += (
             f'<div class="kg-label">… and {counted(left, "more file")}: '
@@ -62,30 +68,35 @@ def plus_minus(added: int, removed: int) -> str:
     return f'<span class="kg-pm"><span class="kg-plus">+{added}</span> <span class="kg-minus">−{removed}</span></span>'
 
 
-def _file(change: ChangeRow, *, live: bool, few: bool) -> str:
+def _file(change: ChangeRow, data: bytes, *, live: bool, few: bool) -> str:
     sign, tone = _SIGNS.get(change.status, ("?", "soft"))
     state_tone, state = _STATES.get(change.state, ("soft", change.state))
     added, removed = counts(change.diff)
     figures = plus_minus(added, removed) if change.diff else ""
+    size = f'<span class="kg-size">{data_size(change.size)}</span>' if change.size else ""
     if change.reason and change.state == "protected":
         state = f"{change.state}: {change.reason}"
     chip = f'<span class="kg-chip kg-{state_tone}">{escaped(state)}</span>' if state_tone else ""
     buttons = _buttons(change.path) if live and change.state == "proposed" else ""
+    acts = f'<div class="kg-acts">{buttons}</div>' if buttons else ""
     shown = " open" if few and added + removed <= _OPEN_BELOW and change.state == "proposed" else ""
     return (
-        f'<details class="kg-file" data-keep="{escaped("file:" + change.path)}"{shown}><summary>'
+        f'<div class="kg-file"><details data-keep="{escaped("file:" + change.path)}"{shown}><summary>'
         f'<span class="kg-sign kg-{tone}" title="{escaped(change.status)}">{sign}</span> '
-        f'<code class="kg-path">{escaped(shown_path(change.path))}</code> {figures} {chip} '
-        f'<span class="kg-spring"></span>{buttons}'
-        f"</summary>{_content(change)}</details>"
+        f'<code class="kg-path">{escaped(shown_path(change.path))}</code> {figures} {size} {chip}'
+        # Buttons inside a summary could not be told from it by a screen reader.
+        f"</summary>{_content(change, data)}</details>{acts}</div>"
     )
 
 
-def _content(change: ChangeRow) -> str:
+def _content(change: ChangeRow, data: bytes) -> str:
+    preview = preview_html(change, data) if data else ""
     if change.diff:
-        return diff_html(change.diff)
+        return f"{preview}{diff_html(change.diff)}"
+    if preview:
+        return preview
     if change.binary:
-        what = f"Binary file, {change.size:,} bytes."
+        what = binary_words(change, data)
     elif change.kind == "link":
         what = "A symbolic link."
     else:

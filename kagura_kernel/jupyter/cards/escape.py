@@ -17,6 +17,7 @@ _ODD = re.compile(
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _CODE = re.compile(r"`([^`\n]+)`")
+_HIGH, _NARROW = 12, 40
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
@@ -57,6 +58,12 @@ def one_line(text: str, limit: int = 120) -> str:
     """The text on one line, at most `limit` characters, odd characters visible; not yet escaped."""
     line = " ".join(visible(text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def reachable(text: str) -> str:
+    """An attribute with which the keyboard reaches, and scrolls, a block of text that may be too high for its place."""
+    high = text.count("\n") > _HIGH or len(text) > _HIGH * _NARROW
+    return ' tabindex="0"' if high else ""
 
 
 def cell_width(text: str) -> int:

@@ -12,6 +12,7 @@ from kagura_kernel.jupyter.cards.head import head_html
 from kagura_kernel.jupyter.cards.items import end_html, item_html
 from kagura_kernel.jupyter.cards.leases import leases_html
 from kagura_kernel.jupyter.cards.network import network_html
+from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.jupyter.cards.view import RunView
 
 STYLE_FILE = Path(__file__).with_name("style.css")
@@ -43,9 +44,9 @@ def body_html(view: RunView) -> str:
     return f'<div class="kg-body">{parts}</div>' if parts else ""
 
 
-def changes_card_html(changes: Mapping[str, ChangeRow], told: str = "") -> str:
+def changes_card_html(changes: Mapping[str, ChangeRow], told: str = "", previews: Previews | None = None) -> str:
     """Changes as they stay in the notebook."""
-    return framed(changes_html(changes, live=False, told=told), "Changes of a run")
+    return framed(changes_html(changes, live=False, told=told, previews=previews or {}), "Changes of a run")
 
 
 def framed(inside: str, label: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kagura_kernel.jupyter.cards.escape import escaped
 from kagura_kernel.jupyter.cards.granted import granted_html
+from kagura_kernel.jupyter.cards.variables import variables_html
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.cards.words import clock_face, good, money, seconds, status_of, status_words, tokens
 
@@ -21,7 +22,9 @@ def head_html(view: RunView, *, live: bool) -> str:
     """The head. A live one ticks and has a Stop button while the run goes on."""
     status = status_of(view)
     tone = "good" if good(view) else _TONES.get(status, "bad")
-    pill = f'<strong class="kg-pill kg-{tone}" role="status">{escaped(status_words(view))}</strong>'
+    # The front end announces the end once; a region that speaks by itself would do so at every figure beside it.
+    final = " data-final" if live and view.finished is not None else ""
+    pill = f'<strong class="kg-pill kg-{tone}"{final}>{escaped(status_words(view))}</strong>'
     stop = ""
     if live and view.finished is None and view.started is not None:
         stop = (
@@ -51,19 +54,20 @@ def _name(view: RunView) -> str:
 
 
 def _figures(view: RunView, *, live: bool) -> str:
-    """Time, tokens and money, set so that they do not jump as they grow."""
+    """Tokens, money and time, set so that they do not jump as they grow."""
     shown = []
-    if live and view.finished is None and view.started is not None and view.now is not None:
-        elapsed = max(0.0, (view.now - view.started.at).total_seconds())
-        shown.append(f'<span class="kg-tick" data-elapsed="{elapsed:.1f}" title="Elapsed">{clock_face(elapsed)}</span>')
-    elif view.finished is not None and not view.repeatable:
-        shown.append(f'<span title="Duration">{seconds(view.finished.duration)}</span>')
     used = view.input_tokens + view.output_tokens
     if used:
         detail = f"{view.input_tokens:,} tokens read, {view.output_tokens:,} written"
         shown.append(f'<span title="{detail}">{tokens(used)} tokens</span>')
     if view.usd is not None:
         shown.append(f'<span title="Cost in USD">{money(view.usd)}</span>')
+    # At the edge: it is there from the beginning, and stays where it is when the others come.
+    if live and view.finished is None and view.started is not None and view.now is not None:
+        elapsed = max(0.0, (view.now - view.started.at).total_seconds())
+        shown.append(f'<span class="kg-tick" data-elapsed="{elapsed:.1f}" title="Elapsed">{clock_face(elapsed)}</span>')
+    elif view.finished is not None and not view.repeatable:
+        shown.append(f'<span title="Duration">{seconds(view.finished.duration)}</span>')
     return f'<span class="kg-figures">{" ".join(shown)}</span>'
 
 
@@ -88,4 +92,6 @@ def _places(view: RunView, *, live: bool) -> str:
         parts.append("<div><b>Box</b> starting …</div>")
     if granted := granted_html(view, live=live):
         parts.append(granted)
+    if crossed := variables_html(view):
+        parts.append(crossed)
     return f'<div class="kg-places">{"".join(parts)}</div>' if parts else ""

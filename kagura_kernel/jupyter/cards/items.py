@@ -8,11 +8,14 @@ from typing import Any
 
 from kagura_kernel.jupyter.cards.ask import ask_html
 from kagura_kernel.jupyter.cards.bounded import Bounded, bounded
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, escaped_prose, one_line
+from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, escaped_prose, one_line, reachable
 from kagura_kernel.jupyter.cards.failures import OUT_OF_MEMORY, end_words, failure_word, was_killed
 from kagura_kernel.jupyter.cards.markdown import markdown_html
-from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, RunView
+from kagura_kernel.jupyter.cards.results import shown_html
+from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, Result, RunView, Withheld
 from kagura_kernel.jupyter.cards.words import good, seconds
+
+_GROWING = 24_000
 
 # The argument that says most about a call, by preference.
 _TELLING = ("command", "code", "path", "pattern", "question", "url", "name")
@@ -23,7 +26,7 @@ def item_html(item: Item, view: RunView, *, live: bool) -> str:
     match item:
         case Passage():
             growing = " kg-growing" if item.growing else ""
-            return f'<div class="kg-prose{growing}">{markdown_html(item.text)}</div>'
+            return f'<div class="kg-prose{growing}">{markdown_html(_latest(item))}</div>'
         case Call():
             return call_html(item, view)
         case Ask():
@@ -32,6 +35,16 @@ def item_html(item: Item, view: RunView, *, live: bool) -> str:
             return f'<div class="kg-note{" kg-grave" if item.grave else ""}">{escaped_prose(item.text)}</div>'
         case Printout():
             return _output(item.text, item.spill, following=view.finished is None)
+        case Result() | Withheld():
+            return shown_html(item)
+
+
+def _latest(passage: Passage) -> str:
+    """What is shown of a passage: all of it, or while it grows very long its latest part, which is drawn often."""
+    if not passage.growing or len(passage.text) <= _GROWING:
+        return passage.text
+    end = passage.text[-_GROWING // 2 :]
+    return f"… what came before is shown when it is whole …\n\n{end[end.find(chr(10)) + 1 :]}"
 
 
 def call_html(call: Call, view: RunView) -> str:
@@ -60,7 +73,7 @@ def end_html(view: RunView) -> str:
     named = finished.error_code and finished.exit_code is None
     code = f'<span class="kg-code">{escaped(finished.error_code)}</span> ' if named else ""
     tone = "warn" if finished.status in {"stopped", "killed", "denied"} else "bad"
-    return f'<div class="kg-end kg-{tone}" role="alert">{code}{escaped_prose(why)}</div>'
+    return f'<div class="kg-end kg-{tone}">{code}{escaped_prose(why)}</div>'
 
 
 def telling_argument(arguments: Mapping[str, Any]) -> str:
@@ -110,8 +123,8 @@ def _arguments(arguments: Mapping[str, Any]) -> str:
     shown = []
     for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        label = f'<div class="kg-label">{escaped(name)}</div>'
-        shown.append(f'{label}<pre class="kg-pre">{_parts(bounded(text, lines=200), None, escaped)}</pre>')
+        inside = _parts(bounded(text, lines=200), None, escaped)
+        shown.append(f'<div class="kg-label">{escaped(name)}</div><pre class="kg-pre"{reachable(text)}>{inside}</pre>')
     return "".join(shown)
 
 
@@ -120,8 +133,8 @@ def _output(text: str, spill: str | None, *, following: bool) -> str:
         return '<div class="kg-label kg-soft">no output yet</div>' if following else ""
     if following:
         tail = "\n".join(text.rstrip("\n").split("\n")[-60:])
-        return f'<pre class="kg-pre kg-out" data-follow>{escaped_output(tail)}</pre>'
-    return f'<pre class="kg-pre kg-out">{_parts(bounded(text), spill, escaped_output)}</pre>'
+        return f'<pre class="kg-pre kg-out" data-follow tabindex="0">{escaped_output(tail)}</pre>'
+    return f'<pre class="kg-pre kg-out"{reachable(text)}>{_parts(bounded(text), spill, escaped_output)}</pre>'
 
 
 def _parts(part: Bounded, where: str | None, escape: Callable[[str], str]) -> str:

@@ -199,7 +199,7 @@ def _buttons(line: LeaseLine) -> str:
     return (
         f'{button}" data-act="extend" {about} aria-label="Extend {escaped(line.name)}"'
         ' title="Ask for a fresh budget; the question appears in the run’s card">Extend</button> '
-        f'{button} kg-danger" data-act="revoke" {about} aria-label="Revoke {escaped(line.name)} now"'
+        f'{button} kg-danger" data-act="revoke" {about} aria-label="Revoke now: {escaped(line.name)}"'
         ' title="Give the credential back at once; what uses it stops working">Revoke now</button>'
     )
 

@@ -15,8 +15,11 @@ from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.crossings_record import crossings_metadata, crossings_record
 from kagura_kernel.jupyter.cards.frame import changes_card_html, framed, run_html
 from kagura_kernel.jupyter.cards.leases import LeaseLine, board_html, board_text
+from kagura_kernel.jupyter.cards.previews import Previews
+from kagura_kernel.jupyter.cards.results import shown_record
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
-from kagura_kernel.jupyter.cards.view import Ask, Call, Note, Passage, RunView
+from kagura_kernel.jupyter.cards.variables import variables_record
+from kagura_kernel.jupyter.cards.view import Ask, Call, Note, Passage, Result, RunView, Withheld
 
 RUN_MIME = "application/vnd.kagura.run+json"
 CHANGES_MIME = "application/vnd.kagura.changes+json"
@@ -26,6 +29,8 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 """MIME data and metadata, as displays take them."""
 
 _OUTPUT_KEPT = 4000
+_TEXT_KEPT = 100_000
+_STEPS_KEPT = 1000
 
 
 def run_bundle(view: RunView) -> Bundle:
@@ -34,12 +39,14 @@ def run_bundle(view: RunView) -> Bundle:
     return data, {"kagura": run_metadata(view)}
 
 
-def changes_bundle(changes: Mapping[str, ChangeRow], told: str = "", run_id: str = "") -> Bundle:
+def changes_bundle(
+    changes: Mapping[str, ChangeRow], told: str = "", run_id: str = "", previews: Previews | None = None
+) -> Bundle:
     """A change card for a display slot."""
     rows = [{key: getattr(change, key) for key in ("path", "status", "state", "diff")} for change in changes.values()]
     data = {
         "text/plain": changes_text(changes),
-        "text/html": changes_card_html(changes, told),
+        "text/html": changes_card_html(changes, told, previews),
         CHANGES_MIME: _clean({"version": 1, "changes": rows}),
     }
     return data, {"kagura": {"run_id": run_id}}
@@ -80,11 +87,12 @@ def run_record(view: RunView) -> dict[str, Any]:
         "error_code": finished.error_code if finished else "",
         "exit_code": finished.exit_code if finished else None,
         "text": finished.text if finished else "",
-        "steps": [step for item in view.items if (step := _step(item))],
+        "steps": _steps(view),
         "changed_files": list(view.changes),
     }
     # What an ordinary run has none of is left out, so that its record stays as short as it is.
     record |= {name: facts for name, facts in crossings_record(view).items() if facts}
+    record |= {"variables": crossed} if (crossed := variables_record(view)) else {}
     cleaned: dict[str, Any] = _clean(record)
     return cleaned
 
@@ -118,6 +126,13 @@ def _approval(ask: Ask) -> dict[str, Any]:
     return facts
 
 
+def _steps(view: RunView) -> list[dict[str, Any]]:
+    """The parts in order: the first ones of very many, and how many they were."""
+    steps = [step for item in view.items[:_STEPS_KEPT] if (step := _step(item))]
+    left = len(view.items) - _STEPS_KEPT
+    return [*steps, {"kind": "note", "text": f"{left:,} more steps"}] if left > 0 else steps
+
+
 def _step(item: object) -> dict[str, Any] | None:
     match item:
         case Passage():
@@ -142,6 +157,8 @@ def _step(item: object) -> dict[str, Any] | None:
             }
         case Note():
             return {"kind": "note", "text": item.text}
+        case Result() | Withheld():
+            return shown_record(item)
     return None
 
 
@@ -149,7 +166,9 @@ def _clean(value: Any) -> Any:
     """The value as JSON that every notebook file can hold: lone surrogates and odd types replaced."""
     match value:
         case str():
-            return value.encode("utf-8", "replace").decode("utf-8")
+            whole = value.encode("utf-8", "replace").decode("utf-8")
+            cut = f"… {len(whole) - _TEXT_KEPT:,} more characters"
+            return whole if len(whole) <= _TEXT_KEPT else whole[:_TEXT_KEPT] + cut
         case bool() | int() | float() | None:
             return value
         case dict():

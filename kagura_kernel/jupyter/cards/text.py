@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.ask import MAY_CONNECT, reason_words, verdict_words
+from kagura_kernel.jupyter.cards.ask_details import in_sight, more_arguments
 from kagura_kernel.jupyter.cards.asked import asked, asks_for_host
 from kagura_kernel.jupyter.cards.bounded import bounded
 from kagura_kernel.jupyter.cards.changes import summary
@@ -19,13 +20,15 @@ from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.leases import leases_text
 from kagura_kernel.jupyter.cards.network import network_text
-from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, RunView
+from kagura_kernel.jupyter.cards.results import shown_text
+from kagura_kernel.jupyter.cards.variables import variables_text
+from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, Result, RunView, Withheld
 from kagura_kernel.jupyter.cards.words import counted, status_words
 
 
 def run_text(view: RunView) -> str:
     """The whole card."""
-    lines = [head_text(view), *granted_text(view)]
+    lines = [head_text(view), *granted_text(view), *variables_text(view)]
     for item in view.items:
         text = item_text(item)
         lines.extend(["", *text.split("\n")] if text else [])
@@ -62,6 +65,8 @@ def item_text(item: Item) -> str:
         case Printout():
             part = bounded(item.text, lines=200, characters=40_000)
             return printed(part.whole(item.spill))
+        case Result() | Withheld():
+            return shown_text(item)
 
 
 def changes_text(changes: Mapping[str, ChangeRow]) -> str:
@@ -98,6 +103,9 @@ def _ask(ask: Ask) -> str:
     if parts.stdin:
         lines.append("  it would read")
         lines.extend(f"    {line}" for line in visible(parts.stdin).split("\n"))
+    if in_sight(ask.request):
+        for name, value in more_arguments(ask.request).items():
+            lines += [f"  {visible(name)}:", *(f"    {line}" for line in visible(value).split("\n"))]
     if parts.means:
         lines.extend(f"  {line}" for line in visible(parts.means).split("\n"))
     whose, reason = reason_words(ask.request)

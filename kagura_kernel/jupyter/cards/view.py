@@ -26,6 +26,7 @@ from kagura_kernel.domain.events import (
     LeaseUsed,
     Noted,
     OutputStreamed,
+    ResultShown,
     RunFinished,
     RunGranted,
     RunStarted,
@@ -34,74 +35,39 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     ToolFinished,
     TurnCounted,
+    VariableCrossed,
 )
 from kagura_kernel.jupyter.cards.crossings import Holding, Network, hold
+from kagura_kernel.jupyter.cards.parts import (
+    KEPT_OUTPUT,
+    KEPT_RESULTS,
+    Ask,
+    Call,
+    Item,
+    Note,
+    Passage,
+    Printout,
+    Result,
+    Withheld,
+    kept,
+)
 
 INSIDE_MAGIC = "notebook, inside another magic"
 """`RunStarted.origin` of a cell that another magic runs: the kernel is blocked and hears no answers meanwhile."""
 
-KEPT_OUTPUT = 24_000
-"""Characters of a running command's output that a live card holds."""
-
-
-@dataclass(slots=True)
-class Passage:
-    """A piece of the brain's answer; `growing` while it is being written."""
-
-    key: str
-    text: str
-    growing: bool = False
-
-
-@dataclass(slots=True)
-class Call:
-    """A tool call: what was asked, what it printed so far, what came of it; `refused` when an approval denied it."""
-
-    key: str
-    asked: ToolCalled
-    printed: str = ""
-    finished: ToolFinished | None = None
-    refused: bool = False
-
-
-@dataclass(slots=True)
-class Ask:
-    """An approval: the request, and the decision once there is one.
-
-    Attributes:
-        key: Of its part.
-        request: What is asked.
-        decision: The answer.
-        inside: Whether another magic blocks the kernel, so that nobody can answer.
-        brief: Whether it joined others of its kind that wait, and takes one line.
-    """
-
-    key: str
-    request: ApprovalRequested
-    decision: ApprovalDecided | None = None
-    inside: bool = False
-    brief: bool = False
-
-
-@dataclass(slots=True)
-class Note:
-    """A remark for the reader."""
-
-    key: str
-    text: str
-    grave: bool = False
-
-
-@dataclass(slots=True)
-class Printout:
-    """What the program of a `%%sandbox` cell prints; bounded while it runs."""
-
-    key: str
-    text: str = ""
-    spill: str | None = None
-
-
-Item = Passage | Call | Ask | Note | Printout
+__all__ = [
+    "INSIDE_MAGIC",
+    "KEPT_OUTPUT",
+    "Ask",
+    "Call",
+    "Item",
+    "Note",
+    "Passage",
+    "Printout",
+    "Result",
+    "RunView",
+    "Withheld",
+]
 
 
 @dataclass(slots=True)
@@ -116,6 +82,7 @@ class RunView:
         granted: What it was given, once that is known.
         network: Its connections, made and refused.
         leases: Its leases by id, in the order of their first credentials.
+        variables: What was copied in and out, by direction and name.
         finished: Its last event.
         input_tokens: Counted so far.
         output_tokens: Counted so far.
@@ -130,6 +97,7 @@ class RunView:
     granted: RunGranted | None = None
     network: Network = field(default_factory=Network)
     leases: dict[str, Holding] = field(default_factory=dict)
+    variables: dict[tuple[str, str], VariableCrossed] = field(default_factory=dict)
     finished: RunFinished | None = None
     input_tokens: int = 0
     output_tokens: int = 0
@@ -189,6 +157,11 @@ class RunView:
             case LeaseChanged() | LeaseUsed():
                 hold(self.leases, event)
                 self._dirty.add("leases")
+            case ResultShown():
+                self._result(event)
+            case VariableCrossed():
+                self.variables[event.direction, event.name] = event
+                self._dirty.add("head")
             case _:
                 self._course(event)
 
@@ -268,6 +241,20 @@ class RunView:
             case ToolFinished():
                 printout.text, printout.spill = event.text, event.spill
         self._dirty.add(printout.key)
+
+    def _result(self, event: ResultShown) -> None:
+        shown = [item for item in self.items if isinstance(item, Result)]
+        if len(shown) < KEPT_RESULTS:
+            self._settle_text()
+            self._add(Result(self._key(), kept(event, sum(len(item.said.data) for item in shown))))
+            return
+        rest = next((item for item in self.items if isinstance(item, Withheld)), None)
+        if rest is None:
+            rest = Withheld(self._key())
+            self._add(rest)
+        rest.count += 1
+        rest.bytes += event.bytes
+        self._dirty.add(rest.key)
 
     def _approval(self, event: ApprovalRequested | ApprovalDecided) -> None:
         self._dirty.add("head")

@@ -30,23 +30,24 @@ const fragment = (html) => {
 
 // Clocks count from the moment their part arrived, so that the clocks of kernel and browser need not agree.
 const tick = (root, arrived) => {
-  for (const slot of root.querySelectorAll("[data-slot]")) {
-    const since = (performance.now() - (arrived.get(slot.dataset.slot) ?? performance.now())) / 1000;
-    for (const clock of slot.querySelectorAll("[data-elapsed]")) {
-      clock.textContent = face(Number(clock.dataset.elapsed) + since);
+  const now = performance.now();
+  for (const clock of root.querySelectorAll("[data-elapsed], [data-expires], [data-left]")) {
+    const since = (now - (arrived.get(clock.closest("[data-slot]")?.dataset.slot) ?? now)) / 1000;
+    const { elapsed, expires, left, total } = clock.dataset;
+    if (elapsed !== undefined) {
+      say(clock, face(Number(elapsed) + since));
+      continue;
     }
-    for (const clock of slot.querySelectorAll("[data-expires]")) {
-      const left = Math.max(0, Number(clock.dataset.expires) - since);
-      clock.textContent = face(Math.ceil(left));
-      clock.classList.toggle("kg-warn", left < 60);
-    }
-    for (const count of slot.querySelectorAll("[data-left]")) {
-      const left = Math.max(0, Number(count.dataset.left) - since);
-      count.querySelector(".kg-face").textContent = face(Math.ceil(left));
-      const bar = count.querySelector(".kg-bar i");
-      if (bar) bar.style.width = `${(100 * left) / Number(count.dataset.total)}%`;
-    }
+    const rest = Math.max(0, Number(expires ?? left) - since);
+    say(clock.querySelector(".kg-face") ?? clock, face(Math.ceil(rest)));
+    if (expires !== undefined) clock.classList.toggle("kg-warn", rest < 60);
+    const bar = clock.querySelector(".kg-bar i");
+    if (bar) bar.style.width = `${(100 * rest) / Number(total)}%`;
   }
+};
+
+const say = (element, text) => {
+  if (element.textContent !== text) element.textContent = text;
 };
 
 // Which of the buttons with the same act it is.
@@ -64,10 +65,12 @@ const subjects = (slot) => {
     .join();
 };
 
+const settling = new WeakMap();
 const settle = (root) => {
   for (const button of root.querySelectorAll(GRAVE)) {
     button.classList.add("kg-settling");
-    setTimeout(() => button.classList.remove("kg-settling"), SETTLE_MS);
+    clearTimeout(settling.get(button));
+    settling.set(button, setTimeout(() => button.classList.remove("kg-settling"), SETTLE_MS));
   }
 };
 
@@ -115,13 +118,13 @@ const place = (root, key, html, opened) => {
   const scrolled = before ? before.scrollTop : 0;
   const focused = slot.contains(document.activeElement) ? document.activeElement : null;
   const shown = subjects(slot);
-  slot.replaceChildren(fragment(html));
+  redraw(slot, fragment(html));
   for (const details of slot.querySelectorAll("details[data-keep]")) {
     if (opened.has(details.dataset.keep)) details.open = opened.get(details.dataset.keep);
   }
   const after = slot.querySelector("[data-follow]");
   if (after) after.scrollTop = followed ? after.scrollHeight : scrolled;
-  if (focused) refocus(slot, focused);
+  if (focused && focused !== document.activeElement) refocus(slot, focused);
   if (subjects(slot) !== shown) settle(root);
 };
 
@@ -146,6 +149,7 @@ export default () => {
   // Buttons that were pressed and of which the kernel has not said that it heard.
   const unheard = new Set();
   let gone = false;
+  let label = "";
 
   const lose = () => {
     gone = true;
@@ -160,8 +164,21 @@ export default () => {
     for (const root of views) revive(root);
   };
 
+  // Questions that were announced, and whether the end was.
+  const heardOf = new Set();
+  const listen = (html) => {
+    for (const news of fragment(html).querySelectorAll("[data-approval], [data-final]")) {
+      const about = news.dataset.approval ?? "the end";
+      if (heardOf.has(about)) continue;
+      heardOf.add(about);
+      if (news.dataset.approval) announce(`${news.getAttribute("aria-label")}. It waits for your answer`);
+      else announce(`${label}: ${news.textContent}`);
+    }
+  };
+
   const take = (changed, ages = {}) => {
     for (const [key, html] of Object.entries(changed)) {
+      if (html.includes("data-approval=") || html.includes("data-final")) listen(html);
       parts.set(key, html);
       arrived.set(key, performance.now() - 1000 * (ages[key] ?? 0));
       for (const root of views) place(root, key, html, opened);
@@ -181,11 +198,13 @@ export default () => {
 
   return {
     initialize({ model }) {
+      label = model.get("label");
       take(model.get("parts"));
       model.on("msg:custom", (message) => {
         hear();
         if (message.kind === "parts") take(message.parts, message.ages);
         if (message.kind === "told") tell(message.id, message.text);
+        if (message.kind === "seen?" && views.size) model.send({ act: "seen" });
       });
       // After a reload the model comes back with the parts of its beginning; ask for those of now.
       model.send({ act: "sync" });
@@ -264,6 +283,13 @@ export default () => {
         press(button);
       });
       root.addEventListener("keydown", (event) => {
+        const unfolded = event.key === "Escape" && event.target.closest("details[open]");
+        if (unfolded) {
+          event.stopPropagation();
+          unfolded.open = false;
+          unfolded.querySelector(":scope > summary").focus();
+          return;
+        }
         if (event.key !== "Enter" || !event.target.matches(".kg-input")) return;
         event.preventDefault();
         press(event.target.closest("[data-approval]").querySelector('[data-act="answer"]'));
@@ -276,8 +302,13 @@ export default () => {
         true,
       );
 
+      let told = false;
       const timer = setInterval(() => {
         if (!gone) tick(root, arrived);
+        // Known once the card hangs in the page: whoever shows it leaves it alone when its output is written anew.
+        if (told || !root.closest(".kg-host")) return;
+        told = true;
+        model.send({ act: "hosted" });
       }, TICK_MS);
       return () => {
         clearInterval(timer);

@@ -12,6 +12,9 @@ import traitlets
 
 from kagura_kernel.jupyter.cards.frame import STYLE_FILE
 
+SCRIPTS = ("redraw.js", "live_card.js")
+"""Joined into one, in this order."""
+
 Pressed = Callable[[Mapping[str, Any]], None]
 """Told of each button: `act`, and where they apply `id`, `ids`, `path`, `answer`. From any thread."""
 
@@ -23,6 +26,7 @@ class LiveCard(anywidget.AnyWidget):
 
     Attributes:
         heard: Whether a front end has answered; one without widgets never does.
+        hosted: Whether the front end leaves the card as it is when its output is written anew.
 
     Args:
         label: What a screen reader calls it.
@@ -30,7 +34,7 @@ class LiveCard(anywidget.AnyWidget):
         pressed: Told of the buttons.
     """
 
-    _esm = Path(__file__).with_name("live_card.js")
+    _esm = "\n".join(Path(__file__).with_name(name).read_text("utf-8") for name in SCRIPTS)
     _css = STYLE_FILE
     label = traitlets.Unicode().tag(sync=True)
     parts = traitlets.Dict().tag(sync=True)
@@ -40,7 +44,8 @@ class LiveCard(anywidget.AnyWidget):
         self._now = dict(parts)
         self._since = dict.fromkeys(parts, time.monotonic())
         self._pressed = pressed
-        self.heard = False
+        self.heard = self.hosted = False
+        self._seen = time.monotonic()
         self.on_msg(self._hear)
 
     def show(self, changed: Mapping[str, str]) -> None:
@@ -54,10 +59,24 @@ class LiveCard(anywidget.AnyWidget):
         """Say why a button did nothing, beside the approval or lease it belongs to; it can then be pressed again."""
         self.send({"kind": "told", "id": about, "text": text})
 
+    def ask_whether_seen(self) -> None:
+        """Have every front end that shows the card say so."""
+        self.send({"kind": "seen?"})
+
+    def unseen_for(self) -> float:
+        """Seconds since a front end last said anything of the card, or since it was made."""
+        return time.monotonic() - self._seen
+
     def _hear(self, _widget: object, content: object, _buffers: object) -> None:
         if not isinstance(content, dict):
             return
         self.heard = True
+        self._seen = time.monotonic()
+        if content.get("act") == "seen":
+            return
+        if content.get("act") == "hosted":
+            self.hosted = True
+            return
         if content.get("act") == "sync":
             now = time.monotonic()
             # A view that is made late must not take the clocks of its parts for fresh ones.

@@ -24,6 +24,14 @@ async def test_a_content_comes_back_by_its_hash(tmp_path: Path) -> None:
     assert store.get(name) == b"abc"
 
 
+async def test_of_a_long_content_only_the_beginning_is_read(tmp_path: Path) -> None:
+    store = BlobStore(tmp_path / "blobs")
+    name, _ = await store.put(pieces(b"abcdef"))
+    assert (store.head(name, 4), store.head(name, 40)) == (b"abcd", b"abcdef")
+    with pytest.raises(FileNotFoundError):
+        store.head("0" * 64, 4)
+
+
 async def test_a_content_is_private(tmp_path: Path) -> None:
     store = BlobStore(tmp_path / "blobs")
     name, _ = await store.put(pieces(b"x"))

@@ -1,0 +1,237 @@
+"""Images from a box, before a browser sees them: what their bytes really are, and how much room they claim.
+
+Only what is certain to be one of a few formats is handed on, and never more pixels than a browser can bear. An SVG is
+shown as an image alone, in which no script runs and nothing is fetched; here it is made sure that drawing it ends.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import struct
+from dataclasses import dataclass
+from xml.parsers import expat
+
+RASTER = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+SVG = "image/svg+xml"
+MIMES = RASTER | {SVG}
+
+MAX_PIXELS = 25_000_000
+"""Of one image: four bytes each once a browser has unpacked it."""
+MAX_SIDE = 16_000
+MAX_SVG = 2_000_000
+"""Characters."""
+MAX_DRAWN = 200_000
+"""Elements that an SVG may draw, each counted as often as it is referred to."""
+MAX_DEPTH = 200
+
+_FALLBACK = (300, 150)
+_UNITS = {"": 1.0, "px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4}
+_LENGTH = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(px|pt|pc|in|cm|mm)?\s*")
+_REFERENCE = re.compile(r"url\(\s*['\"]?#([^)'\"\s]{1,200})")
+
+
+class NoImageError(ValueError):
+    """The bytes are no image that is shown; the message says why, as half a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image that may be shown.
+
+    Attributes:
+        mime: What the bytes are, whatever they were called.
+        width: Pixels; of an SVG those it asks for.
+        height: Likewise.
+        data: The bytes.
+    """
+
+    mime: str
+    width: int
+    height: int
+    data: bytes
+
+    @property
+    def address(self) -> str:
+        """It as a `data:` address."""
+        return f"data:{self.mime};base64,{base64.b64encode(self.data).decode('ascii')}"
+
+
+def image_of(data: bytes) -> Image:
+    """The image that these bytes are.
+
+    Raises:
+        NoImageError: they are none of the formats, are broken at their beginning, or claim too much room.
+    """
+    mime, width, height = _measured(data)
+    if not width or not height:
+        raise NoImageError("it has no size")
+    if width > MAX_SIDE or height > MAX_SIDE or width * height > MAX_PIXELS:
+        raise NoImageError(f"it claims {width:,} × {height:,} pixels")
+    return Image(mime, width, height, data)
+
+
+def decoded(text: str) -> bytes:
+    """The bytes behind base64; raises `NoImageError`."""
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise NoImageError("its data is no base64") from error
+
+
+def _measured(data: bytes) -> tuple[str, int, int]:
+    try:
+        if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR":
+            return "image/png", *struct.unpack(">II", data[16:24])
+        if data.startswith(b"\xff\xd8\xff"):
+            return "image/jpeg", *_jpeg(data)
+        if data[:6] in {b"GIF87a", b"GIF89a"}:
+            return "image/gif", *struct.unpack("<HH", data[6:10])
+        if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+            return "image/webp", *_webp(data)
+    except (struct.error, IndexError) as error:
+        raise NoImageError("it is broken off") from error
+    if b"<svg" in data[:4096] or b":svg" in data[:4096]:
+        return SVG, *_svg(data)
+    raise NoImageError("its bytes are no image")
+
+
+def _jpeg(data: bytes) -> tuple[int, int]:
+    """Width and height from the first frame header."""
+    at = 2
+    while data[at] == 0xFF:  # noqa: PLR2004  # every segment begins with it
+        kind = data[at + 1]
+        if kind == 0xFF:  # noqa: PLR2004  # padding
+            at += 1
+            continue
+        if 0xC0 <= kind <= 0xCF and kind not in {0xC4, 0xC8, 0xCC}:  # noqa: PLR2004  # start of frame
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return width, height
+        (length,) = struct.unpack(">H", data[at + 2 : at + 4])
+        at += 2 + max(2, length)
+    raise NoImageError("it is broken")
+
+
+def _webp(data: bytes) -> tuple[int, int]:
+    match data[12:16]:
+        case b"VP8X":
+            return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
+        case b"VP8L":
+            bits = int.from_bytes(data[21:25], "little")
+            return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+        case b"VP8 ":
+            width, height = struct.unpack("<HH", data[26:30])
+            return width & 0x3FFF, height & 0x3FFF
+    raise NoImageError("it is broken")
+
+
+def _svg(data: bytes) -> tuple[int, int]:
+    """Its size; raises where it is no XML, declares entities, or would be drawn for ever."""
+    if len(data) > MAX_SVG:
+        raise NoImageError("it is too large a drawing")
+    drawing = _Drawing()
+    drawing.read(data)
+    if drawing.drawn() > MAX_DRAWN:
+        raise NoImageError("it would draw too much")
+    return drawing.size
+
+
+class _Drawing:
+    """An SVG's elements, how they refer to each other, and the size it asks for."""
+
+    def __init__(self) -> None:
+        self.size = _FALLBACK
+        self._root = ""
+        # Of each element with an id, and of the whole under the empty one: elements of its own, and what it draws
+        # besides, which is what it refers to and the elements with ids inside it.
+        self._own: dict[str, int] = {"": 0}
+        self._draws: dict[str, list[str]] = {"": []}
+        self._within = [""]
+
+    def read(self, data: bytes) -> None:
+        """Take it in; raises `NoImageError`."""
+        parser = expat.ParserCreate()
+        parser.StartElementHandler = self._begin
+        parser.EndElementHandler = self._end
+        parser.EntityDeclHandler = self._entity
+        try:
+            parser.Parse(data, True)  # noqa: FBT003  # a positional of the C library
+        except expat.ExpatError as error:
+            raise NoImageError("it is no drawing that can be read") from error
+        if self._root.rpartition(":")[2] != "svg":
+            raise NoImageError("its bytes are no image")
+
+    def drawn(self) -> int:
+        """Elements that drawing it takes at most; raises `NoImageError` where that has no end."""
+        sums: dict[str, int] = {}
+        # No recursion: how deep one refers to the other is the drawing's choice.
+        stack = [("", iter(self._draws[""]))]
+        going_on = {""}
+        while stack:
+            name, rest = stack[-1]
+            other = next((one for one in rest if one in self._own and one not in sums), None)
+            if other is None:
+                drawn = self._own[name] + sum(sums.get(one, 0) for one in self._draws[name])
+                sums[name] = min(drawn, 2 * MAX_DRAWN)
+                going_on.discard(name)
+                stack.pop()
+            elif other in going_on:
+                raise NoImageError("it refers to itself")
+            else:
+                going_on.add(other)
+                stack.append((other, iter(self._draws[other])))
+        return sums[""]
+
+    def _entity(self, *_declared: object) -> None:
+        raise NoImageError("it declares entities")
+
+    def _begin(self, tag: str, attributes: dict[str, str]) -> None:
+        if not self._root:
+            self._root = tag
+            self.size = _asked_for(attributes)
+        owner, name = self._within[-1], attributes.get("id", "")
+        if len(self._within) > MAX_DEPTH:
+            raise NoImageError("its parts lie too deep in each other")
+        if name and name not in self._own:
+            self._own[name], self._draws[name] = 0, []
+            self._draws[owner].append(name)
+            owner = name
+        self._within.append(owner)
+        self._own[owner] += 1
+        self._draws[owner] += _referred(attributes)
+
+    def _end(self, _tag: str) -> None:
+        self._within.pop()
+
+
+def _referred(attributes: dict[str, str]) -> list[str]:
+    found = [name for value in attributes.values() for name in _REFERENCE.findall(value)]
+    for key, value in attributes.items():
+        if key.rpartition(":")[2] == "href" and value.startswith("#"):
+            found.append(value[1:])
+    return found
+
+
+def _asked_for(attributes: dict[str, str]) -> tuple[int, int]:
+    """What a drawing's first element says of its size, in pixels."""
+    width, height = (_pixels(attributes.get(name, "")) for name in ("width", "height"))
+    box = re.split(r"[\s,]+", attributes.get("viewBox", "").strip())
+    try:
+        across, down = (abs(float(value)) for value in box[2:4]) if len(box) == len("xywh") else (0.0, 0.0)
+    except ValueError:
+        across = down = 0.0
+    if not (0 < across < 1e9 and 0 < down < 1e9):  # noqa: PLR2004  # not a number, or endless
+        across = down = 0.0
+    if width and not height:
+        height = width * down / across if across else _FALLBACK[1]
+    elif height and not width:
+        width = height * across / down if down else _FALLBACK[0]
+    elif not width:
+        width, height = (across, down) if across else _FALLBACK
+    return max(1, round(width)), max(1, round(height))
+
+
+def _pixels(length: str) -> float:
+    found = _LENGTH.fullmatch(length)
+    return float(found[1]) * _UNITS[found[2] or ""] if found else 0.0

@@ -1,0 +1,113 @@
+"""The parts of a run card, in the order in which they came: what each holds, and how much of it is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kagura_kernel.domain.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ResultShown,
+    ToolCalled,
+    ToolFinished,
+)
+
+KEPT_OUTPUT = 24_000
+"""Characters of a running command's output that a live card holds."""
+
+KEPT_RESULTS = 50
+"""Results of one run that a card shows; those that come later are counted."""
+
+KEPT_RESULT = 4_000_000
+"""Characters of one result that a card takes."""
+
+KEPT_OF_RESULTS = 15_000_000
+"""Characters of all results of a run that a card takes: they end up in the notebook file."""
+
+
+@dataclass(slots=True)
+class Passage:
+    """A piece of the brain's answer; `growing` while it is being written."""
+
+    key: str
+    text: str
+    growing: bool = False
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call: what was asked, what it printed so far, what came of it; `refused` when an approval denied it."""
+
+    key: str
+    asked: ToolCalled
+    printed: str = ""
+    finished: ToolFinished | None = None
+    refused: bool = False
+
+
+@dataclass(slots=True)
+class Ask:
+    """An approval: the request, and the decision once there is one.
+
+    Attributes:
+        key: Of its part.
+        request: What is asked.
+        decision: The answer.
+        inside: Whether another magic blocks the kernel, so that nobody can answer.
+        brief: Whether it joined others of its kind that wait, and takes one line.
+    """
+
+    key: str
+    request: ApprovalRequested
+    decision: ApprovalDecided | None = None
+    inside: bool = False
+    brief: bool = False
+
+
+@dataclass(slots=True)
+class Note:
+    """A remark for the reader."""
+
+    key: str
+    text: str
+    grave: bool = False
+
+
+@dataclass(slots=True)
+class Printout:
+    """What the program of a `%%sandbox` cell prints; bounded while it runs."""
+
+    key: str
+    text: str = ""
+    spill: str | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """Something that a program in the box wants to be looked at."""
+
+    key: str
+    said: ResultShown
+
+
+@dataclass(slots=True)
+class Withheld:
+    """Results that came after as many as a card shows."""
+
+    key: str
+    count: int = 0
+    bytes: int = 0
+
+
+Item = Passage | Call | Ask | Note | Printout | Result | Withheld
+
+
+def kept(said: ResultShown, taken: int) -> ResultShown:
+    """The result, without its data where that is too large for a card that has `taken` so many characters already."""
+    size = len(said.data)
+    if size <= KEPT_RESULT and taken + size <= KEPT_OF_RESULTS:
+        return said
+    why = "Not shown: it is too large for a card."
+    if size <= KEPT_RESULT:
+        why = "Not shown: the results before it fill the card."
+    return said.model_copy(update={"data": "", "text": said.text[:KEPT_OUTPUT], "note": said.note or why})
