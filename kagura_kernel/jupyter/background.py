@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.jupyter.bell import Bell
+from kagura_kernel.jupyter.cards.words import STATUS_WORDS
 from kagura_kernel.jupyter.errors import calm, check, shown_as
 from kagura_kernel.jupyter.follow import follow, interruptible
 from kagura_kernel.jupyter.late_card import LateCard
 from kagura_kernel.jupyter.live_run import RunDisplay
-from kagura_kernel.jupyter.surface import person
+from kagura_kernel.jupyter.surface import Surface, person
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.handles import RunHandle
@@ -22,27 +25,47 @@ class BackgroundRun:
     """A run under way. `await` it for its outcome; interrupting that wait does not stop the run.
 
     Attributes:
-        run_id: `run-…`, for `%kagura kill`.
+        run_id: `run-…`, for `%kagura attach` and `%kagura kill`.
 
     Args:
         handle: The run.
         display: Shows it.
-        late_in: The shell whose later cells show the card once the run is over; None shows it live, where it began.
+        shell: The shell it was begun in.
+        surface: Where. Without a person its card is shown by a later cell, once the run is over; elsewhere it lives
+            where the run began.
+        arrive: Called with the outcome when it is first awaited: brings its variables back.
     """
 
-    def __init__(self, handle: RunHandle, display: RunDisplay, late_in: Any = None) -> None:
+    def __init__(
+        self,
+        handle: RunHandle,
+        display: RunDisplay,
+        shell: Any,
+        surface: Surface,
+        arrive: Callable[[RunOutcome], None] | None = None,
+    ) -> None:
         self.run_id = handle.run_id
         self._handle = handle
+        self._arrive = arrive
+        self._bell = Bell(handle, shell, surface)
         self._late: LateCard | None = None
-        if late_in is None:
-            self._shown = asyncio.ensure_future(self._show(display))
+        if surface is Surface.HEADLESS:
+            self._late = LateCard(handle, display, shell)
         else:
-            self._late = LateCard(handle, display, late_in)
+            self._shown = asyncio.ensure_future(self._show(display))
 
     @property
     def done(self) -> bool:
         """Whether it is over."""
         return self._handle.done
+
+    @property
+    def status(self) -> str:
+        """How it stands: `running`, `waiting` for an answer, or how it ended, as in `RunOutcome.status`."""
+        if self.done and self._bell.status in {"running", "waiting"}:
+            # It could not even say its last words.
+            return "lost"
+        return self._bell.status
 
     def kill(self) -> None:
         """Stop it; returns at once."""
@@ -53,8 +76,22 @@ class BackgroundRun:
         return self._outcome().__await__()
 
     def __repr__(self) -> str:
-        state = "over" if self.done else "going on"
-        return f"<BackgroundRun {self.run_id}, {state}; await it, or stop it with .kill()>"
+        state = f"{self.status}: {self._bell.waits_for}" if self._bell.waits_for else self.status
+        how = "" if self.done else f"; await it, see it with `%kagura attach {self.run_id}`, or stop it with .kill()"
+        return f"<BackgroundRun {self.run_id}, {state}{how}>"
+
+    def _repr_html_(self) -> str:
+        """One quiet line, since the card says the rest."""
+        waits = self._bell.waits_for
+        state = STATUS_WORDS.get(self.status, self.status)
+        facts = [f"<b>{escape(state)}</b>{f': {escape(waits)}' if waits else ''}", escape(self.run_id)]
+        if not self.done:
+            facts.append(f"{_code(f'%kagura attach {self.run_id}')} shows it in any notebook")
+        facts.append(_code(".status .done") if self.done else _code("await .status .done .kill()"))
+        return (
+            '<span style="color: var(--jp-content-font-color2, #666); font-size: 12px">'
+            f"BackgroundRun · {' · '.join(facts)}</span>"
+        )
 
     async def _outcome(self) -> RunOutcome:
         with calm():
@@ -70,7 +107,12 @@ class BackgroundRun:
                 raise
             if self._late is not None:
                 self._late.show()
-            return check(ending.result(), "the person at the notebook")
+            outcome = check(ending.result(), "the person at the notebook")
+            # Once: a second wait must not undo what was done to them meanwhile.
+            arrive, self._arrive = self._arrive, None
+            if arrive is not None:
+                arrive(outcome)
+            return outcome
 
     def _how(self) -> str:
         return f"Stop it with `%kagura kill {self.run_id}`, or await it again."
@@ -81,3 +123,7 @@ class BackgroundRun:
         except KaguraError:
             # The card says so, and whoever awaits the run is told.
             return
+
+
+def _code(text: str) -> str:
+    return f'<code style="background: none; padding: 0">{escape(text)}</code>'

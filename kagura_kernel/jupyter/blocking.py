@@ -33,7 +33,7 @@ def run_blocking(shell: Any, magic: str, line: str, body: str) -> Any:
     with calm():
         if _in_background(magic, line, body):
             return _begun(run_cell(shell, magic, line, body, surface=place))
-    surface = Surface.INSIDE if place is Surface.NOTEBOOK else place
+    surface = Surface.INSIDE if place in {Surface.NOTEBOOK, Surface.CONSOLE} else place
     result: list[Any] = []
     error: list[BaseException] = []
     # Not the thread's own end: a join that is interrupted takes the thread for ended.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.jupyter.errors import calm, check
+from kagura_kernel.jupyter.formatting import filled, wants_fmt
 from kagura_kernel.jupyter.launching import intent_of, parse_cell
 from kagura_kernel.jupyter.surface import Surface, person, surface_of
 from kagura_kernel.jupyter.usage import help_text, wants_help
@@ -12,6 +14,7 @@ from kagura_kernel.jupyter.usage import help_text, wants_help
 if TYPE_CHECKING:
     from kagura_kernel.domain.outcome import RunOutcome
     from kagura_kernel.jupyter.background import BackgroundRun
+    from kagura_kernel.jupyter.options import CellOptions
 
 
 async def run_cell(
@@ -22,15 +25,16 @@ async def run_cell(
     Args:
         shell: IPython.
         magic: `kagura` or `sandbox`.
-        line: The options; `{name}` and `$name` are filled in as in other magics.
-        body: The task or the program, as it stands in the cell.
+        line: The options.
+        body: The task or the program, as it stands in the cell. Nothing is filled into either of them without `--fmt`.
         surface: Where it is shown; None finds out.
 
     Raises:
         KaguraError: it could not start, failed, or was stopped; shown as one line.
     """
     with calm():
-        line = shell.var_expand(line, depth=1) if line else ""
+        if wants_fmt(line):
+            line, body = (filled(text, shell.user_ns, f"%%{magic}") for text in (line, body))
         if wants_help(line):
             print(help_text(magic))  # noqa: T201  # a magic answers by printing
             return None
@@ -42,10 +46,20 @@ async def run_cell(
         from kagura_kernel.jupyter.live_run import display_for
 
         cockpit = get_cockpit()
-        handle = cockpit.launch(intent_of(options, body, place))
+        handle = cockpit.launch(intent_of(options, body, place, shell=shell))
         display = display_for(place, cockpit, handle.run_id)
         if options.background:
             from kagura_kernel.jupyter.background import BackgroundRun
 
-            return BackgroundRun(handle, display, shell if place is Surface.HEADLESS else None)
-        return check(await follow(handle, display), person())
+            arrive = partial(_arrive, shell, options) if options.outputs else None
+            return BackgroundRun(handle, display, shell, place, arrive)
+        outcome = check(await follow(handle, display), person())
+        if options.outputs:
+            _arrive(shell, options, outcome)
+        return outcome
+
+
+def _arrive(shell: Any, options: CellOptions, outcome: RunOutcome) -> None:
+    from kagura_kernel.jupyter.variables import bring_back
+
+    bring_back(shell, outcome, options)

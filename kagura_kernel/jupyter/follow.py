@@ -1,7 +1,8 @@
 """Following a run from a cell: awaited, never blocked on, stopped with the cell.
 
-The run lives in its own loop. The cell looks at it ten times a second, which is also how often the display changes, and
-which makes sure that the cell's loop wakes up in time to hear an interrupt.
+The run lives in its own loop. The cell shows what arrives at once, but not more than ten times a second, and the last
+state always. While a cell waits it also wakes up ten times a second, so that its loop hears an interrupt in time; a
+display that nobody waits for wakes up when there is something to show.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import asyncio
 import contextlib
 import signal
 import threading
+import time
 from collections import deque
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.outcome import RunOutcome
@@ -25,10 +27,21 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.handles import RunHandle
 
 TICK_SECONDS = 0.1
+"""The shortest time between two looks of a display, and the longest in which a waiting cell hears an interrupt."""
+IDLE_SECONDS = 1.0
+"""How often a display in the background looks when nothing arrives: some things are said after a while."""
 LINGER_SECONDS = 15.0
 """How long the card of an interrupted run waits for the run's last words."""
 
 _afterwards: set[asyncio.Task[None]] = set()
+
+
+class Told(Protocol):
+    """Whatever tells the events of a run: its handle, or a feed of it."""
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Hear everything; returns how to stop listening."""
+        ...
 
 
 async def follow(handle: RunHandle, display: RunDisplay, *, foreground: bool = True) -> RunOutcome:
@@ -46,9 +59,7 @@ async def follow(handle: RunHandle, display: RunDisplay, *, foreground: bool = T
     ending = asyncio.ensure_future(handle.wait())
     try:
         with interruptible() if foreground else contextlib.nullcontext():
-            while not ending.done():
-                await asyncio.wait({ending}, timeout=TICK_SECONDS)
-                watched.look()
+            await watched.until(ending, foreground=foreground)
     except (asyncio.CancelledError, KeyboardInterrupt):
         handle.kill(person())
         forgive()
@@ -64,16 +75,46 @@ async def follow(handle: RunHandle, display: RunDisplay, *, foreground: bool = T
 
 
 class Watched:
-    """A run's events on their way from its thread to its display."""
+    """A run's events on their way from their thread to its display.
 
-    def __init__(self, handle: RunHandle, display: RunDisplay) -> None:
+    Attributes:
+        view: The run, as far as it was taken.
+    """
+
+    def __init__(self, told: Told, display: RunDisplay) -> None:
         self.view = RunView()
         self._display = display
         self._arrived: deque[Event] = deque()
-        self._stop = handle.subscribe(self._arrived.append)
+        self._looked = float("-inf")
+        # Where news are waited for; told once for everything that arrives before it is taken.
+        self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._called = False
+        self._stop = told.subscribe(self._hear)
+
+    async def until(self, ending: asyncio.Future[Any], *, foreground: bool) -> None:
+        """Show what arrives until this is done: at once, but never twice within a tenth of a second.
+
+        Args:
+            ending: Done once nothing more will come.
+            foreground: Whether the loop has to wake up often, for an interrupt to be heard.
+        """
+        news = asyncio.Event()
+        self._waiter = asyncio.get_running_loop(), news
+        try:
+            while not ending.done():
+                self.look()
+                pause = asyncio.ensure_future(self._news(news, TICK_SECONDS if foreground else IDLE_SECONDS))
+                either: set[asyncio.Future[Any]] = {ending, pause}
+                try:
+                    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    pause.cancel()
+        finally:
+            self._waiter = None
 
     def look(self) -> None:
         """Take what has arrived and show it."""
+        self._looked = time.monotonic()
         self.take()
         self._display.refresh(self.view)
 
@@ -92,8 +133,34 @@ class Watched:
 
     def take(self) -> None:
         """Take what has arrived, without showing it."""
+        self._called = False
         while self._arrived:
             self.view.apply(self._arrived.popleft())
+
+    def leave(self) -> None:
+        """Listen no longer, and show nothing more."""
+        self._stop()
+
+    async def _news(self, news: asyncio.Event, longest: float) -> None:
+        """Return when there is something to show and it is time for it, or after so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(longest):
+                # What came since the last look is waited for like what comes now.
+                if not self._arrived:
+                    await news.wait()
+        news.clear()
+        await asyncio.sleep(self._looked + TICK_SECONDS - time.monotonic())
+
+    def _hear(self, event: Event) -> None:
+        # On the engine's thread. The loop is woken by the first of many events, and takes all of them.
+        self._arrived.append(event)
+        waiter = self._waiter
+        if waiter is not None and not self._called:
+            self._called = True
+            loop, news = waiter
+            # The loop of a cell that is over may be closed.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(news.set)
 
 
 async def _see_off(watched: Watched, ending: asyncio.Future[RunOutcome]) -> None:

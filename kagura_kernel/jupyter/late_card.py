@@ -12,6 +12,15 @@ if TYPE_CHECKING:
 
 _EVENT = "post_run_cell"
 
+_waiting: dict[str, LateCard] = {}
+
+
+def shown_already(run_id: str) -> None:
+    """A cell shows this run by itself: no later one has to."""
+    card = _waiting.get(run_id)
+    if card is not None:
+        card.drop()
+
 
 class LateCard:
     """Waits for the run's end and for a cell.
@@ -25,15 +34,25 @@ class LateCard:
         self._watched = Watched(handle, display)
         self._shell = shell
         self._shown = False
+        _waiting[handle.run_id] = self
         shell.events.register(_EVENT, self._cell_over)
 
     def show(self) -> None:
         """Show the card now, in the cell that is running; nothing happens before the run's end, or the second time."""
-        if self._shown or not self._handle.done:
-            return
+        if not self._shown and self._handle.done:
+            self._forget()
+            self._watched.finish(self._error())
+
+    def drop(self) -> None:
+        """Show it nowhere."""
+        if not self._shown:
+            self._forget()
+            self._watched.leave()
+
+    def _forget(self) -> None:
         self._shown = True
+        _waiting.pop(self._handle.run_id, None)
         self._shell.events.unregister(_EVENT, self._cell_over)
-        self._watched.finish(self._error())
 
     def _error(self) -> BaseException | None:
         try:

@@ -12,8 +12,9 @@ from kagura_kernel.jupyter.options import (
     parse_kagura,
     parse_sandbox,
 )
+from kagura_kernel.jupyter.place import place_of
 from kagura_kernel.jupyter.surface import Surface
-from kagura_kernel.jupyter.usage import KAGURA_USAGE, SANDBOX_USAGE
+from kagura_kernel.jupyter.usage import short_usage
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
@@ -27,18 +28,24 @@ def parse_cell(magic: str, line: str, body: str) -> KaguraOptions | SandboxOptio
     """
     options: KaguraOptions | SandboxOptions = parse_kagura(line) if magic == "kagura" else parse_sandbox(line)
     if not body.strip():
-        usage = KAGURA_USAGE if magic == "kagura" else SANDBOX_USAGE
         what = "task" if magic == "kagura" else "program"
-        raise UsageError(f"%%{magic}: the cell is empty; the {what} goes into the lines below.\n{usage}")
+        raise UsageError(f"%%{magic}: the cell is empty; the {what} goes into the lines below.\n{short_usage(magic)}")
     return options
 
 
-def intent_of(options: KaguraOptions | SandboxOptions, body: str, surface: Surface) -> LaunchRun | LaunchCell:
-    """What the cell asks for."""
+def intent_of(
+    options: KaguraOptions | SandboxOptions, body: str, surface: Surface, *, shell: Any = None
+) -> LaunchRun | LaunchCell:
+    """What the cell asks for; with a shell, its variables and its place go along.
+
+    Raises:
+        VariableError: a variable is not there, or cannot cross.
+    """
     from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 
+    shared = _shared(options, surface) | _from_shell(options, shell)
     if isinstance(options, SandboxOptions):
-        return LaunchCell(code=body, language=options.language, **_shared(options, surface))
+        return LaunchCell(code=body, language=options.language, **shared)
     return LaunchRun(
         task=body.strip(),
         brain=options.brain,
@@ -47,14 +54,25 @@ def intent_of(options: KaguraOptions | SandboxOptions, body: str, surface: Surfa
         max_turns=options.max_turns,
         record=options.record,
         replay=options.replay,
-        **_shared(options, surface),
+        **shared,
     )
+
+
+def _from_shell(options: CellOptions, shell: Any) -> dict[str, Any]:
+    if shell is None:
+        return {}
+    found: dict[str, Any] = {"place": place_of(shell), "outputs": options.outputs}
+    if options.inputs or options.outputs:
+        from kagura_kernel.jupyter.variables import inputs_of
+
+        found["inputs"] = inputs_of(shell, options)
+    return found
 
 
 def _shared(options: CellOptions, surface: Surface) -> dict[str, Any]:
     from kagura_kernel.jupyter.cards.view import INSIDE_MAGIC
 
-    origins = {Surface.TERMINAL: "terminal", Surface.INSIDE: INSIDE_MAGIC}
+    origins = {Surface.TERMINAL: "terminal", Surface.CONSOLE: "terminal", Surface.INSIDE: INSIDE_MAGIC}
     return {
         "session": options.session,
         "new_session": options.new_session,

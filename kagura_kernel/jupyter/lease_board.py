@@ -55,7 +55,8 @@ class LeaseBoard:
         self._lines = _lines(cockpit, rows)
         self._slot = Slot()
         parts = {"all": board_html(self._lines, datetime.now(UTC))}
-        self._slot.open(LABEL, board_text(self._lines), parts, self._pressed)
+        still = leases_bundle([_still(line) for line in self._lines], datetime.now(UTC))
+        self._slot.open(LABEL, board_text(self._lines), parts, self._pressed, still)
         self._watching = asyncio.ensure_future(self._watch())
 
     def end(self) -> None:

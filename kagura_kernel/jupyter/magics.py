@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.jupyter.completion import plug_in, unplug
+from kagura_kernel.jupyter.dialect import CELLS, COMMANDS
 from kagura_kernel.jupyter.errors import calm
 from kagura_kernel.jupyter.outcome import register_outcome
 from kagura_kernel.jupyter.transformer import CELL_MAGICS, ENTRY, ENTRY_INSIDE, rewrite
@@ -21,11 +23,14 @@ def register(shell: InteractiveShell) -> None:
     transforms.insert(0, rewrite)
     setattr(shell, ENTRY, magics.awaited)
     setattr(shell, ENTRY_INSIDE, magics.inside)
+    setattr(shell, COMMANDS, magics.commands)
     # IPython's own annotations of this method leave `self` out.
     add: Any = shell.register_magic_function
-    add(magics.kagura, "line_cell", "kagura")
+    add(magics.kagura, "line", "kagura")
+    add(magics.kagura_cell, "cell", "kagura")
     add(magics.sandbox, "cell", "sandbox")
     register_outcome(shell)
+    plug_in(shell)
 
 
 def unregister(shell: InteractiveShell) -> None:
@@ -33,7 +38,8 @@ def unregister(shell: InteractiveShell) -> None:
     transforms = shell.input_transformers_cleanup
     while rewrite in transforms:
         transforms.remove(rewrite)
-    for entry in (ENTRY, ENTRY_INSIDE):
+    unplug(shell)
+    for entry in (ENTRY, ENTRY_INSIDE, COMMANDS):
         shell.__dict__.pop(entry, None)
     for kind in ("line", "cell"):
         for name in CELL_MAGICS:
@@ -56,21 +62,32 @@ class Magics:
 
             return await run_cell(self._shell, magic, line, body)
 
-    def kagura(self, line: str, cell: str | None = None) -> Any:
-        """Send a task to an agent (`%%kagura`), or steer runs (`%kagura WORD`); `%kagura help` lists the words."""
-        if cell is not None:
-            return self.inside("kagura", line, cell)
+    def kagura(self, line: str) -> Any:
+        """Steer runs: `%kagura WORD`; `%kagura help` lists the words."""
+        return self._command(line, "%kagura ")
+
+    def commands(self, *lines: str) -> Any:
+        """The `/word` lines of a cell: each shows what it has to show, and the last one's value is the cell's."""
+        from IPython.display import display
+
+        value: Any = None
+        for number, line in enumerate(lines, 1):
+            if line in {"", "help"}:
+                print(CELLS)  # noqa: T201  # a command answers by printing
+            value = self._command(line, "/")
+            if value is not None and number < len(lines):
+                display(value)  # type: ignore[no-untyped-call]  # IPython's is untyped
+        return value
+
+    def _command(self, line: str, prefix: str) -> Any:
         with calm():
-            from kagura_kernel.jupyter.commands import USAGE, parse_command
+            from kagura_kernel.jupyter.steering.line import run_line
 
-            command = parse_command(line)
-            if command.word == "help":
-                print(USAGE)  # noqa: T201  # a magic answers by printing
-                return None
-            from kagura_kernel.assembly import get_cockpit
-            from kagura_kernel.jupyter.steering import steer
+            return run_line(self._shell, line, prefix=prefix)
 
-            return steer(get_cockpit(), self._shell, command)
+    def kagura_cell(self, line: str, cell: str) -> Any:
+        """Send a task to an agent: `%%kagura [options]`, and the task in the lines below."""
+        return self.inside("kagura", line, cell)
 
     def sandbox(self, line: str, cell: str) -> Any:
         """Run the cell's own code in a box, without any model: `%%sandbox [python|bash] [options]`."""
@@ -81,3 +98,27 @@ class Magics:
         from kagura_kernel.jupyter.blocking import run_blocking
 
         return run_blocking(self._shell, magic, line, cell)
+
+
+def _described(what: str) -> Any:
+    """The help that `?` shows, made when somebody asks; IPython calls `getdoc` where an object has it."""
+
+    def getdoc() -> str:
+        if what == "%kagura":
+            from kagura_kernel.cockpit.grammar import Surface
+            from kagura_kernel.cockpit.helping import overview
+
+            return overview(Surface.NOTEBOOK)
+        from kagura_kernel.jupyter.usage import help_text
+
+        return help_text(what)
+
+    return getdoc
+
+
+_DESCRIBED: dict[str, Any] = {"%kagura": Magics.kagura, "kagura": Magics.kagura_cell, "sandbox": Magics.sandbox}
+for _name, _magic in _DESCRIBED.items():
+    _magic.getdoc = _described(_name)
+# Nothing is filled into the options of a cell, unless it says `--fmt`. IPython looks for this attribute.
+for _magic in (Magics.kagura_cell, Magics.sandbox):
+    _magic._ipython_magic_no_var_expand = True  # type: ignore[attr-defined]  # noqa: SLF001  # of IPython's API

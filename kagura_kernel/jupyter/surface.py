@@ -13,6 +13,8 @@ class Surface(Enum):
 
     NOTEBOOK = "notebook"
     TERMINAL = "terminal"
+    CONSOLE = "console"
+    """A terminal in front of a kernel, such as `jupyter console`: text, and answers by lines."""
     HEADLESS = "headless"
     INSIDE = "inside"
     """A notebook whose kernel is blocked by the code around the cell: nothing can be asked until that is over."""
@@ -27,8 +29,11 @@ def surface_of(shell: Any) -> Surface:
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return Surface.TERMINAL if _interactive() else Surface.HEADLESS
-    content = (kernel.get_parent("shell") or {}).get("content") or {}
-    return Surface.NOTEBOOK if content.get("allow_stdin", False) else Surface.HEADLESS
+    parent = kernel.get_parent("shell") or {}
+    if not (parent.get("content") or {}).get("allow_stdin", False):
+        return Surface.HEADLESS
+    is_console = getattr(kernel, "is_console", None)
+    return Surface.CONSOLE if is_console is not None and is_console(parent) else Surface.NOTEBOOK
 
 
 def person() -> str:

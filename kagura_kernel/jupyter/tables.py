@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
+from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pandas as pd
 
     from kagura_kernel.cockpit.leases import LeaseView
+    from kagura_kernel.cockpit.records import Board
+    from kagura_kernel.membrane.egress.explaining import Explanation
 
 # column → (field of the row, pandas type); an unknown figure is NA, never 0.
 _RUNS = {
@@ -73,6 +77,33 @@ _LEASES = {
     "way": ("way", "string"),
     "place": ("place", "string"),
 }
+_EGRESS = {
+    "run": ("run_id", "string"),
+    "at": ("at", "datetime64[us, UTC]"),
+    "host": ("host", "string"),
+    "port": ("port", "Int64"),
+    "allowed": ("allowed", "boolean"),
+    "rule": ("rule", "string"),
+    "reason": ("reason", "string"),
+    "times": ("times", "Int64"),
+    "bytes_out": ("bytes_out", "Int64"),
+    "bytes_in": ("bytes_in", "Int64"),
+    "seconds": ("duration", "Float64"),
+    "ended": ("ended", "string"),
+    "detail": ("detail", "string"),
+}
+_EXPLAINED = ("target", "host", "port", "allowed", "rule", "reason", "addresses", "advice")
+_BOARD = {
+    "run": ("run_id", "string"),
+    "status": ("status", "string"),
+    "task": ("task", "string"),
+    "brain": ("brain", "string"),
+    "model": ("model", "string"),
+    "box": ("box", "string"),
+    "started": ("started_at", "datetime64[us, UTC]"),
+    "usd": ("cost_usd", "Float64"),
+    "notebook": ("notebook", "string"),
+}
 
 
 def runs_table(rows: Sequence[RunRow]) -> pd.DataFrame:
@@ -102,6 +133,50 @@ def leases_table(rows: Sequence[LeaseView]) -> pd.DataFrame:
     # Seconds as a number would be taken for the table's own microseconds.
     left = pd.to_timedelta([row.budget_left for row in rows], unit="s").astype("timedelta64[us]")
     frame.insert(list(_LEASES).index("renewals_left"), "budget_left", left)
+    return frame
+
+
+def egress_table(rows: Sequence[EgressRow]) -> pd.DataFrame:
+    """One line for each connection that a box asked for; `times` is how often it had got this very refusal."""
+    return _table(rows, _EGRESS)
+
+
+def explanations_table(found: Sequence[Explanation]) -> pd.DataFrame:
+    """One line for each target; `addresses` are those it resolves to here, the refused ones with why."""
+    import pandas as pd
+
+    cells = [
+        (
+            str(one.target),
+            one.target.host,
+            one.target.port,
+            one.allowed,
+            one.ruling.rule,
+            one.reason,
+            ", ".join(address if why is None else f"{address} ({why})" for address, why in one.addresses),
+            one.advice,
+        )
+        for one in found
+    ]
+    kinds = dict.fromkeys(_EXPLAINED, "string") | {"port": "Int64", "allowed": "boolean"}
+    return pd.DataFrame(cells, columns=list(_EXPLAINED), dtype=object).astype(kinds)
+
+
+def board_table(board: Board, now: datetime) -> pd.DataFrame:
+    """One line for each run that goes on, then for the last that ended.
+
+    `waits_for` is the oldest question to a person, NA where there is none; `seconds` is how long the run took, or has
+    been going on for.
+    """
+    import pandas as pd
+
+    rows = [*board.live, *board.ended]
+    frame = _table(rows, _BOARD)
+    asked = [board.waiting.get(row.run_id, ()) if row.live else () for row in rows]
+    waits = pd.Series([asks[0].title if asks else None for asks in asked], dtype="string")
+    frame.insert(2, "waits_for", waits)
+    took = [row.duration if row.duration is not None else (now - row.started_at).total_seconds() for row in rows]
+    frame.insert(list(frame.columns).index("usd"), "seconds", pd.Series(took, dtype="Float64"))
     return frame
 
 

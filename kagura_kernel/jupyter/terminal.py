@@ -61,8 +61,7 @@ class TerminalDisplay:
 
     def finish(self, view: RunView) -> None:
         """The rest, how it ended, and the changes."""
-        if self._asking is not None:
-            self._ask(None)
+        self.leave()
         for item in view.items:
             if item.key not in self._printed:
                 self._say(self._words(item))
@@ -73,21 +72,22 @@ class TerminalDisplay:
             self._say(changes_text(view.changes))
             self._say(f"`%kagura changes {self._run_id}` shows them, `%kagura apply {self._run_id}` applies them.")
 
+    def leave(self) -> None:
+        """Take away the prompt that waits for a line: nobody looks on any more."""
+        if self._asking is not None:
+            self._ask(None)
+
     def _ask(self, ask: Ask | None) -> None:
         """Put this question, or with None take the one away that waits for a line."""
-        loop = asyncio.get_running_loop()
         if self._asking is not None:
-            loop.remove_reader(sys.stdin.fileno())
-            # Over the prompt, which nobody has to answer any more.
-            self._say("\n" if os.environ.get("TERM") in {None, "", "dumb"} else "\r\x1b[K", end="")
+            self._hush()
         self._asking = ask
         if ask is not None:
-            # What was typed before the question was there is no answer to it.
-            forget_typed()
+            if ask.key not in self._put:
+                ring()
             self._put.add(ask.key)
             self._say(item_text(ask).rsplit("\n", 1)[0])
-            self._prompt(ask)
-            loop.add_reader(sys.stdin.fileno(), self._answered)
+            self._listen(ask)
 
     def _words(self, item: Item) -> str:
         """What is to be said of a part that is whole; of a question that was put here only how it ended."""
@@ -95,28 +95,50 @@ class TerminalDisplay:
             return f"  {verdict_words(item)}"
         return item_text(item)
 
-    def _prompt(self, ask: Ask) -> None:
-        self._say(f"{_offer(ask)} ({ask.request.deadline:.0f} s, no answer is a denial): ", end="")
+    def _listen(self, ask: Ask) -> None:
+        """Prompt, and hear the line that is typed then. What was typed before the question is no answer to it."""
+        forget_typed()
+        self._prompt(prompt_of(ask))
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._typed)
 
-    def _answered(self) -> None:
-        ask = self._asking
-        line = sys.stdin.readline()
-        if ask is None:
-            return
+    def _hush(self) -> None:
+        """Hear no more, and go over the prompt: nobody has to answer it."""
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        self._say("\n" if os.environ.get("TERM") in {None, "", "dumb"} else "\r\x1b[K", end="")
+
+    def _prompt(self, text: str) -> None:
+        self._say(text, end="")
+
+    def _typed(self) -> None:
         # The end of the input is no line, and the last word there will be.
+        if self._answered(sys.stdin.readline()):
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+
+    def _answered(self, line: str) -> bool:
+        """Hand a typed line over; False where it was none of the answers, and was asked for again."""
+        ask = self._asking
+        if ask is None:
+            return True
         meant = _meant(ask, line.strip())
         if meant is None:
             self._say("That is none of the answers.")
-            self._prompt(ask)
-            return
-        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            self._prompt(prompt_of(ask))
+            return False
         self._asking = None
         self._answers.add(ask.key)
         content = meant | {"id": ask.request.approval_id}
         press(self._cockpit, self._run_id, content, lambda text, _about: self._say(text))
+        return True
 
     def _say(self, text: str, end: str = "\n") -> None:
         sys.stdout.write(text + end)
+        sys.stdout.flush()
+
+
+def ring() -> None:
+    """Sound the terminal's bell, where the output is one; moves nothing on the screen."""
+    if sys.stdout.isatty():
+        sys.stdout.write("\a")
         sys.stdout.flush()
 
 
@@ -124,6 +146,11 @@ def forget_typed() -> None:
     """Drop what waits to be read from the keyboard."""
     with contextlib.suppress(termios.error, OSError):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+def prompt_of(ask: Ask) -> str:
+    """What can be typed, and until when."""
+    return f"{_offer(ask)} ({ask.request.deadline:.0f} s, no answer is a denial): "
 
 
 def _offer(ask: Ask) -> str:

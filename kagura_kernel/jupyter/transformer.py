@@ -32,7 +32,7 @@ _NBVAL_MARKER = re.compile(
 def rewrite(lines: Sequence[str]) -> list[str]:
     """The lines of a cell (each with its line end), rewritten when the cell is one of ours, otherwise as they came."""
     skipped = 0
-    while skipped < len(lines) and (not lines[skipped].strip() or _NBVAL_MARKER.match(lines[skipped])):
+    while skipped < len(lines) and (not lines[skipped].strip() or is_marker(lines[skipped])):
         skipped += 1
     if skipped == len(lines):
         return list(lines)
@@ -45,6 +45,15 @@ def rewrite(lines: Sequence[str]) -> list[str]:
     if _inside():
         return [f"get_ipython().{ENTRY_INSIDE}{call}"]
     return [f"await get_ipython().{ENTRY}{call}"]
+
+
+# Whoever asks whether a cell is complete sees it as it was typed: a `%%` cell goes on until an empty line.
+rewrite.has_side_effects = True  # type: ignore[attr-defined]  # where IPython looks for it
+
+
+def is_marker(line: str) -> bool:
+    """Whether a line is a comment that speaks to nbval."""
+    return _NBVAL_MARKER.match(line) is not None
 
 
 def _inside() -> bool:
@@ -68,4 +77,4 @@ def _has_loop() -> bool:
 
 def without_markers(body: str) -> str:
     """The body without the comment lines that speak to nbval."""
-    return "".join(line for line in body.splitlines(keepends=True) if not _NBVAL_MARKER.match(line.rstrip("\r\n")))
+    return "".join(line for line in body.splitlines(keepends=True) if not is_marker(line.rstrip("\r\n")))

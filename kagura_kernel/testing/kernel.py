@@ -9,10 +9,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
+from kagura_kernel.jupyter import kernel as kagura
+
 KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python"}
+SPEC = Path(kagura.__file__).with_name("spec")
+"""The folder of the kagura kernel's specification."""
+
+
+class Specs(KernelSpecManager):
+    """The kernels that are installed, and the kagura kernel of this package whether it is or not."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        """The specification of a kernel.
+
+        Raises:
+            NoSuchKernel: there is none of this name.
+        """
+        return (
+            KernelSpec.from_resource_dir(str(SPEC)) if kernel_name == "kagura" else super().get_kernel_spec(kernel_name)
+        )
+
+
+class _Manager(AsyncKernelManager):
+    """Knows them."""
+
+    def _kernel_spec_manager_default(self) -> Specs:
+        return Specs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +76,9 @@ class Ran:
         return any(output["output_type"] == "error" for output in self.outputs)
 
 
-def run_cells(sources: Sequence[str], *, environ: Mapping[str, str], cwd: Path, timeout: float = 120.0) -> list[Ran]:
+def run_cells(
+    sources: Sequence[str], *, environ: Mapping[str, str], cwd: Path, timeout: float = 120.0, kernel: str = "python3"
+) -> list[Ran]:
     """Run cells one after the other in a fresh kernel, headless as nbclient is; failing cells do not stop the rest.
 
     Args:
@@ -57,11 +86,14 @@ def run_cells(sources: Sequence[str], *, environ: Mapping[str, str], cwd: Path, 
         environ: The kernel's whole environment.
         cwd: Its working directory, and so the project.
         timeout: Seconds per cell.
+        kernel: `python3` or `kagura`.
     """
     notebook = new_notebook(
         cells=[new_code_cell(source) for source in sources], metadata={"kernelspec": dict(KERNELSPEC)}
     )
-    client = NotebookClient(notebook, timeout=timeout, kernel_name="python3", allow_errors=True)
+    client = NotebookClient(
+        notebook, timeout=timeout, kernel_name=kernel, kernel_manager_class=_Manager, allow_errors=True
+    )
 
     async def execute() -> None:
         async with client.async_setup_kernel(cwd=str(cwd), env=dict(environ)):

@@ -61,6 +61,12 @@ def select(processes: Sequence[Process], *, token: str, since: float, me: int) -
     return [process for process in processes if ours(process)]
 
 
+def descendants(pid: int) -> list[Process]:
+    """Processes that this one started, and those that they started."""
+    by_pid = {process.pid: process for process in _processes()}
+    return [process for process in by_pid.values() if pid in _ancestors(by_pid, process.pid)]
+
+
 def wait_until_gone(token: str, *, since: float, patience: float) -> list[Process]:
     """What is still there after `patience` seconds; returns as soon as nothing is."""
     give_up = time.monotonic() + patience

@@ -23,6 +23,10 @@ VIOLATIONS = {
     "Adapters are named by the assembly alone": ("jupyter/options.py", "import kagura_kernel.sandbox.docker"),
     "Which database it is stays in the journal": ("cockpit/desk.py", "import kagura_kernel.journal.sqlite"),
     "Displays do not act": ("jupyter/cards/view.py", "import kagura_kernel.cockpit.desk"),
+    "The server extension sees only the journal and the domain": (
+        "jupyter/server/acting.py",
+        "import kagura_kernel.cockpit.desk",
+    ),
     "The guest stands alone": ("sandbox/guest/loop.py", "import kagura_kernel.domain.errors"),
     "SQLAlchemy and psycopg live in the journal": ("memory/store.py", "import sqlalchemy"),
     "The Docker library lives in its back-end": ("sandbox/pool.py", "import docker"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kagura_kernel.runs import inbox
 from kagura_kernel.sandbox import guest
 
 FOLDER = Path(guest.__file__).parent
@@ -27,6 +28,26 @@ def test_the_guest_imports_only_the_standard_library_and_itself(path):
     assert [
         name for name in foreign if name.partition(".")[0] not in sys.stdlib_module_names and not name.startswith(own)
     ] == []
+
+
+# What a program in a box loads when it needs none of these, and then only inside functions.
+WHEN_NEEDED = {"pandas", "numpy", "pyarrow"}
+
+
+@pytest.mark.parametrize("path", sorted(Path(inbox.__file__).parent.glob("*.py")), ids=lambda path: path.name)
+def test_what_runs_beside_programs_in_a_box_needs_the_standard_library_and_itself(path):
+    tree = ast.parse(path.read_text("utf-8"))
+    at_the_top = {id(node) for node in tree.body}
+    foreign = []
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [node.module or ""]
+        allowed = set(sys.stdlib_module_names) | (set() if id(node) in at_the_top else {*WHEN_NEEDED, "kagura_inbox"})
+        foreign += [name for name in names if name.partition(".")[0] not in allowed]
+    assert foreign == []
 
 
 @pytest.mark.parametrize(

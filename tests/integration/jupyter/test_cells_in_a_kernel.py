@@ -114,7 +114,7 @@ def test_the_body_reaches_the_box_as_it_was_written(kernel):
 
 def test_a_variable_of_the_notebook_is_filled_into_the_options(kernel):
     kernel.run("language = 'bash'")
-    assert "hello" in plain(kernel.run("%%sandbox {language}\necho hello"))[0]
+    assert "hello" in plain(kernel.run("%%sandbox {language} --fmt\necho hello"))[0]
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_help_is_printed_with_a_line_for_each_option(kernel):
     for question in ("%%kagura --help", "%%sandbox ?\nx"):
         messages = kernel.run(question)
         assert errors(messages) == []
-        assert "\n  --timeout SECONDS  how long each command may take" in str(messages[2]["content"]["text"])
+        assert "\n  --timeout SECONDS " in str(messages[2]["content"]["text"])
 
 
 def test_with_write_through_every_file_is_shown_with_what_became_of_it(kernel):

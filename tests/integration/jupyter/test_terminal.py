@@ -113,3 +113,36 @@ def test_a_question_that_is_answered_elsewhere_takes_its_prompt_with_it(terminal
     assert terminal.before.split("denial): ")[-1].lstrip(" ").startswith(("\r", "\n"))
     terminal.expect_exact("RunOutcome(done")
     assert not (terminal.project / "on-the-host").exists()
+
+
+def test_an_attached_run_is_printed_until_control_c_which_does_not_stop_it(terminal):
+    enter(terminal, "%%sandbox bash --bg\necho begun; sleep 60")
+    terminal.expect_exact("In [2]: ")
+    terminal.sendline("run = _.result; print('have', run.run_id[:4])")
+    terminal.expect_exact("have run-")
+    enter(terminal, "%kagura attach last")
+    terminal.expect_exact("[sandbox run: running] bubblewrap")
+    terminal.sendintr()
+    terminal.expect_exact(" goes on. `%kagura attach run-")
+    terminal.sendline("print('over:', run.done); run.kill()")
+    terminal.expect_exact("over: False")
+    enter(terminal, "%kagura attach last")
+    terminal.expect_exact("[sandbox run: stopped]")
+
+
+def test_a_question_in_the_background_rings_once_is_told_once_and_answered_by_attaching(terminal):
+    enter(terminal, "%%kagura --replay c.jsonl --bg\nGo.")
+    terminal.expect_exact("\x07")
+    terminal.sendline("print(6 * 7)")
+    terminal.expect_exact("42")
+    terminal.expect_exact(" waits for you: ")
+    terminal.sendline("print(6 * 8)")
+    terminal.expect_exact("48")
+    enter(terminal, "%kagura attach last")
+    terminal.expect_exact("Allow it once? [y/N]")
+    assert "waits for you" not in terminal.before
+    assert terminal.before.count("\x07") == 1
+    terminal.sendline("y")
+    terminal.expect_exact("Allowed by")
+    terminal.expect_exact("[replay run: done]")
+    assert (terminal.project / "on-the-host").exists()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
 
 from kagura_kernel.domain.errors import JournalUnwritable
+from kagura_kernel.jupyter import follow as follow_module
 from kagura_kernel.jupyter.follow import follow
+from kagura_kernel.testing.patience import eventually
+from kagura_kernel.testing.told_run import ToldRun
 
 
 class Pages:
@@ -44,3 +48,55 @@ async def test_a_run_whose_journal_cannot_be_written_leaves_no_card_that_starts_
     with pytest.raises(JournalUnwritable):
         await follow(handle_of(*([story.started()] if began else [])), pages)
     assert [one for one in pages.shown if one != "live"] == shown
+
+
+class Shown:
+    """Remembers the last text of every look."""
+
+    def __init__(self):
+        self.looks = []
+        self.ended = []
+
+    def refresh(self, view):
+        self.looks.append(view.items[-1].text if view.items else "")
+
+    def finish(self, view):
+        self.ended.append(view.items[-1].text)
+
+
+@pytest.fixture
+def told():
+    run = ToldRun()
+    return run.tell(run.sample.started(), run.sample.boxed())
+
+
+async def test_a_display_looks_at_once_then_not_before_its_time_and_shows_the_last_state(told, monkeypatch):
+    monkeypatch.setattr(follow_module, "TICK_SECONDS", 3600.0)
+    shown = Shown()
+    following = asyncio.ensure_future(follow(told, shown, foreground=False))
+    await eventually(lambda: shown.looks)
+    for number in range(5000):
+        told.tell(told.sample.noted(str(number)))
+    await asyncio.sleep(0)
+    told.tell(told.sample.finished())
+    await following
+    assert shown.looks == [""]
+    assert shown.ended == ["4999"]
+
+
+async def test_what_arrives_wakes_a_display_that_nobody_waits_for(told, monkeypatch):
+    monkeypatch.setattr(follow_module, "TICK_SECONDS", 0.0)
+    monkeypatch.setattr(follow_module, "IDLE_SECONDS", 3600.0)
+    shown = Shown()
+    following = asyncio.ensure_future(follow(told, shown, foreground=False))
+    await eventually(lambda: shown.looks)
+    for number in range(3):
+        # As the engine does it: from another thread.
+        await asyncio.to_thread(lambda number=number: told.tell(told.sample.noted(str(number))))
+        await eventually(lambda number=number: shown.looks[-1] == str(number))
+    quiet = len(shown.looks)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert len(shown.looks) == quiet
+    told.tell(told.sample.finished())
+    await following

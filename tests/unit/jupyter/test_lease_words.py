@@ -9,8 +9,7 @@ import pytest
 
 from kagura_kernel.domain.errors import LeaseUnknown, UsageError
 from kagura_kernel.jupyter.answers import press_lease
-from kagura_kernel.jupyter.commands import parse_command
-from kagura_kernel.jupyter.steering import steer
+from kagura_kernel.jupyter.steering.line import steer
 from kagura_kernel.jupyter.tables import leases_table
 from kagura_kernel.testing.sample_run import SampleRun
 from kagura_kernel.testing.told_run import ToldRun
@@ -26,7 +25,7 @@ def run() -> ToldRun:
 
 
 def word(run: ToldRun, line: str) -> object:
-    return steer(run, SimpleNamespace(kernel=None), parse_command(line))
+    return steer(run, SimpleNamespace(kernel=None), line)
 
 
 def test_headless_the_leases_are_a_table_with_a_time_a_span_and_counts(run):
@@ -107,7 +106,7 @@ def notebook(run, monkeypatch):
 
 
 def test_in_a_notebook_the_leases_are_the_same_table(run, notebook):
-    table = steer(run, notebook, parse_command("leases"))
+    table = steer(run, notebook, "leases")
     assert len(table) == 2
     pd.testing.assert_frame_equal(pd.DataFrame(table), word(run, "leases"))
     assert type(table[["lease", "state"]]) is pd.DataFrame
@@ -119,7 +118,7 @@ def test_the_leases_of_a_notebook_show_themselves_as_the_board(run, notebook, mo
 
     shown = []
     monkeypatch.setattr(lease_frame, "show_board", lambda cockpit: shown.append(cockpit) or True)
-    table = steer(run, notebook, parse_command("leases"))
+    table = steer(run, notebook, "leases")
     assert shown == []
     table._ipython_display_()
     assert shown == [run]
@@ -128,5 +127,5 @@ def test_the_leases_of_a_notebook_show_themselves_as_the_board(run, notebook, mo
 def test_without_a_loop_the_leases_of_a_notebook_are_shown_as_a_table(run, notebook):
     from IPython.core.formatters import DisplayFormatter
 
-    data, _ = DisplayFormatter().format(steer(run, notebook, parse_command("leases")))
+    data, _ = DisplayFormatter().format(steer(run, notebook, "leases"))
     assert "github" in data["text/plain"]

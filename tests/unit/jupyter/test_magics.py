@@ -4,13 +4,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.jupyter.launching import intent_of, parse_cell
-from kagura_kernel.jupyter.magics import register, unregister
+from kagura_kernel.jupyter.magics import Magics, register, unregister
 from kagura_kernel.jupyter.surface import Surface, surface_of
 from kagura_kernel.jupyter.transformer import ENTRY, rewrite
 
@@ -38,7 +39,48 @@ def test_registering_twice_is_the_same_as_once_and_unregistering_undoes_it(shell
 def test_help_is_printed_without_bringing_anything_else_in(shell, capsys):
     register(shell)
     shell.run_line_magic("kagura", "")
-    assert "%kagura approve ID | deny ID" in capsys.readouterr().out
+    assert "%kagura approve ID" in capsys.readouterr().out
+
+
+def test_question_marks_show_all_that_help_shows(shell):
+    register(shell)
+    described = {name: shell.object_inspect_text(name) for name in ("%kagura", "%%kagura", "%%sandbox")}
+    assert "%kagura approve ID" in described["%kagura"]
+    assert "--budget" in described["%%kagura"]
+    assert "python|bash" in described["%%sandbox"]
+
+
+def test_nothing_is_filled_into_the_options_of_a_cell_that_code_runs(shell, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Magics, "inside", lambda _self, *given: seen.append(given))
+    register(shell)
+    shell.user_ns["name"] = "x"
+    shell.run_cell_magic("kagura", "--session {name} $name", "Go for {name}.")
+    shell.run_cell_magic("sandbox", "--session {name}", "print('{name}')")
+    assert [line for _, line, _ in seen] == ["--session {name} $name", "--session {name}"]
+
+
+def test_several_commands_each_show_what_they_have_to_show(shell, monkeypatch, capsys):
+    monkeypatch.setattr("kagura_kernel.jupyter.steering.line.run_line", lambda _shell, line, prefix: prefix + line)
+    register(shell)
+    assert shell.kagura_commands("runs", "cost") == "/cost"
+    assert capsys.readouterr().out.strip() == "/runs"
+
+
+def test_our_words_are_completed_in_a_python_cell_and_pythons_are_left_alone(shell):
+    register(shell)
+    with provisionalcompleter():
+
+        def found(text):
+            return [one.text for one in shell.Completer.completions(text, len(text))]
+
+        assert found("%kagura appr") == ["approvals", "approve"]
+        assert found("x = 1\n%kagura kil") == ["kill"]
+        assert found("%%kagura --budg") == ["--budget"]
+        shell.user_ns["salt"] = 1
+        assert "salt" in found("sal")
+        unregister(shell)
+        assert "approve" not in found("%kagura appr")
 
 
 def kernel(**content):

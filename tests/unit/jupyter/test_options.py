@@ -7,7 +7,7 @@ import pytest
 
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.policy import WriteMode
-from kagura_kernel.jupyter.options import KaguraOptions, SandboxOptions, parse_kagura, parse_sandbox
+from kagura_kernel.jupyter.options import InputRequest, KaguraOptions, SandboxOptions, parse_kagura, parse_sandbox
 from kagura_kernel.jupyter.usage import help_text, wants_help
 
 
@@ -46,6 +46,34 @@ def test_hosts_and_credentials_may_be_named_several_times_and_with_commas(parse)
     assert (parse("").net, parse("").grants, parse("").writable_root) == ((), (), False)
 
 
+@pytest.mark.parametrize("parse", [parse_kagura, parse_sandbox])
+@pytest.mark.parametrize(
+    ("line", "inputs"),
+    [
+        ("-i df", (("df", "df"),)),
+        ("-i a,b --in c", (("a", "a"), ("b", "b"), ("c", "c"))),
+        ("-ia -i=b --in=c", (("a", "a"), ("b", "b"), ("c", "c"))),
+        ("-i x=f(1,2)", (("x", "f(1,2)"),)),
+        ("-i x=df['a'] -i a", (("x", "df['a']"), ("a", "a"))),
+        ("-i 'top=df[df.x > 3]'", (("top", "df[df.x > 3]"),)),
+        ("-i \"top=df[df.name == 'a b']\"", (("top", "df[df.name == 'a b']"),)),
+        ("-i x='a b'", (("x", "'a b'"),)),
+        ("-i x={'a':1}", (("x", "{'a':1}"),)),
+        ("-i df -i df", (("df", "df"),)),
+    ],
+)
+def test_a_variable_goes_in_by_its_name_or_as_what_an_expression_gives(parse, line, inputs):
+    assert parse(line).inputs == tuple(InputRequest(*one) for one in inputs)
+
+
+@pytest.mark.parametrize("parse", [parse_kagura, parse_sandbox])
+def test_variables_come_back_by_name_and_braces_are_left_alone_unless_asked_otherwise(parse):
+    options = parse("-o a,b --out c -ob --fmt")
+    assert (options.outputs, options.fmt) == (("a", "b", "c"), True)
+    assert (parse("").inputs, parse("").outputs, parse("").fmt) == ((), (), False)
+    assert parse("--session {name}").session == "{name}"
+
+
 @pytest.mark.parametrize("word", ["localhost", "none", "debian-mirror", "our-npm", "intranet", "npm:443", "[::1]:80"])
 def test_a_word_that_may_be_a_host_or_a_set_of_ones_own_is_left_alone(word):
     assert parse_sandbox(f"--net {word}").net == (word,)
@@ -76,18 +104,18 @@ def test_a_home_directory_is_found_in_a_file_name(private_home):
     [
         ("--bugdet 3", "no option '--bugdet' here. Did you mean --budget?"),
         ("--budget=x --bugdet=3", "'x' is no amount in USD"),
-        ("--budget", "expected one argument"),
+        ("--budget", "--budget needs a value: `--budget USD`"),
         ("--budget 0", "buys nothing"),
         ("--budget -1", "no amount in USD"),
         ("--budget nan", "no amount in USD"),
         ("--timeout soon", "no number of seconds"),
         ("--timeout inf", "no number of seconds"),
-        ("--max-turns 0", "no number of turns"),
+        ("--max-turns 0", "--max-turns: '0' is too small"),
         ("--max-turns 1.5", "no whole number"),
         ("--write trough", "Did you mean through?"),
-        ("--session a --new", "not allowed with"),
+        ("--session a --new", "--session and --new do not go together"),
         ("--session ''", "name of the session is empty"),
-        ("--record a --replay b", "not allowed with"),
+        ("--record a --replay b", "--record and --replay do not go together"),
         ("--replay ''", "name of the file is empty"),
         ("count the files", "The task goes into the lines below"),
         ("--brain 'open", "a quote is not closed"),
@@ -95,9 +123,18 @@ def test_a_home_directory_is_found_in_a_file_name(private_home):
         ("--net pyhton-packages", "Did you mean python-packages?"),
         ("--net gihub", "A host of this name is written gihub:443."),
         ("--net a,,b", "a word after --net is empty"),
-        ("--net", "expected one argument"),
+        ("--net", "--net needs a value"),
         ("--grant github:", "a grant is written PROVIDER:SCOPE"),
         ("--writable-rot", "Did you mean --writable-root?"),
+        ("--writable-root=yes", "--writable-root takes no value"),
+        ("--brain --model x", "--brain needs a value: `--brain NAME`"),
+        ("-i 2x", "'2x' cannot name a variable"),
+        ("-i x=1+", "'1+' is no Python expression"),
+        ("-i top=df[df.x > 3]", "one with spaces stands in quotes"),
+        ("-o a,,b", "a word after --out is empty"),
+        ("-o a-b", "'a-b' cannot name a variable"),
+        ("--inn x", "Did you mean --in?"),
+        ("--brain x\\", "nothing stands behind the backslash"),
     ],
 )
 def test_a_bad_option_is_answered_with_what_is_wrong(line, part):
@@ -140,5 +177,5 @@ def test_help_has_one_line_for_each_option(magic, parse):
         parse("--nonsense")
     lines = help_text(magic).splitlines()
     for option in set(re.findall(r"--[a-z-]+", caught.value.message)) - {"--nonsense"}:
-        assert len([line for line in lines if line.startswith(f"  {option} ")]) == 1
+        assert len([line for line in lines if re.match(rf"  (-\w, )?{option}( |$)", line)]) == 1
     assert sum("each command may" in line and "not the whole run" in line for line in lines) == 2

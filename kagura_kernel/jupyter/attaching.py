@@ -1,0 +1,161 @@
+"""`%kagura attach RUN`: the card of any run, in this cell: of this kernel or another one, going on or over.
+
+In a notebook the cell is done at once and the card lives on in it until the run ends. In a terminal the run is printed
+as it goes, until it ends or Ctrl-C; that ends the looking on and not the run. Where nobody is there (nbclient, nbval)
+the cell waits for the run's end and shows it once, for what is written then cannot be changed later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.jupyter.follow import Watched
+from kagura_kernel.jupyter.late_card import shown_already
+from kagura_kernel.jupyter.live_run import HeadlessDisplay, NotebookDisplay
+from kagura_kernel.jupyter.surface import Surface, surface_of
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.attaching import Feed
+    from kagura_kernel.cockpit.cockpit import Cockpit
+
+_POLL_SECONDS = 0.1
+
+# One display for each cell and run: a cell that is run again shows the run once.
+_shown: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+
+def attach(cockpit: Cockpit, shell: Any, run_id: str) -> None:
+    """Show a run here.
+
+    Args:
+        cockpit: Knows the run.
+        shell: IPython.
+        run_id: Its whole id.
+
+    Raises:
+        RunUnknown: there is no such run.
+        JournalError: it cannot be read.
+    """
+    feed = cockpit.attach(run_id)
+    surface = surface_of(shell)
+    if surface is Surface.TERMINAL:
+        _print(cockpit, feed)
+    elif surface is Surface.NOTEBOOK and _loop_runs():
+        _show(cockpit, feed, _cell_of(shell))
+    else:
+        _show_once(cockpit, feed)
+
+
+def _show(cockpit: Cockpit, feed: Feed, cell: str) -> None:
+    """Begin a live card, which outlives the cell."""
+    key = (cell, feed.run_id)
+    if (before := _shown.pop(key, None)) is not None:
+        before.cancel()
+    # The task carries the cell's context, so that what it shows lands in this cell.
+    task = asyncio.ensure_future(_live(feed, NotebookDisplay(cockpit, feed.run_id)))
+    _shown[key] = task
+
+    def forget(done: asyncio.Task[None]) -> None:
+        if _shown.get(key) is done:
+            del _shown[key]
+
+    task.add_done_callback(forget)
+
+
+async def _live(feed: Feed, display: Any) -> None:
+    watched = Watched(feed, display)
+    ending = asyncio.ensure_future(feed.ended())
+    try:
+        await watched.until(ending, foreground=False)
+    except asyncio.CancelledError:
+        watched.leave()
+        ending.cancel()
+        raise
+    watched.finish(ending.result())
+
+
+def _print(cockpit: Cockpit, feed: Feed) -> None:
+    """Print the run until its end, or until Ctrl-C."""
+    from kagura_kernel.jupyter.terminal import TerminalDisplay
+
+    display = TerminalDisplay(cockpit, feed.run_id)
+
+    async def look_on() -> None:
+        watched = Watched(feed, display)
+        ending = asyncio.ensure_future(feed.ended())
+        try:
+            await watched.until(ending, foreground=False)
+        except asyncio.CancelledError:
+            watched.leave()
+            display.leave()
+            ending.cancel()
+            raise
+        watched.finish(ending.result())
+
+    if not _blocking(look_on):
+        how = f"`%kagura attach {feed.run_id}` shows it again, `%kagura kill {feed.run_id}` stops it."
+        print(f"{feed.run_id} goes on. {how}")  # noqa: T201  # a magic answers by printing
+
+
+def _show_once(cockpit: Cockpit, feed: Feed) -> None:
+    """Wait for the run's end and show it; interrupting the wait shows the run as it is then."""
+    watched = Watched(feed, HeadlessDisplay(cockpit, feed.run_id))
+    error: list[Exception | None] = []
+
+    async def wait() -> None:
+        error.append(await feed.ended())
+
+    _blocking(wait)
+    shown_already(feed.run_id)
+    watched.finish(error[0] if error else None)
+
+
+def _blocking(work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+    """Do this in a thread with a loop of its own, and wait for it; False when an interrupt ended it."""
+    loop = asyncio.new_event_loop()
+    over = threading.Event()
+    failed: list[BaseException] = []
+    task = loop.create_task(work())
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                loop.run_until_complete(task)
+        except BaseException as error:  # noqa: BLE001  # carried over to the caller's thread and raised there
+            failed.append(error)
+        finally:
+            loop.close()
+            over.set()
+
+    context = contextvars.copy_context()
+    threading.Thread(target=lambda: context.run(run), name="kagura attach", daemon=True).start()
+    while not over.is_set():
+        try:
+            over.wait(_POLL_SECONDS)
+        except KeyboardInterrupt:
+            # It may have ended, and its loop with it.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(task.cancel)
+    if failed:
+        raise failed[0]
+    return not task.cancelled()
+
+
+def _loop_runs() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _cell_of(shell: Any) -> str:
+    """The id of the cell that runs now, or of its request where the front end names no cells."""
+    parent = shell.kernel.get_parent("shell") or {}
+    return str((parent.get("metadata") or {}).get("cellId") or (parent.get("header") or {}).get("msg_id") or "")

@@ -1,0 +1,46 @@
+"""Charts of what the journal tells: costs over time, a run's timeline, connections by host.
+
+They are Vega-Lite, made and checked by altair, which is brought in by the first chart alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kagura_kernel.domain.errors import UnknownName
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.cockpit import Cockpit
+    from kagura_kernel.jupyter.charts.picture import Chart
+
+CHARTS = ("cost", "timeline", "egress")
+
+
+def chart(cockpit: Cockpit, name: str, run_id: str | None = None) -> Chart:
+    """A chart, to be shown as the value of a cell; its `.frame` holds the figures.
+
+    Args:
+        cockpit: What to ask.
+        name: `cost`, of the last thirty days; `timeline`, of one run; `egress`, of one run or of all.
+        run_id: The run's whole id; for a timeline None is the latest run.
+
+    Raises:
+        UnknownName: there is no such chart.
+        RunUnknown: there is no such run.
+        JournalError: the journal cannot be read.
+    """
+    from kagura_kernel.jupyter.charts.cost import cost_chart
+    from kagura_kernel.jupyter.charts.egress import egress_chart
+    from kagura_kernel.jupyter.charts.timeline import timeline_chart
+
+    match name:
+        case "cost":
+            return cost_chart(cockpit.records.costs(cockpit.session_id))
+        case "timeline":
+            return timeline_chart(cockpit, run_id)
+        case "egress":
+            if run_id is not None:
+                cockpit.records.run(run_id)
+            return egress_chart(cockpit.records.connections(run_id), run_id)
+        case _:
+            raise UnknownName("chart", name, list(CHARTS))

@@ -1,0 +1,91 @@
+"""Completion and inspection of our own words: in the kagura kernel everywhere, in a Python kernel on our magics.
+
+What can stand where is the grammar's knowledge (`kagura_kernel.cockpit.completing`); here it meets IPython.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from kagura_kernel.cockpit.completing import Completions
+
+IDENTIFIER = "kagura"
+"""By which settings of IPython's completer name the matcher."""
+
+# Python that has nothing of ours in it is not looked at any further.
+_OURS = re.compile(r"%kagura\b|%%sandbox\b")
+
+
+def reply(shell: Any, code: str, cursor: int) -> dict[str, Any]:
+    """A `complete_reply` for a cell of the kagura kernel; without our words it is empty, never Python's."""
+    found = _completions(shell, code, cursor, prompt=True)
+    items = found.items if found is not None else ()
+    start, end = (found.start, found.end) if found is not None else (cursor, cursor)
+    kinds = [{"start": start, "end": end, "text": one.text, "type": one.kind, "signature": ""} for one in items]
+    return {
+        "status": "ok",
+        "matches": [one.text for one in items],
+        "cursor_start": start,
+        "cursor_end": end,
+        "metadata": {"_jupyter_types_experimental": kinds},
+    }
+
+
+def explained(shell: Any, code: str, cursor: int, *, prompt: bool) -> str | None:
+    """What stands at the cursor, in words, or None where that is not ours to say."""
+    from kagura_kernel.cockpit.explaining import explain
+    from kagura_kernel.jupyter.names import names_of
+
+    return explain(code, cursor, names_of(shell), prompt=prompt)
+
+
+def plug_in(shell: InteractiveShell) -> None:
+    """Have IPython's completer ask us first about our magics; doing it twice changes nothing."""
+    completer = getattr(shell, "Completer", None)
+    if completer is not None and not any(_is_ours(matcher) for matcher in completer.custom_matchers):
+        completer.custom_matchers.insert(0, _matcher(shell))
+
+
+def unplug(shell: InteractiveShell) -> None:
+    """Take the matcher away."""
+    completer = getattr(shell, "Completer", None)
+    if completer is not None:
+        completer.custom_matchers[:] = [matcher for matcher in completer.custom_matchers if not _is_ours(matcher)]
+
+
+def _is_ours(matcher: Any) -> bool:
+    return getattr(matcher, "matcher_identifier", None) == IDENTIFIER
+
+
+def _matcher(shell: InteractiveShell) -> Any:
+    from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
+
+    @context_matcher(identifier=IDENTIFIER, priority=100)  # type: ignore[untyped-decorator]  # IPython's is untyped
+    def kagura(context: CompletionContext) -> Any:
+        text = context.full_text
+        if not _OURS.search(text):
+            return {"completions": [], "suppress": False}
+        lines = text.split("\n")
+        cursor = sum(len(line) + 1 for line in lines[: context.cursor_line]) + context.cursor_position
+        found = _completions(shell, text, cursor, prompt=False)
+        if found is None:
+            return {"completions": [], "suppress": False}
+        return {
+            "completions": [SimpleCompletion(text=one.text, type=one.kind) for one in found.items],
+            "matched_fragment": text[found.start : cursor],
+            "ordered": True,
+            "suppress": True,
+        }
+
+    return kagura
+
+
+def _completions(shell: Any, code: str, cursor: int, *, prompt: bool) -> Completions | None:
+    from kagura_kernel.cockpit.completing import complete
+    from kagura_kernel.jupyter.names import names_of
+
+    return complete(code, cursor, names_of(shell), prompt=prompt)

@@ -1,0 +1,250 @@
+r"""What a cell of the `kagura` kernel is: decided by its structure alone, never by what its words look like.
+
+The first characters that are no space decide, after blank lines and comments that speak to nbval:
+
+=============  =======================================================================================
+`%%py`         Python, in the lines below
+`%%kagura`,    our cell magics, as in a Python kernel
+`%%sandbox`
+`%%time` …     another cell magic: IPython's. Of `%%time`, `%%timeit` and `%%capture` the lines below are a
+               cell of this kernel again
+`%` `!` `?`    IPython's, when all lines of the cell begin so
+`/`            commands, one a line
+`\/` `\%` …    a prompt that begins with `/`, `%`, `!` or `?`: one backslash is taken away
+anything else  a prompt
+=============  =======================================================================================
+
+Every cell has an equal in a Python kernel with the extension loaded, and `plain` finds it. The kernel runs this equal,
+and an exported notebook holds it, so the two cannot differ. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.jupyter.transformer import CELL_MAGICS, is_marker
+
+COMMANDS = "kagura_commands"
+"""Attribute of the shell that runs several commands of one cell."""
+
+WRAPPERS = frozenset({"capture", "time", "timeit"})
+"""Cell magics of IPython that run the cell below them as a cell."""
+
+CELLS = """\
+a cell of this kernel
+  any text            a prompt in the notebook's session; \\/… \\%… \\!… \\?… begin one with that character
+  /WORD …             a command; several lines are several commands
+  %%py                Python, in the lines below
+  %%kagura [options]  a prompt with options: %%kagura --help
+  % %% ! ?            IPython's, as anywhere
+"""
+"""What `/help` says before it lists the commands."""
+
+PY_ALONE = "%%py stands alone on its line and takes no options. The Python goes into the lines below."
+
+_ESCAPED = re.compile(r"\\+[/%!?]")
+# What IPython's formatter acts on, and leaves when it stands twice.
+_FILLED_IN = re.compile(r"[{}]|\$(?=[\w.])")
+_CELL_MAGIC = re.compile(r"[ \t]*%%(?P<name>\S*)(?P<line>.*)")
+_OFTEN = re.compile(r"(?:^|\s)-(?P<option>[nr])\s*\d+")
+
+
+class Form(Enum):
+    """What a cell is."""
+
+    EMPTY = "empty"
+    PROMPT = "prompt"
+    PYTHON = "python"
+    COMMANDS = "commands"
+    AGENT = "agent"
+    """A `%%kagura` or `%%sandbox` cell."""
+    WRAPPED = "wrapped"
+    IPYTHON = "ipython"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell, read.
+
+    Attributes:
+        form: What it is.
+        before: Blank lines and nbval's comments above everything else.
+        head: The line of the cell magic, with its line end, where there is one.
+        text: The prompt, the Python below `%%py`, the cell below another magic, or all the rest.
+        commands: Of `/word` lines, without their slash.
+    """
+
+    form: Form
+    before: str = ""
+    head: str = ""
+    text: str = ""
+    commands: tuple[str, ...] = ()
+
+
+def form_of(cell: str) -> Form:
+    """What a cell is, while it may still be half written: nothing is refused."""
+    return _sort(*_after_markers(cell)).form
+
+
+def read(cell: str) -> Cell:
+    """The cell with its parts.
+
+    Raises:
+        UsageError: lines of different kinds in one cell, or a `%%py` line with more on it.
+    """
+    found = _sort(*_after_markers(cell))
+    match found.form:
+        case Form.IPYTHON if not found.head:
+            _check_lines(found.text, "%!?", "IPython's (`%`, `!`, `?`)", "a prompt or Python")
+        case Form.COMMANDS:
+            _check_lines(found.text, "/", "a command", "something else")
+        case Form.PYTHON if found.head.strip() != "%%py":
+            raise UsageError(PY_ALONE)
+        case Form.WRAPPED:
+            _check_wrapped(found)
+        case _:
+            pass
+    return found
+
+
+def plain(cell: str, *, to_run: bool = False) -> str:
+    """The same cell for a Python kernel with the extension loaded.
+
+    Args:
+        cell: As it was typed.
+        to_run: Not for reading. Every line of Python stays on its number, for tracebacks and breakpoints: a comment
+            takes the place of the `%%py` line and of blank lines at the top, which IPython would drop. Commands speak
+            of themselves with a slash.
+
+    Raises:
+        UsageError: the cell is refused; see `read`.
+    """
+    found = read(cell)
+    match found.form:
+        case Form.PROMPT:
+            return f"{found.before}%%kagura\n{found.text}"
+        case Form.PYTHON:
+            return _python(found, to_run=to_run)
+        case Form.COMMANDS:
+            return found.before + _lines_of(found.commands, to_run=to_run)
+        case Form.WRAPPED:
+            return found.before + found.head + plain(found.text, to_run=to_run)
+        case _:
+            return cell
+
+
+def masked(cell: str) -> str:
+    """A `%%py` cell as Python of the same length, for whoever looks at positions in it."""
+    return cell.replace("%%py", "# py", 1)
+
+
+def escaped(prompt: str) -> str:
+    """The cell whose prompt this text is."""
+    text = prompt.lstrip()
+    needs = text[:1] in {"/", "%", "!", "?"} or _ESCAPED.match(text) is not None
+    return prompt[: len(prompt) - len(text)] + "\\" + text if needs else prompt
+
+
+def _after_markers(cell: str) -> tuple[str, str]:
+    """Blank lines and nbval's comments, and what follows them."""
+    lines = cell.split("\n")
+    skipped = 0
+    while skipped < len(lines) - 1 and (not lines[skipped].strip() or is_marker(lines[skipped])):
+        skipped += 1
+    before = "".join(f"{line}\n" for line in lines[:skipped])
+    return before, cell[len(before) :]
+
+
+def _sort(before: str, rest: str) -> Cell:
+    start = rest.lstrip()
+    if not start or ("\n" not in rest and is_marker(rest)):
+        return Cell(Form.EMPTY, before, text=rest)
+    if start.startswith("%%"):
+        return _sort_magic(before, rest)
+    if start[0] in "%!?":
+        return Cell(Form.IPYTHON, before, text=rest)
+    if start[0] == "/":
+        commands = tuple(line.strip()[1:].strip() for line in rest.split("\n") if line.strip())
+        return Cell(Form.COMMANDS, before, text=rest, commands=commands)
+    if _ESCAPED.match(start):
+        indent = len(rest) - len(start)
+        return Cell(Form.PROMPT, before, text=rest[:indent] + start[1:])
+    return Cell(Form.PROMPT, before, text=rest)
+
+
+def _sort_magic(before: str, rest: str) -> Cell:
+    head, end, body = rest.partition("\n")
+    found = _CELL_MAGIC.match(head)
+    name = found["name"] if found else ""
+    if name == "py":
+        form = Form.PYTHON
+    elif name in CELL_MAGICS:
+        form = Form.AGENT
+    else:
+        form = Form.WRAPPED if name in WRAPPERS else Form.IPYTHON
+    return Cell(form, before, head + end, body)
+
+
+def _check_lines(text: str, starts: str, kind: str, other: str) -> None:
+    """Refuse a cell that begins with one kind of line and goes on with another.
+
+    Raises:
+        UsageError: it does.
+    """
+    continued = False
+    for line in text.split("\n"):
+        word = line.strip()
+        if word and not continued and word[0] not in starts:
+            shown = word if len(word) <= _SHOWN else f"{word[: _SHOWN - 1]}…"
+            way = (
+                "a backslash before the first slash makes the whole cell a prompt (`\\/…`)"
+                if starts == "/"
+                else "for Python, make the first line `%%py`"
+            )
+            raise UsageError(
+                f"The cell begins with {kind} and goes on with {other}: {shown!r}. "
+                f"Nothing was run. Give each a cell of its own; {way}."
+            )
+        continued = starts != "/" and line.rstrip("\r").endswith("\\")
+
+
+_SHOWN = 60
+
+
+def _check_wrapped(cell: Cell) -> None:
+    inner = read(cell.text)
+    timed = _CELL_MAGIC.match(cell.head)
+    if timed is None or timed["name"] != "timeit" or inner.form not in {Form.PROMPT, Form.AGENT, Form.COMMANDS}:
+        return
+    if {found["option"] for found in _OFTEN.finditer(timed["line"])} != {"n", "r"}:
+        raise UsageError(
+            "%%timeit would run this cell as often as it likes, and each time may cost. Use %%time for one run, "
+            "or say how often: `%%timeit -n 1 -r 3`."
+        )
+
+
+def _python(cell: Cell, *, to_run: bool) -> str:
+    first = cell.text.lstrip()
+    if first.startswith("%%"):
+        # A cell magic has to come first, and counts its lines for itself.
+        return cell.text[len(cell.text) - len(first) :]
+    if not to_run:
+        return cell.before + cell.text
+    # As far in as the Python below: IPython takes the indentation of the first line from all of them.
+    code = next((line for line in cell.text.split("\n") if line.strip()), "")
+    indent = code[: len(code) - len(code.lstrip())]
+    before = "".join(line if line.strip() else f"{indent}#\n" for line in cell.before.splitlines(keepends=True))
+    return f"{before}{indent}# %%py\n{cell.text}"
+
+
+def _lines_of(commands: tuple[str, ...], *, to_run: bool) -> str:
+    if to_run or len(commands) > 1:
+        lines = "".join(f"    {command!r},\n" for command in commands)
+        return f"get_ipython().{COMMANDS}(\n{lines})"
+    # IPython fills variables into the line of a magic; a command means what it says.
+    [command] = commands
+    command = _FILLED_IN.sub(r"\g<0>\g<0>", command)
+    return f"%kagura {command}".rstrip()

@@ -1,0 +1,218 @@
+"""Variables and results of whole cells, in a real kernel with real boxes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
+
+FRAME = "import pandas as pd\ndf = pd.DataFrame({'city': ['Oslo', 'Rome', 'Oslo'], 'n': [1, 2, 3]})"
+
+
+def printed(messages):
+    return "".join(m["content"]["text"] for m in messages if m["msg_type"] == "stream")
+
+
+def plain(messages):
+    """The plain text of everything shown."""
+    return "\n".join(
+        m["content"]["data"]["text/plain"]
+        for m in messages
+        if "data" in m["content"] and "text/plain" in m["content"]["data"]
+    )
+
+
+def errors(messages):
+    return [f"{m['content']['ename']}: {m['content']['evalue']}" for m in messages if m["msg_type"] == "error"]
+
+
+def record(messages):
+    """The record that a run's card leaves in the notebook."""
+    [found] = [
+        m["content"]["data"]["application/vnd.kagura.run+json"]
+        for m in messages
+        if "application/vnd.kagura.run+json" in m["content"].get("data", {})
+    ]
+    return found
+
+
+def crossed(kernel):
+    """What the journal says of variables: direction, name, form and error of each."""
+    code = """
+import json as _json
+from kagura_kernel.assembly import get_cockpit as _get
+_rows = [s.event for s in _get().journal.events() if s.event.kind == "variable.crossed"]
+print(_json.dumps([[e.direction, e.name, e.form, e.error] for e in _rows]))
+"""
+    return json.loads(printed(kernel.run(code)))
+
+
+def value(kernel, expression):
+    return printed(kernel.run(f"print({expression})")).rstrip("\n")
+
+
+def cassette(project, *calls):
+    lines = [
+        {"kagura_cassette": 1},
+        *({"call": {"name": n, "arguments": a}} for n, a in calls),
+        {"done": {"text": "Over."}},
+    ]
+    (project / "c.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+
+def test_a_frame_goes_into_the_box_and_a_series_comes_back(kernel):
+    kernel.run(FRAME)
+    messages = kernel.run("%%sandbox -i df -o total\ntotal = df.groupby('city')['n'].sum()\nprint(len(df))")
+    assert errors(messages) == []
+    assert plain(messages).startswith("[sandbox run: done]\n")
+    assert value(kernel, "total.to_dict(), total.index.name, type(total).__name__") == (
+        "{'Oslo': 4, 'Rome': 2} city Series"
+    )
+    assert not list(kernel.project.iterdir())
+
+
+def test_values_of_every_kind_cross_in_both_directions(kernel):
+    kernel.run("import numpy as np, datetime as dt, decimal\na = np.arange(6.0).reshape(2, 3); raw = b'\\0\\xff'")
+    kernel.run("p = {'x': [1, None, 2.5, float('inf')], 'day': dt.date(2026, 1, 2), 'd': decimal.Decimal('1.10')}")
+    body = "%%sandbox -i a,raw,p -i n=len(raw) -o a2,raw2,p2,text\na2 = a * n\nraw2 = raw + raw\np2 = p\ntext = 'ü\\0'"
+    assert errors(kernel.run(body)) == []
+    assert value(kernel, "a2.tolist(), a2.dtype, raw2, p2 == p, repr(text)") == (
+        "[[0.0, 2.0, 4.0], [6.0, 8.0, 10.0]] float64 b'\\x00\\xff\\x00\\xff' True 'ü\\x00'"
+    )
+
+
+def test_a_path_of_the_project_is_the_same_file_in_the_box(kernel):
+    (kernel.project / "data.csv").write_text("a,b\n1,2\n")
+    kernel.run("from pathlib import Path\nfile = Path('data.csv')")
+    body = "%%sandbox -i file -o made\nprint(file, file.read_text())\n"
+    body += "made = file.with_name('new.csv')\nmade.write_text('x')"
+    messages = kernel.run(body)
+    assert errors(messages) == []
+    assert "/workspace/data.csv a,b" in plain(messages)
+    assert value(kernel, "made.relative_to(Path.cwd()), made.exists()") == "new.csv False"
+    kernel.run("outside = Path('/etc/hostname')")
+    [error] = errors(kernel.run("%%sandbox -i outside\nprint(1)"))
+    assert "lies outside of the project" in error
+    assert "read_bytes()" in error
+
+
+def test_a_figure_comes_back_as_an_image(kernel):
+    messages = kernel.run(
+        "%%sandbox -o fig\nimport matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2]);"
+    )
+    assert errors(messages) == []
+    shown = kernel.run("fig")
+    [image] = [m["content"]["data"]["image/png"] for m in shown if m["msg_type"] == "execute_result"]
+    assert image.startswith("iVBORw0KGgo")
+
+
+def test_what_did_not_come_back_is_told_after_the_rest_was_assigned(kernel):
+    [error] = errors(kernel.run("%%sandbox -o a,b,c\na = 1\nb = lambda: 1\n"))
+    assert error.startswith("VariableMissing: b did not come back from the box: a function cannot cross")
+    assert "c did not come back from the box: nothing of that name was made." in error
+    assert value(kernel, "a") == "1"
+    assert crossed(kernel)[0] == ["out", "a", "json", ""]
+    assert [row[1] for row in crossed(kernel) if row[3]] == ["b", "c"]
+
+
+def test_a_failed_cell_brings_nothing_back(kernel):
+    kernel.run("a = 'before'")
+    [error] = errors(kernel.run("%%sandbox -o a\na = 1\nraise SystemExit(3)"))
+    assert error.startswith("CellFailed")
+    assert value(kernel, "a") == "before"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("-i nothere", "There is no variable 'nothere' in this notebook"),
+        ("-i x=1/0", "failed with ZeroDivisionError"),
+        ("-i f=print", "f cannot cross into the box: a builtin_function_or_method cannot cross"),
+        (
+            "-i big=b'x'*300*2**20",
+            "it has 300.0 MiB, and 256.0 MiB may cross. The limit is the setting `variables_mib`.",
+        ),
+    ],
+)
+def test_an_input_that_cannot_cross_stops_the_cell_before_anything_starts(kernel, line, words):
+    [error] = errors(kernel.run(f"%%sandbox {line}\nprint(1)"))
+    assert words in error
+    assert "(0 rows)" in value(kernel, 'f\'({len(get_ipython().run_line_magic("kagura", "runs"))} rows)\'')
+
+
+def test_shell_programs_find_plain_values_and_files_and_leave_files(kernel):
+    kernel.run(FRAME + "\nn = 7; words = ['a', 'b']; flag = True; text = 'two words'")
+    body = (
+        "%%sandbox bash -i df,n,words,flag,text -o table,notes,count,raw\n"
+        'echo "$n $words $flag $text"; cat "$df"\n'
+        'sed s/Oslo/Bergen/ "$df" > $KAGURA_OUT/table.csv; echo hello > $KAGURA_OUT/notes.txt\n'
+        'echo "[$n, null]" > $KAGURA_OUT/count.json; printf "\\1\\2" > $KAGURA_OUT/raw.bin'
+    )
+    messages = kernel.run(body)
+    assert errors(messages) == []
+    assert '7 ["a","b"] true two words\ncity,n\nOslo,1\nRome,2\nOslo,3\n' in plain(messages)
+    assert value(kernel, "table.to_dict('list'), repr(notes), count, raw") == (
+        "{'city': ['Bergen', 'Rome', 'Bergen'], 'n': [1, 2, 3]} 'hello\\n' [7, None] b'\\x01\\x02'"
+    )
+    [error] = errors(kernel.run("PATH = 'x'\n") + kernel.run("%%sandbox bash -i PATH\necho 1"))
+    assert "$PATH means something to the shell itself" in error
+
+
+def test_a_parquet_file_is_unpacked_in_the_box(kernel):
+    program = "import pandas as pd, os; pd.DataFrame({'a': [1]}).to_parquet(os.environ['KAGURA_OUT'] + '/t.parquet')"
+    body = f'%%sandbox bash -o t\npython3 -c "{program}"'
+    assert errors(kernel.run(body)) == []
+    assert value(kernel, "t.to_dict('list')") == "{'a': [1]}"
+    [error] = errors(kernel.run("%%sandbox bash -o t\necho junk > $KAGURA_OUT/t.parquet"))
+    assert "the file cannot be read" in error
+
+
+def test_an_agent_sees_the_inputs_and_hands_results_back(kernel):
+    kernel.run(FRAME)
+    cassette(
+        kernel.project,
+        ("python", {"code": "df['n'] += 1\nresult = df\nprint(df['n'].sum())"}),
+        ("python", {"code": "result = df[df['city'] == 'Oslo']\nresult"}),
+        ("bash", {"command": 'head -1 "$df"; echo \'"x"\' > $KAGURA_OUT/note.json'}),
+    )
+    messages = kernel.run("%%kagura --replay c.jsonl -i df -o result,note\nCount.")
+    assert errors(messages) == []
+    assert value(kernel, "result.to_dict('list'), note") == "{'city': ['Oslo', 'Oslo'], 'n': [1, 3]} x"
+    assert crossed(kernel) == [
+        ["in", "df", "frame", ""],
+        ["out", "result", "frame", ""],
+        ["out", "note", "json", ""],
+    ]
+
+
+def test_a_run_in_the_background_brings_its_variables_when_it_is_awaited(kernel):
+    kernel.run(FRAME)
+    kernel.run("%%sandbox --bg -i df -o total\ntotal = int(df['n'].sum())")
+    assert errors(kernel.run("run = _\noutcome = await run\nprint(total)")) == []
+    assert value(kernel, "total") == "6"
+    kernel.run("total = 0\nawait run;")
+    assert value(kernel, "total") == "0"
+
+
+def test_what_a_program_shows_is_recorded_in_order_and_looks_are_kept(kernel):
+    body = (
+        "%%sandbox\nimport pandas as pd\nfrom IPython.display import Markdown, display as show\n"
+        "show(Markdown('# Title'))\nprint('printed')\n"
+        "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\n"
+        "pd.DataFrame({'a': [1]})"
+    )
+    messages = kernel.run(body)
+    assert errors(messages) == []
+    assert "Matplotlib is building" not in plain(messages)
+    code = """
+from kagura_kernel.assembly import get_cockpit as _get
+for _e in (s.event for s in _get().journal.events()):
+    if _e.kind == "result.shown": print(_e.mime, _e.call_id, _e.bytes > 0, _e.data[:4])
+"""
+    assert printed(kernel.run(code)).splitlines() == [
+        "text/markdown cell True # Ti",
+        "image/png cell True iVBO",
+        "text/html cell True <div",
+    ]

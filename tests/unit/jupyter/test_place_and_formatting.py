@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.jupyter.formatting import filled, wants_fmt
+from kagura_kernel.jupyter.place import place_of
+
+
+def shell_of(metadata=None, connection_file="/run/kernel-4a1b-22.json"):
+    parent = {"header": {}, "content": {}, "metadata": metadata or {}}
+    app = SimpleNamespace(connection_file=connection_file)
+    return SimpleNamespace(kernel=SimpleNamespace(get_parent=lambda _channel: parent, parent=app))
+
+
+@pytest.mark.parametrize("name", ["cellId", "cell_id"])
+def test_a_cell_knows_its_notebook_its_kernel_and_its_id(monkeypatch, name):
+    monkeypatch.setenv("JPY_SESSION_NAME", "work/sales.ipynb")
+    assert place_of(shell_of({name: "ab12"})) == CellPlace("work/sales.ipynb", "4a1b-22", "ab12")
+
+
+@pytest.mark.parametrize("file", ["", "/run/mine.json", "/run/kernel-1.txt"])
+def test_what_nobody_told_stays_empty(monkeypatch, file):
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    assert place_of(shell_of(connection_file=file)) == CellPlace()
+    assert place_of(SimpleNamespace()) == CellPlace()
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [("--fmt", True), ("--new --fmt", True), ("", False), ("--session 'a --fmt b'", False), ("--fmt 'open", True)],
+)
+def test_filling_in_has_to_be_asked_for(line, asks):
+    assert wants_fmt(line) is asks
+
+
+def test_expressions_are_filled_in_and_doubled_braces_and_dollars_are_text():
+    assert (
+        filled("{n} of {len(xs)}: {xs[0:1]}, {{n}}, $n, $5", {"n": 2, "xs": [7]}, "%%kagura")
+        == "2 of 1: [7], {n}, $n, $5"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{nothing}", "no variable 'nothing'"),
+        ("{1 / 0}", "ZeroDivisionError"),
+        ("an open {", "ValueError"),
+        ("{x.secret}", "AttributeError"),
+        ("{}", "braces"),
+    ],
+)
+def test_what_cannot_be_filled_in_is_told_and_not_kept(text, words):
+    with pytest.raises(UsageError, match="--fmt") as refused:
+        filled(text, {"x": 1}, "%%kagura")
+    assert words in refused.value.message
+    assert "{{ or }}" in refused.value.message

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from kagura_kernel import assembly
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.grammar import Surface
+from kagura_kernel.cockpit.helping import command_help, overview
+from kagura_kernel.cockpit.parsing import parse_line
+from kagura_kernel.domain.errors import (
+    ApprovalAlreadyDecided,
+    ApprovalUnknown,
+    NotThisTime,
+    RunUnknown,
+    UnknownName,
+    UsageError,
+)
+from kagura_kernel.domain.events import ChangeRow, ChangesCollected
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.jupyter.steering.line import run_line, steer
+from kagura_kernel.testing.box import FakeBackend
+from kagura_kernel.testing.cockpit import fake_cockpit
+from kagura_kernel.testing.sample_run import SampleRun
+
+HEADLESS = SimpleNamespace(kernel=None, user_ns={})
+
+
+@pytest.fixture
+def cockpit(tmp_path: Path) -> Iterator[Cockpit]:
+    cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend())
+    yield cockpit
+    cockpit.close()
+
+
+@pytest.fixture
+def say(cockpit: Cockpit) -> Callable[[str], object]:
+    """Types a line in a notebook that nobody looks at."""
+    return lambda line: steer(cockpit, HEADLESS, line)
+
+
+@pytest.fixture
+def told(cockpit: Cockpit, tmp_path: Path) -> SampleRun:
+    """A run that is over, `run-1`, with a change, connections and costs; and one, `run-2`, that goes on and asks."""
+    run, other = SampleRun(), SampleRun("run-2", "ses-2")
+    change = ChangeRow(path="a.txt", status="deleted", old_sha256="0" * 64)
+    collected = ChangesCollected(run_id="run-1", session_id="ses-1", at=run.at, changes=(change,))
+    before = (run.started(project=str(tmp_path)), *run.reached(), run.refused(), run.counted(), collected)
+    for event in (*before, run.finished(), other.started()):
+        cockpit.journal.append(event)
+    Mailbox(cockpit.journal).post(other.request("app-12"))
+    return other
+
+
+@pytest.mark.parametrize("line", ["", "help", "--help"])
+def test_help_needs_no_cockpit(line, capsys, monkeypatch):
+    monkeypatch.setattr(assembly, "get_cockpit", lambda: pytest.fail("the cockpit was made"))
+    assert run_line(HEADLESS, line) is None
+    assert capsys.readouterr().out == overview(Surface.NOTEBOOK) + "\n"
+
+
+def test_help_about_a_word_reads_as_it_is_typed(capsys):
+    run_line(HEADLESS, "help kill", prefix="/")
+    command = parse_line("kill x", Surface.NOTEBOOK).command
+    assert capsys.readouterr().out == command_help(command, Surface.NOTEBOOK, prefix="/") + "\n"
+
+
+def test_a_mistake_is_told_before_there_is_a_cockpit(monkeypatch):
+    monkeypatch.setattr(assembly, "get_cockpit", lambda: pytest.fail("the cockpit was made"))
+    with pytest.raises(UnknownName):
+        run_line(HEADLESS, "kil last")
+    with pytest.raises(NotThisTime):
+        run_line(HEADLESS, "doctor")
+
+
+def test_the_cockpit_of_the_process_carries_a_line_out(cockpit, monkeypatch):
+    monkeypatch.setattr(assembly, "get_cockpit", lambda: cockpit)
+    assert isinstance(run_line(HEADLESS, "runs"), pd.DataFrame)
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    ("line", "column", "values"),
+    [
+        ("runs", "run", ["run-2", "run-1"]),
+        ("runs --limit 1", "run", ["run-2"]),
+        ("runs 1", "run", ["run-1"]),
+        ("runs last run-1", "run", ["run-2", "run-1"]),
+        ("cost", "run", ["run-2", "run-1"]),
+        ("cost 1", "run", ["run-1"]),
+        ("approvals", "approval", ["app-12"]),
+        ("approvals --pending --limit 5", "run", ["run-2"]),
+        ("leases", "lease", []),
+        ("egress log", "allowed", [False, True]),
+        ("egress log --refused", "host", ["example.com"]),
+        ("egress log --run run-2", "host", []),
+        ("egress log --since 1h", "host", []),
+        ("egress log --since 2020-01-01 --limit 1", "host", ["example.com"]),
+        ("egress check --no-resolve --net pypi.org pypi.org example.org", "allowed", [True, False]),
+        ("egress check --no-resolve --net pypi.org,none https://pypi.org/x", "allowed", [False]),
+    ],
+)
+def test_what_yields_data_is_a_frame(say, line, column, values):
+    frame = say(line)
+    assert isinstance(frame, pd.DataFrame)
+    assert frame[column].tolist() == values
+
+
+@pytest.mark.usefixtures("told")
+def test_a_frame_of_connections_has_types_to_work_with(say):
+    frame = say("egress log")
+    kinds = {name: str(kind) for name, kind in frame.dtypes.items()}
+    assert (kinds["at"], kinds["bytes_in"], kinds["seconds"]) == ("datetime64[us, UTC]", "Int64", "Float64")
+    assert frame["bytes_in"].tolist() == [0, 48_213]
+    assert frame["seconds"].isna().tolist() == [True, False]
+
+
+def test_status_is_text_to_read(say):
+    assert "Nothing runs, nothing waits." in repr(say("status"))
+
+
+@pytest.mark.usefixtures("told")
+def test_an_approval_is_answered_by_the_end_of_its_id(say, cockpit, capsys):
+    say("approve 12 this session")
+    assert capsys.readouterr().out == "app-12: allowed.\n"
+    decision = Mailbox(cockpit.journal).decision("app-12")
+    assert (decision.allowed, decision.via, decision.answer) == (True, "command", "this session")
+    with pytest.raises(ApprovalAlreadyDecided):
+        say("deny app-12")
+
+
+@pytest.mark.usefixtures("told")
+def test_a_denial_is_told(say, capsys):
+    say("deny app-12 never")
+    assert capsys.readouterr().out == "app-12: denied.\n"
+
+
+def test_names_that_fit_nothing_are_errors(say):
+    with pytest.raises(ApprovalUnknown):
+        say("approve app-9")
+    with pytest.raises(RunUnknown):
+        say("runs nobody")
+    with pytest.raises(UsageError, match="nothing to stop"):
+        say("kill last")
+
+
+@pytest.mark.usefixtures("told")
+def test_runs_are_stopped_and_none_is_when_one_name_is_wrong(say, cockpit, capsys):
+    with pytest.raises(RunUnknown):
+        say("kill run-2 nobody")
+    assert Mailbox(cockpit.journal).take(["run-2"], ("kill",)) == []
+    say("kill last 2")
+    assert capsys.readouterr().out == "run-2 is being stopped.\n"
+    assert [message.run_id for message in Mailbox(cockpit.journal).take(["run-2"], ("kill",))] == ["run-2"]
+
+
+@pytest.mark.usefixtures("told")
+def test_changes_are_shown_and_given_up(say, cockpit, capsys):
+    say("changes run-2")
+    assert capsys.readouterr().out == "run-2 changed no files.\n"
+    say("discard 1 a.txt")
+    assert capsys.readouterr().out == "discarded: a.txt\n"
+    assert [change.state for change in cockpit.changes("run-1")] == ["discarded"]
+    with pytest.raises(UnknownName):
+        say("apply run-1 a.txt")
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    ("line", "module", "function", "given"),
+    [
+        ("attach 1", "attaching", "attach", ("COCKPIT", HEADLESS, "run-1")),
+        ("watch", "watching", "watch", ("COCKPIT", HEADLESS)),
+        ("chart cost", "charts", "chart", ("COCKPIT", "cost", None)),
+        ("chart timeline last", "charts", "chart", ("COCKPIT", "timeline", "run-2")),
+        ("chart egress", "charts", "chart", ("COCKPIT", "egress", None)),
+        ("chart egress run-1", "charts", "chart", ("COCKPIT", "egress", "run-1")),
+    ],
+)
+def test_displays_are_handed_what_they_show(say, cockpit, monkeypatch, line, module, function, given):
+    name = f"kagura_kernel.jupyter.{module}"
+    stand_in = ModuleType(name)
+    setattr(stand_in, function, lambda *arguments: arguments)
+    monkeypatch.setitem(__import__("sys").modules, name, stand_in)
+    assert say(line) == tuple(cockpit if one == "COCKPIT" else one for one in given)
+
+
+def test_a_notebook_is_exported(say, tmp_path, capsys):
+    import nbformat
+
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("Count the rows.")],
+        metadata={"kernelspec": {"name": "kagura", "display_name": "Kagura"}},
+    )
+    nbformat.write(notebook, tmp_path / "a.ipynb")
+    say(f"export {tmp_path}/a.ipynb -o {tmp_path}/plain.ipynb")
+    assert capsys.readouterr().out == f"{tmp_path}/plain.ipynb was written.\n"
+    assert "%%kagura\nCount the rows." in [cell.source for cell in nbformat.read(tmp_path / "plain.ipynb", 4).cells]
+    with pytest.raises(UsageError):
+        say(f"export {tmp_path}/a.ipynb -o {tmp_path}/plain.ipynb")
+    say(f"export {tmp_path}/a.ipynb -o {tmp_path}/plain.ipynb --force")
