@@ -14,7 +14,7 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
-setup: ## Python environment in .venv and what a box needs from the system
+setup: ## Python environment in .venv, the sidebar, and what a box needs from the system
 	@dev/setup.sh run
 
 .PHONY: demo
@@ -40,14 +40,15 @@ bench: ## Measure speed against its floor; the table goes to the screen and to o
 
 .PHONY: lint
 lint: ## Format, lint, types and contracts, without changing a file
-	@dev/setup.sh python
+	@dev/setup.sh lint
 	@dev/check.sh lint
 
 .PHONY: format
 format: ## Rewrite files as the formatter and the safe fixes of the linter want them
-	@dev/setup.sh python
+	@dev/setup.sh lint
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+	@cd labextension && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent format
 
 .PHONY: images
 images: ## Build the box images with the Docker daemon of this machine
@@ -56,5 +57,5 @@ images: ## Build the box images with the Docker daemon of this machine
 
 .PHONY: clean
 clean: ## Remove what was built or left behind; .venv stays
-	@rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf build dist out labextension/dist labextension/lib .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +

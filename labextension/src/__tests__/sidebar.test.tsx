@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { renderToStaticMarkup } from 'react-dom/server';
+import { KaguraClient } from '../api/client.js';
+import { Kagura } from '../model/kagura.js';
+import { SectionList } from '../panel/sectionList.js';
+import { approvalsSection } from '../panel/sections/approvals.js';
+import { costsSection } from '../panel/sections/costs.js';
+import { leasesSection } from '../panel/sections/leases.js';
+import { runsSection } from '../panel/sections/runs.js';
+import { Sidebar } from '../panel/sidebar.js';
+import { anApproval, english, FakeServer, HandPage, HandTimers } from './fakeServer.js';
+
+async function drawn(fill: (server: FakeServer) => void, closed: string[] = []): Promise<string> {
+  const server = new FakeServer();
+  fill(server);
+  const client = new KaguraClient(server.send);
+  const kagura = new Kagura({ client, stream: null, timers: new HandTimers(), page: new HandPage() });
+  await Promise.all([
+    kagura.approvals.refresh(),
+    kagura.runs.refresh(),
+    kagura.leases.refresh(),
+    kagura.costs.refresh()
+  ]);
+  const sections = new SectionList({ load: () => Promise.resolve(closed), save: () => undefined });
+  for (const section of [costsSection, approvalsSection, leasesSection, runsSection]) {
+    sections.add(section(kagura, english));
+  }
+  await Promise.resolve();
+  return renderToStaticMarkup(
+    <Sidebar kagura={kagura} trans={english} sections={sections} jump={() => Promise.resolve('')} />
+  );
+}
+
+test('sections stand by their rank, and empty ones say what they are for', async () => {
+  const html = await drawn(() => undefined);
+  const order = [...html.matchAll(/id="kgs-heading-(\w+)"/g)].map(found => found[1]);
+  assert.deepEqual(order, ['approvals', 'runs', 'leases', 'costs']);
+  for (const words of [
+    'Nothing waits for you',
+    'No run yet',
+    'No credential is lent',
+    'No run in these days'
+  ]) {
+    assert.ok(html.includes(words), words);
+  }
+});
+
+test('a section that was closed stays closed', async () => {
+  const html = await drawn(() => undefined, ['runs']);
+  assert.ok(!html.includes('id="kgs-body-runs"'));
+  assert.ok(html.includes('id="kgs-body-leases"'));
+});
+
+test('what a model or a box wrote is text, and what hides in it is seen', async () => {
+  const evil = '<img src=x onerror=alert(1)>\u202e';
+  const html = await drawn(server => {
+    const command = { command: `rm ${evil}`, directory: evil };
+    server.approvals = [
+      anApproval('app-1', { title: evil, reason: evil, arguments: command, detail: evil, notebook: evil })
+    ];
+    server.leases = [
+      { lease_id: 'lea-1', provider: evil, scope: evil, state: 'live', way: evil, place: evil }
+    ];
+  });
+  assert.ok(!html.includes('<img'));
+  assert.ok(!html.includes('\u202e'));
+  assert.ok(html.includes('⟨U+202E⟩'));
+});
+
+test('a host offers what its card offers, with the whole address', async () => {
+  const html = await drawn(server => {
+    const more = {
+      arguments: { host: 'example.org', port: 443 },
+      options: ['this run', 'this session', 'never']
+    };
+    server.approvals = [
+      anApproval('app-1', { kind: 'network', title: 'Let the box connect', detail: 'TCP', ...more })
+    ];
+  });
+  for (const words of [
+    'May the box connect to',
+    'example.org:443',
+    'Allow for this run',
+    'Allow for this session',
+    'Never in this session',
+    'Stop the run'
+  ]) {
+    assert.ok(html.includes(words), words);
+  }
+});
+
+test('a question offers its answers, or a field', async () => {
+  const asked = (options: string[]) =>
+    drawn(server => {
+      server.approvals = [
+        anApproval('app-1', { kind: 'question', title: 'Q', detail: 'Which one?', arguments: {}, options })
+      ];
+    });
+  const choices = await asked(['red', 'blue']);
+  assert.ok(
+    choices.includes('Which one?') && choices.includes('>red</button>') && !choices.includes('Your answer')
+  );
+  assert.ok((await asked([])).includes('aria-label="Your answer"'));
+});
+
+test('a second section of the same name is refused', () => {
+  const sections = new SectionList({ load: () => Promise.resolve([]), save: () => undefined });
+  const section = { id: 'plugins', title: 'Plugins', rank: 250, render: () => null };
+  const added = sections.add(section);
+  assert.throws(() => sections.add(section), /plugins/);
+  added.dispose();
+  assert.equal(sections.items.length, 0);
+});

@@ -1,0 +1,177 @@
+/**
+ * The REST interface of the server extension, typed. It knows no Jupyter: whoever makes one hands in how a request is sent.
+ */
+import type { IApproval, ICosts, IDecision, ILease, IPage, IRun, IStatus, Verdict } from '../tokens.js';
+import * as decode from './decode.js';
+import { bad, good, kindOf, type Result } from './result.js';
+
+/** What is needed of an answer. */
+export interface IAnswer {
+  readonly status: number;
+  readonly headers: { get(name: string): string | null };
+  text(): Promise<string>;
+}
+
+export interface IRequest {
+  readonly method: 'GET' | 'POST';
+  readonly headers: Record<string, string>;
+  readonly body?: string;
+}
+
+/** Sends one request to a path below the interface's base, such as `runs?limit=50`; rejects when nothing answers. */
+export type Send = (path: string, request: IRequest) => Promise<IAnswer>;
+
+export interface IRunQuery {
+  limit: number;
+  before?: string;
+  state?: 'live' | 'ended';
+  q?: string;
+}
+
+/** How many answers are kept to be asked for with their ETag. */
+const KEPT_ANSWERS = 64;
+
+/** A difference of clocks smaller than this is the time an answer took, or the second that its date is cut to. */
+const CLOCK_TOLERANCE_MS = 3000;
+
+export class KaguraClient {
+  constructor(send: Send, now: () => number = Date.now) {
+    this._send = send;
+    this._now = now;
+  }
+
+  /** How far the server's clock is ahead of this one, in milliseconds; countdowns are the server's. */
+  get clockOffset(): number {
+    return this._clockOffset;
+  }
+
+  status(): Promise<Result<IStatus>> {
+    return this._get('status', decode.status);
+  }
+
+  runs(query: IRunQuery): Promise<Result<IPage<IRun>>> {
+    const asked = { limit: query.limit, before: query.before, state: query.state, q: query.q };
+    return this._get(`runs${queryText(asked)}`, value => decode.page(value, decode.run, run => run.run_id));
+  }
+
+  run(id: string): Promise<Result<IRun>> {
+    return this._get(`runs/${encodeURIComponent(id)}`, decode.run);
+  }
+
+  kill(id: string): Promise<Result<null>> {
+    return this._post(`runs/${encodeURIComponent(id)}/kill`, {}, () => null);
+  }
+
+  approvals(state: 'pending' | 'decided', limit: number): Promise<Result<IPage<IApproval>>> {
+    return this._get(`approvals${queryText({ state, limit })}`, value =>
+      decode.page(value, decode.approval, approval => approval.id)
+    );
+  }
+
+  /** Answers an approval. When somebody was faster the problem is a conflict, see `decisionOf`. */
+  decide(id: string, verdict: Verdict, answer: string): Promise<Result<IDecision>> {
+    return this._post(`approvals/${encodeURIComponent(id)}/decision`, { verdict, answer }, decode.decision);
+  }
+
+  leases(): Promise<Result<IPage<ILease>>> {
+    return this._get('leases', value => decode.page(value, decode.lease, lease => lease.lease_id));
+  }
+
+  revoke(id: string): Promise<Result<null>> {
+    return this._post(`leases/${encodeURIComponent(id)}/revoke`, {}, () => null);
+  }
+
+  costs(days: number, notebook: string): Promise<Result<ICosts>> {
+    return this._get(`costs${queryText({ days, notebook })}`, decode.costs);
+  }
+
+  /** An answer that has not changed comes back as the very same value, so that nothing is drawn again. */
+  private async _get<T>(path: string, read: (value: unknown) => T): Promise<Result<T>> {
+    const kept = this._kept.get(path) as { etag: string; value: T } | undefined;
+    const headers: Record<string, string> = kept ? { 'If-None-Match': kept.etag } : {};
+    const answer = await this._ask(path, { method: 'GET', headers });
+    if (answer === null) {
+      return bad('unreachable', 0);
+    }
+    if (answer.status === 304 && kept) {
+      this._keep(path, kept);
+      return good(kept.value);
+    }
+    const result = await received(answer, read);
+    const etag = answer.headers.get('ETag');
+    if (result.ok && etag) {
+      this._keep(path, { etag, value: result.value });
+    }
+    return result;
+  }
+
+  private async _post<T>(path: string, body: object, read: (value: unknown) => T): Promise<Result<T>> {
+    const headers = { 'Content-Type': 'application/json' };
+    const answer = await this._ask(path, { method: 'POST', headers, body: JSON.stringify(body) });
+    return answer === null ? bad('unreachable', 0) : received(answer, read);
+  }
+
+  private async _ask(path: string, request: IRequest): Promise<IAnswer | null> {
+    try {
+      const answer = await this._send(path, request);
+      this._readClock(answer.headers.get('Date'));
+      return answer;
+    } catch {
+      // Whatever a browser says of a request without an answer ("Failed to fetch") helps nobody.
+      return null;
+    }
+  }
+
+  private _readClock(date: string | null): void {
+    const offset = date ? Date.parse(date) - this._now() : NaN;
+    if (!Number.isNaN(offset)) {
+      this._clockOffset = Math.abs(offset) > CLOCK_TOLERANCE_MS ? offset : 0;
+    }
+  }
+
+  private _keep(path: string, answer: { etag: string; value: unknown }): void {
+    this._kept.delete(path);
+    this._kept.set(path, answer);
+    const oldest = this._kept.size > KEPT_ANSWERS ? this._kept.keys().next().value : undefined;
+    if (oldest !== undefined) {
+      this._kept.delete(oldest);
+    }
+  }
+
+  private readonly _send: Send;
+  private readonly _now: () => number;
+  private readonly _kept = new Map<string, { etag: string; value: unknown }>();
+  private _clockOffset = 0;
+}
+
+async function received<T>(answer: IAnswer, read: (value: unknown) => T): Promise<Result<T>> {
+  let body: unknown = null;
+  try {
+    body = JSON.parse((await answer.text()) || 'null');
+  } catch {
+    // A proxy's page of HTML, say. The status tells enough.
+    if (answer.status < 300) {
+      return bad('failed', answer.status);
+    }
+  }
+  if (answer.status >= 200 && answer.status < 300) {
+    return good(read(body));
+  }
+  const { code, message } = decode.fields(body);
+  return bad(kindOf(answer.status), answer.status, {
+    code: decode.text(code),
+    message: decode.text(message),
+    body
+  });
+}
+
+function queryText(values: Record<string, string | number | undefined>): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    if (value !== undefined && value !== '') {
+      query.set(name, String(value));
+    }
+  }
+  const written = query.toString();
+  return written && `?${written}`;
+}

@@ -1,0 +1,18 @@
+import { commandsPlugin } from './plugins/commands.js';
+import { liveCardsPlugin } from './plugins/liveCards.js';
+import { notificationsPlugin } from './plugins/notifications.js';
+import { panelPlugin, sectionsPlugin } from './plugins/panel.js';
+import { servicePlugin } from './plugins/service.js';
+import { statusBarPlugin } from './plugins/statusBar.js';
+
+export * from './tokens.js';
+
+export default [
+  servicePlugin,
+  sectionsPlugin,
+  panelPlugin,
+  commandsPlugin,
+  statusBarPlugin,
+  notificationsPlugin,
+  liveCardsPlugin
+];

@@ -1,0 +1,143 @@
+import { useState, type FormEvent } from 'react';
+import { oneLine, visible } from '../../model/visible.js';
+import type { IApproval, Verdict } from '../../tokens.js';
+import { NEVER, THIS_RUN, THIS_SESSION } from '../asked.js';
+import { usePanel } from '../context.js';
+import { Button } from '../parts.js';
+
+interface IAnswersProps {
+  readonly approval: IApproval;
+  readonly disabled: boolean;
+}
+
+/** What an approval can be answered with: the same choices as on its card in the notebook. */
+export function Answers({ approval, disabled }: IAnswersProps) {
+  const { kagura, trans } = usePanel();
+  const decide = (verdict: Verdict, answer = '') =>
+    void kagura.approvals.decide(approval.id, verdict, answer);
+  const about = oneLine(approval.title, 80);
+  const stop = (
+    <Button
+      look="quiet"
+      disabled={disabled}
+      name={trans.__('Stop the run: %1', about)}
+      onClick={() => decide('abort')}
+    >
+      {trans.__('Stop the run')}
+    </Button>
+  );
+  const choices = { approval, disabled, decide, about };
+  return (
+    <div className="kgs-answers">
+      {approval.kind === 'question' ? (
+        <Question {...choices} />
+      ) : approval.options.length > 0 ? (
+        <Options {...choices} />
+      ) : (
+        <Plain {...choices} />
+      )}
+      {stop}
+    </div>
+  );
+}
+
+interface IChoicesProps extends IAnswersProps {
+  readonly decide: (verdict: Verdict, answer?: string) => void;
+  /** What is asked for, on one line. */
+  readonly about: string;
+}
+
+function Plain({ approval, disabled, decide, about }: IChoicesProps) {
+  const { trans } = usePanel();
+  const once = !['launch', 'credential'].includes(approval.kind);
+  const allow = once ? trans.__('Allow once') : trans.__('Allow');
+  return (
+    <>
+      <Button look="primary" disabled={disabled} name={`${allow}: ${about}`} onClick={() => decide('allow')}>
+        {allow}
+      </Button>
+      <Button disabled={disabled} name={`${trans.__('Deny')}: ${about}`} onClick={() => decide('deny')}>
+        {trans.__('Deny')}
+      </Button>
+    </>
+  );
+}
+
+function Options({ approval, disabled, decide, about }: IChoicesProps) {
+  const { trans } = usePanel();
+  const allowing = approval.options.filter(option => option !== NEVER);
+  const word = (option: string) =>
+    option === THIS_RUN
+      ? trans.__('Allow for this run')
+      : option === THIS_SESSION
+        ? trans.__('Allow for this session')
+        : trans.__('Allow: %1', visible(option));
+  return (
+    <>
+      {allowing.map((option, index) => (
+        <Button
+          key={option}
+          look={index === 0 ? 'primary' : 'plain'}
+          disabled={disabled}
+          name={`${word(option)}: ${about}`}
+          onClick={() => decide('allow', option)}
+        >
+          {word(option)}
+        </Button>
+      ))}
+      <Button disabled={disabled} name={`${trans.__('Deny')}: ${about}`} onClick={() => decide('deny')}>
+        {trans.__('Deny')}
+      </Button>
+      {approval.options.includes(NEVER) && (
+        <Button
+          look="quiet"
+          disabled={disabled}
+          name={`${trans.__('Never in this session')}: ${about}`}
+          onClick={() => decide('deny', NEVER)}
+        >
+          {trans.__('Never in this session')}
+        </Button>
+      )}
+    </>
+  );
+}
+
+function Question({ approval, disabled, decide }: IChoicesProps) {
+  const { trans } = usePanel();
+  const [answer, setAnswer] = useState('');
+  const send = (event: FormEvent) => {
+    event.preventDefault();
+    if (answer.trim()) {
+      decide('allow', answer);
+    }
+  };
+  return (
+    <>
+      {approval.options.length > 0 ? (
+        approval.options.map(option => (
+          <Button key={option} disabled={disabled} onClick={() => decide('allow', option)}>
+            {visible(option)}
+          </Button>
+        ))
+      ) : (
+        <form className="kgs-form" onSubmit={send}>
+          <input
+            className="kgs-input"
+            type="text"
+            aria-label={trans.__('Your answer')}
+            placeholder={trans.__('Your answer')}
+            value={answer}
+            disabled={disabled}
+            onChange={event => setAnswer(event.target.value)}
+          />
+          <button type="submit" className="kgs-button kgs-primary" disabled={disabled || !answer.trim()}>
+            {trans.__('Send')}
+          </button>
+        </form>
+      )}
+      <Button look="quiet" disabled={disabled} onClick={() => decide('deny')}>
+        {trans.__('No answer')}
+      </Button>
+    </>
+  );
+}

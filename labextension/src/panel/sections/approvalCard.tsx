@@ -1,0 +1,199 @@
+import { useId, useLayoutEffect, useRef } from 'react';
+import type { Remark } from '../../model/approvals.js';
+import { visible } from '../../model/visible.js';
+import { clockFace, decisionWords, kindWords, remarkWords } from '../../model/words.js';
+import type { IApproval } from '../../tokens.js';
+import { Answers } from './answers.js';
+import { argumentsText, asked, asksForHost } from '../asked.js';
+import { usePanel } from '../context.js';
+import { Diff, isDiff } from '../diff.js';
+import { onActivate, useNow } from '../hooks.js';
+import { Exactly, Origin } from '../parts.js';
+
+export interface IApprovalCardProps {
+  readonly approval: IApproval;
+  readonly answering: boolean;
+  readonly remark: Remark | null;
+  /** Whether the Tab key stops at this card. */
+  readonly current: boolean;
+  readonly claimsFocus: boolean;
+  readonly onFocus: () => void;
+}
+
+/** One approval that waits: what, why, from where, until when, and the answers. */
+export function ApprovalCard({
+  approval,
+  answering,
+  remark,
+  current,
+  claimsFocus,
+  onFocus
+}: IApprovalCardProps) {
+  const { trans } = usePanel();
+  const card = useRef<HTMLElement>(null);
+  const heading = useId();
+  const { label } = kindWords(trans, approval.kind);
+  useLayoutEffect(() => {
+    if (claimsFocus) {
+      card.current?.focus();
+    }
+  });
+  // The first stop of the keyboard is the question itself, never one of its buttons.
+  const enter = onActivate(() =>
+    card.current?.querySelector<HTMLElement>('.kgs-answers button, .kgs-answers input')?.focus()
+  );
+  return (
+    <article
+      ref={card}
+      className="kgs-approval"
+      aria-labelledby={heading}
+      aria-busy={answering}
+      tabIndex={current ? 0 : -1}
+      data-item=""
+      data-approval={approval.id}
+      onFocus={onFocus}
+      onKeyDown={enter}
+    >
+      <div id={heading} className="kgs-approval-head">
+        <span className="kgs-kind">{label}</span>{' '}
+        <strong className="kgs-title">
+          {asksForHost(approval) ? trans.__('May the box connect to') : visible(title(approval))}
+        </strong>
+        {asksForHost(approval) && <code className="kgs-target">{visible(asked(approval).subject)}</code>}
+      </div>
+      <What approval={approval} />
+      <Why approval={approval} />
+      <Arguments approval={approval} />
+      <Countdown approval={approval} />
+      <Answers approval={approval} disabled={answering} />
+      <RemarkLine approval={approval} remark={remark} />
+    </article>
+  );
+}
+
+/** An approval that was decided: how, and by whom. */
+export function DecidedApproval({
+  approval,
+  remark
+}: {
+  readonly approval: IApproval;
+  readonly remark: Remark | null;
+}) {
+  const { trans } = usePanel();
+  const { label } = kindWords(trans, approval.kind);
+  const { words, tone } = decisionWords(trans, approval.kind, {
+    verdict: approval.verdict ?? '',
+    by: approval.by,
+    via: approval.via,
+    answer: approval.answer
+  });
+  return (
+    <li className="kgs-decided">
+      <div className="kgs-decided-what">
+        <span className="kgs-soft">{label}</span> {visible(title(approval))}
+      </div>
+      <div className={`kgs-verdict kgs-tone-${tone}`}>{words}</div>
+      <RemarkLine approval={approval} remark={remark} />
+    </li>
+  );
+}
+
+/** A question's text is its detail; the title of the others says it in one line. */
+function title(approval: IApproval): string {
+  return approval.kind === 'question' ? approval.detail || approval.title : approval.title;
+}
+
+function What({ approval }: { readonly approval: IApproval }) {
+  const { trans } = usePanel();
+  const { subject, stdin, place, means } = asked(approval);
+  const { meaning } = kindWords(trans, approval.kind);
+  const own = subject && subject !== approval.title && approval.kind !== 'question' && !asksForHost(approval);
+  return (
+    <>
+      {own &&
+        (isDiff(subject) ? (
+          <Diff text={subject} label={trans.__('The changes')} />
+        ) : (
+          <Exactly text={subject} />
+        ))}
+      {stdin && (
+        <div>
+          <div className="kgs-soft">{trans.__('It would read')}</div>
+          <Exactly text={stdin} />
+        </div>
+      )}
+      <div className="kgs-soft">
+        {means ? visible(means) : meaning}
+        {place && (
+          <>
+            {' '}
+            {trans.__('Directory:')} <code>{visible(place)}</code>
+          </>
+        )}
+      </div>
+    </>
+  );
+}
+
+function Arguments({ approval }: { readonly approval: IApproval }) {
+  const { trans } = usePanel();
+  const whole = argumentsText(approval);
+  return whole ? (
+    <details className="kgs-details">
+      <summary>{trans.__('All arguments')}</summary>
+      <Exactly text={whole} />
+    </details>
+  ) : null;
+}
+
+function Why({ approval }: { readonly approval: IApproval }) {
+  const { trans } = usePanel();
+  const reason = approval.reason.trim();
+  if (approval.kind === 'question') {
+    return null;
+  }
+  if (!reason) {
+    return ['network', 'launch', 'credential'].includes(approval.kind) ? null : (
+      <div className="kgs-soft">{trans.__('The agent gave no reason.')}</div>
+    );
+  }
+  // Only for a host it is the membrane that gives the reason; the others are quoted, whoever's words they are.
+  if (approval.kind === 'network') {
+    return <div className="kgs-soft">{visible(reason)}</div>;
+  }
+  const whose = ['launch', 'credential'].includes(approval.kind)
+    ? trans.__('The reason given:')
+    : trans.__('The agent’s own words:');
+  return (
+    <div>
+      <span className="kgs-soft">{whose}</span> <q>{visible(reason)}</q>
+    </div>
+  );
+}
+
+function Countdown({ approval }: { readonly approval: IApproval }) {
+  const { trans } = usePanel();
+  const now = useNow();
+  const end = Date.parse(approval.deadline_at);
+  const total = end - Date.parse(approval.requested_at);
+  const left = Math.max(0, end - now);
+  const share = total > 0 ? Math.min(1, left / total) : 0;
+  return (
+    <div className="kgs-count">
+      <span className="kgs-bar" aria-hidden="true">
+        <i style={{ transform: `scaleX(${share.toFixed(3)})` }} />
+      </span>
+      <span>
+        <span className="kgs-face">{Number.isNaN(end) ? '' : clockFace(left / 1000)}</span>{' '}
+        {trans.__('left, no answer is a denial')}
+      </span>
+      <span className="kgs-spring" />
+      <Origin origin={approval} />
+    </div>
+  );
+}
+
+function RemarkLine({ approval, remark }: { readonly approval: IApproval; readonly remark: Remark | null }) {
+  const { trans } = usePanel();
+  return remark ? <p className="kgs-problem">{remarkWords(trans, approval, remark)}</p> : null;
+}

@@ -1,0 +1,190 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
+import type { Kagura } from '../../model/kagura.js';
+import { oneLine, visible } from '../../model/visible.js';
+import { ago, clockFace, lasted, money, roundMoney, runState } from '../../model/words.js';
+import type { IRun, ISection } from '../../tokens.js';
+import { usePanel } from '../context.js';
+import { onActivate, useNow, useSignal } from '../hooks.js';
+import { Empty, notebookName, Problem, useJump } from '../parts.js';
+import { VirtualList, type IRowProps } from '../virtualList.js';
+
+export const RUNS_ID = 'runs';
+
+const ROW_HEIGHT = 52;
+
+/** Typing is over when no key was pressed for so long; milliseconds. */
+const TYPING_MS = 250;
+
+/** All runs of the journal, those that go on first. */
+export function runsSection(kagura: Kagura, trans: TranslationBundle): ISection {
+  return {
+    id: RUNS_ID,
+    title: trans.__('Runs'),
+    rank: 200,
+    grows: true,
+    badge: () => {
+      const live = kagura.feed.status?.live ?? 0;
+      return live > 0 ? trans.__('%1 live', live) : '';
+    },
+    changed: kagura.feed.changed,
+    render: () => <Runs />
+  };
+}
+
+function Runs() {
+  const { kagura, trans } = usePanel();
+  const model = kagura.runs;
+  useSignal(model.changed);
+  const more = useCallback(() => void model.more(), [model]);
+  return (
+    <div className="kgs-runs">
+      <Search />
+      <Problem problem={model.problem} />
+      {model.loaded && model.items.length === 0 ? (
+        <None query={model.query} />
+      ) : (
+        <VirtualList
+          items={model.items}
+          rowHeight={ROW_HEIGHT}
+          label={trans.__('Runs')}
+          keyOf={run => run.run_id}
+          row={(run, props) => <RunRow run={run} stopping={model.stopping(run.run_id)} {...props} />}
+          onNearEnd={more}
+        />
+      )}
+    </div>
+  );
+}
+
+function None({ query }: { readonly query: string }) {
+  const { trans } = usePanel();
+  return query ? (
+    <Empty title={trans.__('No run has these words')}>
+      {trans.__('The search looks into the task, the brain, the model and the name of the notebook.')}
+    </Empty>
+  ) : (
+    <Empty title={trans.__('No run yet')}>
+      {trans.__('Write %%kagura on the first line of a cell, a task below it, and run the cell.')}
+    </Empty>
+  );
+}
+
+function Search() {
+  const { kagura, trans } = usePanel();
+  const [words, setWords] = useState(kagura.runs.query);
+  useEffect(() => {
+    const timer = window.setTimeout(() => void kagura.runs.search(words.trim()), TYPING_MS);
+    return () => window.clearTimeout(timer);
+  }, [kagura, words]);
+  return (
+    <input
+      className="kgs-input kgs-search"
+      type="search"
+      aria-label={trans.__('Search the runs')}
+      placeholder={trans.__('Search the runs')}
+      value={words}
+      onChange={event => setWords(event.target.value)}
+      onKeyDown={event => {
+        if (event.key === 'Escape' && words) {
+          event.stopPropagation();
+          setWords('');
+        }
+      }}
+    />
+  );
+}
+
+interface IRunRowProps extends IRowProps {
+  readonly run: IRun;
+  readonly stopping: boolean;
+}
+
+function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) {
+  const { kagura, trans } = usePanel();
+  const row = useRef<HTMLDivElement>(null);
+  const jump = useJump(run);
+  const { word, tone } = runState(trans, run.status);
+  const task = oneLine(run.task) || (run.flavour === 'sandbox' ? trans.__('Sandbox cell') : trans.__('Run'));
+  const tab = current ? 0 : -1;
+  useLayoutEffect(() => {
+    if (claimsFocus) {
+      row.current?.focus({ preventScroll: true });
+    }
+  });
+  const enter = onActivate(jump);
+  const keys = (event: KeyboardEvent) => {
+    if (event.key === 'Delete' && run.live && event.target === event.currentTarget) {
+      event.preventDefault();
+      void kagura.runs.stop(run.run_id);
+      return;
+    }
+    enter(event);
+  };
+  return (
+    <div
+      ref={row}
+      className="kgs-run"
+      role="group"
+      aria-label={`${stopping ? trans.__('Stopping') : word}: ${task}`}
+      title={visible(run.task)}
+      tabIndex={tab}
+      data-item=""
+      onFocus={onFocus}
+      onKeyDown={keys}
+      onDoubleClick={jump}
+    >
+      <span className={`kgs-dot kgs-tone-${tone}`} aria-hidden="true" />
+      <div className="kgs-run-words">
+        <div className="kgs-run-task">{task}</div>
+        <div className="kgs-run-facts">
+          <span className={`kgs-tone-${tone}`}>{stopping ? trans.__('Stopping …') : word}</span>
+          <When run={run} />
+          {run.cost_usd !== null && <span title={money(run.cost_usd)}>{roundMoney(run.cost_usd)}</span>}
+          {run.notebook && <span className="kgs-cut">{notebookName(run.notebook)}</span>}
+        </div>
+      </div>
+      <div className="kgs-run-acts">
+        {(run.notebook || run.kernel_id) && (
+          <button
+            type="button"
+            className="kgs-icon kgs-icon-jump"
+            aria-label={trans.__('Go to the cell of: %1', task)}
+            title={trans.__('Go to the cell')}
+            tabIndex={tab}
+            onClick={jump}
+          />
+        )}
+        {run.live && (
+          <button
+            type="button"
+            className="kgs-icon kgs-icon-stop"
+            aria-label={trans.__('Stop: %1', task)}
+            title={trans.__('Stop the run')}
+            disabled={stopping}
+            tabIndex={tab}
+            onClick={() => void kagura.runs.stop(run.run_id)}
+          />
+        )}
+      </div>
+    </div>
+  );
+}
+
+function When({ run }: { readonly run: IRun }) {
+  const { trans } = usePanel();
+  const now = useNow(run.live);
+  const since = Math.max(0, (now - Date.parse(run.started_at)) / 1000);
+  if (Number.isNaN(since)) {
+    return null;
+  }
+  if (run.live) {
+    return <span className="kgs-figure">{clockFace(since)}</span>;
+  }
+  return (
+    <>
+      <span title={new Date(run.started_at).toLocaleString()}>{ago(trans, since)}</span>
+      {run.duration !== null && <span className="kgs-lasted">{lasted(run.duration)}</span>}
+    </>
+  );
+}

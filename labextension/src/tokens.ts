@@ -1,0 +1,172 @@
+/**
+ * The words of the sidebar: what the server tells, what a section is, and the names others may use.
+ *
+ * Field names are those of the REST interface, so that a value is the same on both sides.
+ */
+import { Token } from '@lumino/coreutils';
+import type { IDisposable } from '@lumino/disposable';
+import type { ISignal } from '@lumino/signaling';
+import type { ReactNode } from 'react';
+
+/** The schema of the events that say what to fetch again. */
+export const EVENT_SCHEMA = 'https://github.com/kagura-ai/kagura-kernel/events/journal/v1';
+
+/** The domain of the translations. */
+export const TRANSLATION_DOMAIN = 'kagura_kernel';
+
+/** The id of the panel in the shell. */
+export const PANEL_ID = 'kagura-sidebar';
+
+/** What changed in the journal. */
+export type Topic = 'runs' | 'approvals' | 'leases' | 'costs';
+
+export const TOPICS: readonly Topic[] = ['runs', 'approvals', 'leases', 'costs'];
+
+/** One event of the journal, as the server announces it. */
+export interface IChange {
+  topic: Topic;
+  seq: number;
+  run_id: string;
+  approval_id: string;
+}
+
+/** The cell that something came from; empty strings where it came from no notebook. */
+export interface IOrigin {
+  notebook: string;
+  kernel_id: string;
+  cell_id: string;
+}
+
+export interface IStatus {
+  version: string;
+  pending: number;
+  live: number;
+  cost_today_usd: number | null;
+  unpriced_today: number;
+  seq: number;
+}
+
+export interface IRun extends IOrigin {
+  run_id: string;
+  session_id: string;
+  flavour: string;
+  status: string;
+  task: string;
+  brain: string;
+  model: string;
+  started_at: string;
+  duration: number | null;
+  cost_usd: number | null;
+  budget_usd: number | null;
+  changed_files: number;
+  error_code: string;
+  live: boolean;
+}
+
+export interface IDecision {
+  verdict: string;
+  by: string;
+  via: string;
+  answer: string;
+}
+
+export type Verdict = 'allow' | 'deny' | 'abort';
+
+export interface IApproval extends IOrigin {
+  id: string;
+  run_id: string;
+  session_id: string;
+  kind: string;
+  title: string;
+  detail: string;
+  reason: string;
+  arguments: Readonly<Record<string, unknown>>;
+  options: readonly string[];
+  requested_at: string;
+  deadline_at: string;
+  /** Null while it waits. */
+  verdict: string | null;
+  by: string;
+  via: string;
+  decided_at: string | null;
+  answer: string;
+}
+
+export interface ILease {
+  lease_id: string;
+  run_id: string;
+  provider: string;
+  scope: string;
+  state: string;
+  expires_at: string;
+  budget_left_seconds: number | null;
+  renewals_left: number | null;
+  /** How it is used: by a header, a file or variables. */
+  way: string;
+  place: string;
+  revocable: boolean;
+}
+
+export interface ISpent {
+  usd: number | null;
+  runs: number;
+  unpriced_runs: number;
+}
+
+export interface IDayCost extends ISpent {
+  day: string;
+  brain: string;
+  model: string;
+}
+
+export interface IBudget {
+  usd_limit: number;
+  usd_spent: number | null;
+  run_id: string;
+}
+
+export interface ICosts {
+  today: ISpent;
+  notebook: ISpent | null;
+  budget: IBudget | null;
+  by_day: readonly IDayCost[];
+}
+
+/** One page of a list; `next` is the cursor of the page after it. */
+export interface IPage<T> {
+  items: readonly T[];
+  next: string | null;
+}
+
+/**
+ * One section of the panel: approvals, runs, leases, costs, or one of another extension.
+ *
+ * A further section is one more value of this type, given to `ISections.add`.
+ */
+export interface ISection {
+  /** Unique; it is also what the panel remembers of it. */
+  readonly id: string;
+  /** Its heading, translated. */
+  readonly title: string;
+  /** Sections stand in the order of their ranks; ours are 100, 200, 300 and 400. */
+  readonly rank: number;
+  /** Whether it takes the height that the others leave, as a long list does. */
+  readonly grows?: boolean;
+  /** Stands behind the heading, such as how many wait; an empty string is nothing. */
+  readonly badge?: () => string;
+  /** Emitted when the badge is to be read again. */
+  readonly changed?: ISignal<unknown, unknown>;
+  /** What stands below the heading while the section is open. */
+  readonly render: () => ReactNode;
+}
+
+/** Where sections are announced, at any time; disposing of the result takes one away again. */
+export interface ISections {
+  add(section: ISection): IDisposable;
+}
+
+/** For other extensions: `import { ISections } from 'kagura-kernel'`. */
+export const ISections = new Token<ISections>(
+  'kagura-kernel:ISections',
+  'The sections of the panel with the agent runs.'
+);
