@@ -41,15 +41,19 @@ pytest_steadily() {
 # A saved notebook must come out the same on a machine that knows nothing of the person who saved it. A copy is run:
 # what a run applies to its project must not land in the repository.
 notebooks() {
-  local home status=0
+  local home status=0 kernel
   home=$(mktemp -d)
   rm -rf out/check && mkdir -p out/check && cp -r notebooks out/check/
-  env -u JUPYTER_PATH -u DOCKER_HOST \
-    HOME="$home" KAGURA_HOME="$home/kagura" KAGURA_BOX=bubblewrap XDG_RUNTIME_DIR="$home" \
-    JUPYTER_DATA_DIR="$home/jupyter" JUPYTER_CONFIG_DIR="$home/jupyter-config" JUPYTER_RUNTIME_DIR="$home/jupyter-runtime" \
-    JUPYTER_PREFER_ENV_PATH=1 IPYTHONDIR="$home/ipython" \
-    "$BIN/python" -m pytest -p no:cacheprovider -p no:xdist --nbval \
-    --nbval-kernel-name python3 --nbval-cell-timeout 120 out/check/notebooks || status=$?
+  for kernel in python3 kagura; do
+    # Named, so that a notebook of one kernel never runs in the other.
+    grep -lZ "^ *\"name\": \"$kernel\"" out/check/notebooks/*.ipynb | xargs -0 \
+      env -u JUPYTER_PATH -u DOCKER_HOST \
+      HOME="$home" KAGURA_HOME="$home/kagura" KAGURA_BOX=bubblewrap XDG_RUNTIME_DIR="$home" \
+      JUPYTER_DATA_DIR="$home/jupyter" JUPYTER_CONFIG_DIR="$home/jupyter-config" JUPYTER_RUNTIME_DIR="$home/jupyter-runtime" \
+      JUPYTER_PREFER_ENV_PATH=1 IPYTHONDIR="$home/ipython" \
+      "$BIN/python" -m pytest -p no:cacheprovider -p no:xdist --nbval \
+      --nbval-kernel-name "$kernel" --nbval-cell-timeout 120 || status=1
+  done
   rm -rf "$home"
   return $status
 }

@@ -22,17 +22,20 @@ from pathlib import Path
 
 from kagura_kernel.testing import dockerd, false_home
 from kagura_kernel.testing.docker_images import ensure_images
+from tests.bench.browsing import answers_elsewhere, first_word, interrupting_a_run
 from tests.bench.clicking import click_to_going_on
 from tests.bench.commands import command_in_a_warm_box
 from tests.bench.connecting import connections_out_of_a_box
 from tests.bench.contenders import MITMDUMP
 from tests.bench.flowing import bytes_out_of_a_box
 from tests.bench.harness import Bench, Line, Missing, table
+from tests.bench.kernels import idle_kernel, kernel_start
 from tests.bench.leasing import lease_acquired_and_released, request_through_a_lease, scrubbed_output
 from tests.bench.loading import loading
 from tests.bench.opening import membrane_opened
 from tests.bench.replayed import replayed_run
 from tests.bench.starting import bubblewrap_box_ready, docker_box_ready, gvisor_box_ready
+from tests.bench.streaming import stalls_while_a_box_prints
 
 OUT = Path(__file__).resolve().parents[2] / "out" / "bench.md"
 
@@ -48,8 +51,14 @@ ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     request_through_a_lease,
     scrubbed_output,
     loading,
+    kernel_start,
+    idle_kernel,
     replayed_run,
     click_to_going_on,
+    answers_elsewhere,
+    interrupting_a_run,
+    first_word,
+    stalls_while_a_box_prints,
 )
 
 PACKAGES = ("kagura-kernel", "ipykernel", "ipython", "docker", "sqlalchemy", "pydantic")

@@ -172,7 +172,7 @@ def test_changes_are_applied_by_file_and_the_rest_is_discarded(open_notebook):
     notebook.run(0)
     output = notebook.run(1)
     notebook.wait_done(1)
-    report = output.locator("details.kg-file", has_text="report.md")
+    report = output.locator(".kg-file:visible", has_text="report.md")
     expect(report).to_be_visible()
     notebook.picture("changes")
     assert not (notebook.folder / "report.md").exists()
@@ -181,7 +181,7 @@ def test_changes_are_applied_by_file_and_the_rest_is_discarded(open_notebook):
     assert (notebook.folder / "report.md").read_text() == REPORT
     assert (notebook.folder / "sales.csv").read_text() == SALES
     output.get_by_role("button", name="Discard all changes").click()
-    expect(output.locator("details.kg-file", has_text="sales.csv").locator(".kg-chip")).to_have_text("discarded")
+    expect(output.locator(".kg-file:visible", has_text="sales.csv").locator(".kg-chip")).to_have_text("discarded")
     expect(output.get_by_role("button", name="Apply all changes")).to_have_count(0)
     assert (notebook.folder / "sales.csv").read_text() == SALES
 
@@ -198,7 +198,7 @@ def test_a_file_that_changed_meanwhile_is_left_alone(open_notebook):
     notebook.wait_done(1)
     (notebook.folder / "sales.csv").write_text("mine\n")
     output.get_by_role("button", name="Apply all changes").click()
-    expect(output.locator(".kg-file .kg-chip")).to_contain_text("conflict")
+    expect(output.locator(".kg-file:visible .kg-chip")).to_contain_text("conflict")
     assert (notebook.folder / "sales.csv").read_text() == "mine\n"
 
 

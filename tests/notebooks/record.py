@@ -1,4 +1,4 @@
-"""Run the committed notebooks and write their outputs anew: `python tests/notebooks/record.py`.
+"""Run the committed notebooks and write their outputs anew: `python tests/notebooks/record.py [NAME …]`.
 
 A person does this after changing a notebook or the look of a card, and reads the difference before committing it.
 """
@@ -22,13 +22,16 @@ def main() -> int:
     from kagura_kernel.testing.kernel import kernel_environ
 
     with tempfile.TemporaryDirectory() as home:
-        environ = kernel_environ(Path(home), KAGURA_BOX="bubblewrap", JUPYTER_PREFER_ENV_PATH="1")
+        # Who recorded it is nobody's business.
+        environ = kernel_environ(Path(home), KAGURA_BOX="bubblewrap", JUPYTER_PREFER_ENV_PATH="1", LOGNAME="ada")
         os.environ.update(environ)
-        for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+        named = [NOTEBOOKS / f"{name}.ipynb" for name in sys.argv[1:]]
+        for path in named or sorted(NOTEBOOKS.glob("*.ipynb")):
             # A copy is run: what a run does must not land in the repository.
             folder = Path(shutil.copytree(NOTEBOOKS, Path(home) / path.stem))
             notebook = nbformat.read(path, as_version=4)
-            client = NotebookClient(notebook, kernel_name="python3", timeout=180, record_timing=False)
+            kernel = notebook.metadata["kernelspec"]["name"]
+            client = NotebookClient(notebook, kernel_name=kernel, timeout=180, record_timing=False)
             client.execute(cwd=str(folder), env=environ)
             notebook.metadata.pop("widgets", None)
             notebook.metadata["language_info"] = {"name": "python"}

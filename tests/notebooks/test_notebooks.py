@@ -26,7 +26,8 @@ def copies(tmp_path: Path) -> Path:
 
 def nbval(notebook: Path) -> subprocess.CompletedProcess[str]:
     """Run a notebook and compare every output."""
-    options = ["--nbval-kernel-name", "python3", "--nbval-cell-timeout", "120"]
+    kernel = nbformat.read(notebook, as_version=4).metadata["kernelspec"]["name"]
+    options = ["--nbval-kernel-name", kernel, "--nbval-cell-timeout", "120"]
     quiet = ["-q", "--color=no", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(notebook.parent)]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "--nbval", *options, *quiet, "-c", "/dev/null", str(notebook)],

@@ -1,0 +1,193 @@
+"""A JupyterLab of its own: no setting, no session and no key of the person at this machine is in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing import gated_backend
+from kagura_kernel.testing.model_script import Answer, says
+from kagura_kernel.testing.model_server import ModelServer
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+TOKEN = "a-token-for-one-test-session"
+
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
+    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
+}
+
+_FOLDERS = ("home", "kagura", "claude", "data", "runtime", "ipython")
+
+
+@dataclass
+class Model:
+    """The scripted model behind the brain of the server's kernels.
+
+    Attributes:
+        server: What listens.
+        turns: What it answers next; each a step of `kagura_kernel.testing.model_script`.
+    """
+
+    server: ModelServer
+    turns: list[Any] = field(default_factory=list)
+
+
+@contextmanager
+def running_model() -> Iterator[Model]:
+    """A model that listens, and answers from `turns`."""
+    turns: list[Any] = []
+
+    def answer(request: Mapping[str, Any]) -> Answer:
+        step = turns.pop(0) if turns else says("The script is used up.")
+        found: Answer = step(request) if callable(step) else step
+        return found
+
+    with ModelServer(answer) as server:
+        yield Model(server, turns)
+
+
+@dataclass
+class Lab:
+    """A running JupyterLab.
+
+    Attributes:
+        url: Where it listens.
+        root: Its files; every notebook gets a folder of its own.
+        model: What the kernels' brain speaks to.
+        home: Where its kernels keep their journal.
+        doors: Those of the boxes that `--box gated` starts in a kernel named `gated`.
+        environment: Of its kernels.
+        server: Its process.
+    """
+
+    url: str
+    root: Path
+    model: Model
+    home: Path
+    doors: gated_backend.Doors
+    environment: Mapping[str, str]
+    server: int
+
+    @contextmanager
+    def journal(self) -> Iterator[Journal]:
+        """The journal that all its kernels share."""
+        journal = Journal.open(self.home)
+        try:
+            yield journal
+        finally:
+            journal.close()
+
+
+@contextmanager
+def running_lab(base: Path, model: Model, *options: str, port: int = 0) -> Iterator[Lab]:
+    """JupyterLab below `base`, which ends with the block.
+
+    Raises:
+        RuntimeError: it did not start; the text holds the end of its log.
+    """
+    root = base / "work"
+    root.mkdir()
+    for name in _FOLDERS:
+        (base / name).mkdir(mode=0o700)
+    for name, values in SETTINGS.items():
+        path = base / "config" / "lab" / "user-settings" / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+    doors = gated_backend.Doors(base / "doors")
+    _add_gated_kernel(base, doors)
+    environment = _environment(base, model)
+    with (base / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *_arguments(base, port), *options],
+            env=environment,
+            cwd=root,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        url = _listening(process, base)
+        yield Lab(url, root, model, base / "kagura", doors, environment, process.pid)
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _environment(base: Path, model: Model) -> dict[str, str]:
+    return os.environ | {
+        "HOME": str(base / "home"),
+        "KAGURA_HOME": str(base / "kagura"),
+        "CLAUDE_CONFIG_DIR": str(base / "claude"),
+        "JUPYTER_CONFIG_DIR": str(base / "config"),
+        "JUPYTER_DATA_DIR": str(base / "data"),
+        "JUPYTER_RUNTIME_DIR": str(base / "runtime"),
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "IPYTHONDIR": str(base / "ipython"),
+        "ANTHROPIC_BASE_URL": model.server.url,
+        "ANTHROPIC_API_KEY": "dummy",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DOCKER_HOST": "unix:///run/no-docker-for-tests.sock",
+    }
+
+
+def _arguments(base: Path, port: int) -> list[str]:
+    return [
+        "--no-browser",
+        "--allow-root",
+        f"--ServerApp.port={port}",
+        f"--IdentityProvider.token={TOKEN}",
+        f"--ServerApp.root_dir={base / 'work'}",
+        "--LabApp.expose_app_in_browser=True",
+        f"--LabApp.user_settings_dir={base / 'config' / 'lab' / 'user-settings'}",
+        f"--LabApp.workspaces_dir={base / 'workspaces'}",
+        "--LabApp.extension_manager=readonly",
+    ]
+
+
+def _add_gated_kernel(base: Path, doors: gated_backend.Doors) -> None:
+    """A Python kernel whose back-ends are those of this machine and one more, with doors before its boxes."""
+    site = base / "site"
+    gated_backend.register(site)
+    spec = {
+        "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "Python 3 (gated)",
+        "language": "python",
+        "env": {"PYTHONPATH": str(site), gated_backend.VARIABLE: str(doors.folder)},
+    }
+    path = base / "data" / "kernels" / "gated" / "kernel.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(spec))
+
+
+def _listening(process: subprocess.Popen[bytes], base: Path) -> str:
+    until = time.monotonic() + 60
+    while time.monotonic() < until and process.poll() is None:
+        for path in (base / "runtime").glob("jpserver-*.json"):
+            text = path.read_text()
+            if text.endswith("}"):
+                return str(json.loads(text)["url"])
+        time.sleep(0.1)
+    raise RuntimeError(f"JupyterLab did not start:\n{(base / 'log').read_text()[-3000:]}")

@@ -1,0 +1,168 @@
+"""An approval is decided once, wherever the answer comes from, and every other view follows."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import sys
+
+import pexpect
+import pytest
+from playwright.sync_api import expect
+
+from kagura_kernel.journal import views
+from kagura_kernel.testing.model_script import calls, says
+from tests.browser.interrupts import LOAD, host
+from tests.browser.sidebar import Sidebar
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
+
+ASK = "%%kagura --replay ask.jsonl --write none\nLeave a mark."
+ON_THE_HOST = {"command": "echo once >> mark", "host": True, "reason": "The box cannot see this machine."}
+FILES = {"ask.jsonl": host(ON_THE_HOST["command"])}
+
+
+def pending(lab):
+    """The one question that is open."""
+    with lab.journal() as journal:
+        [found] = views.approvals(journal, pending_only=True)
+        return found
+
+
+def decided(lab, approval_id):
+    """How a question was answered."""
+    with lab.journal() as journal:
+        [found] = [row for row in views.approvals(journal) if row.id == approval_id]
+        return found.verdict, found.via
+
+
+@pytest.fixture
+def asking(open_notebook, lab):
+    """A notebook whose run waits for an answer, and the question's id."""
+    notebook = open_notebook(LOAD, ASK, "print('the cell below ran')", files=FILES)
+    notebook.done(0)
+    notebook.run(1, on=True)
+    expect(notebook.output(1).get_by_role("button", name="Allow once")).to_be_visible()
+    return notebook, pending(lab).id
+
+
+@pytest.fixture
+def another(open_notebook, asking):
+    """A second notebook of the same project, with a kernel of its own."""
+    notebook = open_notebook(LOAD, "", folder_name=asking[0].folder.name)
+    notebook.done(0)
+    return notebook
+
+
+def ran_once(notebook):
+    """The run went on to its end, and what was allowed happened one time."""
+    expect(notebook.output(2)).to_contain_text("the cell below ran")
+    expect(notebook.output(1).locator(".kg-pill")).to_have_text("Done")
+    return (notebook.folder / "mark").read_text() == "once\n"
+
+
+def test_a_click_in_the_cell_decides_once_and_a_later_answer_is_told_so(asking, another, lab):
+    notebook, ident = asking
+    expect(another.tell(1, "%kagura approvals")).to_contain_text(ident)
+    notebook.output(1).get_by_role("button", name="Allow once").click()
+    expect(notebook.output(1).locator(".kg-verdict")).to_contain_text(f"Allowed by {getpass.getuser()}")
+    error = another.tell(1, f"%kagura deny {ident}")
+    expect(error).to_contain_text("ERR_APPROVAL_DECIDED")
+    assert decided(lab, ident) == ("allow", "cell")
+    assert ran_once(notebook)
+
+
+def test_a_command_in_another_notebook_decides_once_and_the_card_follows(asking, another, lab):
+    notebook, ident = asking
+    expect(another.tell(1, f"%kagura approve {ident}")).to_contain_text("allowed")
+    expect(notebook.output(1).locator(".kg-verdict")).to_contain_text("Allowed by")
+    expect(notebook.output(1).get_by_role("button", name="Allow once")).to_have_count(0)
+    expect(another.tell(1, f"%kagura deny {ident}")).to_contain_text("ERR_APPROVAL_DECIDED")
+    assert decided(lab, ident) == ("allow", "command")
+    assert ran_once(notebook)
+
+
+def test_a_reload_in_the_middle_changes_nothing(asking, another, lab):
+    notebook, ident = asking
+    run_id = pending(lab).run_id
+    notebook.reload()
+    sidebar = Sidebar(notebook.page).open()
+    expect(sidebar.approval(ident)).to_contain_text("echo once >> mark")
+    attached = another.tell(1, f"%kagura attach {run_id}")
+    expect(attached.get_by_role("button", name="Allow once")).to_be_visible()
+    sidebar.approval(ident).get_by_role("button", name=re.compile("^Allow once")).click()
+    expect(attached.locator(".kg-verdict")).to_contain_text("in the sidebar")
+    expect(attached.locator(".kg-pill")).to_have_text("Done")
+    expect(sidebar.approval(ident)).to_have_count(0)
+    assert decided(lab, ident) == ("allow", "sidebar")
+    assert (notebook.folder / "mark").read_text() == "once\n"
+
+
+@pytest.fixture
+def console(lab, request):
+    """`jupyter console` with a kernel that shares the journal of the server's; its run waits for an answer."""
+    folder = lab.root / request.node.name.partition("[")[0]
+    folder.mkdir(exist_ok=True)
+    lab.model.turns[:] = [calls("bash", ON_THE_HOST), says("It is done.")]
+    arguments = ["-m", "jupyter_console", "--kernel=kagura", "--simple-prompt"]
+    arguments.append("--ZMQTerminalInteractiveShell.kernel_timeout=60")
+    environment = dict(lab.environment) | {"TERM": "dumb"}
+    child = pexpect.spawn(
+        sys.executable, arguments, cwd=str(folder), env=environment, encoding="utf-8", timeout=15, echo=False
+    )
+    child.expect_exact("In [1]: ")
+    child.sendline("Leave a mark.")
+    child.expect_exact("Allow it once? [y/N]")
+    yield child
+    child.sendline("%exit")
+    child.expect(pexpect.EOF)
+    child.close()
+
+
+def test_a_line_at_a_console_decides_once_and_a_notebook_follows(console, open_notebook, lab):
+    notebook = open_notebook(LOAD, "")
+    notebook.done(0)
+    ident = pending(lab).id
+    expect(notebook.tell(1, "%kagura approvals")).to_contain_text(ident)
+    console.sendline("y")
+    console.expect_exact("Allowed by")
+    console.expect_exact("It is done.")
+    expect(notebook.tell(1, f"%kagura deny {ident}")).to_contain_text("ERR_APPROVAL_DECIDED")
+    assert decided(lab, ident) == ("allow", "cell")
+    assert (notebook.folder / "mark").read_text() == "once\n"
+
+
+def test_a_command_in_a_notebook_decides_once_and_the_console_follows(console, open_notebook, lab):
+    notebook = open_notebook(LOAD, "")
+    notebook.done(0)
+    expect(notebook.tell(1, f"%kagura deny {pending(lab).id}")).to_contain_text("denied")
+    # The console itself shows nothing before it has its line, which is no answer any more.
+    console.sendline("y")
+    console.expect_exact("Denied by")
+    console.expect_exact("It is done.")
+    assert not (notebook.folder / "mark").exists()
+
+
+REFUSED = "%%sandbox bash --writable-root\ntouch never"
+
+
+@pytest.mark.parametrize(
+    ("cell", "button", "said"),
+    [
+        (REFUSED, "Deny", "ERR_RUN_DENIED"),
+        (REFUSED, "Stop the run", "ERR_RUN_KILLED"),
+        (ASK, "Stop the run", "ERR_RUN_KILLED"),
+    ],
+    ids=["a start is denied", "a start is called off", "a run is called off"],
+)
+def test_run_all_stops_with_one_calm_line_where(open_notebook, cell, button, said):
+    notebook = open_notebook(LOAD, cell, "print('not reached')", "print('nor this')", files=FILES)
+    notebook.run(0, on=True)
+    notebook.output(1).get_by_role("button", name=button, exact=True).click()
+    error = notebook.error(1)
+    expect(error).to_contain_text(said)
+    assert len(error.inner_text().strip().splitlines()) == 1
+    for index in (2, 3):
+        expect(notebook.prompt(index)).to_have_text("[ ]:")
+        expect(notebook.output(index)).to_have_text("")
+    assert not (notebook.folder / "mark").exists()

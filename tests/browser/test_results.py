@@ -1,0 +1,142 @@
+"""Results of a box in a real notebook: shown in the cell, saved with it, and readable where there is no kernel."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+
+import pytest
+from playwright.sync_api import expect
+
+from kagura_kernel.jupyter.cards.record import RUN_MIME
+from kagura_kernel.testing.gallery import DRAWING, png
+from tests.browser.interrupts import LOAD
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
+
+FRAME = """\
+import pandas as pd
+regions = ["north", "south", "north"]
+sales = pd.DataFrame({"day": ["Mon", "Tue", "Wed"], "region": regions, "amount": [120.5, 88.0, 61.25]})
+"""
+SHOW = f"""\
+%%sandbox python -i sales -o totals
+import base64
+from IPython.display import display
+display(sales)
+display({{"image/png": {base64.b64encode(png(420, 160)).decode()!r}, "text/plain": "A slope"}}, raw=True)
+display({{"image/svg+xml": {DRAWING!r}, "text/plain": "Bars"}}, raw=True)
+text = "**North leads** with 181.75:\\n\\n| region | total |\\n|---|---:|\\n| north | 181.75 |\\n"
+display({{"text/markdown": text}}, raw=True)
+totals = sales.groupby("region")["amount"].sum().to_dict()
+"""
+MAKE = f"""\
+%%sandbox python
+import base64
+open("plot.png", "wb").write(base64.b64decode({base64.b64encode(png(420, 160)).decode()!r}))
+open("rows.csv", "w").write("day,amount\\n" + "".join(f"2026-01-{{day:02d}},{{day * 10}}\\n" for day in range(1, 20)))
+open("bars.svg", "w").write({DRAWING!r})
+open("model.bin", "wb").write(bytes(range(256)) * 40)
+"""
+
+
+@pytest.fixture
+def shown(open_notebook):
+    """A notebook in which a box has shown a table, an image, a drawing and Markdown."""
+    notebook = open_notebook(LOAD, FRAME, SHOW, "totals", folder_name="results")
+    for index in range(3):
+        notebook.done(index)
+    return notebook
+
+
+def test_tables_images_and_markdown_of_a_box_stand_in_its_cell(shown):
+    output = shown.output(2)
+    results = output.locator(".kg-result:visible")
+    expect(results).to_have_count(4)
+    expect(results.nth(0).locator("tbody tr")).to_have_count(3)
+    picture, drawing = results.nth(1).locator("img"), results.nth(2).locator("img")
+    assert picture.evaluate("one => [one.naturalWidth, one.naturalHeight, one.alt]") == [420, 160, "A slope"]
+    assert drawing.evaluate("one => [one.naturalWidth, one.clientWidth]") == [320, 320]
+    expect(results.nth(3).locator("strong")).to_have_text("North leads")
+    expect(output.locator(".kg-vars")).to_contain_text("sales (DataFrame, 3 rows × 3 columns")
+    expect(output.locator(".kg-vars")).to_contain_text("totals (dict")
+    expect(shown.done(3)).to_contain_text("{'north': 181.75, 'south': 88.0}")
+    shown.picture("results", cell=2)
+
+
+def test_a_data_frame_of_a_box_looks_like_one_of_the_kernel(shown):
+    shown.write(3, "sales")
+    theirs = shown.done(3).locator("table.dataframe")
+    ours = shown.output(2).locator(".kg-result table").first
+    look = """one => {
+      const [head, cell] = [one.querySelector("thead th:last-child"), one.querySelector("tbody td:last-child")];
+      const names = ["textAlign", "fontWeight", "fontSize", "borderTopStyle", "color"];
+      return [head, cell].flatMap((each) => names.map((name) => getComputedStyle(each)[name]));
+    }"""
+    assert ours.evaluate(look) == theirs.evaluate(look)
+
+
+def test_a_saved_notebook_shows_results_without_a_kernel_and_without_widgets(shown, page):
+    saved = shown.save()
+    data = saved.cells[2].outputs[0].data
+    assert "[image 420×160, " in data["text/plain"]
+    assert "[image 320×90, " in data["text/plain"]
+    assert "north" in data["text/plain"]
+    steps = data[RUN_MIME]["steps"]
+    assert [step["mime"] for step in steps if step["kind"] == "result"] == [
+        "text/html",
+        "image/png",
+        "image/svg+xml",
+        "text/markdown",
+    ]
+    assert len(json.dumps(data[RUN_MIME])) < 5000
+    web = shown.path.with_suffix(".html")
+    convert = [sys.executable, "-m", "nbconvert", "--to", "html", "--output", str(web), str(shown.path)]
+    subprocess.run(convert, check=True, capture_output=True)
+    page.goto(web.as_uri())
+    expect(page.locator(".kg-result")).to_have_count(4)
+    assert page.locator(".kg-result img").evaluate_all("all => all.map((one) => one.naturalWidth)") == [420, 320]
+    expect(page.locator(".kg-result tbody tr")).to_have_count(4)
+
+
+def test_files_that_a_run_made_have_a_size_and_a_preview(open_notebook):
+    notebook = open_notebook(LOAD, MAKE, folder_name="files")
+    notebook.done(0)
+    output = notebook.done(1)
+    files = output.locator(".kg-file:visible")
+    expect(files).to_have_count(4)
+    output.locator(".kg-file details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+    plot, rows, model = (files.filter(has_text=name) for name in ("plot.png", "rows.csv", "model.bin"))
+    assert plot.locator("img").evaluate("one => one.naturalWidth") == 420
+    assert files.filter(has_text="bars.svg").locator("img").evaluate("one => one.naturalWidth") == 320
+    expect(rows.locator("tbody tr")).to_have_count(8)
+    expect(model).to_contain_text("Binary file, 10,240 bytes")
+    expect(model).to_contain_text("10.2 kB")
+    notebook.picture("files", cell=1)
+    plot.get_by_role("button", name="Apply plot.png").click()
+    expect(plot.locator(".kg-chip")).to_have_text("applied")
+    assert (notebook.folder / "plot.png").read_bytes() == png(420, 160)
+    assert plot.locator("img").evaluate("one => one.naturalWidth") == 420
+
+
+HEIGHTS = """([index]) => {
+  window.heights = [];
+  const area = document.querySelectorAll(".jp-Notebook .jp-Cell")[index].querySelector(".jp-Cell-outputArea");
+  const look = () => { window.heights.push(area.clientHeight); requestAnimationFrame(look); };
+  look();
+}"""
+
+
+def test_the_cell_does_not_collapse_when_the_live_card_becomes_the_saved_one(open_notebook):
+    notebook = open_notebook(LOAD, "%%sandbox bash\nseq 1 30; sleep 1; seq 1 30", "1 + 1")
+    notebook.done(0)
+    output = notebook.run(1)
+    expect(output.locator(".kg-out:visible")).to_contain_text("30")
+    notebook.page.evaluate(HEIGHTS, [1])
+    notebook.wait_done(1)
+    expect(output.locator(".kg-live")).to_have_count(0)
+    notebook.page.wait_for_timeout(300)
+    heights = notebook.page.evaluate("window.heights")
+    assert min(heights) >= 0.9 * heights[0]

@@ -1,0 +1,377 @@
+"""The sidebar in a real JupyterLab and a real Notebook: rows of the journal, answers that decide, all ways to it."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from itertools import count
+from pathlib import Path
+
+import nbformat
+import pytest
+from playwright.sync_api import expect
+
+from kagura_kernel.domain.approvals import Verdict
+from kagura_kernel.journal import views
+from kagura_kernel.testing.patience import wait_until
+from tests.browser.interrupts import LOAD, host
+from tests.browser.lab import running_lab
+from tests.browser.notebook import KERNELS, SCREENSHOTS, THEMES
+from tests.browser.sidebar import COMMAND, HOST, NOTEBOOK, Sidebar, Story, visit
+from tests.browser.test_accessibility import faults
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
+
+EVIL = "<img src=x onerror='window.owned = true'>\u202e"
+CONTRAST = "JupyterLab Dark High Contrast"
+_folders = count(1)
+
+
+@pytest.fixture(scope="module")
+def told(model):
+    """A JupyterLab with a journal of its own, in which nothing happens but what a test tells."""
+    with (
+        tempfile.TemporaryDirectory(prefix="told-", ignore_cleanup_errors=True) as base,
+        running_lab(Path(base), model) as lab,
+    ):
+        path = lab.root / NOTEBOOK
+        path.parent.mkdir()
+        cells = [nbformat.v4.new_code_cell(f"# This is cell {number}.", id=f"cell-{number}") for number in range(30)]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNELS["python3"]}), path)
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def story(told):
+    """Its journal, with runs of the last days in it."""
+    with told.journal() as journal:
+        yield Story(journal, str(told.root / NOTEBOOK)).past()
+
+
+def theme(page, name):
+    """Change it, and wait until it shows."""
+    page.evaluate("name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", name)
+    page.wait_for_selector(f"body[data-jp-theme-light='{'false' if 'Dark' in name else 'true'}']", state="attached")
+
+
+# ------------------------------------------------------------- with a real run
+
+
+@pytest.fixture
+def asking(open_notebook):
+    """A notebook whose run waits for an answer, and the sidebar beside it."""
+    ask = "%%kagura --replay ask.jsonl --write none\nLeave a mark."
+    # Short, because it can be read on the picture.
+    folder = f"sales-{next(_folders)}"
+    notebook = open_notebook(LOAD, ask, files={"ask.jsonl": host("echo once >> mark")}, folder_name=folder)
+    sidebar = Sidebar(notebook.page).open()
+    notebook.done(0)
+    notebook.run(1)
+    expect(notebook.output(1).get_by_role("button", name="Allow once")).to_be_visible()
+    return notebook, sidebar
+
+
+def test_an_answer_in_the_sidebar_decides_the_cells_question_and_the_run_goes_on(asking, lab):
+    notebook, sidebar = asking
+    approval = sidebar.panel.locator("[data-approval]")
+    expect(approval).to_contain_text("echo once >> mark")
+    expect(sidebar.run("Leave a mark.")).to_contain_text("Waiting for you")
+    notebook.window("sidebar-run")
+    approval.get_by_role("button", name=re.compile("^Allow once")).click()
+    expect(notebook.output(1).locator(".kg-verdict")).to_contain_text("in the sidebar")
+    expect(approval).to_have_count(0)
+    notebook.wait_done(1)
+    assert (notebook.folder / "mark").read_text() == "once\n"
+    expect(sidebar.run("Leave a mark.").first).to_contain_text("Done")
+    with lab.journal() as journal:
+        assert views.approvals(journal)[0].via == "sidebar"
+
+
+def test_an_answer_in_the_cell_leaves_the_sidebar_by_itself_and_says_by_whom(asking):
+    notebook, sidebar = asking
+    expect(sidebar.panel.locator("[data-approval]")).to_have_count(1)
+    notebook.output(1).get_by_role("button", name="Deny").click()
+    expect(sidebar.panel.locator("[data-approval]")).to_have_count(0)
+    sidebar.section("Approvals").get_by_text("Decided lately").click()
+    expect(sidebar.section("Approvals").locator(".kgs-decided").first).to_contain_text(
+        re.compile("Denied by .*, in the cell")
+    )
+
+
+def test_a_run_that_is_stopped_in_the_sidebar_ends_in_its_cell(asking):
+    notebook, sidebar = asking
+    row = sidebar.run("Leave a mark.").first
+    row.get_by_role("button", name="Stop").click()
+    notebook.wait_done(1)
+    expect(notebook.output(1).locator(".kg-pill")).to_have_text("Stopped")
+    expect(row).to_contain_text("Stopped")
+    expect(sidebar.panel.locator("[data-approval]")).to_have_count(0)
+
+
+# ------------------------------------------------------- with a journal told to
+
+
+def test_every_section_shows_the_rows_of_the_journal(page, told, story):
+    with story.live() as run:
+        story.ask(run, **COMMAND)
+        host_id = story.ask(run, **HOST)
+        story.lend(run)
+        sidebar = visit(page, told).open()
+        approval = sidebar.approval(host_id)
+        expect(approval).to_contain_text("files.example.org:443")
+        expect(approval.get_by_role("button", name=re.compile("^Allow for this session"))).to_be_visible()
+        expect(sidebar.section("Runs").locator(".kgs-run").first).to_contain_text("Build the report and push it")
+        expect(sidebar.section("Leases")).to_contain_text("github")
+        expect(sidebar.section("Leases")).to_contain_text(re.compile(r"1[34]:\d\d"))
+        expect(sidebar.section("Costs")).to_contain_text("$0.8400 of $2.00 spent")
+        expect(sidebar.section("Costs")).to_contain_text(re.compile(r"analysis\.ipynb\s*\$\d\.\d\d\s*3\d runs"))
+        expect(sidebar.section("Costs").get_by_role("img")).to_have_attribute("aria-label", re.compile(r"\$0\.\d\d"))
+        expect(page.locator(".kgs-status-button")).to_contain_text("2 wait")
+        expect(page.locator("[data-kgs-count='2']")).to_be_visible()
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        page.set_viewport_size({"width": 1280, "height": 1250})
+        for name, suffix in ((CONTRAST, "contrast"), *THEMES):
+            theme(page, name)
+            page.wait_for_timeout(250)
+            page.screenshot(path=SCREENSHOTS / f"sidebar-{suffix}.png")
+
+
+@pytest.mark.parametrize("name", [CONTRAST, "JupyterLab Dark", "JupyterLab Light"])
+def test_axe_finds_no_serious_fault(page, told, story, name):
+    with story.live() as run:
+        ident = story.ask(run, **COMMAND)
+        question = {"kind": "question", "title": "Which one?", "detail": "Which of the two tables?", "arguments": {}}
+        story.ask(run, **question)
+        story.ask(run, **HOST)
+        story.lend(run)
+        sidebar = visit(page, told).open()
+        theme(page, name)
+        expect(sidebar.approval(ident)).to_be_visible()
+        sidebar.panel.evaluate("node => node.querySelectorAll('details').forEach(one => { one.open = true; })")
+        assert faults(page, "#kagura-sidebar") == []
+        assert faults(page, ".kgs-status") == []
+        sidebar.panel.get_by_role("button", name=re.compile("^Runs")).click()
+        assert faults(page, "#kagura-sidebar") == []
+
+
+def test_the_keyboard_reaches_and_answers_everything(page, told, story):
+    with story.live() as run:
+        first, second = story.ask(run, **COMMAND), story.ask(run, **HOST)
+        sidebar = visit(page, told)
+        expect(page.locator("[data-kgs-count='2']")).to_be_visible()
+        page.keyboard.press("Control+Alt+j")
+        expect(sidebar.approval(first)).to_be_focused()
+        page.keyboard.press("ArrowDown")
+        expect(sidebar.approval(second)).to_be_focused()
+        page.keyboard.press("Control+Alt+j")
+        expect(sidebar.approval(first)).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(sidebar.approval(first).get_by_role("button", name=re.compile("^Allow once"))).to_be_focused()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(sidebar.approval(first)).to_have_count(0)
+        # The focus is not lost with what had it.
+        expect(sidebar.approval(second)).to_be_focused()
+        assert story.mailbox.decision(first).verdict == "deny"
+        page.keyboard.press("Control+Alt+k")
+        expect(sidebar.panel).to_be_hidden()
+
+
+def test_whoever_was_faster_is_named(page, told, story):
+    with story.live() as run:
+        ident = story.ask(run, **COMMAND)
+        sidebar = visit(page, told).open()
+        button = sidebar.approval(ident).get_by_role("button", name=re.compile("^Allow once"))
+        expect(button).to_be_visible()
+        # A page whose lists do not come through still shows the question.
+        lists = "**/kagura/api/v1/approvals?*"
+        page.route(lists, lambda route: route.abort())
+        story.mailbox.decide(ident, Verdict.DENY, by="grace", via="command")
+        button.click()
+        expect(sidebar.panel.locator(".kgs-told")).to_have_text("Somebody was faster. Denied by grace, by command.")
+        page.unroute(lists)
+        expect(sidebar.approval(ident)).to_have_count(0)
+
+
+def test_a_question_takes_a_text(page, told, story):
+    with story.live() as run:
+        ident = story.ask(run, kind="question", title="Which one?", detail="Which table?", arguments={}, reason="")
+        sidebar = visit(page, told).open()
+        approval = sidebar.approval(ident)
+        expect(approval).to_contain_text("Which table?")
+        approval.get_by_label("Your answer").fill("The second one")
+        page.keyboard.press("Enter")
+        expect(approval).to_have_count(0)
+        assert story.mailbox.decision(ident).answer == "The second one"
+
+
+def test_a_new_question_is_announced_where_its_run_is_not_in_view(page, told, story):
+    with story.live(notebook="elsewhere.ipynb") as run:
+        sidebar = visit(page, told)
+        expect(page.locator(".kgs-status-button")).to_contain_text("today")
+        expect(page.locator(".Toastify__toast")).to_have_count(0)
+        ident = story.ask(run, **COMMAND)
+        toast = page.locator(".Toastify__toast").filter(has_text="A run waits for your answer")
+        expect(toast).to_contain_text("Host command")
+        toast.get_by_role("button", name="Show").click()
+        expect(sidebar.approval(ident)).to_be_visible()
+        expect(page.locator(".kgs [aria-live='polite']").first).to_be_attached()
+        expect(toast).to_have_count(0)
+
+
+def test_a_question_that_is_in_view_is_not_announced_and_one_that_is_answered_is_taken_back(page, told, story):
+    with story.live(notebook="elsewhere.ipynb") as run, story.live() as here:
+        visit(page, told)
+        expect(page.locator(".kgs-status-button")).to_contain_text("today")
+        page.locator(".jp-Notebook .jp-Cell").first.click()
+        story.ask(here, **COMMAND)
+        expect(page.locator("[data-kgs-count='1']")).to_be_visible()
+        ident = story.ask(run, **COMMAND)
+        toasts = page.locator(".Toastify__toast").filter(has_text="A run waits for your answer")
+        expect(page.locator("[data-kgs-count='2']")).to_be_visible()
+        expect(toasts).to_have_count(1)
+        story.mailbox.decide(ident, Verdict.DENY, by="grace", via="command")
+        expect(toasts).to_have_count(0)
+
+
+def test_a_run_leads_to_its_cell_and_says_when_it_is_not_there(page, told, story):
+    with story.live("Lead me to my cell", cell_id="cell-22") as run, story.live("Lead me nowhere", cell_id="gone"):
+        sidebar = visit(page, told, f"lab/tree/{NOTEBOOK}").open()
+        sidebar.run("Lead me to my cell").get_by_role("button", name="Go to the cell").click()
+        cell = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
+        expect(cell).to_contain_text("This is cell 22.")
+        expect(cell).to_be_in_viewport()
+        sidebar.run("Lead me nowhere").get_by_role("button", name="Go to the cell").click()
+        expect(sidebar.panel.locator(".kgs-told")).to_contain_text("The cell is not in sales/analysis.ipynb any more")
+        assert run
+
+
+def test_a_lease_is_taken_back(page, told, story):
+    with story.live() as run:
+        lease = story.lend(run)
+        sidebar = visit(page, told).open()
+        with page.expect_response(re.compile(f"leases/{lease}/revoke")) as answer:
+            sidebar.section("Leases").get_by_role("button", name="Revoke").first.click()
+        assert answer.value.status == 202
+        # The run of this test holds nothing that could be given back; that it was asked to is all there is to see.
+        wait_until(lambda: bool(story.mailbox.take([run.run_id], ("leases",))))
+
+
+def test_ten_thousand_runs_scroll_with_few_rows_drawn(page, told, story):
+    story.many(10_000)
+    sidebar = visit(page, told).open()
+    rows = sidebar.panel.locator(".kgs-run")
+    expect(rows.first).to_be_visible()
+    frame = sidebar.panel.locator(".kgs-virtual")
+    drawn = 0
+    for _ in range(80):
+        frame.evaluate("node => { node.scrollTop = node.scrollHeight; }")
+        page.wait_for_timeout(60)
+        drawn = max(drawn, rows.count())
+        if sidebar.run("task number 0").count():
+            break
+    expect(rows.filter(has_text=re.compile(r"task number 0$|task number 0\D"))).to_be_visible()
+    assert drawn < 80
+    total = 10_000 + 30
+    assert int(sidebar.panel.get_by_role("listitem").first.get_attribute("aria-setsize")) >= total
+    # To the other end and back by the keyboard: the row with the focus is always there.
+    frame.evaluate("node => { node.scrollTop = 0; }")
+    rows.first.focus()
+    page.keyboard.press("End")
+    expect(rows.filter(has_text=re.compile(r"task number 0$|task number 0\D"))).to_be_focused()
+    page.keyboard.press("Home")
+    expect(rows.first).to_be_focused()
+
+
+def test_a_search_looks_through_all_of_the_journal(page, told, story):
+    with story.live("An unmistakable undertaking"):
+        sidebar = visit(page, told).open()
+        field = sidebar.panel.get_by_label("Search the runs")
+        field.fill("unmistakable")
+        expect(sidebar.panel.locator(".kgs-run")).to_have_count(1)
+        field.fill("nothing of the kind")
+        expect(sidebar.section("Runs")).to_contain_text("No run has these words")
+        field.press("Escape")
+        expect(sidebar.panel.locator(".kgs-run").nth(3)).to_be_visible()
+
+
+def test_hostile_text_is_text(page, told, story):
+    with story.live(EVIL) as run:
+        ident = story.ask(run, title=EVIL, reason=EVIL, detail=EVIL, arguments={"command": EVIL})
+        sidebar = visit(page, told).open()
+        expect(sidebar.approval(ident)).to_contain_text("⟨U+202E⟩")
+        assert sidebar.panel.locator("img").count() == 0
+        assert page.evaluate("() => window.owned") is None
+
+
+def test_the_layout_comes_back_after_a_reload(page, told, story):
+    assert story
+    sidebar = visit(page, told, f"lab/workspaces/layout/tree/{NOTEBOOK}").open()
+    heading = sidebar.panel.get_by_role("button", name=re.compile("^Leases"))
+    heading.click()
+    expect(heading).to_have_attribute("aria-expanded", "false")
+    with page.expect_response(lambda answer: "/lab/api/workspaces/" in answer.url and answer.request.method == "PUT"):
+        page.locator(".jp-Notebook .jp-Cell").nth(2).click()
+    page.goto(f"{told.url}lab/workspaces/layout")
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    expect(sidebar.panel).to_be_visible()
+    expect(heading).to_have_attribute("aria-expanded", "false")
+
+
+def test_the_settings_move_it_to_the_other_side(page, told, story):
+    assert story
+    sidebar = visit(page, told).open()
+    expect(page.locator("#jp-right-stack #kagura-sidebar")).to_be_visible()
+    script = """async value => {
+      const app = window.jupyterapp;
+      await app.serviceManager.settings.save('kagura-kernel:plugin', JSON.stringify(value));
+    }"""
+    page.evaluate(script, {"position": "left"})
+    try:
+        visit(page, told).open()
+        expect(page.locator("#jp-left-stack #kagura-sidebar")).to_be_visible()
+        page.keyboard.press("Control+Alt+k")
+        expect(sidebar.panel).to_be_hidden()
+    finally:
+        page.evaluate(script, {})
+
+
+def test_it_is_found_in_the_palette_the_menu_and_the_launcher(page, told, story):
+    assert story
+    visit(page, told)
+    page.keyboard.press("Control+Shift+c")
+    page.locator(".lm-CommandPalette-input").fill("agent runs")
+    expect(page.locator(".lm-CommandPalette-itemLabel", has_text="Show agent runs")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("menuitem", name="View").click()
+    expect(page.locator(".lm-Menu-itemLabel", has_text="Show agent runs")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.evaluate("() => void window.jupyterapp.commands.execute('launcher:create')")
+    page.locator(".jp-LauncherCard", has_text="Agent runs").click()
+    expect(page.locator("#kagura-sidebar")).to_be_visible()
+
+
+def test_it_works_in_notebook_7_as_well(page, told, story):
+    with story.live() as run:
+        ident = story.ask(run, **HOST)
+        sidebar = visit(page, told, f"notebooks/{NOTEBOOK}", reset=False)
+        page.wait_for_selector(".jp-NotebookPanel-toolbar")
+        toast = page.locator(".Toastify__toast")
+        page.locator(".jp-Notebook .jp-Cell").first.click()
+        sidebar.open()
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=SCREENSHOTS / "sidebar-notebook-7.png")
+        sidebar.approval(ident).get_by_role("button", name=re.compile("^Allow for this session")).click()
+        expect(sidebar.approval(ident)).to_have_count(0)
+        assert story.mailbox.decision(ident).answer == "this session"
+        expect(toast).to_have_count(0)
+        sidebar.run("Build the report").first.get_by_role("button", name="Go to the cell").click()
+        expect(page.locator(".jp-Notebook .jp-Cell.jp-mod-active")).to_contain_text("This is cell 4.")
+
+
+def test_without_its_server_side_it_says_so_calmly(page, told, story):
+    assert story
+    page.route("**/kagura/api/v1/**", lambda route: route.fulfill(status=404, body=json.dumps({})))
+    sidebar = visit(page, told).open()
+    expect(sidebar.panel.locator(".kgs > .kgs-problem")).to_contain_text("server side of kagura-kernel is not running")
