@@ -33,6 +33,11 @@ test: ## Format, lint, types, contracts, notebooks and every test: what CI runs
 	@dev/setup.sh test
 	@dev/check.sh
 
+.PHONY: pictures
+pictures: ## Take the screenshots of the documentation anew, into out/screenshots
+	@dev/setup.sh test
+	@KAGURA_TEST_PICTURES=1 $(BIN)/python -m pytest -q tests/browser
+
 .PHONY: bench
 bench: ## Measure speed against its floor; the table goes to the screen and to out/bench.md
 	@dev/setup.sh test

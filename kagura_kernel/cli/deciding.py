@@ -24,6 +24,7 @@ def run(arguments: SimpleNamespace) -> int:
     Raises:
         ApprovalUnknown: there is no such approval.
         ApprovalAlreadyDecided: somebody, or the deadline, was faster.
+        ApprovalExpired: its deadline is over.
         UsageError: there is no journal, or a word is the end of several ids.
         JournalError: it cannot be used.
     """
@@ -35,7 +36,8 @@ def run(arguments: SimpleNamespace) -> int:
         approval_id = named_approval(journal, arguments.approval)
         heard = _heard(journal, approval_id)
         answer = " ".join(arguments.answer)
-        decision = Mailbox(journal).decide(approval_id, verdict, by=person(), via="terminal", answer=answer)
+        mailbox = Mailbox(journal)
+        decision = mailbox.decide(approval_id, verdict, by=person(), via="terminal", answer=answer, in_time=True)
     if arguments.json:
         print(as_json(asdict(decision) | {"heard": heard}))
     else:

@@ -20,6 +20,7 @@ _GAP = "  "
 _INDENT = "    "
 _READABLE = 12
 _QUOTED = re.compile(r"`[^`\n]*`")
+_UNPRINTED = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
 _TIED = "\u00a0"
 
 
@@ -152,8 +153,9 @@ def cut(text: str, length: int) -> str:
 
 
 def as_json(value: Any) -> str:
-    """One line of JSON; times as ISO 8601."""
-    return json.dumps(value, ensure_ascii=False, default=_plain)
+    """One line of JSON; times as ISO 8601. What a terminal would obey, or hide, is written out."""
+    text = json.dumps(value, ensure_ascii=False, default=_plain)
+    return text if text.isprintable() else _UNPRINTED.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _plain(value: Any) -> str:

@@ -22,6 +22,7 @@ __all__ = ["Completion", "Completions", "Name", "Names", "complete", "explain"]
 
 _AT = re.compile(r"(?:^|(?<=[\s(\[{\"'“‘,;:]))@(?:\"(?P<quoted>[^\"\n]*)|(?P<bare>[^\s\"@]*))$")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_INSIDE = re.compile(r"(\.\w*|\[\s*[\"'][^\"'\]]*)$")
 _ENDINGS = frozenset({Kind.RUN, Kind.LEASE, Kind.APPROVAL})
 """Kinds that may be named by the end of their id."""
 
@@ -76,10 +77,20 @@ def complete(text: str, cursor: int, names: Names, *, prompt: bool) -> Completio
     if place.magic is None and state.option is None and not state.placed:
         items += _next_words(state.words, word.text)
     start = word.start
+    if _is_inside_a_value(state, word):
+        return None
     if state.form is not None:
         start, more = _in_form(state, word, names)
         items += more
-    return Completions(start, cursor, tuple(dict.fromkeys(items)))
+    once = {item.text: item for item in reversed(items)}
+    return Completions(start, cursor, tuple(once[text] for text in dict.fromkeys(item.text for item in items)))
+
+
+def _is_inside_a_value(state: Standing, word: Word) -> bool:
+    """Whether an attribute or a key of a variable is being typed, which Python alone knows: `-i top=df.he`."""
+    option = state.option
+    _, sign, expression = word.raw.partition("=")
+    return bool(option is not None and option.kind is Kind.EXPRESSION and sign and _INSIDE.search(expression))
 
 
 def _in_prompt(text: str, cursor: int, names: Names) -> Completions:

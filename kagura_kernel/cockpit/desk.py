@@ -64,10 +64,13 @@ class Desk:
         Raises:
             ApprovalUnknown: there is no such question.
             ApprovalAlreadyDecided: somebody, or the deadline, was faster.
+            ApprovalExpired: another process asked, and its deadline is over.
         """
-        decision = self._mailbox.decide(approval_id, verdict, by=by, via=via, answer=answer)
         with self._lock:
             waiting = self._waiting.get(approval_id)
+        # Of our own questions we keep the deadline; another process may be asleep and see this answer long after it.
+        in_time = waiting is None
+        decision = self._mailbox.decide(approval_id, verdict, by=by, via=via, answer=answer, in_time=in_time)
         if waiting is not None:
             loop, future = waiting
             # A loop that has just been closed has nobody waiting on it any more.

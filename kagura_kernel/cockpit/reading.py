@@ -46,7 +46,7 @@ def _several(slot: Option, text: str) -> tuple[Any, ...]:
         return (_expression(text),)
     words = [word.strip() for word in text.split(",")]
     if not all(words):
-        raise Unreadable(f"a word after {slot.flags[-1]} is empty")
+        raise Unreadable(f"{text!r} ends with a comma, or has one too many; several stand without spaces, as in `a,b`")
     return tuple(_one(slot, word) for word in words)
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.jupyter.errors import calm, check
-from kagura_kernel.jupyter.formatting import filled, wants_fmt
+from kagura_kernel.jupyter.formatting import filled, filled_line, wants_fmt
 from kagura_kernel.jupyter.launching import intent_of, parse_cell
 from kagura_kernel.jupyter.surface import Surface, person, surface_of
 from kagura_kernel.jupyter.usage import help_text, wants_help
@@ -34,7 +34,8 @@ async def run_cell(
     """
     with calm():
         if wants_fmt(line):
-            line, body = (filled(text, shell.user_ns, f"%%{magic}") for text in (line, body))
+            line = filled_line(line, shell.user_ns, f"%%{magic}")
+            body = filled(body, shell.user_ns, f"%%{magic}")
         if wants_help(line):
             print(help_text(magic))  # noqa: T201  # a magic answers by printing
             return None

@@ -86,9 +86,12 @@ class ShellNames:
             return files(Path.cwd(), prefix, kind, outside=bool(given))
         if kind in _FROM_THE_JOURNAL:
             from kagura_kernel.jupyter.journal_names import FINDERS
+            from kagura_kernel.membrane.names import shown
 
             with self._open() as journal:
-                return list(FINDERS[kind](journal, given))
+                found = list(FINDERS[kind](journal, given))
+            # Titles, options and file names are a box's words. One that cannot be typed is not offered, as of files.
+            return [Name(name.text, shown(name.summary)) for name in found if name.text.isprintable()]
         finder = _CONFIGURED.get(kind)
         return list(finder()) if finder is not None else ()
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
+from kagura_kernel.jupyter.cards.escape import visible
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -180,9 +181,14 @@ def board_table(board: Board, now: datetime) -> pd.DataFrame:
     return frame
 
 
+def _readable(value: object) -> object:
+    """A text that may be printed on a terminal: a box's words may hold what a terminal obeys."""
+    return visible(value) if isinstance(value, str) and not value.isprintable() else value
+
+
 def _table(rows: Sequence[object], columns: dict[str, tuple[str, str]]) -> pd.DataFrame:
     import pandas as pd
 
-    cells = [[getattr(row, field) for field, _ in columns.values()] for row in rows]
+    cells = [[_readable(getattr(row, field)) for field, _ in columns.values()] for row in rows]
     frame = pd.DataFrame(cells, columns=list(columns), dtype=object)
     return frame.astype({name: kind for name, (_, kind) in columns.items()})

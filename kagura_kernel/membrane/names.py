@@ -15,6 +15,9 @@ PROTECTED_NAMES = frozenset({".git", ".hg", ".jj", ".kagura", ".envrc"})
 # What is left of such a name where a file system keeps a short one beside it.
 _SHORT = re.compile(r"(git|kagura|envrc)~[0-9]+")
 _CONTROL = frozenset({"Cc", "Zl", "Zp"})
+_UNSHOWN = _CONTROL | {"Cs"}
+_REORDERS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that show a text in another order than it has."""
 
 
 def folded(name: str) -> str:
@@ -37,8 +40,12 @@ def has_control(text: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """A text on one line: each control character is written out, as `⟨U+000A⟩`."""
-    return "".join(f"⟨U+{ord(char):04X}⟩" if unicodedata.category(char) in _CONTROL else char for char in text)
+    """A text on one line, in the order in which it was written: each control character is told, as `⟨U+000A⟩`."""
+    return "".join(f"⟨U+{ord(char):04X}⟩" if _is_odd(char) else char for char in text)
+
+
+def _is_odd(char: str) -> bool:
+    return char in _REORDERS or unicodedata.category(char) in _UNSHOWN
 
 
 def is_protected_name(path: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from kagura_kernel.domain.commands import Command, CommandResult
 from kagura_kernel.domain.errors import CellFailed, SandboxCommandTimeout, SandboxIdleTimeout
 from kagura_kernel.domain.events import ToolCalled, ToolFinished
@@ -53,7 +55,8 @@ async def _command(stage: Stage, tray: Tray) -> Command:
     is_python = stage.order.language != "bash"
     path = f"{tray.scratch}/cell.{'py' if is_python else 'sh'}"
     # A file, not `-c`: tracebacks show the line, and standard input stays free.
-    await stage.box.files.write(path, stage.order.task.encode("utf-8", "surrogatepass"))
+    code = stage.order.task.encode("utf-8", "surrogatepass")
+    await asyncio.gather(stage.box.files.write(path, code), tray.open_call(CALL_ID))
     # The cell's own directory is /tmp; modules are looked for where the cell works.
     env = {"PYTHONPATH": stage.box.files.root} if is_python else {}
     leasing = stage.membrane.leasing

@@ -43,7 +43,7 @@ async def converse(stage: Stage) -> Ending:
     times = ToolTimes(order.limits, longest)
     tray = stage.tray = await lay_tray(stage, for_shell=True)
     results = Results(tray, stage.recorder, stage.membrane.scrubber)
-    programs = BoxPrograms(tray.environment, tray.python_line)
+    programs = BoxPrograms(tray.environment, tray.python_line, tray.open_call)
     toolbox = standard_toolbox(
         runtime, times=times, leases=_leases(stage), programs=programs, spill_dir=stage.spill_dir
     )

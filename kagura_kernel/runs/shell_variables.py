@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import io
 import json
+import math
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ def shell_word(packed: PackedVariable, path: str) -> str:
     if packed.form == "text":
         word = packed.data.decode("utf-8", "surrogatepass")
     elif packed.form == "json":
-        word = _plain_word(plain.decode(packed.data, PurePath), packed.data)
+        word = _plain_word(plain.decode(packed.data, PurePath))
     else:
         return path
     size = len(word.encode("utf-8", "surrogatepass"))
@@ -45,7 +46,7 @@ def _is_whole(word: str) -> bool:
     return not any("\ud800" <= one <= "\udfff" for one in word)
 
 
-def _plain_word(value: Any, data: bytes) -> str:
+def _plain_word(value: Any) -> str:
     match value:
         case None:
             return ""
@@ -54,9 +55,24 @@ def _plain_word(value: Any, data: bytes) -> str:
         case dt.datetime() | dt.date() | dt.time():
             return value.isoformat()
         case list() | dict():
-            return data.decode("utf-8", "surrogatepass")
+            return json.dumps(_json(value), ensure_ascii=False, separators=(",", ":"))
         case _:
             return str(value)
+
+
+def _json(value: Any) -> Any:
+    """A plain value with what JSON has no word for as text, and as null where it is no number: what `jq` reads."""
+    match value:
+        case dict():
+            return {key: _json(one) for key, one in value.items()}
+        case list():
+            return [_json(one) for one in value]
+        case float() if not math.isfinite(value):
+            return None
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return _plain_word(value)
 
 
 def csv_of(packed: PackedVariable) -> bytes | None:

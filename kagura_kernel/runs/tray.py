@@ -106,10 +106,14 @@ class Tray:
         usable = {name: word for name, word in self.variables.items() if is_free_in_a_shell(name)}
         return {**usable, **ours}
 
+    async def open_call(self, call_id: str) -> None:
+        """Make the folder for what the program of a call shows: programs that only write a file do not make one."""
+        await self.box.files.write(f"{self.shown(call_id)}/.here", b"")
+
     async def python_line(self, call_id: str, code: bytes) -> str:
         """Put the code of a python call into the box; the shell line that runs it."""
         import shlex
 
         path = f"{self.root}/calls/{PurePosixPath(self.shown(call_id)).name}.py"
-        await self.box.files.write(path, code)
+        await asyncio.gather(self.box.files.write(path, code), self.open_call(call_id))
         return shlex.join(self.python(path, call_id))

@@ -27,7 +27,11 @@ def owner_alive(owner: str) -> bool:
     host, _, number = host.rpartition(":")
     if host != _host() or not number.isdigit():
         return True
-    return _exists(int(number)) and rest == _start_time(int(number))
+    try:
+        return _exists(int(number)) and rest == _start_time(int(number))
+    except OSError:
+        # The system does not tell, as when this process has no descriptor left: that is no proof of anything.
+        return True
 
 
 @cache
@@ -46,10 +50,14 @@ def _exists(pid: int) -> bool:
 
 
 def _start_time(pid: int) -> str:
-    """Clock ticks since boot at which it started; `0` where the system does not tell or it is gone."""
+    """Clock ticks since boot at which it started; `0` where there is no such file, for it is gone or is never told.
+
+    Raises:
+        OSError: it cannot be read now.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return "0"
     # The name in parentheses may hold anything, blanks and parentheses too.
     fields = stat.rpartition(")")[2].split()

@@ -85,12 +85,14 @@ class BoxPrograms:
 
     Attributes:
         environment: A call's id to the variables of its programs.
+        open_call: Called with a call's id before its shell line runs in the box.
         python_line: A call's id and its code to the shell line that runs it there with the run's variables; None runs
             the code from standard input.
     """
 
     environment: Callable[[str], Mapping[str, str]] = lambda _call: {}
     python_line: Callable[[str, bytes], Awaitable[str]] | None = None
+    open_call: Callable[[str], Awaitable[None]] | None = None
 
     @property
     def sentence(self) -> str:
@@ -137,6 +139,8 @@ class BashTool:
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         """Run the line."""
+        if self._programs.open_call is not None and not arguments.get("host"):
+            await self._programs.open_call(context.call_id)
         return await _run(
             self._runtime,
             arguments["command"],

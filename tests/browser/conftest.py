@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.browser.lab import CHROMIUM, FLAGS, Lab, Model, running_lab, running_model
 from tests.browser.notebook import SIZE, Notebook, prepare, show, write
@@ -38,12 +38,21 @@ def browser() -> Iterator[Browser]:
         found.close()
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A window of its own for each test: what one leaves open must not be what the next one looks at."""
+@pytest.fixture(scope="session")
+def window(browser: Browser) -> Iterator[BrowserContext]:
+    """Keeps what it has fetched of JupyterLab, which is most of the time that a page takes."""
     context = prepare(browser.new_context(viewport=SIZE, device_scale_factor=2))
-    yield context.new_page()
+    yield context
     context.close()
+
+
+@pytest.fixture
+def page(window: BrowserContext) -> Iterator[Page]:
+    """A page of its own for each test, in a window that remembers nothing of the one before but what it fetched."""
+    yield window.new_page()
+    for page in window.pages:
+        page.close()
+    window.clear_cookies()
 
 
 @pytest.fixture

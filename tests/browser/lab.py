@@ -36,6 +36,9 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
 }
 
+# Otherwise each page that is opened asks whether JupyterLab has to be built anew, which starts a node.
+PAGE_CONFIG = {"buildAvailable": False, "buildCheck": False}
+
 _FOLDERS = ("home", "kagura", "claude", "data", "runtime", "ipython")
 
 
@@ -113,6 +116,9 @@ def running_lab(base: Path, model: Model, *options: str, port: int = 0) -> Itera
         path = base / "config" / "lab" / "user-settings" / f"{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
+    page_config = base / "config" / "labconfig" / "page_config.json"
+    page_config.parent.mkdir(parents=True)
+    page_config.write_text(json.dumps(PAGE_CONFIG))
     doors = gated_backend.Doors(base / "doors")
     _add_gated_kernel(base, doors)
     environment = _environment(base, model)

@@ -259,7 +259,8 @@ def test_a_clock_goes_on_where_it_was_when_its_card_is_shown_again(open_notebook
     page.reload()
     page.wait_for_function(
         """([began, first]) => {
-          const face = document.querySelector(".jp-Notebook [data-expires]");
+          const faces = [...document.querySelectorAll(".jp-Notebook [data-expires]")];
+          const face = faces.find((one) => one.checkVisibility());
           if (!face) return false;
           const [minutes, seconds] = face.textContent.split(":").map(Number);
           return 60 * minutes + seconds <= first - (Date.now() - began) / 1000 + 2;

@@ -30,13 +30,22 @@ class UnknownName(UsageError):
     code = "ERR_UNKNOWN_NAME"
 
     def __init__(self, what: str, name: str, known: Sequence[str], *, hint: str = "") -> None:
-        near = get_close_matches(name, known, n=1, cutoff=0.5)
-        guess = f" Did you mean {near[0]!r}?" if near else ""
+        near = _nearest(name, known)
+        guess = f" Did you mean {near!r}?" if near else ""
         more = f" {hint}" if hint else ""
         super().__init__(f"There is no {what} {name!r}.{guess} Known: {', '.join(known) or 'none'}.{more}")
         self.what = what
         self.name = name
         self.known = tuple(known)
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    """The name that was probably meant; empty when none is near. Words that name and known one share prove nothing."""
+    group, _, word = name.rpartition(" ")
+    begin = f"{group} " if group else ""
+    candidates = [one.removeprefix(begin) for one in known if one.startswith(begin)]
+    near = get_close_matches(word, candidates, n=1, cutoff=0.6)
+    return f"{begin}{near[0]}" if near else ""
 
 
 class NotThisTime(UsageError):

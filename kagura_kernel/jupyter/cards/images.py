@@ -11,6 +11,7 @@ import binascii
 import re
 import struct
 from dataclasses import dataclass
+from urllib.parse import unquote
 from xml.parsers import expat
 
 RASTER = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -29,7 +30,16 @@ MAX_DEPTH = 200
 _FALLBACK = (300, 150)
 _UNITS = {"": 1.0, "px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4}
 _LENGTH = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(px|pt|pc|in|cm|mm)?\s*")
-_REFERENCE = re.compile(r"url\(\s*['\"]?#([^)'\"\s]{1,200})")
+# Wherever a part's name stands behind a `#`, whatever the attribute is called: animations set references too.
+_REFERENCE = re.compile(r"#([^)'\"\s;,]+)")
+_PART_NAME = re.compile(r"[\w.:+~@$-]{1,500}")
+_FETCHES = re.compile(r"data:|@import|\\", re.IGNORECASE)
+_EFFECT = "fe"
+"""How the names of filters begin: each looks at every pixel, many times over."""
+EFFECT_WEIGHT = 1_000
+"""Elements that a filter counts for."""
+MAX_CARRIED = 20
+"""Raster images inside one drawing."""
 
 
 class NoImageError(ValueError):
@@ -148,6 +158,9 @@ class _Drawing:
         self._own: dict[str, int] = {"": 0}
         self._draws: dict[str, list[str]] = {"": []}
         self._within = [""]
+        self._in_style = False
+        self._style = ""
+        self._carried = self._pixels_carried = 0
 
     def read(self, data: bytes) -> None:
         """Take it in; raises `NoImageError`."""
@@ -155,6 +168,9 @@ class _Drawing:
         parser.StartElementHandler = self._begin
         parser.EndElementHandler = self._end
         parser.EntityDeclHandler = self._entity
+        parser.ProcessingInstructionHandler = self._instruction
+        parser.CharacterDataHandler = self._words
+        parser.buffer_text = True
         try:
             parser.Parse(data, True)  # noqa: FBT003  # a positional of the C library
         except expat.ExpatError as error:
@@ -186,11 +202,26 @@ class _Drawing:
     def _entity(self, *_declared: object) -> None:
         raise NoImageError("it declares entities")
 
+    def _instruction(self, target: str, _words: str) -> None:
+        if target.lower() == "xml-stylesheet":
+            raise NoImageError("its style lies outside of it")
+
+    def _words(self, words: str) -> None:
+        if self._in_style:
+            self._style += words
+
     def _begin(self, tag: str, attributes: dict[str, str]) -> None:
+        local = tag.rpartition(":")[2].lower()
+        if self._in_style:
+            raise NoImageError("its style sheet is none")
+        self._in_style = local == "style"
+        self._check_carried(attributes)
         if not self._root:
             self._root = tag
             self.size = _asked_for(attributes)
-        owner, name = self._within[-1], attributes.get("id", "")
+        owner, name = self._within[-1], attributes.get("id") or attributes.get("xml:id", "")
+        if name and not _PART_NAME.fullmatch(name):
+            raise NoImageError("its parts have odd names")
         if len(self._within) > MAX_DEPTH:
             raise NoImageError("its parts lie too deep in each other")
         if name and name not in self._own:
@@ -198,19 +229,61 @@ class _Drawing:
             self._draws[owner].append(name)
             owner = name
         self._within.append(owner)
-        self._own[owner] += 1
+        self._own[owner] += EFFECT_WEIGHT if local.startswith(_EFFECT) else 1
         self._draws[owner] += _referred(attributes)
 
     def _end(self, _tag: str) -> None:
         self._within.pop()
+        if not self._in_style:
+            return
+        # A style sheet says of any element what it draws, and in more ways than are read here.
+        if ("#" in self._style and "url" in self._style.lower()) or _FETCHES.search(self._style):
+            raise NoImageError("its style sheet refers to its parts")
+        self._in_style, self._style = False, ""
+
+    def _check_carried(self, attributes: dict[str, str]) -> None:
+        """Refuse what its attributes bring along, but for raster images: another drawing would not be looked at."""
+        for key, value in attributes.items():
+            short = value.strip()
+            if key.rpartition(":")[2] == "href" and short[:5].lower() == "data:":
+                image = _raster(short)
+                self._carried += 1
+                self._pixels_carried += image.width * image.height
+                if self._carried > MAX_CARRIED or self._pixels_carried > MAX_PIXELS:
+                    raise NoImageError("the images inside it are too large")
+            elif _brings_more(key, value):
+                raise NoImageError(_TOO_MUCH)
+
+
+_ANIMATED = frozenset({"to", "from", "by", "values"})
+_TOO_MUCH = "it brings more along than can be looked at"
+
+
+def _brings_more(key: str, value: str) -> bool:
+    """Whether an attribute may fetch or refer in a way that is not followed here."""
+    if key == "attributeName":
+        return "href" in value
+    return ("(" in value or key in _ANIMATED) and _FETCHES.search(value) is not None
+
+
+def _raster(address: str) -> Image:
+    """The image that an address inside of a drawing holds; raises `NoImageError` for a drawing."""
+    kind, _, data = address.partition(",")
+    image = image_of(decoded(data)) if kind.lower().endswith(";base64") else None
+    if image is None or image.mime == SVG:
+        raise NoImageError(_TOO_MUCH)
+    return image
 
 
 def _referred(attributes: dict[str, str]) -> list[str]:
-    found = [name for value in attributes.values() for name in _REFERENCE.findall(value)]
-    for key, value in attributes.items():
-        if key.rpartition(":")[2] == "href" and value.startswith("#"):
-            found.append(value[1:])
-    return found
+    return [
+        name
+        for value in attributes.values()
+        if "#" in value
+        for told in _REFERENCE.findall(value)
+        # A browser reads an escaped name as the name that it is.
+        for name in {told, unquote(told)}
+    ]
 
 
 def _asked_for(attributes: dict[str, str]) -> tuple[int, int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections import Counter
 from functools import cache
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
@@ -35,6 +34,10 @@ TABLES = 30
 IMAGES = 12
 PARSED_DEPTH = 400
 """Elements that may be open at once in what is parsed."""
+PARSED_WITHOUT_ENDS = 2_000
+"""The same where it cannot be told what is closed."""
+MOST_AS_TEXT = 20
+"""Elements with text of their own kind, in which ends are none; more of them may hide many."""
 
 _TAGS = frozenset(
     "p br hr b strong i em u s del ins mark small sub sup code pre kbd samp var abbr q cite blockquote span div a img "  # noqa: SIM905
@@ -49,6 +52,12 @@ _WITHOUT_CONTENT = frozenset(
 _SPAN = 1000
 _SOURCE = 4000
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]{0,40})")
+_TAG_IN_TAG = re.compile(r"<[A-Za-z/!?][^<>]*<")
+_END_IN_QUOTES = re.compile(r"""=\s*(?:"[^"]*</|'[^']*</)""")
+# What stands in these is text up to their own end.
+_AS_TEXT = re.compile(
+    r"<(?:textarea|title|style|script|xmp|iframe|noembed|noframes|noscript|plaintext)\b", re.IGNORECASE
+)
 _CLOSED_BY_THEMSELVES = frozenset(
     "br hr img p li dt dd td th tr thead tbody tfoot col colgroup option input meta link area base embed param "  # noqa: SIM905
     "source track wbr".split()
@@ -72,22 +81,34 @@ def rich_html(text: str) -> tuple[str, str]:
 
 
 def _is_too_deep(text: str) -> bool:
-    """Whether so many elements may be open at once that parsers slow down: each is looked for in all that are open."""
-    depth: Counter[str] = Counter()
-    total = 0
+    """Whether so many elements may be open at once that parsers slow down: each is looked for in all that are open.
+
+    An end counts where it closes what was opened last; any other may be one that browsers pass over. Where an end may
+    stand inside a tag or a comment, none counts.
+    """
+    ends_count = not _may_hide_ends(text)
+    most = PARSED_DEPTH if ends_count else PARSED_WITHOUT_ENDS
+    still_open: list[str] = []
     for found in _TAG.finditer(text):
         closing, tag = found[1], found[2].lower()
         if tag in _CLOSED_BY_THEMSELVES:
             continue
         if not closing:
-            depth[tag] += 1
-            total += 1
-        elif depth[tag]:
-            depth[tag] -= 1
-            total -= 1
-        if total > PARSED_DEPTH:
+            still_open.append(tag)
+        elif ends_count and still_open and still_open[-1] == tag:
+            still_open.pop()
+        if len(still_open) > most:
             return True
     return False
+
+
+def _may_hide_ends(text: str) -> bool:
+    """Whether something that looks like the end of an element may be none."""
+    if _TAG_IN_TAG.search(text) or _END_IN_QUOTES.search(text) or "<![CDATA[" in text:
+        return True
+    if any("</" in comment.partition("-->")[0] for comment in text.split("<!--")[1:]):
+        return True
+    return len(_AS_TEXT.findall(text)) > MOST_AS_TEXT
 
 
 def picture_html(image: Image, about: str) -> str:

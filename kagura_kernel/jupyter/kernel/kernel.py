@@ -16,7 +16,7 @@ from traitlets import List
 from kagura_kernel import __version__
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.dialect import PY_ALONE, Form, form_of, masked
-from kagura_kernel.jupyter.kernel.request import sent, translate
+from kagura_kernel.jupyter.kernel.request import done, sent, translate
 
 _SOURCE = "https://github.com/kagura-ai/kagura-kernel"
 
@@ -53,6 +53,7 @@ class KaguraKernel(IPythonKernel):
         # As `%load_ext` would: a notebook that loads it again is told so and nothing changes.
         shell.extension_manager.load_extension("kagura_kernel")
         shell.input_transformers_cleanup.insert(0, translate)
+        shell.events.register("post_execute", done)
         shell.register_magic_function(self.py, "cell", "py")
         for name in ("exit", "quit"):
             # The bare words are prompts here.
@@ -96,7 +97,10 @@ class KaguraKernel(IPythonKernel):
         cell_id: str | None = None,
     ) -> dict[str, Any]:
         """Run a cell; see `kagura_kernel.jupyter.dialect` for what it can be."""
-        with sent(code, by_person=store_history and not silent):
+        # What leaves no history may be a front end's own Python, and never becomes a prompt. What says by its first
+        # words what it is stays that: tools that run notebooks as tests leave no history either.
+        by_person = not silent and (store_history or form_of(code) is not Form.PROMPT)
+        with sent(code, by_person=by_person):
             reply: dict[str, Any] = await self._inherited().do_execute(
                 code,
                 silent,
@@ -132,19 +136,21 @@ class KaguraKernel(IPythonKernel):
 
                 return reply(self.shell, code, cursor)
             case _:
-                # The matcher beside IPython's own knows our magics.
-                return self._python_complete(code, cursor)
+                from kagura_kernel.jupyter.completion import own_reply
+
+                # Where ours can stand and nothing fits, IPython would offer Python's words.
+                return own_reply(self.shell, code, cursor) or self._python_complete(code, cursor)
 
     async def do_inspect(
         self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Sequence[str] = ()
     ) -> dict[str, Any]:
         """What stands below the cursor: an option, a command, an id or a variable, or whatever Python knows of it."""
-        from kagura_kernel.jupyter.completion import explained
+        from kagura_kernel.jupyter.completion import explained, inspected
 
         form = form_of(code)
         text = None if form is Form.PYTHON else explained(self.shell, code, cursor_pos, prompt=True)
         if text is not None:
-            return {"status": "ok", "found": True, "data": {"text/plain": text}, "metadata": {}}
+            return inspected(text)
         if form in {Form.PROMPT, Form.COMMANDS}:
             return {"status": "ok", "found": False, "data": {}, "metadata": {}}
         seen = masked(code) if form is Form.PYTHON else code

@@ -29,6 +29,14 @@ def sent(code: str, *, by_person: bool) -> Iterator[None]:
         _sent.reset(token)
 
 
+def done() -> None:
+    """The sent cell has run: whatever runs its text again, as a hook may, is no person.
+
+    A callback of IPython's, the first of all that are called after a cell.
+    """
+    _sent.set(None)
+
+
 def translate(lines: Sequence[str]) -> list[str]:
     """An input transformer: the sent cell as a Python kernel would have it, and every other text as it came.
 

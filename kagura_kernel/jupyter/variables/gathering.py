@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path, PurePath
@@ -13,6 +14,9 @@ from kagura_kernel.domain.variables import MAX_VARIABLES, VARIABLE_NAME, PackedV
 from kagura_kernel.jupyter.variables.places import path_in_box
 from kagura_kernel.runs.inbox.crossing import CannotCross, readable_size
 from kagura_kernel.runs.inbox.packing import pack
+
+_OF_IPYTHON = frozenset({"In", "Out", "exit", "get_ipython", "quit"})
+_HISTORY = re.compile(r"_+|_i+|_[io]h|_dh|_i?[0-9]+")
 
 if TYPE_CHECKING:
     from kagura_kernel.jupyter.options import CellOptions, InputRequest
@@ -36,6 +40,7 @@ def inputs_of(
     """
     _check_names([one.name for one in options.inputs], options)
     _check_names(options.outputs, options)
+    _check_outputs(options.outputs)
     if not options.inputs:
         return ()
     room = _room() if room is None else room
@@ -60,12 +65,22 @@ def _check_names(names: Sequence[str], options: CellOptions) -> None:
     if len(names) > MAX_VARIABLES:
         raise UsageError(f"A cell may name {MAX_VARIABLES} variables in each direction, not {len(names)}.")
     for name in names:
-        if not VARIABLE_NAME.fullmatch(name) or keyword.iskeyword(name) or name.startswith("__"):
+        if keyword.iskeyword(name) or name.startswith("__"):
+            raise UsageError(
+                f"{name!r} means something to Python itself. Use another name, such as {name.strip('_')}_1."
+            )
+        if not VARIABLE_NAME.fullmatch(name):
             raise UsageError(f"{name!r} cannot name a variable in the box: use letters, digits and underscores.")
         if in_shell and not is_free_in_a_shell(name):
             raise UsageError(
                 f"${name} means something to the shell itself. Use another name: `-i data={name}` or `-o result`."
             )
+
+
+def _check_outputs(names: Sequence[str]) -> None:
+    for name in names:
+        if name in _OF_IPYTHON or _HISTORY.fullmatch(name):
+            raise UsageError(f"{name!r} is IPython's own here, and cells need it. Bring it back under another name.")
 
 
 def _value(shell: Any, request: InputRequest) -> Any:
@@ -77,7 +92,7 @@ def _value(shell: Any, request: InputRequest) -> Any:
     try:
         return eval(code, _globals(shell), shell.user_ns)  # noqa: S307 - the person's own cell, as any other
     except NameError as error:
-        raise VariableMissing(request.name, _no_such(error.name or expression, shell.user_ns)) from error
+        raise VariableMissing(request.name, _no_such(error.name or expression, _own_names(shell))) from error
     # An expression may raise whatever it likes.
     except Exception as error:
         raise VariableRefused(
@@ -90,8 +105,14 @@ def _globals(shell: Any) -> dict[str, Any]:
     return found
 
 
+def _own_names(shell: Any) -> list[str]:
+    """Names that the person has given; IPython puts a few of its own beside them."""
+    hidden = getattr(shell, "user_ns_hidden", {})
+    return [name for name in shell.user_ns if not name.startswith("_") and name not in hidden]
+
+
 def _no_such(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, [one for one in known if not one.startswith("_")], n=1, cutoff=0.6)
+    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
     hint = f" Did you mean {near[0]!r}?" if near else " Assign it in a cell before this one."
     return f"There is no variable {name!r} in this notebook.{hint}"
 

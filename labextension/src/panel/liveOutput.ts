@@ -11,6 +11,10 @@ const LIVE = '.kg-live';
 /** How long a live card may take to appear before the finished one is shown in its place. */
 const PATIENCE_MS = 400;
 
+/** How often, and how many times, it is looked whether the notebook's widgets have found their kernel meanwhile. */
+const AGAIN_MS = 500;
+const AGAIN_TIMES = 120;
+
 /**
  * A live card where there is one, and where there is none (without its kernel, in a notebook that was saved in the
  * middle of a run) the finished form that was kept beside it.
@@ -32,7 +36,7 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
     if (card !== this._card) {
       this._card = card;
       this._watch.observe(this.node, { childList: true, subtree: true });
-      this._live ??= this._add(WIDGET_MIME, 'kg-host-live');
+      this._host();
       // Not waited for: without a kernel there is no end to it.
       void this._live?.renderModel(model);
     }
@@ -46,6 +50,7 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
   override dispose(): void {
     this._watch.disconnect();
     window.clearTimeout(this._timer);
+    window.clearTimeout(this._again);
     super.dispose();
   }
 
@@ -56,6 +61,7 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
     }
     this._watch.disconnect();
     window.clearTimeout(this._timer);
+    window.clearTimeout(this._again);
     this._timer = undefined;
     this._still?.dispose();
     this._still = null;
@@ -67,7 +73,35 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
     if (this._model && !this._look()) {
       this._still = this._add(STILL_MIME, 'kg-host-still');
       void this._still?.renderModel(this._model);
+      this._lookAgain(AGAIN_TIMES);
     }
+  }
+
+  /**
+   * After a reload an output may be drawn before the notebook's widgets know their kernel. They come with another
+   * renderer then, and bring up to date those in outputs, but not one that lies inside another.
+   */
+  private _lookAgain(times: number): void {
+    this._again = window.setTimeout(() => {
+      if (this._model && this._host()) {
+        void this._live?.renderModel(this._model);
+      }
+      if (times > 1) {
+        this._lookAgain(times - 1);
+      }
+    }, AGAIN_MS);
+  }
+
+  /** Make the renderer of widgets, or make it anew when there is another kind of it; says whether it did. */
+  private _host(): boolean {
+    const factory = this._rendermime.getFactory(WIDGET_MIME);
+    if (factory === this._factory) {
+      return false;
+    }
+    this._factory = factory;
+    this._live?.dispose();
+    this._live = this._add(WIDGET_MIME, 'kg-host-live');
+    return true;
   }
 
   private _add(mimeType: string, className: string): IRenderMime.IRenderer | null {
@@ -86,6 +120,8 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
   private _model: IRenderMime.IMimeModel | null = null;
   private _live: IRenderMime.IRenderer | null = null;
   private _still: IRenderMime.IRenderer | null = null;
+  private _factory: IRenderMime.IRendererFactory | undefined;
   private _timer: number | undefined;
+  private _again: number | undefined;
   private _card = '';
 }

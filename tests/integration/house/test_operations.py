@@ -142,9 +142,8 @@ def past(journal: Journal) -> None:
     done, lost = SampleRun("run-done"), SampleRun("run-lost")
     for event in (done.started(), done.asked(), done.decided(), done.finished()):
         journal.append(event)
-    host, pid, rest = process_owner().split(":")
-    began, _, namespace = rest.split(".")
-    journal.append(lost.started(owner=f"{host}:{pid}:{began}.00000000.{namespace}"))
+    host, _, since = process_owner().split(":")
+    journal.append(lost.started(owner=f"{host}:999999999:{since}"))
     refused = EgressDecided(
         run_id="run-done",
         session_id="ses-1",

@@ -111,6 +111,24 @@ def test_only_the_cell_that_a_person_sent_can_be_a_prompt(kagura):
     assert "Empty DataFrame" in shown(kagura.run("/runs"))
 
 
+def test_a_hook_that_runs_a_cell_again_runs_no_prompt_again(kagura):
+    kagura.run(
+        "%%py\nip = get_ipython()\nseen = []\n"
+        "def again(result):\n"
+        "    if result.info.raw_cell == 'Buy it once.' and len(seen) < 2:\n"
+        "        seen.append(result.info.raw_cell)\n"
+        "        ip.run_cell(result.info.raw_cell)\n"
+        "ip.events.register('post_run_cell', again)"
+    )
+    kagura.run("Buy it once.")
+    kagura.run("%%py\nip.events.unregister('post_run_cell', again)")
+    assert value(kagura, "seen") == ["Buy it once.", "Buy it once."]
+    kagura.run(
+        "%%py\nfrom kagura_kernel.assembly import get_cockpit\ntasks = [run.task for run in get_cockpit().runs()]"
+    )
+    assert value(kagura, "tasks").count("Buy it once.") == 1
+
+
 def test_magics_around_a_prompt_run_it(kagura):
     timed = shown(kagura.run("%%time\nbash: test -d /workspace\nDone."))
     assert "(sandbox, exit 0)" in timed
@@ -132,6 +150,8 @@ def test_in_and_history_hold_the_cell_as_it_was_typed(kagura):
     asked = {"hist_access_type": "tail", "n": 3, "raw": True, "output": False}
     assert [line for _, _, line in kagura.ask("history_request", asked)["history"]] == cells
     assert value(kagura, "[_i1, _i2, _i3]") == cells
+    [again] = kagura.reply(kagura.execute("%recall 1"))["payload"]
+    assert (again["source"], again["text"]) == ("set_next_input", cells[0])
 
 
 def test_a_traceback_counts_the_lines_of_the_cell(kagura):
@@ -182,6 +202,8 @@ def test_completion_and_inspection_know_where_the_cursor_is(kagura):
     [letters] = complete(kagura, "%%py\nstring.ascii_le")[0]
     assert letters.endswith("ascii_letters")
     assert "%%py" in complete(kagura, "%%p")[0]
+    assert complete(kagura, "%%kagura --grant ")[0] == []
+    assert any(one.endswith("upper") for one in complete(kagura, "%%kagura -i big=string.digits.upp")[0])
     assert "%kagura" not in (inspect(kagura, "Just words") or "")
     assert "budget" in inspect(kagura, "%%kagura --budget 1", 12)
     assert "Stop runs" in inspect(kagura, "/kill")

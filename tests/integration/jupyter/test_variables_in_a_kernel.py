@@ -160,6 +160,13 @@ def test_shell_programs_find_plain_values_and_files_and_leave_files(kernel):
     assert "$PATH means something to the shell itself" in error
 
 
+def test_shell_programs_show_the_files_that_they_leave(kernel):
+    shown = plain(kernel.run("%%sandbox bash\necho '# Title' > $KAGURA_SHOW/note.md; echo words > $KAGURA_SHOW/a.txt"))
+    assert "words\n\n# Title" in shown
+    cassette(kernel.project, ("bash", {"command": "echo '# Mine' > $KAGURA_SHOW/note.md"}))
+    assert "# Mine" in plain(kernel.run("%%kagura --replay c.jsonl\nShow it."))
+
+
 def test_a_parquet_file_is_unpacked_in_the_box(kernel):
     program = "import pandas as pd, os; pd.DataFrame({'a': [1]}).to_parquet(os.environ['KAGURA_OUT'] + '/t.parquet')"
     body = f'%%sandbox bash -o t\npython3 -c "{program}"'

@@ -38,10 +38,9 @@ def journal(books: Path) -> Iterator[Journal]:
 
 @pytest.fixture
 def gone() -> str:
-    """An owner on this machine whose process is no more: the last boot's."""
-    host, pid, rest = process_owner().split(":")
-    began, _, namespace = rest.split(".")
-    return f"{host}:{pid}:{began}.00000000.{namespace}"
+    """An owner on this machine whose process is no more: nobody has its number."""
+    host, _, since = process_owner().split(":")
+    return f"{host}:999999999:{since}"
 
 
 @pytest.fixture

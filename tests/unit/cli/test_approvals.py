@@ -9,6 +9,7 @@ import pytest
 
 from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.sample_run import SampleRun
@@ -21,7 +22,7 @@ def asked(journal: Journal, running: Callable[[], RunHandle]) -> Mailbox:
     for event in (old.started(), old.asked("app-1"), old.decided("app-1", verdict="deny"), old.finished()):
         journal.append(event)
     mailbox = Mailbox(journal)
-    mailbox.post(SampleRun(running().run_id).request("app-12"))
+    mailbox.post(SampleRun(running().run_id, at=SystemClock().now()).request("app-12"))
     return mailbox
 
 
@@ -66,7 +67,7 @@ def test_the_first_answer_stands(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_answer_that_nobody_hears_says_so(journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]) -> None:
-    run = SampleRun()
+    run = SampleRun(at=SystemClock().now())
     journal.append(run.started(owner=gone))
     Mailbox(journal).post(run.request("app-3"))
     assert main(["approve", "app-3"]) == 1
@@ -98,3 +99,12 @@ def test_a_slip_in_an_option_is_no_answer(asked: Mailbox, capsys: pytest.Capture
     assert main(["approve", "app-12", "--jsn"]) == 2
     assert "Did you mean --json?" in capsys.readouterr().err
     assert asked.decision("app-12") is None
+
+
+def test_no_answer_in_time_is_a_denial_also_for_whoever_comes_with_one_later(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Mailbox(journal).post(SampleRun("run-old").request("app-1"))
+    assert main(["approve", "app-1"]) != 0
+    assert "deadline" in capsys.readouterr().err
+    assert Mailbox(journal).decision("app-1") is None

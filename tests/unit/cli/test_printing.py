@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import io
+import json
 from types import SimpleNamespace
 
 import pytest
 
 from kagura_kernel.cli import printing
-from kagura_kernel.cli.printing import for_terminal, paragraph, table, terminal_width
+from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, table, terminal_width
 from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.parsing import parse_line
 
@@ -129,3 +130,16 @@ def test_a_word_of_the_notebook_becomes_a_command_where_there_is_one(text: str, 
 def test_what_becomes_a_command_is_one_on_both_sides(word: str) -> None:
     here = for_terminal(f"%kagura {word}").removeprefix("kagura-kernel ")
     assert parse_line(word, Surface.NOTEBOOK).command is parse_line(here, Surface.TERMINAL).command
+
+
+def test_no_cell_of_a_table_turns_a_line_around_or_moves_the_cursor() -> None:
+    assert table(["run"], [["a\u202eb\x9b2J\udc80c"]]).split("\n")[1] == "a⟨U+202E⟩b⟨U+009B⟩2J⟨U+DC80⟩c"
+
+
+def test_json_on_a_terminal_is_the_same_json_and_nothing_that_a_terminal_obeys() -> None:
+    odd = {"title": "ä\x1b[2J\x9b2J\u202e\x7f\u2028\udc80 日本 🙂"}
+    line = as_json(odd)
+    assert json.loads(line) == odd
+    assert line.isprintable()
+    assert "ä" in line
+    assert "日本 🙂" in line

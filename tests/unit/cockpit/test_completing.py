@@ -118,6 +118,10 @@ def test_in_a_python_kernel_our_lines_are_completed(cell, cells):
         "read @se|",
         "/ki|",
         "%%time %kagura ru|\n1",
+        "%%kagura -i top=df.|",
+        "%%kagura -i top=df.he|",
+        "%%kagura -i 'top=df[\"a|",
+        "%%sandbox -i n -i top=f(df['a|",
     ],
 )
 def test_what_is_not_ours_is_left_to_ipython(cell):
@@ -151,6 +155,13 @@ def test_in_the_kagura_kernel_prompts_and_slash_commands_are_completed(cell, cel
 @pytest.mark.parametrize("cell", ["%%py\nimpor|", "!l|", "?le|", "%tim|", "%%py\nRead @se|"])
 def test_python_in_the_kagura_kernel_is_left_to_ipython(cell):
     assert completed(cell, prompt=True) is None
+
+
+def test_each_word_is_offered_once():
+    text, cursor = at_bar("/help |")
+    words = [item.text for item in complete(text, cursor, KnownNames(), prompt=True).items]
+    assert len(words) == len(set(words))
+    assert {"egress", "chart"} <= set(words)
 
 
 def test_nothing_is_looked_up_for_words_of_the_grammar():

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Verdict
 from kagura_kernel.domain.clock import SystemClock
-from kagura_kernel.domain.errors import ApprovalAborted, ApprovalAlreadyDecided, ApprovalUnknown
+from kagura_kernel.domain.errors import ApprovalAborted, ApprovalAlreadyDecided, ApprovalExpired, ApprovalUnknown
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
@@ -117,3 +118,12 @@ def test_an_answer_to_no_question_says_so(desk: Desk) -> None:
 async def test_a_policy_says_no_at_once() -> None:
     decision = await PolicyApprover(SystemClock(), "nobody is here").approve(question())
     assert (decision.verdict, decision.by, decision.answer) == (Verdict.DENY, "policy", "nobody is here")
+
+
+def test_nobody_allows_what_another_process_asked_once_its_deadline_is_over(desk: Desk, journal: Journal) -> None:
+    asked = question()
+    late = replace(asked, requested_at=asked.requested_at - timedelta(seconds=120))
+    Mailbox(journal).post(late)
+    with pytest.raises(ApprovalExpired):
+        desk.decide(late.id, Verdict.ALLOW, by="ann", via="cell")
+    assert Mailbox(journal).decision(late.id) is None

@@ -57,6 +57,13 @@ def test_a_near_miss_is_named() -> None:
     assert "Did you mean" not in str(UnknownName("box", "zzz", ["docker"]))
 
 
+def test_words_that_all_names_share_make_none_of_them_near():
+    charts = ["chart cost", "chart timeline"]
+    assert "Did you mean 'chart timeline'?" in str(UnknownName("command", "chart timelin", charts))
+    assert "Did you mean" not in str(UnknownName("command", "chart pie", charts))
+    assert "Did you mean" not in str(UnknownName("command", "memory", ["export", "cost"]))
+
+
 def test_an_event_survives_the_way_through_json() -> None:
     event = RunFinished(run_id="run-1", session_id="ses-1", at=datetime.now(UTC), status="done", computed_usd=None)
     assert parse_event(event.model_dump_json()) == event

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -61,9 +63,64 @@ def test_a_reused_pid_is_not_mistaken() -> None:
     assert not owner_alive(f"{host}:{pid}:{int(began) - 1}.{boot}.{namespace}")
 
 
-def test_a_restart_of_the_machine_ends_every_process() -> None:
+def test_a_restart_of_the_machine_ends_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
     host, pid, began, _, namespace = parts()
+    monkeypatch.setattr("kagura_kernel.journal.owner._is_named_once", lambda found: found == namespace)
     assert not owner_alive(f"{host}:{pid}:{began}.00000000.{namespace}")
+
+
+def test_in_a_container_another_boot_may_be_another_machine_of_the_same_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, pid, began, _, _ = parts()
+    monkeypatch.setattr("kagura_kernel.journal.owner._namespace", lambda: "4026532999")
+    assert owner_alive(f"{host}:{pid}:{began}.00000000.4026532999")
+    assert owner_alive(f"{host}:{pid}:{began}.00000000.4026531836")
+
+
+def test_without_a_machine_id_another_boot_may_be_another_machine_of_the_same_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host, pid, began, _, namespace = parts()
+    monkeypatch.setattr("kagura_kernel.journal.owner._machine", lambda: "")
+    assert owner_alive(f"{host}:{pid}:{began}.00000000.{namespace}")
+
+
+def test_a_boot_that_could_not_be_read_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, pid, began, boot, namespace = parts()
+    nothing = hashlib.sha256(b"").hexdigest()[:8]
+    assert owner_alive(f"{host}:{pid}:{began}.{nothing}.{namespace}")
+    monkeypatch.setattr("kagura_kernel.journal.owner._boot", lambda: nothing)
+    assert owner_alive(f"{host}:{pid}:{began}.{boot}.{namespace}")
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="another system tells by other means")
+def test_whoever_has_no_descriptors_left_declares_nobody_gone() -> None:
+    waiting = [sys.executable, "-c", TELL + "; input()"]
+    with subprocess.Popen(waiting, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        owner = process.stdout.readline().strip()
+        assert owner_alive(owner)
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+        try:
+            alive = owner_alive(owner)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert alive
+        process.communicate("\n")
+
+
+def test_a_process_that_the_system_hides_is_alive_while_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, _, began, boot, namespace = parts()
+    monkeypatch.setattr("kagura_kernel.journal.owner._start_time", lambda _: "")
+    monkeypatch.setattr("kagura_kernel.journal.owner._has_ended", lambda _: False)
+    assert owner_alive(f"{host}:{os.getppid()}:{began}.{boot}.{namespace}")
+    assert not owner_alive(f"{host}:4194305:{began}.{boot}.{namespace}")
+
+
+def test_where_the_system_shows_another_container_s_processes_nobody_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, _, began, boot, namespace = parts()
+    monkeypatch.setattr("kagura_kernel.journal.owner._sees_processes", lambda: False)
+    assert owner_alive(f"{host}:4194305:{began}.{boot}.{namespace}")
+    assert process_owner().split(":")[2].startswith("0.")
 
 
 @pytest.mark.parametrize("pid", ["999999999", "4194305"])

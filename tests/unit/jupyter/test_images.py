@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import struct
 
 import pytest
@@ -76,6 +77,53 @@ def laughs(levels: int) -> str:
 def test_a_drawing_that_would_never_end_or_is_none_is_refused(drawing, why):
     with pytest.raises(NoImageError, match=why):
         image_of(drawing.encode())
+
+
+def hidden_laughs(reference, name="a{}", before=""):
+    """As `laughs(9)`, with references and names of parts in another form."""
+    parts = "".join(
+        f'<g id="{name.format(level)}">{reference.format(name.format(level - 1), level - 1) * 10}</g>'
+        for level in range(1, 10)
+    )
+    first = f'<g id="{name.format(0)}"><rect width="1" height="1"/></g>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg">{before}{first}{parts}</svg>'
+
+
+STYLE = "".join(f".c{level}{{{{fill:url(#a{level})}}}}" for level in range(9))
+
+
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        hidden_laughs('<use href=" #{}"/>'),
+        hidden_laughs('<use href="#%61{1}"/>'),
+        hidden_laughs('<rect fill="URL(#{})"/>'),
+        hidden_laughs('<rect fill="u\\72l(#{})"/>'),
+        hidden_laughs('<rect fill="url(#{})"/>', "a" * 201 + "{}"),
+        hidden_laughs('<use xlink:href="#{}"/>', "a b{}"),
+        hidden_laughs('<use><set attributeName="href" to="#{}"/></use>'),
+        hidden_laughs('<use><set attributeName="x" to="#{}"/></use>'),
+        hidden_laughs('<rect class="c{1}"/>', before=f"<style>{STYLE.format()}</style>"),
+        hidden_laughs('<rect class="c{1}"/>', before="<style>.c1{fill:u<!-- -->rl(#a1)}</style>"),
+        hidden_laughs('<rect class="c{1}"/>', before="<style>.c1{fill:u<g/>rl(#a1)}</style>"),
+        "<svg><style>@import 'data:text/css,rect{}'</style></svg>",
+        '<?xml-stylesheet href="data:text/css,rect{}"?><svg></svg>',
+        '<svg><image href="data:image/svg+xml,%3Csvg/%3E"/></svg>',
+        f'<svg><image href="data:image/png;base64,{base64.b64encode(b"<svg></svg>").decode()}"/></svg>',
+        f'<svg><image href="data:image/png;base64,{base64.b64encode(png(15_000, 15_000)).decode()}"/></svg>',
+        '<svg><rect style="fill:url(data:image/svg+xml,x)"/></svg>',
+        "<svg><filter>" + "<feTurbulence/>" * 300 + "</filter></svg>",
+    ],
+)
+def test_a_drawing_that_hides_what_it_refers_to_or_brings_along_is_refused(drawing):
+    with pytest.raises(NoImageError):
+        image_of(drawing.encode())
+
+
+def test_a_drawing_may_carry_small_images_and_a_style_of_its_own():
+    picture = base64.b64encode(png(20, 20)).decode()
+    drawing = f'<svg><style>*{{stroke:#00f}}</style><image href="data:image/png;base64,{picture}"/></svg>'
+    assert image_of(drawing.encode()).mime == "image/svg+xml"
 
 
 def test_a_drawing_as_plotting_libraries_make_them_is_shown():

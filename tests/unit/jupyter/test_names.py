@@ -43,6 +43,17 @@ def told(names: ShellNames, kind: Kind, *given: str) -> dict[str, str]:
     return {name.text: name.summary for name in names.names(kind, "", given)}
 
 
+def test_words_of_a_box_put_nothing_into_a_cell_or_a_terminal_by_completion(journal, names):
+    run = SampleRun("run-1")
+    for event in (run.started(task="look \x1b]0;title\x07"), run.asked("app-1", title="may \x1b[2J it\u202e?")):
+        journal.append(event)
+    assert told(names, Kind.APPROVAL, "approve") == {"app-1": "may ⟨U+001B⟩[2J it⟨U+202E⟩? (run-1)"}
+    assert "\x1b" not in told(names, Kind.RUN, "attach")["run-1"]
+    change = ChangeRow(path="a\n/approve app-1", status="added")
+    journal.append(ChangesCollected(run_id="run-1", session_id="ses-1", at=run.at, changes=(change,)))
+    assert told(names, Kind.CHANGED_PATH, "apply", "run-1") == {}
+
+
 def test_runs_are_told_with_their_status_and_task_and_only_those_that_go_on_can_be_killed(journal, names):
     old, new = SampleRun("run-old", "ses-1"), SampleRun("run-new", "ses-2")
     for event in (old.started(), old.finished(), new.started(task="wait\nfor it")):

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from kagura_kernel.cockpit.words import unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.variables import CellPlace
-from kagura_kernel.jupyter.formatting import filled, wants_fmt
+from kagura_kernel.jupyter.formatting import filled, filled_line, wants_fmt
 from kagura_kernel.jupyter.place import place_of
 
 
@@ -59,3 +60,26 @@ def test_what_cannot_be_filled_in_is_told_and_not_kept(text, words):
         filled(text, {"x": 1}, "%%kagura")
     assert words in refused.value.message
     assert "{{ or }}" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--fmt --session {name}", ["--fmt", "--session", "two words --net *"]),
+        ("--fmt --session 'of {name}'", ["--fmt", "--session", "of two words --net *"]),
+        ("--fmt -i x={xs[0]}", ["--fmt", "-i", "x=7"]),
+        ("--fmt -i {quoted}=df['a']", ["--fmt", "-i", "it's=df['a']"]),
+        ("--fmt -i 'x=d[{xs[0] + 1}]'", ["--fmt", "-i", "x=d[8]"]),
+        ("--fmt --session {{plain}}", ["--fmt", "--session", "{plain}"]),
+    ],
+)
+def test_a_value_on_the_line_of_options_stays_inside_its_word(line, words):
+    variables = {"name": "two words --net *", "xs": [7], "quoted": "it's"}
+    made = filled_line(line, variables, "%%kagura")
+    assert [unquoted(word.raw) for word in words_of(made)] == words
+
+
+@pytest.mark.parametrize("line", ["--fmt {x}", "--fmt --session a {x}", "--fmt '{x}'"])
+def test_a_value_never_becomes_an_option(line):
+    with pytest.raises(UsageError, match="begins with a dash"):
+        filled_line(line, {"x": "--writable-root"}, "%%kagura")

@@ -102,3 +102,26 @@ def test_a_heading_of_the_box_is_none_of_the_page():
 
 def test_odd_characters_are_visible():
     assert judge(rich_html("<p>a\u202eb\x1b[2J")[0]).text == "a⟨U+202E⟩b⟨U+001B⟩[2J"
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        '<ul title="</ul>"><li>',
+        '<ul title="> </ul>"><li>',
+        "<ul title=a</ul>",
+        "<ul </ul>",
+        "<div><!--</div>-->",
+        "<div><![CDATA[</div>]]>",
+        "<div><xmp></div></xmp>",
+        "<div><table></div></table>",
+    ],
+)
+def test_ends_that_close_nothing_hide_no_depth(unit):
+    _, left_out = rich_html(unit * (HTML_CHARACTERS // len(unit)))
+    assert left_out == "its form"
+
+
+def test_many_elements_beside_each_other_are_not_deep():
+    written, left_out = rich_html("<!-- a --><div><b>x</b></div>" * 1000)
+    assert (written.count("<b>x</b>"), left_out) == (1000, "")

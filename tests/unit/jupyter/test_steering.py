@@ -12,6 +12,7 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.helping import command_help, overview
 from kagura_kernel.cockpit.parsing import parse_line
+from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import (
     ApprovalAlreadyDecided,
     ApprovalUnknown,
@@ -52,7 +53,7 @@ def told(cockpit: Cockpit, tmp_path: Path) -> SampleRun:
     before = (run.started(project=str(tmp_path)), *run.reached(), run.refused(), run.counted(), collected)
     for event in (*before, run.finished(), other.started()):
         cockpit.journal.append(event)
-    Mailbox(cockpit.journal).post(other.request("app-12"))
+    Mailbox(cockpit.journal).post(other.request("app-12", requested_at=SystemClock().now()))
     return other
 
 

@@ -160,3 +160,8 @@ def test_what_an_earlier_process_left_is_told_with_what_became_of_it():
         "swept     github:write  expired",
         "owed      lea-9  github:read  HTTP 500.",
     ]
+
+
+def test_what_a_terminal_would_obey_is_written_out_in_a_table():
+    table = runs_table([run_row(task="clear \x1b[2J\u202e it,\ntwice ä")])
+    assert table["task"][0] == "clear ⟨U+001B⟩[2J⟨U+202E⟩ it,\ntwice ä"

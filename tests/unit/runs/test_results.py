@@ -49,6 +49,14 @@ async def test_files_of_other_programs_are_shown_by_the_end_of_their_name(stage,
     assert [one.mime for one in stage.recorder.results] == ["image/svg+xml", "image/png", "text/markdown"]
 
 
+async def test_the_folder_for_what_a_call_shows_is_there_before_its_program(stage, tray, results):
+    await tray.open_call("c1")
+    line = f"echo '# Title' > {tray.shown('c1')}/note.md"
+    assert (await stage.box.run(shell_command(line))).ok
+    await results.collect("c1")
+    assert [one.data for one in stage.recorder.results] == ["# Title\n"]
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [

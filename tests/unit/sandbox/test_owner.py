@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +30,16 @@ def test_a_process_that_ended_is_gone_before_anyone_waits_for_it():
 def test_a_later_process_of_the_same_number_is_another_owner():
     host, pid, start = this_owner().rsplit(":", 2)
     assert not owner_alive(f"{host}:{pid}:{int(start) + 1}")
+
+
+def test_a_process_of_which_the_system_does_not_tell_counts_as_alive(monkeypatch):
+    owner = this_owner()
+
+    def no_descriptors(path: Path) -> str:
+        raise OSError(errno.EMFILE, "too many open files", str(path))
+
+    monkeypatch.setattr(Path, "read_text", no_descriptors)
+    assert owner_alive(owner)
 
 
 @pytest.mark.parametrize("owner", ["elsewhere:1:1", "", "nonsense", "a:b:c"])

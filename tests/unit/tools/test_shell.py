@@ -148,12 +148,15 @@ def programs(runtime):
         await runtime.files.write(f"{call_id}.py", code)
         return f"python3 -u {call_id}.py"
 
-    return BoxPrograms(lambda call: {"CALL": call, "PLAIN": "word"}, line)
+    async def open_call(call_id: str) -> None:
+        await runtime.files.write(f"opened/{call_id}", b"")
+
+    return BoxPrograms(lambda call: {"CALL": call, "PLAIN": "word"}, line, open_call)
 
 
 async def test_commands_find_the_variables_of_their_call(hand):
     toolbox = standard_toolbox(hand.runtime, programs=programs(hand.runtime))
-    assert (await told(toolbox, "bash", command="echo $CALL $PLAIN")).text == "call-1 word"
+    assert (await told(toolbox, "bash", command="echo $CALL $PLAIN; ls opened")).text == "call-1 word\ncall-1"
     code = "import os, sys; print(os.environ['PLAIN'], sys.argv, [sys.stdin.read()])"
     assert (await told(toolbox, "python", code=code)).text == "word ['call-1.py'] ['']"
 

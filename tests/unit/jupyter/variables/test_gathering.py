@@ -43,14 +43,21 @@ def test_variables_and_expressions_are_packed_in_their_order():
         (("x", "df["), UsageError, "is not a Python expression"),
         (("x", "df.nothing"), VariableRefused, "failed with AttributeError"),
         (("x", "[df]"), VariableRefused, "x cannot cross into the box: a DataFrame at [0] cannot cross"),
-        (("class", ""), UsageError, "cannot name a variable"),
-        (("__name__", ""), UsageError, "cannot name a variable"),
+        (("class", ""), UsageError, "means something to Python itself. Use another name, such as class_1."),
+        (("__name__", ""), UsageError, "Use another name, such as name_1."),
     ],
 )
 def test_what_cannot_be_gathered_is_told(request_, error, words):
     with pytest.raises(error) as told:
         gather({"df": pd.DataFrame()}, request_)
     assert words in told.value.message
+
+
+def test_only_names_of_the_person_are_proposed():
+    options = SimpleNamespace(inputs=(InputRequest("nope", ""),), outputs=(), language="python")
+    shell = SimpleNamespace(user_ns={"open": open, "_nope": 1}, user_ns_hidden={"open": open})
+    with pytest.raises(VariableMissing, match="Assign it in a cell before this one"):
+        inputs_of(shell, options, room=ROOM)
 
 
 def test_sizes_count_together_and_the_limit_is_named():
@@ -113,3 +120,9 @@ def test_figures_and_images_cross_as_pictures(tmp_path):
     assert gather({"image": image}, ("image", ""))[0].data == packed.data
     with pytest.raises(VariableRefused, match=r"pass its `\.figure`"):
         gather({"ax": figure.axes[0]}, ("ax", ""))
+
+
+@pytest.mark.parametrize("name", ["get_ipython", "In", "Out", "exit", "_", "__1", "_i", "_12", "_oh"])
+def test_nothing_takes_the_place_of_what_cells_need(name):
+    with pytest.raises(UsageError):
+        gather({}, outputs=(name,))
