@@ -80,8 +80,9 @@ if [ "${1:-}" != lint ]; then
   [ "${CI:-}" = true ] && export KAGURA_TEST_REQUIRE_DOCKER=1
   # Building takes minutes the first time, more than a single test may.
   [ "$(id -u)" = 0 ] && step "images" "$BIN/python" -m kagura_kernel.testing.docker_images
-  # By themselves: the browser's driver keeps a loop running in its thread, where no other test could start one.
-  step "browser" pytest_steadily tests/browser
+  # By themselves: the browser's driver keeps a loop running in its thread, where no other test could start one. Each of the
+  # workers has a JupyterLab and a browser of its own.
+  step "browser" pytest_steadily -n "${WORKERS:-2}" tests/browser
   # Two workers; conftest keeps tests that share a daemon, a browser or a database on one of them.
   step "tests" pytest_steadily -n "${WORKERS:-2}" --dist loadgroup --ignore=tests/browser tests
 fi
