@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -179,7 +180,9 @@ def start(base: Path, arguments: tuple[str, ...], environment: Mapping[str, str]
     def listening() -> bool:
         assert process.poll() is None, log.read_text()
         texts = [path.read_text() for path in (base / "runtime").glob("jpserver-*.json")]
-        found.extend(str(json.loads(text)["url"]) for text in texts if text.endswith("}"))
+        # The file is there a moment before anything listens.
+        urls = [str(json.loads(text)["url"]) for text in texts if text.endswith("}")]
+        found.extend(url for url in urls if hears(url))
         return bool(found)
 
     try:
@@ -189,6 +192,16 @@ def start(base: Path, arguments: tuple[str, ...], environment: Mapping[str, str]
         process.wait()
         raise
     return Server(found[0], home, log, process)
+
+
+def hears(url: str) -> bool:
+    """Whether something accepts connections there."""
+    parts = urlsplit(url)
+    try:
+        with socket.create_connection((parts.hostname or "localhost", parts.port or 80), timeout=10):
+            return True
+    except OSError:
+        return False
 
 
 def stop(server: Server) -> None:

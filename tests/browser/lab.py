@@ -15,6 +15,7 @@ from typing import Any
 
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing import gated_backend
+from kagura_kernel.testing.jupyter_server import hears
 from kagura_kernel.testing.model_script import Answer, says
 from kagura_kernel.testing.model_server import ModelServer
 
@@ -193,7 +194,8 @@ def _listening(process: subprocess.Popen[bytes], base: Path) -> str:
     while time.monotonic() < until and process.poll() is None:
         for path in (base / "runtime").glob("jpserver-*.json"):
             text = path.read_text()
-            if text.endswith("}"):
-                return str(json.loads(text)["url"])
+            # The file is there a moment before anything listens.
+            if text.endswith("}") and hears(url := str(json.loads(text)["url"])):
+                return url
         time.sleep(0.1)
     raise RuntimeError(f"JupyterLab did not start:\n{(base / 'log').read_text()[-3000:]}")

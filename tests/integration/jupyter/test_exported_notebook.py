@@ -31,7 +31,10 @@ CELLS = [
     "",
 ]
 # Of what is the same, only these differ between two runs.
-VARIES = re.compile(r"run-\w+|[\d.]+ ?[mnµμ]?s\b|/help|%kagura ?(?:help)?|usage: .*|^  [/%].*$", re.MULTILINE)
+VARIES = re.compile(
+    r"(?:CPU times|Wall time): .*|run-\w+|[\d.]+ ?[mnµμ]?s\b|/help|%kagura ?(?:help)?|usage: .*|^  [/%].*$",
+    re.MULTILINE,
+)
 
 
 def outputs(ran):

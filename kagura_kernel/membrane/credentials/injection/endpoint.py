@@ -112,11 +112,14 @@ class Endpoint:
     async def close(self) -> None:
         """From now on every request is refused; those under way are cut. It may be opened again."""
         self._lease = None
-        self._pool.close()
         work = [task for task in self._work if task is not asyncio.current_task()]
         for task in work:
             task.cancel()
-        await asyncio.gather(*work, return_exceptions=True)
+        try:
+            await asyncio.gather(*work, return_exceptions=True)
+        finally:
+            # Last: a request that is cut after its answer gives its connection back.
+            self._pool.close()
 
     async def serve(self, stream: GuestStream) -> None:
         """One connection of a program in the box, to its end."""

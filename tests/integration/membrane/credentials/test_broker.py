@@ -108,9 +108,9 @@ async def test_nothing_is_minted_without_a_grant(house: House) -> None:
 
 
 async def test_a_grant_does_not_make_a_provider_or_a_scope(house: House) -> None:
-    broker = house.broker("fake:rode", "other:read")
+    broker = house.broker("fake:raed", "other:read")
     with pytest.raises(UnknownName, match="Did you mean 'read'"):
-        await broker.acquire("fake", "rode", budget=HOUR)
+        await broker.acquire("fake", "raed", budget=HOUR)
     with pytest.raises(UnknownName, match="credential provider 'other'"):
         await broker.acquire("other", "read", budget=HOUR)
 
