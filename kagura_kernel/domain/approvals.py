@@ -19,6 +19,7 @@ class ApprovalKind(StrEnum):
     NETWORK = "network"
     CREDENTIAL = "credential"
     PLUGIN = "plugin"
+    TOOL = "tool"
     WRITE = "write"
     QUESTION = "question"
 
@@ -69,6 +70,22 @@ class ApprovalRequest:
         """SHA-256 over kind, detail and arguments: what exactly was approved."""
         content = json.dumps([self.kind, self.detail, dict(self.arguments)], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def asked_fields(request: ApprovalRequest) -> dict[str, Any]:
+    """What an `ApprovalRequested` event says of a request, beside whose event it is and when."""
+    return {
+        "approval_id": request.id,
+        "subject": request.kind,
+        "title": request.title,
+        "detail": request.detail,
+        "reason": request.reason,
+        "arguments": dict(request.arguments),
+        "call_id": request.call_id,
+        "deadline": request.deadline,
+        "options": request.options,
+        "content_hash": request.content_hash,
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,34 @@ OutputFilter = Callable[[], ByteFilter]
 """Makes the filter of one stream; each stream of each command gets its own."""
 
 
+def one_after_another(*filters: OutputFilter | None) -> OutputFilter | None:
+    """Several filters as one, in this order; None where there are none."""
+    made = [one for one in filters if one is not None]
+    if len(made) < 2:  # noqa: PLR2004 - nothing to join
+        return made[0] if made else None
+    return lambda: _OneAfterAnother([make() for make in made])
+
+
+class _OneAfterAnother:
+    """Filters as one: what one gives out the next one sees."""
+
+    def __init__(self, filters: list[ByteFilter]) -> None:
+        self._filters = filters
+
+    def feed(self, data: bytes) -> bytes:
+        """What may be seen after all of them."""
+        for one in self._filters:
+            data = one.feed(data)
+        return data
+
+    def finish(self) -> bytes:
+        """What any of them held back."""
+        data = b""
+        for one in self._filters:
+            data = one.feed(data) + one.finish()
+        return data
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """One program to run to its end.

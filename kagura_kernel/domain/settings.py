@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.domain.policy import PermissionMode, WriteMode
 
 
@@ -21,6 +22,7 @@ class Settings(BaseModel):
     Attributes:
         brain: `auto`, or a brain's name.
         model: Model for the brain; empty is its own choice.
+        agent: The agent of a cell that names none, a reference; empty is `default`.
         box: `auto`, or a back-end's name.
         image: Image for back-ends that have images; empty is their default.
         write: How changes reach the project.
@@ -46,12 +48,21 @@ class Settings(BaseModel):
         lease_seconds: How long one credential is meant to live.
         lease_budget_seconds: How long a person lets a run hold a credential in all.
         lease_renewals: How often it may be renewed on the way.
+        plugin_max_risk: The highest risk at which a plugin may be enabled or approved, whatever anybody decides.
+        plugin_box: `auto`, or the back-end of the jails of plugins.
+        plugin_call_seconds: How long one call of a plugin's function may take.
+        plugin_calls: How many calls one plugin carries out at once.
+        plugin_memory_mib: Memory of one jail.
+        tool_registry: A file that says from where commands are installed, beside what is known; empty for none.
+        tool_hosts_strict: Refuse a run when the hosts that its toolsets are installed from cannot all be found out,
+            instead of opening every host that installs.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     brain: str = "auto"
     model: str = ""
+    agent: str = ""
     box: str = "auto"
     image: str = ""
     write: WriteMode = WriteMode.ASK
@@ -76,6 +87,13 @@ class Settings(BaseModel):
     lease_seconds: float = Field(default=900.0, ge=1, le=86400)
     lease_budget_seconds: float = Field(default=3600.0, ge=1, le=7 * 86400)
     lease_renewals: int = Field(default=6, ge=0, le=10_000)
+    plugin_max_risk: Risk = Risk.MEDIUM
+    plugin_box: str = "auto"
+    plugin_call_seconds: float = Field(default=30.0, gt=0, le=3600)
+    plugin_calls: int = Field(default=4, ge=1, le=64)
+    plugin_memory_mib: int = Field(default=256, ge=64)
+    tool_registry: str = ""
+    tool_hosts_strict: bool = False
 
 
 Problem = tuple[str, str]

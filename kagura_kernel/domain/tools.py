@@ -17,12 +17,14 @@ class ToolSpec:
         input_schema: JSON Schema of the arguments, an object.
         read_only: It changes nothing, so a brain may have several calls of such tools under way at once. Calls of
             other tools in one answer of a model are made in their order, one after the other.
+        foreign: Its schema is another program's, which checks the arguments itself.
     """
 
     name: str
     description: str
     input_schema: Mapping[str, Any]
     read_only: bool = False
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@
     │   └── NotThisTime                  ERR_UNSUPPORTED
     ├── ConfigurationError               ERR_CONFIGURATION
     ├── SessionBusy                      ERR_SESSION_BUSY
+    ├── SessionGone                      ERR_SESSION_GONE
     ├── BudgetExhausted                  ERR_BUDGET_EXHAUSTED
     ├── ApprovalError
     │   ├── ApprovalRequired             ERR_APPROVAL_REQUIRED
@@ -29,7 +30,8 @@
     ├── EgressRefused                    ERR_EGRESS
     │   ├── EgressDenied                 ERR_EGRESS_DENIED
     │   ├── EgressUnreachable            ERR_EGRESS_UNREACHABLE
-    │   └── EgressBusy                   ERR_EGRESS_BUSY
+    │   ├── EgressBusy                   ERR_EGRESS_BUSY
+    │   └── EgressSignInRefused          ERR_EGRESS_SIGN_IN
     ├── SandboxError
     │   ├── SandboxUnsupported           ERR_SANDBOX_UNSUPPORTED
     │   ├── SandboxUnavailable           ERR_SANDBOX_UNAVAILABLE
@@ -47,6 +49,7 @@
     │   ├── WorkspaceUnreadable          ERR_WORKSPACE_UNREADABLE
     │   ├── WorkspaceRefused             ERR_WORKSPACE_REFUSED
     │   ├── WorkspaceTooLarge            ERR_WORKSPACE_TOO_LARGE
+    │   ├── PathNotShown                 ERR_PATH_NOT_SHOWN
     │   └── ChangeConflict               ERR_CHANGE_CONFLICT
     ├── BrainError
     │   ├── BrainNotConfigured           ERR_BRAIN_NOT_CONFIGURED
@@ -54,12 +57,35 @@
     │   ├── BrainLost                    ERR_BRAIN_LOST
     │   ├── CassetteMissing              ERR_CASSETTE_MISSING
     │   └── CassetteBroken               ERR_CASSETTE_BROKEN
+    ├── KitError                         ERR_KIT
+    │   ├── AgentInvalid                 ERR_AGENT_INVALID
+    │   ├── McpConfigInvalid             ERR_MCP_CONFIG
+    │   ├── AgentNotFound                ERR_AGENT_NOT_FOUND
+    │   ├── AgentUnavailable             ERR_AGENT_UNAVAILABLE
+    │   ├── KitRefused                   ERR_KIT_REFUSED
+    │   ├── KitUnwritable                ERR_KIT_UNWRITABLE
+    │   ├── KitGone                      ERR_KIT_GONE
+    │   ├── RedactionUnavailable         ERR_REDACTION
+    │   ├── ToolsetError                 ERR_TOOLSET
+    │   └── ToolHostsUnresolved          ERR_TOOL_HOSTS
     ├── JournalError
     │   ├── JournalMissing               ERR_JOURNAL_MISSING
     │   ├── JournalUnwritable            ERR_JOURNAL_UNWRITABLE
     │   ├── JournalUnreadable            ERR_JOURNAL_UNREADABLE
     │   ├── JournalTooNew                ERR_JOURNAL_TOO_NEW
     │   └── JournalTampered              ERR_JOURNAL_TAMPERED
+    ├── PluginError                      ERR_PLUGIN
+    │   ├── PluginInvalid                ERR_PLUGIN_INVALID
+    │   ├── PluginRefused                ERR_PLUGIN_REFUSED
+    │   ├── PluginChangedSince           ERR_PLUGIN_CHANGED
+    │   ├── PluginNotConfigured          ERR_PLUGIN_CONFIG
+    │   ├── PluginQuarantined            ERR_PLUGIN_QUARANTINED
+    │   ├── PluginFailed                 ERR_PLUGIN_FAILED
+    │   ├── PluginCallRefused            ERR_PLUGIN_CALL
+    │   ├── PluginBusy                   ERR_PLUGIN_BUSY
+    │   ├── PluginTimeout                ERR_PLUGIN_TIMEOUT
+    │   ├── PluginJailBroken             ERR_PLUGIN_JAIL
+    │   └── SignatureInvalid             ERR_PLUGIN_SIGNATURE
     ├── VariableError                    ERR_VARIABLE
     │   ├── VariableRefused              ERR_VARIABLE_REFUSED
     │   └── VariableMissing              ERR_VARIABLE_MISSING
@@ -92,6 +118,7 @@ from kagura_kernel.domain.errors.base import (
     KaguraError,
     NotThisTime,
     SessionBusy,
+    SessionGone,
     UnknownName,
     UsageError,
     shorten,
@@ -119,6 +146,7 @@ from kagura_kernel.domain.errors.egress import (
     EgressBusy,
     EgressDenied,
     EgressRefused,
+    EgressSignInRefused,
     EgressUnreachable,
     HostNotUnderstood,
 )
@@ -134,6 +162,33 @@ from kagura_kernel.domain.errors.journal import (
     JournalTooNew,
     JournalUnreadable,
     JournalUnwritable,
+)
+from kagura_kernel.domain.errors.kit import (
+    AgentInvalid,
+    AgentNotFound,
+    AgentUnavailable,
+    KitError,
+    KitGone,
+    KitRefused,
+    KitUnwritable,
+    McpConfigInvalid,
+    RedactionUnavailable,
+    ToolHostsUnresolved,
+    ToolsetError,
+)
+from kagura_kernel.domain.errors.plugins import (
+    PluginBusy,
+    PluginCallRefused,
+    PluginChangedSince,
+    PluginError,
+    PluginFailed,
+    PluginInvalid,
+    PluginJailBroken,
+    PluginNotConfigured,
+    PluginQuarantined,
+    PluginRefused,
+    PluginTimeout,
+    SignatureInvalid,
 )
 from kagura_kernel.domain.errors.run import (
     CellFailed,
@@ -162,6 +217,7 @@ from kagura_kernel.domain.errors.sandbox import (
 from kagura_kernel.domain.errors.variables import VariableError, VariableMissing, VariableRefused
 from kagura_kernel.domain.errors.workspace import (
     ChangeConflict,
+    PathNotShown,
     WorkspaceError,
     WorkspaceRefused,
     WorkspaceTooLarge,
@@ -169,6 +225,9 @@ from kagura_kernel.domain.errors.workspace import (
 )
 
 __all__ = [
+    "AgentInvalid",
+    "AgentNotFound",
+    "AgentUnavailable",
     "ApprovalAborted",
     "ApprovalAlreadyDecided",
     "ApprovalDenied",
@@ -192,6 +251,7 @@ __all__ = [
     "EgressBusy",
     "EgressDenied",
     "EgressRefused",
+    "EgressSignInRefused",
     "EgressUnreachable",
     "GrantMissing",
     "HostCommandTimeout",
@@ -208,12 +268,30 @@ __all__ = [
     "JournalUnreadable",
     "JournalUnwritable",
     "KaguraError",
+    "KitError",
+    "KitGone",
+    "KitRefused",
+    "KitUnwritable",
     "LeaseElsewhere",
     "LeaseEnded",
     "LeaseRefused",
     "LeaseUnavailable",
     "LeaseUnknown",
+    "McpConfigInvalid",
     "NotThisTime",
+    "PathNotShown",
+    "PluginBusy",
+    "PluginCallRefused",
+    "PluginChangedSince",
+    "PluginError",
+    "PluginFailed",
+    "PluginInvalid",
+    "PluginJailBroken",
+    "PluginNotConfigured",
+    "PluginQuarantined",
+    "PluginRefused",
+    "PluginTimeout",
+    "RedactionUnavailable",
     "RunDenied",
     "RunError",
     "RunFailed",
@@ -230,6 +308,10 @@ __all__ = [
     "SandboxUnsupported",
     "SecretUnavailable",
     "SessionBusy",
+    "SessionGone",
+    "SignatureInvalid",
+    "ToolHostsUnresolved",
+    "ToolsetError",
     "TurnsExhausted",
     "UnknownName",
     "UsageError",

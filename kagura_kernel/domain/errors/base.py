@@ -80,6 +80,19 @@ class SessionBusy(KaguraError):
         self.run_id = run_id
 
 
+class SessionGone(KaguraError):
+    """No process that still runs holds the session, so nobody would hear what it is told."""
+
+    code = "ERR_SESSION_GONE"
+
+    def __init__(self, session: str) -> None:
+        super().__init__(
+            f"No process that still runs holds the session {session!r}. Run a cell with kagura in its notebook first, "
+            "then ask again."
+        )
+        self.session = session
+
+
 class BudgetExhausted(KaguraError):
     """The run has spent what it was given."""
 

@@ -51,3 +51,18 @@ class EgressBusy(EgressRefused):
 
     code = "ERR_EGRESS_BUSY"
     status = 503
+
+
+class EgressSignInRefused(EgressRefused):
+    """It was reached, and the session that the membrane wanted to start there for a box did not come about.
+
+    `state` is what the protocol's own error codes call it, where they do (an SQLSTATE); `advice` stands in the text.
+    """
+
+    code = "ERR_EGRESS_SIGN_IN"
+    status = 502
+
+    def __init__(self, host: str, port: int, why: str, advice: str = "", *, state: str = "") -> None:
+        super().__init__(host, port, why, advice)
+        self.advice = advice
+        self.state = state

@@ -24,6 +24,17 @@ class WorkspaceUnreadable(WorkspaceError):
         self.why = why
 
 
+class PathNotShown(WorkspaceError):
+    """A file or directory of this machine cannot be shown to a box as it is."""
+
+    code = "ERR_PATH_NOT_SHOWN"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path} cannot be shown to a box: {why}.")
+        self.path = path
+        self.why = why
+
+
 class WorkspaceRefused(WorkspaceError):
     """The project root is a place that is never shown to a box."""
 

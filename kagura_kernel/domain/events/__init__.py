@@ -15,6 +15,7 @@ from pydantic import Field
 from kagura_kernel.domain.events.approvals import ApprovalDecided, ApprovalRequested
 from kagura_kernel.domain.events.base import Event, Streamed
 from kagura_kernel.domain.events.changes import ChangeRow, ChangesCollected, ChangesSettled
+from kagura_kernel.domain.events.kit import KitStaged, ToolsetEnded, ToolsetStarted
 from kagura_kernel.domain.events.membrane import (
     EgressClosed,
     EgressDecided,
@@ -25,6 +26,7 @@ from kagura_kernel.domain.events.membrane import (
     MountRow,
     RunGranted,
 )
+from kagura_kernel.domain.events.plugins import PluginAudited, PluginCalled, PluginChanged, PluginSeen
 from kagura_kernel.domain.events.run import BoxClosed, BoxStarted, Noted, RunFinished, RunStarted, TurnCounted
 from kagura_kernel.domain.events.work import (
     OutputStreamed,
@@ -52,12 +54,17 @@ __all__ = [
     "EgressDecided",
     "EgressEnd",
     "Event",
+    "KitStaged",
     "LeaseChange",
     "LeaseChanged",
     "LeaseUsed",
     "MountRow",
     "Noted",
     "OutputStreamed",
+    "PluginAudited",
+    "PluginCalled",
+    "PluginChanged",
+    "PluginSeen",
     "ResultShown",
     "RunFinished",
     "RunGranted",
@@ -67,6 +74,8 @@ __all__ = [
     "TextWritten",
     "ToolCalled",
     "ToolFinished",
+    "ToolsetEnded",
+    "ToolsetStarted",
     "TurnCounted",
     "VariableCrossed",
     "parse_event",
@@ -90,6 +99,13 @@ AnyEvent = Annotated[
     | EgressClosed
     | LeaseChanged
     | LeaseUsed
+    | KitStaged
+    | ToolsetStarted
+    | ToolsetEnded
+    | PluginSeen
+    | PluginAudited
+    | PluginChanged
+    | PluginCalled
     | TurnCounted
     | ChangesCollected
     | ChangesSettled

@@ -69,6 +69,7 @@ class EgressDecided(Event):
         refused_addresses: What the name also resolved to and was refused, each as `address: why`.
         times: Of a refusal: how often it was given in this run; repeated ones are recorded at 1, 2, 4, 8 … Of what is
             allowed: how many connections at most this row stands for; 1 but for a target that is asked for very often.
+        plugin: The plugin whose jail asked; empty for the run's own box.
     """
 
     kind: Literal["egress.decided"] = "egress.decided"
@@ -81,6 +82,7 @@ class EgressDecided(Event):
     addresses: tuple[str, ...] = ()
     refused_addresses: tuple[str, ...] = ()
     times: int = 1
+    plugin: str = ""
 
 
 class EgressClosed(Event):
@@ -99,6 +101,7 @@ class EgressClosed(Event):
         ended: `done` when both sides were, otherwise what cut it; of several connections the most frequent end.
         detail: More about an end that is not `done`, or about several connections; a sentence or two.
         times: How many connections it is the end of.
+        plugin: The plugin whose jail asked; empty for the run's own box.
     """
 
     kind: Literal["egress.closed"] = "egress.closed"
@@ -112,6 +115,7 @@ class EgressClosed(Event):
     ended: EgressEnd = "done"
     detail: str = ""
     times: int = 1
+    plugin: str = ""
 
 
 LeaseChange = Literal["acquired", "renewed", "extended", "held up", "on hold", "released"]

@@ -12,7 +12,7 @@ class RunStarted(Event):
 
     Attributes:
         task: The prompt, or the code of a `%%sandbox` cell.
-        flavour: `agent` for a brain's run, `sandbox` for a cell's own code.
+        flavour: `agent` for a brain's run, `sandbox` for a cell's own code, `audit` for the examination of a plugin.
         brain: Name of the brain; empty for `sandbox`.
         brain_reason: Why this one.
         model: Model asked for; empty is the brain's own choice.
@@ -31,7 +31,7 @@ class RunStarted(Event):
 
     kind: Literal["run.started"] = "run.started"
     task: str
-    flavour: Literal["agent", "sandbox"] = "agent"
+    flavour: Literal["agent", "sandbox", "audit"] = "agent"
     brain: str = ""
     brain_reason: str = ""
     model: str = ""

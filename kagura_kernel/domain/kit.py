@@ -1,0 +1,109 @@
+"""What is said about kits: what was staged for an agent, what of it was redacted, what was left out. Values alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+KIT_DIR = "/kagura/kit"
+"""Where a box sees its kit, read-only, in every box of every back-end."""
+
+KIT_VARIABLE = "KAGURA_KIT_DIR"
+"""The variable that tells programs in a box where its kit lies; unset where there is none."""
+
+MARKER = re.compile(r"\[REDACTED:(?P<kind>[a-z][a-z0-9-]{0,63})\]", re.ASCII)
+"""What stands for a secret in a redacted text. Redacting a text that holds markers leaves them alone."""
+
+AGENT_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
+"""What an agent, a sub-agent and a toolset may be called: kebab-case, at most 64 characters."""
+
+
+def marker(kind: str) -> str:
+    """What stands for a secret of this kind."""
+    return f"[REDACTED:{kind}]"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """One file in a kit.
+
+    Attributes:
+        target: Its place below the kit's root, with forward slashes.
+        size: Bytes, as staged.
+        redactions: How many markers were put into it.
+        kinds: Of what kinds, sorted, each once.
+    """
+
+    target: str
+    size: int
+    redactions: int = 0
+    kinds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSkill:
+    """A skill in a kit, or one that the box sees in its workspace.
+
+    Attributes:
+        name: As its SKILL.md has it.
+        description: Likewise; one line, redacted.
+        root: Its directory in the box, absolute.
+        files: What was staged; empty for a skill of the workspace, which the box sees as it is.
+    """
+
+    name: str
+    description: str
+    root: str
+    files: tuple[StagedFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPrompt:
+    """A prompt file that is read to the brain.
+
+    Attributes:
+        name: As it was asked for, `AGENTS.md`.
+        place: `kit`, or `workspace` for one that the box sees as it is.
+        path: In the box, absolute.
+        size: Bytes.
+        redactions: How many markers stand in what the brain is shown.
+        kinds: Of what kinds, sorted, each once.
+    """
+
+    name: str
+    place: Literal["kit", "workspace"]
+    path: str
+    size: int = 0
+    redactions: int = 0
+    kinds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something that was not staged.
+
+    Attributes:
+        target: Where it would have been, below the kit's root; never a place of the host.
+        reason: Half a sentence: it is a device, it cannot be read, its name clashes, …
+    """
+
+    target: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnresolvedTool:
+    """A toolset whose hosts could not be found out.
+
+    Attributes:
+        toolset: Its name.
+        command: What it starts.
+        version: Of what; empty for the newest.
+        reason: What went wrong.
+    """
+
+    toolset: str
+    command: str
+    version: str
+    reason: str
