@@ -75,7 +75,11 @@ _STEP_3 = (
     """CREATE INDEX journal_approvals_asked ON journal_approvals (requested_at, id)""",
     """CREATE INDEX journal_events_leases ON journal_events (run_id, seq) WHERE kind = 'lease.changed'""",
 )
-_STEPS: tuple[tuple[str | Filling, ...], ...] = (_STEP_1, _STEP_2, _STEP_3)
+_STEP_4 = (
+    """CREATE INDEX journal_events_plugins ON journal_events (kind, seq)
+        WHERE kind IN ('plugin.audited', 'plugin.called', 'plugin.changed', 'plugin.seen')""",
+)
+_STEPS: tuple[tuple[str | Filling, ...], ...] = (_STEP_1, _STEP_2, _STEP_3, _STEP_4)
 KNOWN_VERSION = len(_STEPS)
 """The newest schema that this version of the package can read."""
 

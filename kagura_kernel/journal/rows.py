@@ -55,7 +55,7 @@ class RunRow:
     Attributes:
         run_id: `run-…`.
         session_id: Its session.
-        flavour: `agent` or `sandbox`.
+        flavour: `agent`, `sandbox` or `audit`.
         status: `awaiting_approval` is a running one that waits for a person.
         task: What was asked, its first 500 characters; the whole stands in the `run.started` event.
         brain: Name of the brain; empty for a cell's own code.

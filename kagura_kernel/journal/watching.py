@@ -15,12 +15,13 @@ from sqlalchemy import func, select
 from kagura_kernel.journal.schema import approvals, events, leases
 from kagura_kernel.journal.store import Journal
 
-Topic = Literal["runs", "approvals", "leases", "costs"]
-TOPICS: tuple[Topic, ...] = ("runs", "approvals", "leases", "costs")
+Topic = Literal["runs", "approvals", "leases", "costs", "plugins"]
+TOPICS: tuple[Topic, ...] = ("runs", "approvals", "leases", "costs", "plugins")
 
 # Which lists show something else after an event; all other kinds change none.
 _SHOWN: dict[str, tuple[Topic, ...]] = {
-    "run.started": ("runs", "costs"),
+    # A session that has run something is one that plugins can be enabled for.
+    "run.started": ("runs", "costs", "plugins"),
     "run.finished": ("runs", "costs", "leases"),
     "box.started": ("runs",),
     "changes.collected": ("runs",),
@@ -29,6 +30,9 @@ _SHOWN: dict[str, tuple[Topic, ...]] = {
     "approval.requested": ("runs", "approvals"),
     "approval.decided": ("runs", "approvals"),
     "lease.changed": ("leases",),
+    "plugin.seen": ("plugins",),
+    "plugin.audited": ("plugins",),
+    "plugin.changed": ("plugins",),
 }
 # Behind so many rows nobody asks what was in them.
 _TOO_MANY = 20_000

@@ -14,13 +14,20 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.sample_run import SampleRun
 
 STEP = 3
-INDEXES = ("journal_runs_notebook", "journal_runs_started", "journal_approvals_asked", "journal_events_leases")
+LAST = 4
+INDEXES = (
+    "journal_runs_notebook",
+    "journal_runs_started",
+    "journal_approvals_asked",
+    "journal_events_leases",
+    "journal_events_plugins",
+)
 COLUMNS = ("notebook", "kernel_id", "cell_id", "budget_usd")
 
 
 def make_old(journal: Journal) -> None:
     """Take back what the step has done, and everything behind it."""
-    assert KNOWN_VERSION == STEP, "a further step needs its own way back here"
+    assert KNOWN_VERSION == LAST, "a further step needs its own way back here"
     with journal.writing() as writing:
         for name in INDEXES:
             writing.connection.execute(text(f"DROP INDEX {name}"))

@@ -108,7 +108,7 @@ def test_its_own_process_is_watched_too(journal: Journal) -> None:
     watch = Watch(journal)
     watch.look()
     journal.append(RUN.started())
-    assert [change.topic for change in watch.look()] == ["runs", "costs"]
+    assert [change.topic for change in watch.look()] == ["runs", "costs", "plugins"]
 
 
 def test_a_closed_journal_is_an_error(watch: Watch) -> None:
