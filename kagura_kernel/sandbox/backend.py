@@ -25,6 +25,25 @@ WORKSPACE = "/workspace"
 
 
 @dataclass(frozen=True, slots=True)
+class ShownPath:
+    """A file or directory of the host that a box sees as it is, at every moment, and not as a copy.
+
+    It is found by its name without following any link, in it or on the way to it, and what is mounted below it is not
+    shown where the system lets that be left out. Nothing there can be run, and sockets there cannot be spoken to.
+    Whoever owns it is shown as the box's own user, to whom what the box makes there belongs outside.
+
+    Attributes:
+        source: Its place on the host, absolute, without links.
+        target: Its place in the box, absolute, in a folder that the box has not otherwise.
+        writable: Whether the box may change it.
+    """
+
+    source: Path
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class BoxSpec:
     """What a box is made of; equal specs may share a warm pool.
 
@@ -34,7 +53,10 @@ class BoxSpec:
         policy: The data boundary.
         limits: How much of the machine it may use.
         env: Variables that every command in it sees. Never secrets.
-        extra_read_only: Further host directories shown read-only, as (host path, path in the box).
+        extra_read_only: Further host directories whose contents are there read-only, as (host path, path in the box).
+            The host path is absolute and without links; the path in the box is one that boxes have not otherwise. Some
+            back-ends copy, so what lies there must stay as it is for as long as a box has it.
+        shown: Files and directories of the host that are shown as they are; such a box is never parked.
         writable_root: Whether commands may change the whole system that they see, as a root that is nobody outside:
             a layer that is gone with the box.
         image_required: Whether a back-end that has no images will not do: the run asked for this one itself. The box
@@ -47,6 +69,7 @@ class BoxSpec:
     limits: BoxLimits = field(default_factory=BoxLimits)
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
     extra_read_only: tuple[tuple[Path, str], ...] = ()
+    shown: tuple[ShownPath, ...] = ()
     writable_root: bool = False
     image_required: bool = field(default=False, compare=False)
 
@@ -188,7 +211,8 @@ class SandboxBackend(Protocol):
 
         Raises:
             SandboxUnavailable: it cannot be had; the text says what to install.
-            WorkspaceError: the project cannot be shown to it.
+            SandboxUnsupported: it asks for what this back-end cannot do.
+            WorkspaceError: the project, or what else it shall see of the host, cannot be shown to it.
         """
         ...
 

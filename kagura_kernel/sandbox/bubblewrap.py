@@ -16,11 +16,18 @@ import fcntl
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kagura_kernel.domain.commands import Command
-from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, WorkspaceUnreadable
+from kagura_kernel.domain.errors import (
+    KaguraError,
+    PathNotShown,
+    SandboxUnavailable,
+    SandboxUnsupported,
+    WorkspaceUnreadable,
+)
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import CommandLimits, IsolationClass
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
@@ -28,7 +35,9 @@ from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import PipedBox
 from kagura_kernel.sandbox.bubblewrap_programs import find_bwrap, find_mapping
 from kagura_kernel.sandbox.bubblewrap_request import fitting, guest_config, request_for, uncounted_notes
+from kagura_kernel.sandbox.bubblewrap_sources import as_it_is, check_workspace
 from kagura_kernel.sandbox.channel import BoxChannel
+from kagura_kernel.sandbox.further import refuse_further
 from kagura_kernel.sandbox.keeper import KeeperClient, KeptBox, StartRefused, as_setup
 from kagura_kernel.sandbox.mending import advise, advise_root, read_facts
 from kagura_kernel.sandbox.populate import copy_notes
@@ -80,7 +89,10 @@ class BubblewrapBackend:
 
         Raises:
             SandboxUnavailable: it cannot be had; the text says what to install.
+            SandboxUnsupported: files of the host are to be shown to a box with a writable root, or a directory of it
+                at a place that the box has already.
             WorkspaceUnreadable: the project is missing, or may not be read.
+            PathNotShown: another file of the host is missing, behind a link, or cannot be shown here.
             WorkspaceTooLarge: there is no copy-on-write view here and the project is too large to be copied.
         """
         return self._keep(await self._open(spec), warm=False)
@@ -88,9 +100,10 @@ class BubblewrapBackend:
     def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
         """Boxes wait for one spec each: their view of the project is there, and untouched, from the start.
 
-        None where the project would have to be copied: a copy made ahead would be out of date.
+        None where the project would have to be copied, since a copy made ahead would be out of date, and where files
+        of the host are shown as they are.
         """
-        return None if spec.workspace in self._copies else spec
+        return None if spec.workspace in self._copies or spec.shown else spec
 
     async def park(self, spec: BoxSpec) -> ParkedBubble:
         """A box that waits for its first command.
@@ -132,7 +145,10 @@ class BubblewrapBackend:
 
     async def _open(self, spec: BoxSpec) -> _Opened:
         """Start a box, by a copy of the project where there can be no view of it."""
-        _check_workspace(spec.workspace)
+        check_workspace(spec.workspace)
+        refuse_further(spec, self.name)
+        if spec.shown and spec.writable_root:
+            raise SandboxUnsupported(self.name, "showing files of the host to a box with a writable root")
         try:
             program = find_bwrap(self._program, spec.workspace)
         except OSError as error:
@@ -202,8 +218,7 @@ class ParkedBubble:
     @property
     def alive(self) -> bool:
         """Whether its guest is there, and the project and the packages on the host are still what it shows."""
-        opened = self._opened
-        return not opened.channel.closed and opened.shown == _fingerprint(opened.spec, opened.view)
+        return not self._opened.channel.closed and self._opened.unchanged()
 
     async def take(self, spec: BoxSpec) -> PipedBox:
         """The box; `spec` equals the one it was parked for.
@@ -225,14 +240,13 @@ class _Opened:
     """A box with a guest that has said hello, not yet handed out."""
 
     def __init__(
-        self, spec: BoxSpec, view: PythonView, keeper: KeeperClient, kept: KeptBox, channel: BoxChannel
+        self, spec: BoxSpec, unchanged: Callable[[], bool], keeper: KeeperClient, kept: KeptBox, channel: BoxChannel
     ) -> None:
         self.id = channel.box_id
         self.spec = spec
         self.channel = channel
         self.notes = kept.notes
-        self.view = view
-        self.shown = _fingerprint(spec, view)
+        self.unchanged = unchanged
         self._keeper = keeper
         self._kept = kept
 
@@ -287,6 +301,8 @@ def _new_pipe() -> tuple[int, int]:
 
 async def _start_guest(keeper: KeeperClient, view: PythonView, spec: BoxSpec, request: dict[str, Any]) -> _Opened:
     box_id = new_box_id()
+    # Looked at before: what takes the place of something meanwhile is not what the box shows.
+    unchanged = as_it_is(spec, view)
     streams = _Streams()
     try:
         kept = await keeper.start(box_id, request, streams.theirs)
@@ -294,7 +310,7 @@ async def _start_guest(keeper: KeeperClient, view: PythonView, spec: BoxSpec, re
         channel = BoxChannel.over_fds(box_id, *streams.hand_over(), workspace=WORKSPACE, explain=_explainer(kept))
     finally:
         streams.close()
-    opened = _Opened(spec, view, keeper, kept, channel)
+    opened = _Opened(spec, unchanged, keeper, kept, channel)
     try:
         channel.start(guest_payload(guest_config(spec, view, request), same_python=view.python == sys.executable))
         await _greet(channel, kept)
@@ -317,36 +333,6 @@ async def _copy_in(opened: _Opened, limit_bytes: int) -> tuple[str, ...]:
         await asyncio.shield(opened.end())
         raise
     return copy_notes(spec, left_out)
-
-
-def _fingerprint(spec: BoxSpec, view: PythonView) -> tuple[object, ...]:
-    """Tells whether what a box was made of is still that: the project's directory, its protected parts, packages."""
-    found: list[object] = []
-    if spec.policy.network_access:
-        # What lies below a layer must not change; an installation on the host would.
-        for place in view.packages:
-            with contextlib.suppress(OSError):
-                found.append((place, os.stat(place).st_mtime_ns))  # noqa: PTH116 - a path of the view is text
-    if spec.workspace is None:
-        return tuple(found)
-    for path in (spec.workspace, *(spec.workspace / part for part in spec.policy.read_only_subpaths)):
-        try:
-            status = path.lstat()
-            found.append((status.st_dev, status.st_ino))
-        except OSError:
-            found.append(None)
-    return tuple(found)
-
-
-def _check_workspace(workspace: Path | None) -> None:
-    if workspace is None:
-        return
-    if not workspace.is_dir():
-        raise WorkspaceUnreadable(
-            str(workspace), "it is not a directory" if workspace.exists() else "it does not exist"
-        )
-    if not os.access(workspace, os.R_OK | os.X_OK):
-        raise WorkspaceUnreadable(str(workspace), "it may not be read")
 
 
 async def _greet(channel: BoxChannel, kept: KeptBox) -> None:
@@ -379,6 +365,8 @@ def _explainer(kept: KeptBox) -> Any:
 def _translated(refused: StartRefused, spec: BoxSpec) -> KaguraError:
     if refused.part == "workspace":
         return WorkspaceUnreadable(str(spec.workspace), refused.why)
+    if refused.part == "shown":
+        return PathNotShown(*refused.why.split(" cannot be shown: ", 1))
     if refused.part == "root":
         return SandboxUnavailable(f"bubblewrap did not start a box: {refused.why}", advise_root(refused.why) or None)
     return _refusal(refused.why)

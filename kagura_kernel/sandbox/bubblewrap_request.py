@@ -50,6 +50,7 @@ def request_for(spec: BoxSpec, limits: BoxLimits, program: str, view: PythonView
         "writable_parts": [] if whole else parts,
         "protected": list(spec.policy.read_only_subpaths),
         "extra": [[str(source), target] for source, target in spec.extra_read_only],
+        "shown": [[str(one.source), one.target, one.writable] for one in spec.shown],
         "copy": copy,
         "memory_bytes": limits.memory_bytes,
         "processes": limits.processes,

@@ -50,6 +50,7 @@ class Staged:
         python_layers: (staged directory, path in the box) of the interpreter's parts that may be written.
         python_hidden: Files and directories in the box, at their places on the host, covered by empty ones.
         extra: (staged directory, path in the box), read-only.
+        shown: (staged place, path in the box, whether it may be written) of the host's own files.
         shims: (name, target) of programs made in /run/kagura/bin.
         root: What becomes /, writable, with `overlays`; None makes a root of the host's programs that nobody writes.
         overlays: (staged directory, path in the box), writable parts of such a root.
@@ -69,6 +70,7 @@ class Staged:
     python_layers: tuple[tuple[str, str], ...] = ()
     python_hidden: tuple[str, ...] = ()
     extra: tuple[tuple[str, str], ...] = ()
+    shown: tuple[tuple[str, str, bool], ...] = ()
     shims: tuple[tuple[str, str], ...] = ()
     root: str | None = None
     overlays: tuple[tuple[str, str], ...] = ()
@@ -95,6 +97,7 @@ def bwrap_arguments(staged: Staged, command: Sequence[str], *, seccomp_fd: int, 
         # Last, since the environment may lie below /tmp or /workspace on the host, which are the box's own by now.
         *_python(staged),
         *(word for source, target in staged.extra for word in ("--ro-bind", source, target)),
+        *(word for place, to, write in staged.shown for word in ("--bind" if write else "--ro-bind", place, to)),
         # The root and /dev are memory that could be filled, and some settings in /proc are anybody's; after this only
         # what was bound writable can be written.
         *("--remount-ro", "/proc", "--remount-ro", "/dev"),

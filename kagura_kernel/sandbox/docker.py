@@ -1,7 +1,8 @@
 """Boxes in Docker containers: started with flags that never change, spoken to over the attach stream.
 
 Nothing of the host is mounted. The project travels into a memory-backed workspace over the same pipe as everything
-else, so that a daemon on another machine is no different. A container removes itself when its guest ends, the guest
+else, and further directories into volumes (`docker_volumes`), so that a daemon on another machine is no different. A
+container removes itself when its guest ends, the guest
 ends when the pipe closes, and a reaper sees to those that cannot notice.
 """
 
@@ -12,7 +13,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kagura_kernel.domain.commands import shell_command
@@ -46,9 +47,12 @@ from kagura_kernel.sandbox.docker_flags import (
     create_body,
     guest_config,
     refuse_unsupported,
+    with_volumes,
     writable_root_body,
 )
-from kagura_kernel.sandbox.docker_reaper import Reaper, remove_left
+from kagura_kernel.sandbox.docker_parked import ParkedContainer, Running
+from kagura_kernel.sandbox.docker_reaper import Reaper, remove_left, remove_left_volumes
+from kagura_kernel.sandbox.docker_volumes import Copies, DockerVolumes, still_so
 from kagura_kernel.sandbox.docker_workspace import ReadOnlyBox, send_as_root, send_workspace
 from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE, TOO_OLD
 from kagura_kernel.sandbox.owner import this_owner
@@ -81,6 +85,7 @@ class DockerBackend:
         self._holder = secrets.token_hex(8)
         self._engine = DockerEngine(self._endpoint)
         self._events = DockerEvents(self._endpoint, self._holder)
+        self._volumes = DockerVolumes(self._engine, self._owner, self._holder)
         self._reaper: Reaper | None = None
         self._probes: dict[str, tuple[float, Probe]] = {}
         self._proven: set[str] = set()
@@ -167,7 +172,7 @@ class DockerBackend:
 
     def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
         """Boxes wait without a workspace, so any project may have them."""
-        return None if spec.extra_read_only else replace(spec, workspace=None)
+        return None if spec.shown else replace(spec, workspace=None)
 
     async def park(self, spec: BoxSpec) -> ParkedContainer:
         """A box that is frozen until it is taken."""
@@ -175,16 +180,18 @@ class DockerBackend:
             running = await self._launch(spec)
             async with self._freed_on_failure(running.id, running.channel):
                 await self._engine.pause(running.id)
-            parked = ParkedContainer(self, running)
+            parked = ParkedContainer(running, spec, self._wake, self._discard)
             self._open[running.id] = parked.close
             return parked
 
     async def sweep(self, owner_alive: Callable[[str], bool]) -> int:
-        """Remove containers whose owner is gone, and tell how many; a daemon that does not answer has none."""
+        """Remove containers and volumes whose owner is gone; how many containers. A silent daemon has none."""
+        removed = 0
         with contextlib.suppress(SandboxUnavailable):
             await self._engine.hello(_PROBE_SECONDS)
-            return await remove_left(self._engine, OWNER_LABEL, lambda owner: not owner_alive(owner))
-        return 0
+            removed = await remove_left(self._engine, OWNER_LABEL, lambda owner: not owner_alive(owner))
+            await remove_left_volumes(self._engine, OWNER_LABEL, lambda owner: not owner_alive(owner))
+        return removed
 
     async def close(self) -> None:
         """Close every box, parked ones too, and let go of the daemon; may be called twice.
@@ -203,6 +210,7 @@ class DockerBackend:
             # A start that was cancelled twice may have left what it was clearing up.
             with contextlib.suppress(SandboxUnavailable):
                 await remove_left(self._engine, HOLDER_LABEL, lambda holder: holder == self._holder)
+                await self._volumes.close()
             await asyncio.to_thread(reaper.dismiss)
         self._let_go = True
         self._engine.close()
@@ -221,7 +229,7 @@ class DockerBackend:
 
     # ------------------------------------------------------------- launching
 
-    async def _launch(self, spec: BoxSpec) -> _Running:
+    async def _launch(self, spec: BoxSpec) -> Running:
         """A container whose guest has answered, with an empty workspace."""
         refuse_unsupported(spec, self.name)
         if self._closed:
@@ -237,12 +245,12 @@ class DockerBackend:
         labels = Labels(box_id, self._owner, self._holder)
         async with self._freed_on_failure(box_id):
             body = create_body(spec, image.id, guest_argv(_PYTHON), labels, daemon.cpus, runtime)
-            warnings = await self._create(box_id, body, spec)
+            copies, warnings = await self._create_shown(box_id, body, spec, image)
             query = "stream=1&stdin=1&stdout=1&stderr=1"
             pipe = await attach(self._endpoint, f"/v{daemon.api}/containers/{box_id}/attach?{query}")
             self._events.expect(box_id)
             channel = BoxChannel(box_id, pipe, workspace=WORKSPACE, explain=lambda: self._explain(box_id, pipe))
-            running = _Running(box_id, name, image, channel, warnings)
+            running = Running(box_id, name, image, channel, (*warnings, *copies.notes), copies)
             try:
                 # Waits in the daemon until the guest reads; nothing is lost by being early.
                 channel.start(guest_payload(guest_config(spec, image.env), same_python=True))
@@ -252,6 +260,19 @@ class DockerBackend:
                 await channel.close()
                 raise
         return running
+
+    async def _create_shown(
+        self, box_id: str, body: dict[str, Any], spec: BoxSpec, image: Image
+    ) -> tuple[Copies, tuple[str, ...]]:
+        """Create the container with its copies of directories; a second time when somebody has just removed one."""
+        for _ in range(2):
+            copies = await self._volumes.copies(spec.extra_read_only, image.id)
+            warnings = await self._create(box_id, with_volumes(body, copies.volumes), spec)
+            if await self._volumes.whole(copies):
+                return copies, warnings
+            await self._engine.remove(box_id)
+            await self._volumes.forget(copies)
+        raise SandboxUnavailable("volumes of the Docker daemon are removed while a box is being made of them")
 
     async def _create(self, box_id: str, body: dict[str, Any], spec: BoxSpec) -> tuple[str, ...]:
         if not spec.writable_root:
@@ -302,7 +323,16 @@ class DockerBackend:
 
     # ----------------------------------------------------------- handing over
 
-    async def _hand_over(self, running: _Running, spec: BoxSpec, *, warm: bool) -> Box:
+    async def _wake(self, running: Running, spec: BoxSpec) -> Box:
+        """Let a frozen container go on, and hand it over."""
+        with self._waited_for():
+            async with self._freed_on_failure(running.id, running.channel):
+                if not await still_so(running.copies, spec.extra_read_only):
+                    raise SandboxUnavailable("the parked box shows what has changed on the host")
+                await self._engine.unpause(running.id)
+            return await self._hand_over(running, spec, warm=True)
+
+    async def _hand_over(self, running: Running, spec: BoxSpec, *, warm: bool) -> Box:
         async with self._freed_on_failure(running.id, running.channel):
             if self._closed:
                 raise SandboxUnavailable("this Docker back-end was closed")
@@ -315,18 +345,18 @@ class DockerBackend:
                 isolation=self.isolation,
                 image=running.name,
                 warm=warm,
-                notes=(*running.warnings, *self._notes, *copy_notes(spec, left_out)),
+                notes=(*running.notes, *self._notes, *copy_notes(spec, left_out)),
                 on_close=lambda: self._discard(running.id),
             )
         self._open[running.id] = box.close
         return box
 
-    async def _fill(self, running: _Running, spec: BoxSpec) -> tuple[str, ...]:
+    async def _fill(self, running: Running, spec: BoxSpec) -> tuple[str, ...]:
         if not spec.policy.writable:
             return await self._fill_as_root(running, spec)
         return await send_workspace(running.channel, spec)
 
-    async def _fill_as_root(self, running: _Running, spec: BoxSpec) -> tuple[str, ...]:
+    async def _fill_as_root(self, running: Running, spec: BoxSpec) -> tuple[str, ...]:
         """Fill a workspace that nobody in the box may write: as its root, who leaves before any command runs."""
         daemon = await self._engine.daemon()
         exec_id = await self._engine.exec_create(running.id, guest_argv(_PYTHON), ROOT)
@@ -356,43 +386,3 @@ class DockerBackend:
         with self._waited_for(), contextlib.suppress(SandboxUnavailable):
             await self._engine.remove(box_id)
         self._events.forget(box_id)
-
-
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """A container whose guest has answered."""
-
-    id: str
-    name: str
-    image: Image
-    channel: BoxChannel
-    warnings: tuple[str, ...]
-
-
-class ParkedContainer:
-    """A frozen container; made by `DockerBackend.park`."""
-
-    def __init__(self, backend: DockerBackend, running: _Running) -> None:
-        self._backend = backend
-        self._running = running
-        self._used = False
-
-    @property
-    def alive(self) -> bool:
-        """Whether its pipe still stands."""
-        return not self._used and not self._running.channel.closed
-
-    async def take(self, spec: BoxSpec) -> Box:
-        """Let it go on, and send the project in."""
-        self._used = True
-        backend, running = self._backend, self._running
-        with backend._waited_for():  # noqa: SLF001 - one file, one idea
-            async with backend._freed_on_failure(running.id, running.channel):  # noqa: SLF001 - likewise
-                await backend._engine.unpause(running.id)  # noqa: SLF001 - likewise
-            return await backend._hand_over(running, spec, warm=True)  # noqa: SLF001 - likewise
-
-    async def close(self) -> None:
-        """Remove it."""
-        self._used = True
-        await self._running.channel.close()
-        await self._backend._discard(self._running.id)  # noqa: SLF001 - likewise

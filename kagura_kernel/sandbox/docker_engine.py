@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.docker_endpoint import FORWARDING, Endpoint, ask_version
@@ -23,6 +23,8 @@ T = TypeVar("T")
 _HELLO_SECONDS = 5.0
 _PATIENCE = 60
 """Seconds that any call but the first may take."""
+_CONFLICT = 409
+"""HTTP's word for what something else stands in the way of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,28 @@ class DockerEngine:
         await self.hello(_HELLO_SECONDS)
         return await self._call(lambda: list(self._api().containers(all=True, filters={"label": [label]})))
 
+    async def put(self, name: str, place: str, archive: IO[bytes]) -> None:
+        """Unpack a tar file at a place in a container that need not run; where it can be written."""
+        await self._call(lambda: self._api().put_archive(name, place, archive))
+
+    async def create_volume(self, name: str, labels: Mapping[str, str]) -> None:
+        """Create an empty volume at the daemon itself, or do nothing where there is one of that name."""
+        await self._call(lambda: self._api().create_volume(name, driver="local", labels=dict(labels)))
+
+    async def volume_labels(self, name: str) -> dict[str, str] | None:
+        """The labels of a volume; None when it is not there."""
+        return await self._call(self._volume_labels, name)
+
+    async def volumes(self, label: str) -> list[dict[str, Any]]:
+        """Volumes that bear a label (`key` or `key=value`), in Docker's words."""
+        await self.hello(_HELLO_SECONDS)
+        answer = await self._call(lambda: self._api().volumes(filters={"label": [label]}))
+        return list(answer.get("Volumes") or ())
+
+    async def remove_volume(self, name: str) -> bool:
+        """Remove a volume; whether it is gone, which it is not while a container has it."""
+        return await self._call(self._remove_volume, name)
+
     def close(self) -> None:
         """Let go of connections and threads; may be called twice, and the engine used again afterwards."""
         threads, self._threads = self._threads, None
@@ -187,6 +211,27 @@ class DockerEngine:
         answer = self._api().create_container_from_config(dict(body), name)
         return tuple(answer.get("Warnings") or ())
 
+    def _volume_labels(self, name: str) -> dict[str, str] | None:
+        import docker
+
+        try:
+            return dict(self._api().inspect_volume(name).get("Labels") or {})
+        except docker.errors.NotFound:
+            return None
+
+    def _remove_volume(self, name: str) -> bool:
+        import docker
+
+        try:
+            self._api().remove_volume(name)
+        except docker.errors.NotFound:
+            return True
+        except docker.errors.APIError as error:
+            if error.status_code != _CONFLICT:
+                raise
+            return False
+        return True
+
     def _remove(self, name: str) -> None:
         import docker
 
@@ -195,7 +240,8 @@ class DockerEngine:
             try:
                 self._api().remove_container(name, force=True, v=True)
             except docker.errors.APIError as error:
-                if error.status_code != 409:  # noqa: PLR2004 - HTTP's "conflict": a removal is going on
+                # A removal is going on.
+                if error.status_code != _CONFLICT:
                     raise
                 self._api().wait(name, condition="removed", timeout=10)
 

@@ -1,8 +1,8 @@
 """What a box is made of in Docker's words: from a spec to the body of the create call. Pure, and the same for everyone.
 
 The flags here never change with policy, prompt or user: another user id, no capability, no new privileges, our own
-list of system calls, a read-only root, no network, nothing of the host mounted, limits on everything. Nothing of the
-kernel's environment goes in; labels hold no secret.
+list of system calls, a read-only root, no network, nothing of the host mounted but copies in volumes that can only be
+read, limits on everything. Nothing of the kernel's environment goes in; labels hold no secret.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kagura_kernel.domain.policy import BoxLimits
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec
 from kagura_kernel.sandbox.boot import GuestConfig
 from kagura_kernel.sandbox.docker_seccomp import profile
+from kagura_kernel.sandbox.further import refuse_further
 
 NAME = "docker"
 USER = "65532:65532"
@@ -26,6 +27,7 @@ ROOT_POWERS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETUID", "SETGID", 
 BOX_LABEL = "kagura.box"
 OWNER_LABEL = "kagura.owner"
 HOLDER_LABEL = "kagura.holder"
+CONTENT_LABEL = "kagura.content"
 
 # A package that asks a question would wait for an answer that nobody gives.
 _AS_ROOT = {"USER": "root", "LOGNAME": "root", "DEBIAN_FRONTEND": "noninteractive"}
@@ -48,6 +50,19 @@ class Sizes:
     def sendable(self) -> int:
         """How large a project may be: half, so that a run has room to add to it."""
         return self.workspace // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume that holds a copy of a directory of the host.
+
+    Attributes:
+        name: Its name at the daemon.
+        target: Where a box sees it, read-only.
+    """
+
+    name: str
+    target: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +107,13 @@ def refuse_unsupported(spec: BoxSpec, name: str = NAME) -> None:
     """Say no to what a Docker box cannot be; `name` is the back-end's.
 
     Raises:
-        SandboxUnsupported: host directories beside the project, or writable places of the caller's choice.
+        SandboxUnsupported: files of the host as they are, or directories at places that a box has already, or writable
+            places of the caller's choice.
     """
-    if spec.extra_read_only:
-        raise SandboxUnsupported(name, "showing further host directories: nothing of the host is mounted into a box")
+    refuse_further(spec, name)
+    if spec.shown:
+        shown = f"showing {spec.shown[0].source}, or any file of the host, to a box as it is"
+        raise SandboxUnsupported(name, f"{shown}: use bubblewrap, on Linux, where that is needed")
     for root in spec.policy.writable_roots:
         if not f"{root}/".startswith((f"{WORKSPACE}/", "/tmp/", f"{HOME}/")):  # noqa: S108 - the box's own /tmp
             raise SandboxUnsupported(name, f"a writable {root}: only {WORKSPACE}, /tmp and {HOME} can be written")
@@ -133,6 +151,38 @@ def create_body(
         "AttachStdout": True,
         "AttachStderr": True,
         "HostConfig": _host_config(spec, cpus_there, runtime),
+    }
+
+
+def with_volumes(body: Mapping[str, Any], volumes: Sequence[Volume]) -> dict[str, Any]:
+    """The body for a container that sees these volumes, which it can only read."""
+    mounts = [_mount(volume, writable=False) for volume in volumes]
+    return {**body, "HostConfig": {**body["HostConfig"], "Mounts": mounts}}
+
+
+def filling_body(image: str, volume: Volume, labels: Mapping[str, str]) -> dict[str, Any]:
+    """The body for a container that is never started: through it a volume is filled, at the volume's own place."""
+    host = {"Mounts": [_mount(volume, writable=True)], "NetworkMode": "none", "CapDrop": ["ALL"]}
+    return {
+        "Image": image,
+        "Entrypoint": ["/never-started"],
+        "Cmd": [],
+        "User": USER,
+        "Labels": dict(labels),
+        "NetworkDisabled": True,
+        "HostConfig": host,
+    }
+
+
+def _mount(volume: Volume, *, writable: bool) -> dict[str, Any]:
+    # Without this what the image has at that place would be copied into an empty volume.
+    options = {"NoCopy": True}
+    return {
+        "Type": "volume",
+        "Source": volume.name,
+        "Target": volume.target,
+        "ReadOnly": not writable,
+        "VolumeOptions": options,
     }
 
 

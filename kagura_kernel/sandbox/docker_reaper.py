@@ -1,9 +1,9 @@
-"""A small process that outlives a killed kernel by seconds, to remove the containers it held.
+"""A small process that outlives a killed kernel by seconds, to remove the containers and volumes it held.
 
 A guest ends when its pipe closes, but a parked container is frozen and a hostile program may have stopped the guest:
 neither would notice. The reaper waits for the end of its standard input (the kernel's end of a pipe) or of the owner,
-and then removes every container of that holder. Until it has something to do it imports nothing but the standard
-library; where the rest lies it is told, and no file of a project has a say in that.
+and then removes every container of that holder, and its volumes. Until it has something to do it imports nothing but
+the standard library; where the rest lies it is told, and no file of a project has a say in that.
 """
 
 from __future__ import annotations
@@ -86,6 +86,16 @@ async def remove_left(engine: DockerEngine, label: str, unwanted: Callable[[str]
     return removed
 
 
+async def remove_left_volumes(engine: DockerEngine, label: str, unwanted: Callable[[str], bool]) -> int:
+    """Remove each volume whose value of `label` is unwanted and that no container has; how many there were.
+
+    Raises:
+        SandboxUnavailable: the daemon does not answer.
+    """
+    found = [one for one in await engine.volumes(label) if unwanted(str((one.get("Labels") or {})[label]))]
+    return sum([await engine.remove_volume(str(volume["Name"])) for volume in found])
+
+
 def wait_for_the_end(owner: str) -> bool:
     """Block until the owner is gone, and say whether there is something to reap."""
     while True:
@@ -97,7 +107,7 @@ def wait_for_the_end(owner: str) -> bool:
 
 
 async def reap(endpoint: Endpoint, holder: str) -> None:
-    """Remove every container of that holder, also one that the daemon was just making."""
+    """Remove every container of that holder, also one that the daemon was just making, and its volumes."""
     from kagura_kernel.domain.errors import SandboxUnavailable
     from kagura_kernel.sandbox.docker_engine import DockerEngine
     from kagura_kernel.sandbox.docker_flags import HOLDER_LABEL
@@ -109,8 +119,10 @@ async def reap(endpoint: Endpoint, holder: str) -> None:
         # The daemon may be restarting; the next start of a kernel sweeps what is left after all.
         with contextlib.suppress(SandboxUnavailable):
             found = await engine.containers(f"{HOLDER_LABEL}={holder}")
-            quiet = 0 if found else quiet + 1
             await asyncio.gather(*(engine.remove(str(box["Id"])) for box in found), return_exceptions=True)
+            volumes = await engine.volumes(f"{HOLDER_LABEL}={holder}")
+            await asyncio.gather(*(engine.remove_volume(one["Name"]) for one in volumes), return_exceptions=True)
+            quiet = 0 if found or volumes else quiet + 1
         await asyncio.sleep(0.5)
     engine.close()
 

@@ -78,9 +78,6 @@ class GVisorBackend:
         await asyncio.gather(self._docker.close(), self._alone.close())
 
     async def _way(self, spec: BoxSpec) -> DockerBackend | RunscBackend:
-        if spec.extra_read_only:
-            # Nothing of the host is ever mounted into a container.
-            return self._alone
         if spec.image not in self._chosen:
             probe = await self.probe(spec.image)
             if not probe.ok:

@@ -66,7 +66,6 @@ def _steps(spec: BoxSpec, view: PythonView) -> Iterator[Step]:
         etc=ETC,
         empty=EMPTY,
         scratch="",
-        extra=tuple((str(source), target) for source, target in spec.extra_read_only),
         python=tuple((path, path) for path in view.directories),
         python_links=view.links,
         python_hidden=view.hidden,
@@ -85,6 +84,7 @@ def _steps(spec: BoxSpec, view: PythonView) -> Iterator[Step]:
             case ["--tmpfs", target]:
                 yield "show", HOLLOW, target
         at += 1 + count
+    yield from (("further", str(source), target) for source, target in spec.extra_read_only)
 
 
 def _in_memory(step: Step) -> bool:

@@ -29,8 +29,9 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from kagura_kernel.sandbox import cgroups, linux
-from kagura_kernel.sandbox.etcfiles import write_etc
+from kagura_kernel.sandbox.etcfiles import BOX_UID, write_etc
 from kagura_kernel.sandbox.gvisor_places import BUNDLE, EMPTY, ETC, HOLLOW, ROOT, STAGE, STATE
+from kagura_kernel.sandbox.showing import NotShown, show_directory
 
 _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
 _CLONE_NEWNET = 0x40000000
@@ -39,6 +40,15 @@ _CONTAINER = "box"
 _MESSAGE = 1 << 20
 _LEAVING = 10.0
 _RETRY = 0.02
+
+
+class _Refused(Exception):
+    """No box can be made; `part` names what of it could not."""
+
+    def __init__(self, part: str, why: str) -> None:
+        super().__init__(why)
+        self.part = part
+        self.why = why
 
 
 class Keeper:
@@ -68,14 +78,20 @@ class Keeper:
             notes = self._start(job)
         except OSError as error:
             why = f"{error.filename or 'the system'}: {error.strerror}"
-            self._tell({"op": "failed", "why": why})
-            self._leave()
+            self._fail("box", why)
+            return
+        except _Refused as refused:
+            self._fail(refused.part, refused.why)
             return
         self._tell({"op": "started", "notes": notes})
         status = self._serve(job, life)
         out_of_memory = self._group.out_of_memory()
         self._leave()
         self._tell({"op": "gone", "status": status, "out_of_memory": out_of_memory})
+
+    def _fail(self, part: str, why: str) -> None:
+        self._tell({"op": "failed", "part": part, "why": why})
+        self._leave()
 
     # -------------------------------------------------------------- starting
 
@@ -104,7 +120,7 @@ class Keeper:
         if refusal:
             os.waitpid(self._pid, 0)
             self._pid = 0
-            raise OSError(0, refusal, "a gVisor box cannot be made")
+            raise _Refused(*refusal.split("\n", 1))
         return missing
 
     def _count(self, job: Mapping[str, Any]) -> list[str]:
@@ -126,6 +142,7 @@ class Keeper:
 
     def _become(self, job: Mapping[str, Any], ready: int) -> NoReturn:
         """In the child, process 1 of its own space: build everything, then be runsc."""
+        part = "box"
         try:
             linux.die_with_parent()
             self._group.enter()
@@ -135,19 +152,21 @@ class Keeper:
                 if int(score.read()) < _OOM_SCORE:
                     score.write(str(_OOM_SCORE))
             linux.mount("proc", "/proc", "proc", _PLAIN)
-            lay_out(job)
+            lay_out(job, root=self._root)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
             words = [*job["runsc"], "--root", STATE, "run", "--bundle", BUNDLE, _CONTAINER]
             os.execve(words[0], words, _ENVIRONMENT)  # noqa: S606 - the kernel chose the program; no shell is wanted
+        except NotShown as error:
+            part, why = "shown", str(error)
         except OSError as error:
-            why = f"{error.filename or 'the box'}: {error.strerror}"
+            why = f"a gVisor box cannot be made: {error.filename or 'the box'}: {error.strerror}"
         # Whatever it was, this process must not go on as a second keeper.
         except BaseException as error:  # noqa: BLE001
             why = repr(error)
         with contextlib.suppress(OSError):
-            os.write(ready, why.encode())
+            os.write(ready, f"{part}\n{why}".encode())
         os._exit(70)
 
     # --------------------------------------------------------------- serving
@@ -234,11 +253,12 @@ def _try_to_enter(group: cgroups.Group) -> None:
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
-def lay_out(job: Mapping[str, Any]) -> None:
-    """Make the box's root and its bundle below `STAGE`, from the steps of the job.
+def lay_out(job: Mapping[str, Any], *, root: bool) -> None:
+    """Make the box's root and its bundle below `STAGE`, from the steps of the job; `root` says whether that is us.
 
     Raises:
         OSError: something cannot be mounted or written.
+        NotShown: a further directory of the host cannot be shown.
     """
     linux.mount("tmpfs", STAGE, "tmpfs", _PLAIN, "size=32m,mode=700")
     os.umask(0o022)
@@ -248,7 +268,10 @@ def lay_out(job: Mapping[str, Any]) -> None:
     os.chmod(STATE, 0o700)
     write_etc(ETC)
     for step, source, target in job["steps"]:
-        _STEPS[step](source, f"{ROOT}{target}")
+        if step == "further":
+            _further(source, f"{ROOT}{target}", root=root)
+        else:
+            _STEPS[step](source, f"{ROOT}{target}")
     descriptor = os.open(f"{BUNDLE}/config.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         json.dump(job["bundle"], file)
@@ -271,6 +294,13 @@ def _link(source: str, place: str) -> None:
 
 def _folder(_source: str, place: str) -> None:
     os.makedirs(place, exist_ok=True)
+
+
+def _further(source: str, place: str, *, root: bool) -> None:
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    # Only root may show its owner's files as the box's own; for anybody else, and where a file system cannot, they
+    # are read as far as everybody may read them.
+    show_directory(source, place, BOX_UID if root else None, [])
 
 
 _STEPS = {"show": _show, "link": _link, "folder": _folder}

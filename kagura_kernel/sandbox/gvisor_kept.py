@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.domain.errors import PathNotShown, SandboxUnavailable
 from kagura_kernel.sandbox.keeper import Ending
 
 _ROOT = str(Path(__file__).resolve().parents[2])
@@ -48,11 +48,14 @@ class KeptBox:
 
         Raises:
             SandboxUnavailable: it cannot be made.
+            PathNotShown: a further directory of the host cannot be shown.
         """
         if self._control is not None:
             self._control.send(json.dumps(job).encode())
         answer = await asyncio.wait_for(asyncio.shield(self._answer), _START_TIMEOUT)
         if answer["op"] != "started":
+            if answer["part"] == "shown":
+                raise PathNotShown(*answer["why"].split(" cannot be shown: ", 1))
             raise SandboxUnavailable(answer["why"])
         return tuple(answer["notes"])
 
@@ -114,7 +117,7 @@ class KeptBox:
         words = self._said.decode("utf-8", "replace")
         ending = Ending(message["status"], message["out_of_memory"], words) if message else Ending(None, words=words)
         if not self._answer.done():
-            self._answer.set_result({"op": "failed", "why": ending.why})
+            self._answer.set_result({"op": "failed", "part": "box", "why": ending.why})
         # The keeper has nothing left to do; a process that nobody waits for would stay as a name.
         waiting = self._loop.run_in_executor(None, self._process.wait)
         waiting.add_done_callback(lambda _: self._bury(ending))

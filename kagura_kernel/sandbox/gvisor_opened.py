@@ -120,6 +120,7 @@ async def open_box(python: str, view: PythonView, job: dict[str, Any], payload: 
 
     Raises:
         SandboxUnavailable: it does not start; the text says what runsc said, and what mends it where that is known.
+        PathNotShown: a further directory of the host cannot be shown.
     """
     with Streams() as streams:
         kept = await launch(python, streams.theirs)

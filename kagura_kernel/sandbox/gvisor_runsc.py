@@ -26,6 +26,7 @@ from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import PipedBox
 from kagura_kernel.sandbox.bwrap_line import HOME
 from kagura_kernel.sandbox.docker_workspace import ReadOnlyBox
+from kagura_kernel.sandbox.further import identities, refuse_further
 from kagura_kernel.sandbox.gvisor_bundle import guest_config_for, job_for, notes_for
 from kagura_kernel.sandbox.gvisor_notes import TOO_OLD
 from kagura_kernel.sandbox.gvisor_opened import Opened, open_box
@@ -114,7 +115,7 @@ class RunscBackend:
         Raises:
             SandboxUnavailable: it cannot be had; the text says what to install.
             SandboxUnsupported: the spec asks for what these boxes do not have.
-            WorkspaceError: the project cannot be sent.
+            WorkspaceError: the project cannot be sent, or another directory of the host cannot be shown.
         """
         opened = await self._launch(spec, await self.way())
         return await self.hand_over(opened, spec, warm=False)
@@ -128,10 +129,13 @@ class RunscBackend:
 
         Raises:
             SandboxUnavailable: it cannot be had.
+            PathNotShown: a further directory of the host cannot be shown.
         """
+        # Looked at before: what takes their names meanwhile is not what the box shows.
+        seen = identities(spec)
         opened = await self._launch(spec, await self.way())
         self._open[opened.id] = opened.end
-        return ParkedRunsc(self, opened)
+        return ParkedRunsc(self, opened, spec, seen)
 
     async def close(self) -> None:
         """Close every box, parked ones too; may be called twice."""
@@ -221,15 +225,19 @@ class RunscBackend:
 class ParkedRunsc:
     """A box that waits; made by `RunscBackend.park`."""
 
-    def __init__(self, backend: RunscBackend, opened: Opened) -> None:
+    def __init__(
+        self, backend: RunscBackend, opened: Opened, spec: BoxSpec, seen: tuple[tuple[int, int] | None, ...]
+    ) -> None:
         self._backend = backend
         self._opened = opened
+        self._spec = spec
+        self._seen = seen
         self._used = False
 
     @property
     def alive(self) -> bool:
-        """Whether its guest is there."""
-        return not self._used and not self._opened.channel.closed
+        """Whether its guest is there, and the directories on the host are still those that it shows."""
+        return not self._used and not self._opened.channel.closed and identities(self._spec) == self._seen
 
     async def take(self, spec: BoxSpec) -> Box:
         """Send the project in."""
@@ -243,10 +251,13 @@ class ParkedRunsc:
 
 
 def _refuse_unsupported(spec: BoxSpec) -> None:
+    refuse_further(spec, NAME)
     if spec.image is not None:
         raise SandboxUnsupported(f"{NAME} (runsc alone)", f"images, and {spec.image} was asked for")
     if spec.writable_root:
         raise SandboxUnsupported(f"{NAME} (runsc alone)", "a writable root: use Docker with runsc as a runtime")
+    if spec.shown:
+        raise SandboxUnsupported(NAME, f"showing {spec.shown[0].source} to a box as it is: use bubblewrap for that")
     for root in spec.policy.writable_roots:
         if not f"{root}/".startswith((f"{WORKSPACE}/", "/tmp/", f"{HOME}/")):  # noqa: S108 - the box's own /tmp
             raise SandboxUnsupported(NAME, f"a writable {root}: only {WORKSPACE}, /tmp and {HOME} can be written")

@@ -18,9 +18,11 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x2, 0x4, 0x100
 
 _AT_FDCWD = -100
 _AT_EMPTY_PATH = 0x1000
+_AT_RECURSIVE = 0x8000
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 0x1, 0o2000000
 _MOVE_MOUNT_F_EMPTY_PATH = 0x4
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV, _MOUNT_ATTR_IDMAP = 0x1, 0x2, 0x4, 0x00100000
+_MOUNT_ATTR_NOEXEC = 0x8
 # The unified table: the same numbers on x86_64 and aarch64.
 _OPEN_TREE, _MOVE_MOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 437, 442
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS = 0x2, 0x4
@@ -62,16 +64,31 @@ def open_directory(path: str) -> int:
     Raises:
         OSError: ELOOP where there is a link, ENOTDIR, ENOENT, EACCES; ENOSYS before Linux 5.6.
     """
-    flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    return open_place(path, os.O_DIRECTORY)
+
+
+def open_place(path: str, more: int = 0) -> int:
+    """The same of whatever has this name; `more` are flags of `open`.
+
+    Raises:
+        OSError: as for a directory.
+    """
+    flags = os.O_PATH | os.O_CLOEXEC | more
     how = struct.pack("=QQQ", flags, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS)
     number = _libc.syscall(_OPENAT2, _AT_FDCWD, os.fsencode(path), how, ctypes.c_size_t(len(how)))
     return _checked(number, path)
 
 
-def clone_mount(directory: int) -> int:
-    """A descriptor of a private copy of the mount at a directory, without what lies above or is mounted below."""
-    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH
-    return _checked(_libc.syscall(_OPEN_TREE, directory, b"", ctypes.c_uint(flags)))
+def clone_mount(place: int, *, below: bool = False) -> int:
+    """A descriptor of a private copy of the mount at a directory or file, without what lies above it.
+
+    What is mounted below is in it only when `below` asks for that.
+
+    Raises:
+        OSError: EINVAL where something is mounted below, `below` is false, and whoever mounted it forbids to look.
+    """
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if below else 0)
+    return _checked(_libc.syscall(_OPEN_TREE, place, b"", ctypes.c_uint(flags)))
 
 
 def map_owners(mount_fd: int, userns_fd: int) -> None:
@@ -80,13 +97,28 @@ def map_owners(mount_fd: int, userns_fd: int) -> None:
     Raises:
         OSError: EINVAL where the file system cannot, ENOSYS before Linux 5.12.
     """
-    attributes = _MOUNT_ATTR_IDMAP | _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV
-    request = struct.pack("=QQQQ", attributes, 0, 0, userns_fd)
-    _checked(
-        _libc.syscall(
-            _MOUNT_SETATTR, mount_fd, b"", ctypes.c_uint(_AT_EMPTY_PATH), request, ctypes.c_size_t(len(request))
-        )
-    )
+    _set_mount(mount_fd, _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV, userns_fd)
+
+
+def confine_mount(mount_fd: int, userns_fd: int | None, *, writable: bool, programs: bool = False) -> None:
+    """Let nothing in a detached mount be a device, give an identity or, unless it may hold `programs`, be run.
+
+    Owners are mapped as `map_owners` does, or not. Holds for everything in it, what is mounted below too; only owners
+    are mapped in a mount that has nothing below.
+
+    Raises:
+        OSError: EINVAL where the file system cannot map owners, ENOSYS before Linux 5.12.
+    """
+    plain = _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV | (0 if programs else _MOUNT_ATTR_NOEXEC)
+    _set_mount(mount_fd, plain | (0 if writable else _MOUNT_ATTR_RDONLY), userns_fd)
+
+
+def _set_mount(mount_fd: int, attributes: int, userns_fd: int | None) -> None:
+    mapped = userns_fd is not None
+    flags = _AT_EMPTY_PATH | (0 if mapped else _AT_RECURSIVE)
+    wanted = attributes | (_MOUNT_ATTR_IDMAP if mapped else 0)
+    request = struct.pack("=QQQQ", wanted, 0, 0, userns_fd if userns_fd is not None else 0)
+    _checked(_libc.syscall(_MOUNT_SETATTR, mount_fd, b"", ctypes.c_uint(flags), request, ctypes.c_size_t(len(request))))
 
 
 def attach_mount(mount_fd: int, target: str) -> None:

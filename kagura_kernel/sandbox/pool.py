@@ -100,6 +100,10 @@ class WarmPool:
         self._refill(key)
         return box
 
+    async def start_alone(self, spec: BoxSpec) -> Box:
+        """A new box; none is parked behind it."""
+        return await self._backend.start(spec)
+
     def prepare(self, spec: BoxSpec) -> None:
         """Begin to park boxes for `spec` in the background, before anyone asks for one; failures are silent."""
         key = self._parking.parking_spec(spec) if self._parking else None

@@ -5,6 +5,9 @@ beyond it what our own Docker boxes refuse as well: io_uring and its forerunner,
 hidden from the kernel, security modules, and everything that makes a namespace. A number newer than the newest known
 one does not exist in a box (`ENOSYS`), so that a newer kernel opens no new door. Foreign architectures end the process.
 
+A box that sees files of the host as they are (`BoxSpec.shown`) may not make sockets that are found by a file's name,
+since a service of the host may listen there, nor files that run as their owner, who is somebody outside.
+
 A box with a writable root has the same filter: dpkg and apt need owners and modes of files, which no filter refuses to
 anyone, and none of the calls named here; making a device is left to the kernel, which gives that power to nobody there.
 
@@ -206,6 +209,30 @@ _UNCOUNTED = {
     "aarch64": {"shmget": 194, "memfd_create": 279},
 }
 
+# By the place of the mode among the arguments. A call whose mode lies in memory cannot be looked at: see `_UNSEEN`.
+_MODES = {
+    "x86_64": {
+        "open": (2, 2),
+        "creat": (85, 1),
+        "chmod": (90, 1),
+        "fchmod": (91, 1),
+        "mknod": (133, 1),
+        "openat": (257, 3),
+        "mknodat": (259, 2),
+        "fchmodat": (268, 2),
+        "fchmodat2": (452, 2),
+    },
+    "aarch64": {
+        "mknodat": (33, 2),
+        "fchmod": (52, 1),
+        "fchmodat": (53, 2),
+        "openat": (56, 3),
+        "fchmodat2": (452, 2),
+    },
+}
+_UNSEEN = {"openat2": 437}
+_RUNS_AS_OWNER = 0o6000
+
 # Refused by their arguments, or with another answer than EPERM; everything else in the tables is refused outright.
 _CONDITIONAL = ("socket", "socketpair", "clone", "ioctl", "personality", "clone3")
 
@@ -219,23 +246,25 @@ class Machine:
         calls: Numbers of the calls that are refused, always or by their arguments.
         newest: The newest number that is known.
         uncounted: Numbers of the calls that are refused where nobody counts a box's memory as a whole.
+        modes: Calls that give a file its mode: the number, and which argument that is.
     """
 
     audit: int
     calls: Mapping[str, int]
     newest: int
     uncounted: Mapping[str, int]
+    modes: Mapping[str, tuple[int, int]]
 
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, _X86_64 | _COMMON, 467, _UNCOUNTED["x86_64"]),
-    "aarch64": Machine(0xC00000B7, _AARCH64 | _COMMON, 467, _UNCOUNTED["aarch64"]),
+    "x86_64": Machine(0xC000003E, _X86_64 | _COMMON, 467, _UNCOUNTED["x86_64"], _MODES["x86_64"]),
+    "aarch64": Machine(0xC00000B7, _AARCH64 | _COMMON, 467, _UNCOUNTED["aarch64"], _MODES["aarch64"]),
 }
 """By `platform.machine()`; other machines have no filter and hence no box."""
 
 
 @cache
-def filter_program(machine: str | None = None, *, counted: bool = True) -> bytes:
+def filter_program(machine: str | None = None, *, counted: bool = True, shares_files: bool = False) -> bytes:
     """The filter as `struct sock_filter[]`, which is what `bwrap --seccomp` reads; built once.
 
     Args:
@@ -243,6 +272,7 @@ def filter_program(machine: str | None = None, *, counted: bool = True) -> bytes
         counted: Whether a control group counts the memory of the box. Where none does, memory that belongs to no
             process cannot be had: the limit of each process would not hold it, and when the machine runs out of
             memory nobody would be found who uses it.
+        shares_files: Whether the box sees files of the host as they are.
 
     Raises:
         KeyError: there is no filter for this machine.
@@ -256,10 +286,23 @@ def filter_program(machine: str | None = None, *, counted: bool = True) -> bytes
         lines += _when_equal(number, _ERRNO | EPERM)
     # libc falls back to clone, whose flags a filter can see.
     lines += _when_equal(known.calls["clone3"], _ERRNO | ENOSYS)
+    if shares_files:
+        lines += _sharing(known)
     for name, check in _argument_checks().items():
         lines += _skip_unless(known.calls[name], check)
     lines += _return(_ALLOW)
     return b"".join(lines)
+
+
+def _sharing(known: Machine) -> list[bytes]:
+    """What is asked beside in a box that shares files; a verdict where one is refused, else the call's number again."""
+    lines = [line for number in _UNSEEN.values() for line in _when_equal(number, _ERRNO | ENOSYS)]
+    no_names = [*_load_argument(0), *_when_equal(_AF_UNIX, _ERRNO | EAFNOSUPPORT), *_load(_NR)]
+    lines += _skip_unless(known.calls["socket"], no_names)
+    for number, place in known.modes.values():
+        plain = [*_load_argument(place), *_statement(_AND, _RUNS_AS_OWNER), *_unless_equal(0, _ERRNO | EPERM)]
+        lines += _skip_unless(number, [*plain, *_load(_NR)])
+    return lines
 
 
 def _argument_checks() -> dict[str, list[bytes]]:

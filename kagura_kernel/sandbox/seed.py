@@ -24,6 +24,7 @@ from kagura_kernel.sandbox import cgroups, linux, stage
 from kagura_kernel.sandbox.bwrap_line import bwrap_arguments
 from kagura_kernel.sandbox.pythonlayer import Survey
 from kagura_kernel.sandbox.seccomp import filter_program
+from kagura_kernel.sandbox.showing import NotShown
 
 _MESSAGE = 1 << 17
 _OOM_SCORE = 500
@@ -128,7 +129,6 @@ def _wait_and_become(door: socket.socket, ground: _Ground, tell: Tell, counted: 
     try:
         linux.die_with_parent()
         owner, refused = _get_ready(ground)
-        filter_fd = _memory_file("filter", filter_program(counted=counted))
         data, streams = receive(door, 3)
         if not data:
             os._exit(0)
@@ -140,6 +140,8 @@ def _wait_and_become(door: socket.socket, ground: _Ground, tell: Tell, counted: 
         staged, notes = stage.build_box(job, ground.python, ground.identity, owner, users, ground.survey)
         for target, descriptor in enumerate(streams):
             os.dup2(descriptor, target)
+        program = filter_program(counted=counted, shares_files=bool(job["shown"]))
+        filter_fd = _memory_file("filter", program)
         words = bwrap_arguments(staged, job["argv"], seccomp_fd=filter_fd)
         separator = words.index("--")
         words_fd = _memory_file("arguments", "\0".join(words[:separator]).encode() + b"\0")
@@ -156,6 +158,8 @@ def _wait_and_become(door: socket.socket, ground: _Ground, tell: Tell, counted: 
         os.execve(job["bwrap"], ["bwrap", "--args", str(words_fd), *words[separator:]], {})  # noqa: S606
     except stage.StagingError as error:
         part, why = error.part, error.why
+    except NotShown as error:
+        part, why = "shown", str(error)
     except OSError as error:
         why = f"{error.filename or 'the box'}: {error.strerror}"
     # Whatever it was, this process must not go on as a second keeper.

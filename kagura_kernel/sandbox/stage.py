@@ -16,7 +16,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from kagura_kernel.sandbox.bwrap_line import Staged
 from kagura_kernel.sandbox.etcfiles import BOX_UID, write_etc
 from kagura_kernel.sandbox.pythonlayer import Owners, Survey, show_python
 from kagura_kernel.sandbox.rootlayer import UNMAPPED, build_root, is_debian
+from kagura_kernel.sandbox.showing import show_all, show_further, veil
 from kagura_kernel.sandbox.subids import RANGE_INSIDE, Block, choose_block
 
 # A directory that every Linux has, that everyone may pass, and in which no project lies: hidden by our own tmpfs.
@@ -196,6 +197,7 @@ def build_box(
     Raises:
         StagingError: `overlay` when there can be no copy-on-write view, `workspace` when the project cannot be shown,
             `root` when there can be no writable root.
+        NotShown: another file of the host cannot be shown.
     """
     scratch = f"{_BOX}/scratch"
     _tmpfs(scratch, request["scratch_bytes"])
@@ -209,11 +211,13 @@ def build_box(
     mapping = None if identity is None else identity.python_map if users is None else users.space
     owners = Owners(*owner, mapping, root=identity is not None)
     place = f"{scratch}/python" if request["python_layer"] else None
+    own = None if identity is None else identity.uid
     staged = Staged(
         etc=f"{STAGE}/etc",
         empty=f"{STAGE}/empty",
         scratch=scratch,
-        extra=tuple(_extras(request["extra"])),
+        extra=tuple(show_further(request["extra"], _BOX, f"{_BOX}/void", own, notes)),
+        shown=tuple(show_all(request["shown"], _BOX, own, notes)),
         **show_python(parts, python, owners, survey, place, notes),
         python_links=tuple((path, target) for path, target in python["links"]),
         shims=tuple((name, target) for name, target in python["shims"]),
@@ -325,15 +329,9 @@ def _show_project(root: str, lower: str, identity: Identity | None, notes: list[
 
 
 def _without_listeners(lower: str, *, writable: bool) -> str:
-    """A read-only view of a directory in which sockets and pipes are names only.
-
-    A socket is found by its file wherever that is mounted, whatever the network: an agent of the host that listens in
-    the project could be spoken to. In an overlay every file is another one, and nobody listens there.
-    """
     shown = f"{_BOX}/shown"
     try:
-        options = f"lowerdir={lower}:{_BOX}/void,userxattr"
-        linux.mount("overlay", shown, "overlay", _PLAIN | linux.MS_RDONLY, options)
+        veil(lower, f"{_BOX}/void", shown)
     except OSError as error:
         why = f"its sockets and pipes cannot be kept out ({error.strerror})"
         raise StagingError("overlay" if writable else "workspace", why) from error
@@ -344,16 +342,6 @@ def _map_owners(mount_fd: int, identity: Identity) -> None:
     if identity.owner_map is None:
         raise OSError(errno.EPERM, "no user namespace can be made")
     linux.map_owners(mount_fd, identity.owner_map)
-
-
-def _extras(pairs: list[list[str]]) -> Iterator[tuple[str, str]]:
-    for index, (source, target) in enumerate(pairs):
-        place = f"{_BOX}/extra{index}"
-        try:
-            _bind(source, place)
-        except OSError as error:
-            raise StagingError("extra", f"{source} cannot be shown ({error.strerror})") from error
-        yield place, target
 
 
 def _is_real(root: str, part: str) -> bool:

@@ -164,8 +164,8 @@ class IdleBackend:
         return IdleBox(self, spec)
 
     def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
-        """Parks without a workspace; not at all with host directories."""
-        return None if spec.extra_read_only else replace(spec, workspace=None)
+        """Parks without a workspace; not at all where files of the host are shown as they are."""
+        return None if spec.shown else replace(spec, workspace=None)
 
     async def park(self, spec: BoxSpec) -> IdleParked:
         """A parked box."""

@@ -17,13 +17,14 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.domain.errors import PathNotShown, SandboxUnavailable
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import BoxSpec, Probe
 from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
 from kagura_kernel.sandbox.box import PipedBox
 from kagura_kernel.sandbox.channel import BoxChannel
+from kagura_kernel.sandbox.further import refuse_further
 from kagura_kernel.sandbox.guest.processes import family, kill_all
 from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
 
@@ -42,6 +43,9 @@ class FakeBox(PipedBox):
 
 class FakeBackend:
     """Starts boxes that are none. The workspace is a copy, sent over the pipe as for a remote box.
+
+    Further directories are copies too, at places of the machine: a variable of the spec that holds the place in the box
+    holds the place of the copy instead.
 
     Args:
         python: Interpreter for the guest; None is the one that runs the tests.
@@ -74,6 +78,7 @@ class FakeBackend:
         """A box that is ready for its first command."""
         if self.broken:
             raise SandboxUnavailable(self.broken, "apt-get install nothing")
+        refuse_further(spec, self.name)
         home = Path(tempfile.mkdtemp(prefix="kagura-fake-box-"))
         started: _Started | None = None
         try:
@@ -103,6 +108,24 @@ class FakeBackend:
             await box.close()
 
 
+def _show(spec: BoxSpec, home: Path) -> dict[str, str]:
+    """Copy further directories below `home`; the spec's variables, which lead to the copies.
+
+    There are no mounts here, so a program finds a directory only by a variable that holds its place in the box.
+    """
+    env = dict(spec.env)
+    for source, target in spec.extra_read_only:
+        if not source.is_dir() or source.resolve() != source:
+            raise PathNotShown(str(source), "it is not there, no directory, or behind a link")
+        place = f"{home}/shown{target}"
+        shutil.copytree(source, place, symlinks=True)
+        env = {
+            name: place + value.removeprefix(target) if f"{value}/".startswith(f"{target}/") else value
+            for name, value in env.items()
+        }
+    return env
+
+
 class _Started:
     """One guest process, its pipe and its directory."""
 
@@ -110,6 +133,7 @@ class _Started:
         self._home = home
         workspace = home / "workspace"
         workspace.mkdir()
+        env = _show(spec, home)
         their_in, our_out = os.pipe()
         our_in, their_out = os.pipe()
         try:
@@ -140,7 +164,7 @@ class _Started:
                 "LANG": "C.UTF-8",
                 "TERM": "dumb",
                 "KAGURA_FAKE_BOX": self.channel.box_id,
-                **spec.env,
+                **env,
             },
             writable=spec.policy.writable,
         )

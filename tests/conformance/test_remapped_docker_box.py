@@ -19,6 +19,7 @@ from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
 from kagura_kernel.testing.conformance.box_commands import BoxCommandConformance
 from kagura_kernel.testing.conformance.box_crowds import BoxCrowdsConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
+from kagura_kernel.testing.conformance.box_further import BoxFurtherConformance
 from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
 from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
 from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance
@@ -60,6 +61,7 @@ if os.environ.get("KAGURA_TEST_EVERYTHING"):
         Remapped,
         BoxCommandConformance,
         BoxOutputConformance,
+        BoxFurtherConformance,
         BoxLimitsConformance,
         BoxStreamsConformance,
         BoxCrowdsConformance,

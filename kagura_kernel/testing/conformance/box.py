@@ -18,6 +18,7 @@ from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
 from kagura_kernel.testing.conformance.box_commands import BoxCommandConformance
 from kagura_kernel.testing.conformance.box_crowds import BoxCrowdsConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
+from kagura_kernel.testing.conformance.box_further import BoxFurtherConformance
 from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
 from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
 from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
@@ -29,9 +30,10 @@ class BoxConformance(
     BoxOutputConformance,
     BoxLimitsConformance,
     BoxFilesConformance,
+    BoxFurtherConformance,
     BoxChangesConformance,
     BoxStreamsConformance,
     BoxCrowdsConformance,
     BoxLifeConformance,
 ):
-    """Commands, output, limits, files, changes, connections, life and death of boxes."""
+    """Commands, output, limits, files, further directories, changes, connections, life and death of boxes."""

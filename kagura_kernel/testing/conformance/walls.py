@@ -59,6 +59,12 @@ _FIND = (
     "grep -rs --exclude-dir=site-packages --exclude-dir='python3*' {0} /tmp /home /root /run /var"
 )
 
+_CHANGE_IT = (
+    *("echo x >> notes.md", "rm notes.md", "touch new", "mkdir data/new", "mv data other", "chmod 755 notes.md"),
+    *("ln notes.md linked", "touch notes.md", "mount -o remount,rw,bind $PWD", "umount $PWD", "rm -rf $PWD"),
+    *("mv $PWD /tmp/x", "setfattr -n user.x -v 1 notes.md"),
+)
+
 _RAW_CALL = """
 import ctypes, errno, json, platform, sys
 numbers, arguments = json.loads(sys.argv[1])
@@ -135,6 +141,8 @@ try:
         socket.create_connection(("127.0.0.1", int(address)), 2).close()
     elif kind == "abstract":
         socket.socket(socket.AF_UNIX).connect(chr(0) + address)
+    elif kind == "path":
+        socket.socket(socket.AF_UNIX).connect(address)
     elif kind == "name":
         socket.getaddrinfo(address, 80)
     elif kind == "route":
@@ -264,6 +272,30 @@ class WallsConformance:
             assert not (await bash(box, "echo more >> notes.md || touch new")).ok
             assert (await bash(box, "touch /tmp/scratch")).ok
 
+    async def test_a_further_directory_can_only_be_read_and_does_not_tell_where_it_lies(
+        self, backend: SandboxBackend, spec: BoxSpec, workspace: Path
+    ) -> None:
+        word = f"place-{secrets.token_hex(8)}"
+        further = workspace.parent / word / "version"
+        shutil.copytree(workspace, further)
+        for path in (further, further / "data", further / "notes.md"):
+            path.chmod(0o777)
+        listener = _listener_in(further)
+        before = _tree(further)
+        show = replace(spec, extra_read_only=((further, "/kagura/further"),))
+        async with open_box(backend, show) as box:
+            for line in _CHANGE_IT:
+                assert not (await bash(box, f"cd /kagura/further && {{ {line}; }}")).ok, line
+            assert (await bash(box, "cat /kagura/further/notes.md")).stdout.text == "notes\n"
+            told = await bash(
+                box, "cd /kagura/further; cat /proc/self/mount{info,s,stats}; pwd -P; cat /proc/1/mountinfo"
+            )
+            assert "/workspace" in told.stdout.text
+            assert word not in told.stdout.text
+            assert (await python(box, _CONNECT, "path", "/kagura/further/listener")).startswith("refused")
+        listener.close()
+        assert _tree(further) == before
+
     async def test_the_project_on_the_host_stays_as_it_was(
         self, backend: SandboxBackend, spec: BoxSpec, workspace: Path
     ) -> None:
@@ -386,6 +418,18 @@ class WallsConformance:
     ) -> None:
         async with open_box(backend, spec) as box:
             assert json.loads(await python(box, _OTHERS_OPENED)) == []
+
+
+def _listener_in(folder: Path) -> socket.socket:
+    """A socket of the host that everybody may speak to, as a file named `listener`."""
+    listener = socket.socket(socket.AF_UNIX)
+    there = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    # A socket's path may not be long.
+    listener.bind(f"/proc/self/fd/{there}/listener")
+    os.close(there)
+    (folder / "listener").chmod(0o777)
+    listener.listen()
+    return listener
 
 
 def _tree(root: Path) -> dict[str, Any]:

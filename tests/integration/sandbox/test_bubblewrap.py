@@ -171,21 +171,6 @@ async def test_only_the_roots_that_a_policy_names_can_be_written(backend: Bubble
     assert await output(backend, spec, "touch out/new && ! touch new && ls out") == (0, "new\n")
 
 
-async def test_further_directories_are_shown_read_only(
-    backend: BubblewrapBackend, project: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "table.csv").write_text("1,2\n")
-    spec = BoxSpec(workspace=project, extra_read_only=((tmp_path / "data", "/data"),))
-    assert await output(backend, spec, "cat /data/table.csv && ! touch /data/new") == (0, "1,2\n")
-
-
-async def test_a_further_directory_that_is_missing_is_named(backend: BubblewrapBackend, project: Path) -> None:
-    spec = BoxSpec(workspace=project, extra_read_only=((project / "missing", "/data"),))
-    with pytest.raises(SandboxUnavailable, match="missing"):
-        await backend.start(spec)
-
-
 async def test_two_boxes_do_not_see_each_others_changes(backend: BubblewrapBackend, project: Path) -> None:
     one, two = [await backend.start(BoxSpec(workspace=project)) for _ in range(2)]
     await one.run(shell_command("echo mine > notes.md; touch /tmp/mine"))

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,16 +30,18 @@ FOREVER = Command(("sleep", "1000"), limits=CommandLimits(total=None, idle=None)
 
 KERNEL = """
 import asyncio, sys
+from pathlib import Path
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 
-async def main(url, image):
+async def main(url, image, folder):
     backend = DockerBackend(Endpoint(url), default_image=image)
-    box = await backend.start(BoxSpec())
+    showing = BoxSpec(extra_read_only=((Path(folder), "/kagura/further"),))
+    box = await backend.start(showing)
     hostile = await backend.start(BoxSpec())
-    parked = await backend.park(BoxSpec())
+    parked = await backend.park(showing)
     running = asyncio.create_task(box.run(shell_command("sleep 1000")))
     # A program that stops the guest: it cannot notice that its pipe has closed.
     stopping = asyncio.create_task(hostile.run(shell_command("kill -STOP $PPID; sleep 1000")))
@@ -51,9 +54,11 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 async def owned_by(endpoint: Endpoint, owner: str) -> list[str]:
+    """Containers, then volumes."""
     engine = DockerEngine(endpoint)
     try:
-        return [str(found["Id"]) for found in await engine.containers(f"{OWNER_LABEL}={owner}")]
+        containers = [str(found["Id"]) for found in await engine.containers(f"{OWNER_LABEL}={owner}")]
+        return containers + [str(found["Name"]) for found in await engine.volumes(f"{OWNER_LABEL}={owner}")]
     finally:
         engine.close()
 
@@ -66,14 +71,15 @@ async def exists(endpoint: Endpoint, box_id: str) -> bool:
         engine.close()
 
 
-async def test_a_killed_kernel_leaves_no_container_neither_frozen_nor_hostile(docker_endpoint: Endpoint):
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", KERNEL, docker_endpoint.url, BASE, stdout=asyncio.subprocess.PIPE
-    )
+async def test_a_killed_kernel_leaves_no_container_neither_frozen_nor_hostile_and_no_volume(
+    docker_endpoint: Endpoint, tmp_path: Path
+):
+    words = [sys.executable, "-c", KERNEL, docker_endpoint.url, BASE, str(tmp_path)]
+    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     assert await asyncio.wait_for(process.stdout.readline(), 60) == b"ready\n"
     owner = owner_of(process.pid)
-    assert len(await owned_by(docker_endpoint, owner)) == 3
+    assert len(await owned_by(docker_endpoint, owner)) == 4
     process.kill()
     await process.wait()
 
@@ -222,15 +228,17 @@ async def test_a_daemon_that_dies_takes_its_boxes_with_it(docker_daemon: TestDae
 
 
 async def test_a_sweep_removes_what_the_dead_left_and_nothing_else(
-    docker_backend: DockerBackend, docker_endpoint: Endpoint
+    docker_backend: DockerBackend, docker_endpoint: Endpoint, tmp_path: Path
 ):
+    showing = BoxSpec(extra_read_only=((tmp_path, "/kagura/further"),))
     ghost = DockerBackend(docker_endpoint, owner="elsewhere:1:1", default_image=BASE)
-    left = await ghost.start(BoxSpec())
-    mine = await docker_backend.start(BoxSpec())
+    left = await ghost.start(showing)
+    mine = await docker_backend.start(showing)
     try:
         assert await docker_backend.sweep(owner_alive) == 0
         assert await docker_backend.sweep(lambda owner: owner != "elsewhere:1:1") == 1
         assert not await exists(docker_endpoint, left.id)
+        assert await owned_by(docker_endpoint, "elsewhere:1:1") == []
         assert (await mine.run(Command(("true",)))).ok
     finally:
         await ghost.close()

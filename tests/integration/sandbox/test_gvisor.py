@@ -17,7 +17,7 @@ import pytest
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
-from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.gvisor import GVisorBackend
@@ -186,7 +186,12 @@ async def test_what_one_back_end_has_found_out_another_need_not_try(alone: Runsc
 
 
 async def test_what_it_does_not_have_is_said(alone: RunscBackend) -> None:
-    for spec, word in ((BoxSpec(image="x"), "images"), (BoxSpec(writable_root=True), "writable root")):
+    shown = BoxSpec(shown=(ShownPath(Path("/data"), "/plugin/read/0"),))
+    for spec, word in (
+        (BoxSpec(image="x"), "images"),
+        (BoxSpec(writable_root=True), "writable root"),
+        (shown, "showing /data"),
+    ):
         with pytest.raises(SandboxUnsupported, match=word):
             await alone.start(spec)
 

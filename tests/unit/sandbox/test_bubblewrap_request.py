@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
-from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 from kagura_kernel.sandbox.bubblewrap_request import fitting, guest_config, request_for, uncounted_notes
 from kagura_kernel.sandbox.pythonenv import PythonView
 
@@ -48,6 +48,14 @@ def test_the_guest_looks_for_changes_where_there_is_an_overlay(spec: BoxSpec, co
     config = guest_config(spec, VIEW, asked(spec, copy=copy))
     assert (config.upper is not None) is overlay
     assert (config.lower is not None) is overlay
+
+
+def test_what_is_shown_as_it_is_travels_in_order() -> None:
+    shown = (ShownPath(Path("/a"), "/plugin/read/0"), ShownPath(Path("/b"), "/plugin/write/0", writable=True))
+    assert asked(BoxSpec(shown=shown))["shown"] == [
+        ["/a", "/plugin/read/0", False],
+        ["/b", "/plugin/write/0", True],
+    ]
 
 
 def test_the_environment_is_small_and_the_specs_word_is_last() -> None:

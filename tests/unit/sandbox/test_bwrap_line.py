@@ -38,6 +38,12 @@ def test_what_is_bound_writable_is_scratch_and_workspace_only() -> None:
     assert writable == ["/tmp", "/home/agent", "/dev/shm", "/workspace"]
 
 
+def test_files_of_the_host_are_bound_as_they_may_be_used() -> None:
+    shown = (("/s/shown0", "/plugin/read/0", False), ("/s/shown1", "/plugin/write/0", True))
+    words = line(Staged(etc="/s/etc", empty="/s/empty", scratch="/s/x", shown=shown))
+    assert "--ro-bind /s/shown0 /plugin/read/0 --bind /s/shown1 /plugin/write/0 --remount-ro /proc" in words
+
+
 def test_a_read_only_workspace_is_bound_so_with_its_writable_parts() -> None:
     staged = Staged(
         etc="/s/etc", empty="/s/empty", scratch="/s/x", workspace="/s/m", writable=False, writable_parts=("out",)

@@ -11,7 +11,7 @@ import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.policy import BoxLimits, IsolationClass
-from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 from kagura_kernel.sandbox.docker import DEFAULT_IMAGE, DockerBackend, build_command
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 
@@ -49,7 +49,7 @@ async def test_without_a_daemon_every_start_says_so(backend: DockerBackend):
 
 async def test_what_docker_cannot_do_is_refused_before_it_is_asked(backend: DockerBackend):
     with pytest.raises(SandboxUnsupported):
-        await backend.start(BoxSpec(extra_read_only=((Path("/data"), "/data"),)))
+        await backend.start(BoxSpec(extra_read_only=((Path("/data"), "/usr"),)))
 
 
 async def test_projects_share_parked_boxes_and_nothing_else_does(backend: DockerBackend):
@@ -59,9 +59,10 @@ async def test_projects_share_parked_boxes_and_nothing_else_does(backend: Docker
         replace(spec, env={"A": "2"}),
         replace(spec, image="other"),
         replace(spec, limits=BoxLimits(processes=3)),
+        replace(spec, extra_read_only=((Path("/d"), "/d"),)),
     ):
         assert backend.parking_spec(other) != backend.parking_spec(spec)
-    assert backend.parking_spec(replace(spec, extra_read_only=((Path("/d"), "/d"),))) is None
+    assert backend.parking_spec(replace(spec, shown=(ShownPath(Path("/d"), "/d"),))) is None
 
 
 def test_the_docker_library_is_not_loaded_with_the_back_end():

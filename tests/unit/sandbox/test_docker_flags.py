@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,16 @@ from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
-from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 from kagura_kernel.sandbox.docker_flags import (
     Labels,
+    Volume,
     command_environment,
     create_body,
+    filling_body,
     refuse_unsupported,
     sizes,
+    with_volumes,
 )
 
 LABELS = Labels("box-1", "host:1:2", "abc")
@@ -114,9 +118,19 @@ def test_the_usual_limits_are_not_cut():
     assert (size.workspace, size.temporary + size.home) == (BoxLimits().workspace_bytes, BoxLimits().scratch_bytes)
 
 
-def test_host_directories_are_refused():
-    with pytest.raises(SandboxUnsupported):
-        refuse_unsupported(BoxSpec(extra_read_only=((Path("/data"), "/data"),)))
+def test_directories_of_the_host_are_volumes_that_a_box_reads_and_the_filling_container_writes():
+    volume = Volume("kagura-1", "/kagura/kit")
+    (mount,) = with_volumes(body(), [volume])["HostConfig"]["Mounts"]
+    assert (mount["Type"], mount["Source"], mount["Target"], mount["ReadOnly"]) == ("volume", *astuple(volume), True)
+    filling = filling_body("sha256:1", volume, {"whose": "ours"})
+    (mount,) = filling["HostConfig"]["Mounts"]
+    assert (mount["Source"], mount["ReadOnly"], mount["VolumeOptions"]) == ("kagura-1", False, {"NoCopy": True})
+    assert (filling["Labels"], filling["HostConfig"]["NetworkMode"]) == ({"whose": "ours"}, "none")
+
+
+def test_files_of_the_host_as_they_are_are_refused():
+    with pytest.raises(SandboxUnsupported, match=r"showing /data.* use bubblewrap"):
+        refuse_unsupported(BoxSpec(shown=(ShownPath(Path("/data"), "/plugin/read/0"),)))
 
 
 @pytest.mark.parametrize("root", ["/", "/etc", "/tmpfoo", "/workspaces"])

@@ -59,6 +59,11 @@ def test_a_box_sees_the_systems_programs_and_its_python():
     assert ("link", "/opt/env/bin/python", "/run/kagura/bin/python3") in steps
 
 
+def test_further_directories_are_shown_last():
+    steps = job(extra_read_only=((Path("/data/kit"), "/kagura/kit"),))["steps"]
+    assert steps[-1] == ("further", "/data/kit", "/kagura/kit")
+
+
 def test_what_is_private_is_covered():
     covered = [source for action, source, target in job()["steps"] if (action, target) == ("show", "/usr")]
     assert covered[0] == "/usr"

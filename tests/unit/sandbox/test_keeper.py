@@ -96,7 +96,8 @@ async def test_memory_that_runs_out_is_told(keeper: KeeperClient, streams) -> No
     [
         ({"bwrap": "/nowhere/bwrap"}, "box", "/nowhere/bwrap"),
         ({"workspace": "/nowhere/project"}, "workspace", "No such file"),
-        ({"extra": [["/nowhere/data", "/data"]]}, "extra", "/nowhere/data"),
+        ({"extra": [["/nowhere/data", "/data"]]}, "shown", "/nowhere/data cannot be shown"),
+        ({"shown": [["/nowhere/data", "/data", False]]}, "shown", "/nowhere/data cannot be shown"),
         ({"argv": None}, "box", "TypeError"),
     ],
 )

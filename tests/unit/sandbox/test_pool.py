@@ -10,7 +10,7 @@ import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable, WorkspaceUnreadable
 from kagura_kernel.domain.policy import BoxLimits
-from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.testing.backends import IdleBackend
 
@@ -75,10 +75,22 @@ async def test_size_nought_switches_the_pool_off():
 async def test_a_spec_that_cannot_be_parked_is_passed_through():
     backend = IdleBackend()
     pool = WarmPool(backend)
-    spec = replace(SPEC, extra_read_only=((Path("/data"), "/data"),))
+    spec = replace(SPEC, shown=(ShownPath(Path("/data"), "/data"),))
     assert not (await pool.start(spec)).warm
     await pool.settled()
     assert backend.parked == []
+    await pool.close()
+
+
+async def test_boxes_that_show_the_same_directories_share_parked_ones_and_others_do_not():
+    backend = IdleBackend()
+    pool = WarmPool(backend)
+    spec = replace(SPEC, extra_read_only=((Path("/versions/1"), "/kit"),))
+    pool.prepare(spec)
+    await pool.settled()
+    assert not (await pool.start(replace(spec, extra_read_only=((Path("/versions/2"), "/kit"),)))).warm
+    assert not (await pool.start(SPEC)).warm
+    assert (await pool.start(replace(spec, extra_read_only=((Path("/versions/1"), "/kit"),)))).warm
     await pool.close()
 
 

@@ -1,0 +1,65 @@
+"""Real jails: bubblewrap boxes with a plugin in them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.plugins.jail.jail import Jail
+from kagura_kernel.plugins.jail.parts import JailLimits, JailParts
+from kagura_kernel.plugins.permissions import JailPlan
+from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from kagura_kernel.testing.jails import MODULE, NAME, small_content, small_manifest
+
+
+@dataclass
+class Jails:
+    """Makes jails and closes them.
+
+    Attributes:
+        backend: Of their boxes.
+        failed: What was put off, and why.
+        crossed: What was recorded of their connections.
+    """
+
+    backend: BubblewrapBackend
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    crossed: list[EgressDecided | EgressClosed] = field(default_factory=list)
+    made: list[Jail] = field(default_factory=list)
+
+    def parts(self, **more: Any) -> JailParts:
+        limits = JailLimits(**{name: more.pop(name) for name in JailLimits.__slots__ if name in more})
+        return JailParts(
+            **{
+                "start_box": self.backend.start,
+                "record_egress": self.crossed.append,
+                "failed": lambda name, why: self.failed.append((name, why)),
+                "limits": limits,
+                **more,
+            }
+        )
+
+    async def start(self, source: str, plan: JailPlan | None = None, *modules: str, **more: Any) -> Jail:
+        files = more.pop("files", {})
+        content = small_content(source, **files)
+        jail = await Jail.start(NAME, content, small_manifest(*modules), plan or JailPlan(), self.parts(**more))
+        self.made.append(jail)
+        return jail
+
+
+@pytest.fixture
+async def jails() -> AsyncIterator[Jails]:
+    made = Jails(BubblewrapBackend())
+    yield made
+    for jail in made.made:
+        await jail.close()
+    await made.backend.close()
+
+
+async def ask(jail: Jail, function: str, *arguments: Any, **named: Any) -> Any:
+    """A call of a function of the one module."""
+    return await jail.call(MODULE, function, arguments, named)
