@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,12 +39,17 @@ class RunGrant:
     Attributes:
         image: Image asked for by name; empty is the back-end's own choice.
         credentials: What may be leased, sorted.
-        mounts: What of the host is seen: the project and nothing else.
+        mounts: What of the host is seen: the project, and the kit of an agent that has one.
         net: The words that open hosts, in the order in which they were given.
         egress: What these words mean.
         usual: Those of the words that the person's settings give to every run.
         sets: The sets of hosts that words may name.
         writable_root: Whether commands may change the whole system that they see.
+        asker: The agent whose definition asks for more than the person has given.
+        asker_id: SHA-256 of that definition: what a person allows is allowed to these very words.
+        asked: What it asks for: words among `net`, credentials, `WRITE_THROUGH`, `PROMPT_FILE` with a place. A person's
+            word is needed for each.
+        closed: Whether the person's own words closed what others open: `--net none`.
     """
 
     image: str = ""
@@ -55,6 +60,35 @@ class RunGrant:
     usual: tuple[str, ...] = ()
     sets: HostSets = field(default_factory=lambda: HOST_SETS, repr=False)
     writable_root: bool = False
+    asker: str = ""
+    asker_id: str = ""
+    asked: tuple[str, ...] = ()
+    closed: bool = False
+
+    def widened(self, net: Iterable[str], mounts: Iterable[Mount] = (), *, asked: bool) -> RunGrant:
+        """The same with more hosts and mounts, found out before anything starts; a closed one with no more hosts.
+
+        Args:
+            net: Words that open hosts, none of them `none`.
+            mounts: What else of the host is seen.
+            asked: Whether a person's word is needed for the hosts that are new.
+
+        Raises:
+            UsageError: words that are not understood.
+        """
+        new = () if self.closed else tuple(word for word in dict.fromkeys(net) if word not in self.net)
+        words = (*self.net, *new)
+        return replace(
+            self,
+            mounts=(*self.mounts, *mounts),
+            net=words,
+            egress=_egress(words, self.sets) if new else self.egress,
+            asked=(*self.asked, *new) if asked else self.asked,
+        )
+
+    def asking(self, asked: Iterable[str]) -> RunGrant:
+        """The same, where a person's word is needed for more that is in it already."""
+        return replace(self, asked=tuple(dict.fromkeys((*self.asked, *asked))))
 
     def beyond(self, terms: LeaseTerms) -> tuple[str, ...]:
         """What of it exceeds the baseline, a clause each: for whoever looks before it starts."""
@@ -62,6 +96,8 @@ class RunGrant:
             *(f"may reach {_hosts(word, self.sets)}" for word in self.net if word != ASK and word not in self.usual),
             *(f"may hold {grant} {allowance(terms)}" for grant in self.credentials),
             *([WRITABLE_ROOT] if self.writable_root else []),
+            *([WRITES_THROUGH] if WRITE_THROUGH in self.asked else []),
+            *(f"reads {word.removeprefix(PROMPT_FILE)} to its brain" for word in self.asked if PROMPT_FILE in word),
         )
 
     def to_event(self) -> dict[str, Any]:
@@ -77,6 +113,16 @@ class RunGrant:
 
 
 WRITABLE_ROOT = "may change the whole system in its box, as a root that is nobody outside; all of it is gone at the end"
+
+
+WRITE_THROUGH = "write: through"
+"""What an agent's definition asks for when changes are to reach the project as they are made."""
+
+WRITES_THROUGH = "writes its changes into the project as it goes, without asking for each"
+
+
+PROMPT_FILE = "prompt file "
+"""What an agent's definition asks for when it wants a file of the person's that nobody wrote for agents."""
 
 
 def compute_grant(
@@ -120,6 +166,7 @@ def compute_grant(
         usual=tuple(usual_net),
         sets=sets,
         writable_root=writable_root,
+        closed=NONE in net,
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver
 from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.commands import OutputFilter
 from kagura_kernel.domain.errors import ApprovalDenied, SandboxUnavailable
 from kagura_kernel.domain.events import EgressClosed, EgressDecided, Noted, RunGranted
 from kagura_kernel.domain.identity import new_approval_id
@@ -86,7 +87,16 @@ class Membrane:
         """Its leases; None for a run without credentials, before `open`, and after `close`."""
         return None if self._closed else self._leasing
 
+    @property
+    def grant(self) -> RunGrant:
+        """What the run is given."""
+        return self._grant
+
     # ---------------------------------------------------------------- approving
+
+    def widen(self, grant: RunGrant) -> None:
+        """Take a wider grant in the place of the one that the order has; before anybody is asked about it."""
+        self._grant = grant
 
     async def approve(self) -> None:
         """Write the grant down, and ask about what of it nobody has allowed yet; before anything is started.
@@ -108,17 +118,23 @@ class Membrane:
         if decision.answer == THIS_SESSION:
             self._for_session = True
             self._powers.writable_root |= self._grant.writable_root
+            self._powers.asked |= self._asked()
 
     def _unasked(self) -> tuple[bool, str]:
         """Whether something needs a person's word, and else who has given it before."""
         session, settings = self._powers, self._parts.preapproved
         root = self._grant.writable_root and not session.writable_root
+        more = self._asked() - session.asked
         new = [grant for grant in self._grant.credentials if not self._has_budget(grant)]
-        if root or any(grant not in settings for grant in new):
+        if root or more or any(grant not in settings for grant in new):
             return True, ""
         if new:
             return False, "settings"
-        return False, "this session" if self._grant.credentials or self._grant.writable_root else ""
+        given = self._grant.credentials or self._grant.writable_root or self._grant.asked
+        return False, "this session" if given else ""
+
+    def _asked(self) -> set[tuple[str, str]]:
+        return {(self._grant.asker_id, word) for word in self._grant.asked}
 
     def _has_budget(self, grant: Grant) -> bool:
         budget = self._powers.budgets.get(grant)
@@ -135,9 +151,11 @@ class Membrane:
 
     def _question(self, notes: Sequence[str]) -> ApprovalRequest:
         beyond = self._grant.beyond(self._parts.terms)
-        only_credentials = not self._grant.writable_root
+        only_credentials = not self._grant.writable_root and not self._grant.asked
         names = ", ".join(map(str, self._grant.credentials))
         title = f"Let this run hold {names}" if only_credentials else "Start this run with a box that it may change"
+        if self._grant.asked:
+            title = f"Start this run as the definition of the agent {self._grant.asker!r} asks"
         seen = [f"sees {mount.source} as {mount.target}" for mount in self._grant.mounts]
         image = [f"runs the image {self._grant.image}"] if self._grant.image else []
         return ApprovalRequest(
@@ -157,8 +175,12 @@ class Membrane:
 
     # ------------------------------------------------------------------ opening
 
-    async def open(self, box: Box) -> Box:
+    async def open(self, box: Box, after: OutputFilter | None = None) -> Box:
         """Let the grant reach the box; the box to work with from here on, whose output holds no leased secret.
+
+        Args:
+            box: The box.
+            after: What its output goes through when nothing leased is in it any more.
 
         Raises:
             SandboxUnavailable: the box has no way out for anything, or is gone.
@@ -178,7 +200,8 @@ class Membrane:
         # Boxes are started with the variables of the usual port.
         self._proxy = {} if port == PROXY_PORT else proxy_variables(port)
         if not self._grant.credentials:
-            return MembraneBox(box, self.scrubber, self._variables) if self._proxy else box
+            passes = not self._proxy and after is None
+            return box if passes else MembraneBox(box, self.scrubber, self._variables, after)
         from kagura_kernel.membrane.leasing import Leasing
 
         self._leasing = Leasing(
@@ -191,7 +214,7 @@ class Membrane:
             clock=self._clock,
         )
         await self._leasing.open(box, self._powers.budgets)
-        return MembraneBox(box, self.scrubber, self._variables)
+        return MembraneBox(box, self.scrubber, self._variables, after)
 
     async def close(self) -> None:
         """Give everything back; may be called twice, and before `open`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
+from kagura_kernel.domain.commands import Command, CommandResult, OutputFilter, OutputListener
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.scrubbed_box import ScrubbedBox
 from kagura_kernel.sandbox.backend import Box
@@ -18,10 +18,17 @@ class MembraneBox(ScrubbedBox):
         box: Does the work.
         scrubber: Knows what must not be shown.
         variables: By which commands find what was granted, asked for at each command; without secrets.
+        after: What output goes through when nothing leased is in it any more.
     """
 
-    def __init__(self, box: Box, scrubber: Scrubber, variables: Callable[[], Mapping[str, str]]) -> None:
-        super().__init__(box, scrubber)
+    def __init__(
+        self,
+        box: Box,
+        scrubber: Scrubber,
+        variables: Callable[[], Mapping[str, str]],
+        after: OutputFilter | None = None,
+    ) -> None:
+        super().__init__(box, scrubber, after)
         self._variables = variables
 
     async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:

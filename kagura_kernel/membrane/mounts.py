@@ -46,6 +46,21 @@ def check_project(path: Path, *, home: Path | None, private: Sequence[Path]) -> 
         raise WorkspaceUnreadable(str(path), "it is not a directory") from error
     except OSError as error:
         raise WorkspaceUnreadable(str(path), error.strerror or "it cannot be read") from error
+    refuse_private(root, home=home, private=private)
+    return root
+
+
+def refuse_private(root: Path, *, home: Path | None, private: Sequence[Path]) -> None:
+    """Refuse what is never shown to a box: the system's own, home as a whole, keys, and directories of ours.
+
+    Args:
+        root: A file or directory, absolute and without links.
+        home: As for `check_project`.
+        private: As for `check_project`.
+
+    Raises:
+        WorkspaceRefused: it is, holds, or lies in such a place.
+    """
     _refuse_system(root)
     if home is not None:
         _refuse_home(root, home.resolve())
@@ -53,7 +68,6 @@ def check_project(path: Path, *, home: Path | None, private: Sequence[Path]) -> 
         resolved = directory.resolve()
         if _covers(root, resolved) or _covers(resolved, root):
             raise WorkspaceRefused(str(root), f"the private directory {directory} lies in it, or it in that")
-    return root
 
 
 def _refuse_system(root: Path) -> None:

@@ -35,11 +35,13 @@ class SessionPowers:
         answers: Hosts.
         budgets: What is left of the budgets of credentials.
         writable_root: Whether its boxes may be changed as a whole.
+        asked: What agents' definitions have asked for, each as the SHA-256 of the definition and the word.
     """
 
     answers: Answers = field(default_factory=Answers)
     budgets: dict[Grant, Budget] = field(default_factory=dict)
     writable_root: bool = False
+    asked: set[tuple[str, str]] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""A PostgreSQL server of our own for tests: a fresh data directory, a unix socket, no network, gone afterwards.
+"""A PostgreSQL server of our own for tests: a fresh data directory, a unix socket, gone afterwards.
+
+Unless `postgres_network` asks for it, it listens on nothing else.
 
 It ends with the process that started it, even if that one is killed. Its data is not synced to disk: it is thrown away.
 """
@@ -12,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import IO
 _USER = "kagura"
 _SYSTEM_USER = "postgres"
 _PATIENCE = 90.0
+_PORT = 5432
 
 
 class PostgresServer:
@@ -28,11 +31,14 @@ class PostgresServer:
 
     Attributes:
         home: Its data directory, socket and log.
+        port: What its socket is named for, and where it listens if it does.
     """
 
-    def __init__(self, home: Path, programs: Path) -> None:
+    def __init__(self, home: Path, programs: Path, settings: Mapping[str, str] | None = None) -> None:
         self.home = home
         self._programs = programs
+        self._settings = dict(settings or {})
+        self.port = int(self._settings.get("port", _PORT))
         self._numbers = count(1)
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] = (home / "server.log").open("ab")
@@ -40,12 +46,12 @@ class PostgresServer:
     def new_database(self) -> str:
         """The URL of a fresh, empty database."""
         name = f"journal_{next(self._numbers)}"
-        self._run("createdb", "-h", str(self.home), "-U", _USER, name)
+        self._run("createdb", "-h", str(self.home), "-p", str(self.port), "-U", _USER, name)
         return self.url(name)
 
     def url(self, database: str) -> str:
         """The URL of a database of this server."""
-        return f"postgresql+psycopg://{_USER}@/{database}?host={self.home}"
+        return f"postgresql+psycopg://{_USER}@/{database}?host={self.home}&port={self.port}"
 
     def start(self) -> None:
         """Start it and wait until it takes connections; also after `stop`.
@@ -61,6 +67,7 @@ class PostgresServer:
             "fsync": "off",
             "max_connections": "60",
             "shared_buffers": "16MB",
+            **self._settings,
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         self._process = subprocess.Popen(  # noqa: S603 - programs and words of our own
@@ -72,7 +79,7 @@ class PostgresServer:
             start_new_session=True,
         )
         give_up = time.monotonic() + _PATIENCE
-        while self._asked("pg_isready", "-q", "-h", str(self.home)) != 0:
+        while self._asked("pg_isready", "-q", "-h", str(self.home), "-p", str(self.port)) != 0:
             if self._process.poll() is not None or time.monotonic() > give_up:
                 raise RuntimeError((self.home / "server.log").read_text("utf-8", "replace"))
             time.sleep(0.05)
@@ -116,17 +123,29 @@ def why_not() -> str:
 
 
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
-    """A server for the length of a block."""
+def postgres_server(
+    settings: Mapping[str, str] | None = None, files: Mapping[str, bytes] | None = None
+) -> Iterator[PostgresServer]:
+    """A server for the length of a block.
+
+    Args:
+        settings: Its parameters; `HOME` in a value stands for its home.
+        files: What lies in its home before it starts, by names.
+    """
     programs = _programs()
     if programs is None:
         raise RuntimeError(why_not())
     # Directly below /tmp: the path of a socket may have only 107 bytes, and the server's user has to reach it.
     home = Path(tempfile.mkdtemp(prefix="kagura-pg-", dir="/tmp"))
+    for name, content in (files or {}).items():
+        (home / name).write_bytes(content)
+        (home / name).chmod(0o600)
     if os.geteuid() == 0:
         owner = pwd.getpwnam(_SYSTEM_USER)
-        os.chown(home, owner.pw_uid, owner.pw_gid)
-    server = PostgresServer(home, programs)
+        for path in (home, *home.iterdir()):
+            os.chown(path, owner.pw_uid, owner.pw_gid)
+    placed = {name: value.replace("HOME", str(home)) for name, value in (settings or {}).items()}
+    server = PostgresServer(home, programs, placed)
     try:
         server.start()
         yield server

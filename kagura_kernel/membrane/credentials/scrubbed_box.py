@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kagura_kernel.domain.commands import ByteFilter, Command, CommandResult, OutputFilter, OutputListener
+from kagura_kernel.domain.commands import Command, CommandResult, OutputFilter, OutputListener, one_after_another
 from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.membrane.credentials.scrub import Scrubber
@@ -23,11 +23,13 @@ class ScrubbedBox:
     Args:
         box: Does the work.
         scrubber: Knows what must not be shown.
+        after: What output goes through when nothing leased is in it any more.
     """
 
-    def __init__(self, box: Box, scrubber: Scrubber) -> None:
+    def __init__(self, box: Box, scrubber: Scrubber, after: OutputFilter | None = None) -> None:
         self._box = box
         self._scrubber = scrubber
+        self._after = after
 
     @property
     def id(self) -> str:
@@ -65,7 +67,7 @@ class ScrubbedBox:
         return self._box.files
 
     async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
-        """As the box within; what is heard, kept and spilled has passed the scrubber last."""
+        """As the box within; what is heard, kept and spilled has passed the scrubber behind a filter of the command."""
         return await self._box.run(self._filtered(command), on_output)
 
     async def changes(self) -> list[BoxChange]:
@@ -85,24 +87,6 @@ class ScrubbedBox:
         await self._box.close()
 
     def _filtered(self, command: Command) -> Command:
-        own = command.output_filter
-        return replace(command, output_filter=self._scrubber.filter if own is None else self._after(own))
-
-    def _after(self, own: OutputFilter) -> OutputFilter:
-        return lambda: _OneAfterAnother(own(), self._scrubber.filter())
-
-
-class _OneAfterAnother:
-    """Two filters as one."""
-
-    def __init__(self, first: ByteFilter, last: ByteFilter) -> None:
-        self._first = first
-        self._last = last
-
-    def feed(self, data: bytes) -> bytes:
-        """What may be seen after both."""
-        return self._last.feed(self._first.feed(data))
-
-    def finish(self) -> bytes:
-        """What either held back."""
-        return self._last.feed(self._first.finish()) + self._last.finish()
+        # A command's own filter could make a secret whole, so it comes first.
+        filters = one_after_another(command.output_filter, self._scrubber.filter, self._after)
+        return replace(command, output_filter=filters)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from itertools import count
 from typing import Any, TypeVar
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, EgressBusy, EgressDenied, EgressRefused
+from kagura_kernel.membrane.egress.dialling import Address
 from kagura_kernel.membrane.egress.gate import Admitted, Gate
 from kagura_kernel.membrane.egress.limits import PLACES, EgressLimits, Meter, Pace, Places
 from kagura_kernel.membrane.egress.records import Connection, Record, Records
 from kagura_kernel.membrane.egress.relay import relay
-from kagura_kernel.membrane.egress.stream import BoxStream
+from kagura_kernel.membrane.egress.stream import BoxStream, SocketStream
 
 T = TypeVar("T")
+
+Connect = Callable[[Admitted], Coroutine[Any, Any, tuple[BoxStream, Address]]]
+"""Makes the other end of an admitted connection, ready for the box's bytes, and says which address it was.
+
+Raises `EgressRefused`. Closes what it opened when it is cancelled; whoever called it closes what it gave.
+"""
 
 
 class _HungUp(Exception):
@@ -74,11 +82,19 @@ class Egress:
         """Connected, or being connected, now."""
         return self._connected
 
-    async def serve(self, stream: BoxStream, target_host: str, target_port: int) -> None:
+    async def serve(
+        self, stream: BoxStream, target_host: str, target_port: int, connect: Connect | None = None
+    ) -> None:
         """One connection from its question to its end; the stream is closed when this returns, however it does.
 
         Host and port are taken as the box wrote them. Cancelling it ends the connection and leaves no socket and no
         question behind; so does a program that hangs up while it waits, a question only after a while.
+
+        Args:
+            stream: The program's.
+            target_host: As the box wrote it.
+            target_port: Likewise.
+            connect: What is done instead of only connecting, where the membrane speaks first.
 
         Raises:
             ApprovalAborted: the person who was asked called the run off; the stream has been refused.
@@ -95,7 +111,7 @@ class Egress:
                 Meter(self._limits.bytes_in, self._into),
                 began,
             )
-            await self._keep(stream, connection)
+            await self._keep(stream, connection, connect or self._connect)
         except EgressRefused as refusal:
             self._records.refused(connection_id, refusal)
             await self._refuse(stream, refusal)
@@ -145,21 +161,25 @@ class Egress:
             why = f"is one connection too many: all runs together have {self._places.taken} open"
             raise EgressBusy(target.host, target.port, why, "Close some first, or raise the limit of open files.")
 
-    async def _keep(self, stream: BoxStream, connection: Connection) -> None:
+    async def _keep(self, stream: BoxStream, connection: Connection, connect: Connect) -> None:
         self._connected += 1
         try:
             self._records.allowed(connection)
             try:
-                await self._carry(stream, connection)
+                await self._carry(stream, connection, connect)
             finally:
                 self._records.closed(connection)
         finally:
             self._connected -= 1
             self._places.give()
 
-    async def _carry(self, stream: BoxStream, connection: Connection) -> None:
+    async def _connect(self, admitted: Admitted) -> tuple[BoxStream, Address]:
+        connection, address = await self._gate.connect(admitted)
+        return SocketStream(connection), address
+
+    async def _carry(self, stream: BoxStream, connection: Connection, connect: Connect) -> None:
         try:
-            connecting = self._gate.connect(connection.admitted)
+            connecting = connect(connection.admitted)
             other, address = await _while_wanted(stream, connecting, drop=lambda made: made[0].close())
         except EgressRefused as refusal:
             connection.over("unreachable", refusal.message)
@@ -169,7 +189,7 @@ class Egress:
             connection.over("reset", "The program hung up before it was connected.")
             raise
         connection.address = str(address)
-        with other:
+        with contextlib.closing(other):
             try:
                 async with asyncio.timeout(self._limits.answer):
                     await stream.accept()

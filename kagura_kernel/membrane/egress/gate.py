@@ -20,7 +20,7 @@ from kagura_kernel.membrane.egress.dialling import Address, Dial, dial, dial_fir
 from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.names import Target, make_target
 from kagura_kernel.membrane.egress.once import Once
-from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressVerdict
+from kagura_kernel.membrane.egress.policy import EgressRules, EgressVerdict
 from kagura_kernel.membrane.egress.resolving import Resolver
 
 
@@ -67,7 +67,7 @@ class Gate:
 
     def __init__(
         self,
-        policy: EgressPolicy,
+        policy: EgressRules,
         resolver: Resolver,
         *,
         asking: Asking | None = None,
@@ -97,9 +97,9 @@ class Gate:
         ruling = self._policy.decide(target)
         rule, reason, granted = ruling.rule, ruling.reason, ruling.verdict is EgressVerdict.ALLOW
         if ruling.verdict is EgressVerdict.DENY:
-            raise EgressDenied(target.host, target.port, ruling.reason, advice(target, self._policy.sets))
+            raise EgressDenied(target.host, target.port, ruling.reason, self._advice(target))
         if ruling.verdict is EgressVerdict.ASK:
-            rule, reason = "asked", f"approved by {await self._asking.require(target, self._policy.sets)}"
+            rule, reason = "asked", f"approved by {await self._asking.require(target, self._policy.sets or {})}"
         return Admitted(target, rule, reason, await self._check(target, granted=granted))
 
     async def connect(self, admitted: Admitted) -> tuple[socket.socket, Address]:
@@ -123,17 +123,22 @@ class Gate:
         literal = target.address
         answers = [str(literal)] if literal is not None else await self._resolve(target)
         checked = check_answers(self._policy, answers, target.port)
-        if not checked.allowed:
+        if not checked.allowed or (self._policy.all_answers and checked.refused):
             found = "; ".join(f"{address} is {why}" for address, why in checked.refused[:4])
-            raise EgressDenied(
-                target.host,
-                target.port,
-                f"leads to no public address ({found})",
-                address_advice(
-                    target, (address for address, _ in checked.refused), granted=granted, sets=self._policy.sets
-                ),
-            )
+            advised = self._address_advice(target, checked, granted=granted)
+            where = "also leads to" if checked.allowed else "leads to no public address"
+            what = f"addresses that are not public ({found})" if checked.allowed else f"({found})"
+            raise EgressDenied(target.host, target.port, f"{where} {what}", advised)
         return Checked(checked.allowed[: self._limits.addresses], checked.refused)
+
+    def _advice(self, target: Target) -> str:
+        return "" if self._policy.sets is None else advice(target, self._policy.sets)
+
+    def _address_advice(self, target: Target, checked: Checked, *, granted: bool) -> str:
+        if self._policy.sets is None:
+            return ""
+        refused = (address for address, _ in checked.refused)
+        return address_advice(target, refused, granted=granted, sets=self._policy.sets)
 
     async def _resolve(self, target: Target) -> Sequence[str]:
         try:
@@ -153,7 +158,7 @@ class Gate:
         return await self._resolver(target.host, target.port)
 
 
-def check_answers(policy: EgressPolicy, answers: Sequence[str], port: int) -> Checked:
+def check_answers(policy: EgressRules, answers: Sequence[str], port: int) -> Checked:
     """Judge every answer of a resolver; an answer that is no address is refused like one that is private."""
     allowed: list[Address] = []
     refused: list[tuple[str, str]] = []

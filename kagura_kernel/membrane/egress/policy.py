@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address
+from typing import Protocol
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood
 from kagura_kernel.membrane.egress.addresses import HANDS_OUT, is_platform, why_never, why_refused
@@ -43,6 +44,28 @@ class EgressRuling:
     rule: str = ""
 
 
+class EgressRules(Protocol):
+    """What a gate asks before it opens anything; looks nothing up."""
+
+    @property
+    def sets(self) -> HostSets | None:
+        """The sets of hosts that words after `--net` may name; None where no such word would open anything."""
+        ...
+
+    @property
+    def all_answers(self) -> bool:
+        """Whether one answer of a resolver that must not be dialled speaks against the others too."""
+        ...
+
+    def decide(self, target: Target) -> EgressRuling:
+        """The ruling on one target."""
+        ...
+
+    def refuse_address(self, address: IPv4Address | IPv6Address, port: int) -> str | None:
+        """Why this answer of a resolver must not be dialled; None when it may be."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
     """What one run may reach; part of its grant.
@@ -51,11 +74,13 @@ class EgressPolicy:
         granted: Each target with the word that granted it.
         ask: Whether an unknown host is a question to a person rather than a denial.
         sets: The sets of hosts that words may name, mirrors considered: for advice.
+        all_answers: Whether one answer that must not be dialled speaks against the others too.
     """
 
     granted: Mapping[Target, str] = field(default_factory=dict)
     ask: bool = False
     sets: HostSets = field(default_factory=lambda: HOST_SETS, repr=False, compare=False)
+    all_answers: bool = field(default=False, init=False)
 
     def decide(self, target: Target) -> EgressRuling:
         """The ruling on one target, without looking anything up."""

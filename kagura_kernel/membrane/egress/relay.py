@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.events import EgressEnd
 from kagura_kernel.membrane.egress.limits import EgressLimits, Meter
-from kagura_kernel.membrane.egress.stream import CHUNK, BoxStream, SocketStream
+from kagura_kernel.membrane.egress.stream import CHUNK, BoxStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +59,18 @@ class _Activity:
 
 
 async def relay(
-    stream: BoxStream, connection: socket.socket, out: Meter, into: Meter, limits: EgressLimits, clock: Clock
+    stream: BoxStream, other: BoxStream, out: Meter, into: Meter, limits: EgressLimits, clock: Clock
 ) -> Relayed:
     """Carry bytes until both sides are done or something ends it. Closes neither side, resets both after a cut.
 
     Args:
         stream: The box's end, accepted.
-        connection: The other end, connected and non-blocking.
+        other: The other end, connected.
         out: Counts and limits what leaves the box.
         into: Counts and limits what reaches it.
         limits: Idle and total time.
         clock: Measures them.
     """
-    other = SocketStream(connection)
     activity = _Activity(clock)
     watch = asyncio.ensure_future(activity.watch(limits))
     ways = [

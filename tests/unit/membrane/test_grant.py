@@ -11,7 +11,15 @@ from kagura_kernel.membrane.credentials.grants import Grant, Scope
 from kagura_kernel.membrane.credentials.terms import LeaseTerms
 from kagura_kernel.membrane.egress.hostsets import HOST_SETS
 from kagura_kernel.membrane.egress.names import Target
-from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
+from kagura_kernel.membrane.grant import (
+    PROMPT_FILE,
+    WRITE_THROUGH,
+    WRITES_THROUGH,
+    Mount,
+    RunGrant,
+    compute_grant,
+    host_sets,
+)
 
 PROJECT = Path("/projects/one")
 
@@ -112,3 +120,33 @@ def test_the_grant_as_an_event_holds_words_and_names_alone():
         "ask": True,
         "writable_root": False,
     }
+
+
+def test_a_grant_can_be_widened_before_anything_starts_and_says_what_has_to_be_asked():
+    grant = granted(usual_net=("ask",), net=("example.org",))
+    kit = Mount(Path("/kits/one"), "/kagura/kit", "read")
+    wider = grant.widened(("example.org", "pypi.org:443"), (kit,), asked=True)
+    assert wider.net == ("ask", "example.org", "pypi.org:443")
+    assert wider.asked == ("pypi.org:443",)
+    assert Target("pypi.org", 443) in wider.egress.granted
+    assert wider.mounts[-1] == kit
+    assert grant.widened(("pypi.org",), asked=False).asked == ()
+    assert "may reach pypi.org:443" in wider.beyond(LeaseTerms())
+
+
+def test_words_that_nobody_understands_widen_nothing():
+    with pytest.raises(UsageError):
+        granted().widened(("not a host",), asked=True)
+
+
+def test_writing_through_is_told_like_every_other_power():
+    assert granted().asking((WRITE_THROUGH,)).beyond(LeaseTerms()) == (WRITES_THROUGH,)
+
+
+def test_a_file_of_the_person_is_told_like_every_other_power():
+    assert granted().asking((f"{PROMPT_FILE}~/diary.txt",)).beyond(LeaseTerms()) == ("reads ~/diary.txt to its brain",)
+
+
+def test_what_a_person_has_closed_is_opened_by_nobody_else():
+    grant = granted(net=("none",))
+    assert grant.widened(("pypi.org",), asked=True) == grant

@@ -88,6 +88,25 @@ async def test_a_filter_of_the_command_itself_comes_first(box):
     assert result.stdout.text == f"{HIDDEN}\n!"
 
 
+async def test_what_comes_after_it_sees_nothing_leased_and_has_the_last_word(box):
+    seen: list[bytes] = []
+
+    class Last:
+        """Writes down what it sees, and ends with a word of its own."""
+
+        def feed(self, data: bytes) -> bytes:
+            seen.append(data)
+            return data.upper()
+
+        def finish(self) -> bytes:
+            return b"end"
+
+    outer = ScrubbedBox(box, Scrubber(lambda: [Secret(TOKEN)]), Last)
+    result = await outer.run(shell_command(f"printf {TOKEN[:6]}; printf '{TOKEN[6:]} and on'"))
+    assert result.stdout.text == f"{HIDDEN.upper()} AND ONend"
+    assert TOKEN.encode() not in b"".join(seen)
+
+
 async def test_files_are_data_and_stay_as_they_are(box):
     await box.files.write("config", TOKEN.encode())
     assert await box.files.read("config") == TOKEN.encode()

@@ -22,7 +22,7 @@ class Line:
         self.out = Meter(limits.bytes_out, Meter(run_left))
         self.into = Meter(limits.bytes_in)
         self._ends = (box_end, other_end)
-        self.task = asyncio.create_task(relay(box_end, other_end, self.out, self.into, limits, clock))
+        self.task = asyncio.create_task(relay(box_end, SocketStream(other_end), self.out, self.into, limits, clock))
 
     async def receive(self) -> bytes:
         return await asyncio.get_running_loop().sock_recv(self.other, CHUNK)

@@ -1,0 +1,278 @@
+"""A database put into a box: a port of its loopback, behind which the membrane signs in and then only carries bytes.
+
+The program in the box is the client of a server that asks for no password. What it names as user and database counts
+for nothing. It reaches this one host and port. Where a person typed it, an address in a private network may be meant;
+the addresses that nobody can mean stay refused. A session begins read-only and with a limit on the time of
+one statement. Both are defaults that its SQL may change: what the user of the URL may do is what counts in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Protocol
+
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.errors import EgressSignInRefused
+from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.membrane.credentials.threads import in_thread
+from kagura_kernel.membrane.egress.dialling import Address
+from kagura_kernel.membrane.egress.egress import Egress
+from kagura_kernel.membrane.egress.gate import Admitted, Gate
+from kagura_kernel.membrane.egress.limits import EgressLimits
+from kagura_kernel.membrane.egress.resolving import Resolver
+from kagura_kernel.membrane.egress.stream import BoxStream, SocketStream
+from kagura_kernel.membrane.postgres.client import CancelStream, ClientStream, ask, wishes
+from kagura_kernel.membrane.postgres.keys import Keys
+from kagura_kernel.membrane.postgres.policy import ServicePolicy
+from kagura_kernel.membrane.postgres.service import PostgresService
+from kagura_kernel.membrane.postgres.session import Cancelled, Session
+from kagura_kernel.membrane.postgres.signing_in import sign_in
+from kagura_kernel.membrane.postgres.telling import BROKEN
+from kagura_kernel.membrane.postgres.tls import TlsStream, make_context
+from kagura_kernel.membrane.postgres.wire import (
+    Key,
+    Startup,
+    WireBroken,
+    cancel_request,
+    key_data,
+    read_exactly,
+    ssl_request,
+)
+from kagura_kernel.sandbox.guest_streams import Failed, GuestStream, Listener, ServeStream
+
+if TYPE_CHECKING:
+    import socket
+
+SERVICE_LIMITS = EgressLimits(connections=16, waiting=64, rate=20.0, burst=64)
+"""A server has some hundred sessions for everybody, and each of them is a process of its own."""
+
+MOST_OF_A_NAME = 63
+"""Bytes of an `application_name` that a server keeps."""
+
+
+class ListeningBox(Protocol):
+    """What is needed of a `Box`."""
+
+    async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
+        """See `Box.listen`."""
+        ...
+
+    async def wait_closed(self) -> str:
+        """See `Box.wait_closed`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresParts:
+    """What a database needs to be put into a box. All callables are used on the box's loop.
+
+    Attributes:
+        resolver: Turns its name into addresses.
+        record: Keeps what was decided about its connections, and how each ended.
+        plugin: The plugin whose box it is; stands in the records and in the server's list of sessions.
+        run_id: For the records; empty for a box that belongs to no run.
+        session_id: Likewise.
+        statement_seconds: How long one statement may take, as the session begins.
+        limits: On its connections, together and each.
+        clock: The time.
+        failed: Told of an error that is not the program's: a fact could not be recorded. Without it such an error
+            ends the box.
+    """
+
+    resolver: Resolver
+    record: Callable[[EgressDecided | EgressClosed], None]
+    plugin: str = ""
+    run_id: str = ""
+    session_id: str = ""
+    statement_seconds: float = 30.0
+    limits: EgressLimits = SERVICE_LIMITS
+    clock: Clock = field(default_factory=SystemClock)
+    failed: Failed | None = None
+
+
+async def open_service(box: ListeningBox, service: PostgresService, parts: PostgresParts) -> int:
+    """Let programs in the box use the database at a port of their loopback: the port. Lasts as long as the box.
+
+    Nothing is connected to before a program wants a session.
+
+    Raises:
+        ConfigurationError: the `sslrootcert` of the service cannot be used.
+        SandboxUnavailable: the port is taken in the box, it has no loopback, or it is gone.
+    """
+    # What a machine trusts is some hundred certificates in files.
+    trust = await in_thread(lambda: make_context(service), "kagura-trust")
+    door = _Door(service, parts, trust)
+    port = await box.listen(Listener(service.jail_port, "raw", f"postgres {service.target}"), door.serve, parts.failed)
+    task = asyncio.get_running_loop().create_task(_close_with(box, door, parts.failed))
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
+    return port
+
+
+_numbers = count(1)
+_closing: set[asyncio.Task[None]] = set()
+
+
+async def _close_with(box: ListeningBox, door: _Door, failed: Failed | None) -> None:
+    await box.wait_closed()
+    try:
+        door.close()
+    except Exception as error:
+        # There is no connection left to end, and no caller; whoever keeps the facts has to hear that one is lost.
+        if failed is None:
+            raise
+        failed(error)
+
+
+class _Door:
+    """Serves the connections to one database from one box."""
+
+    def __init__(self, service: PostgresService, parts: PostgresParts, trust: ssl.SSLContext | None) -> None:
+        self._service = service
+        self._parts = parts
+        self._trust = trust
+        self._keys = Keys()
+        self._name = f"postgres-{next(_numbers)}"
+        rule = f"plugin {parts.plugin}" if parts.plugin else "configured"
+        policy = ServicePolicy(service.target, service.private, rule)
+        self._gate = Gate(policy, parts.resolver, limits=parts.limits)
+        self._egress = Egress(
+            self._gate,
+            self._record,
+            run_id=parts.run_id,
+            session_id=parts.session_id,
+            limits=parts.limits,
+            clock=parts.clock,
+        )
+
+    def close(self) -> None:
+        """No more connections; what is not written down yet is."""
+        self._egress.close()
+
+    async def serve(self, guest: GuestStream) -> None:
+        """One connection of a program to its end."""
+        try:
+            await guest.accept()
+            async with asyncio.timeout(self._parts.limits.answer):
+                asked = await ask(guest)
+        except OSError:  # a timeout is one too
+            guest.abort()
+            return
+        host, port = self._service.host, self._service.port
+        if isinstance(asked, Startup):
+            client = ClientStream(guest, asked)
+            await self._egress.serve(client, host, port, partial(self._open, client, asked))
+        elif asked is not None and (real := self._keys.real(asked)) is not None:
+            await self._egress.serve(CancelStream(guest), host, port, partial(self._cancel, real))
+        else:
+            # A server does not say either whether there is a session of that key.
+            await guest.write_eof()
+            guest.close()
+
+    def _record(self, fact: EgressDecided | EgressClosed) -> None:
+        # A box has other ways out, each with a first connection of its own.
+        named = f"{fact.connection_id}-{self._name}"
+        self._parts.record(fact.model_copy(update={"plugin": self._parts.plugin, "connection_id": named}))
+
+    # ------------------------------------------------------- towards the server
+
+    async def _open(self, client: ClientStream, asked: Startup, admitted: Admitted) -> tuple[BoxStream, Address]:
+        connection, address = await self._gate.connect(admitted)
+        async with self._opening(connection):
+            stream = await self._secured(connection)
+            secure = isinstance(stream, TlsStream) and self._service.sslmode != "prefer"
+            welcome = await sign_in(stream, self._service, self._parameters(asked), secure=secure)
+        if welcome.key is None:
+            client.greeting = welcome.status + welcome.ready
+            return stream, address
+        told = self._keys.tell(welcome.key)
+        client.greeting = welcome.status + key_data(told) + welcome.ready
+        return Session(stream, lambda: self._keys.forget(told)), address
+
+    async def _cancel(self, real: Key, admitted: Admitted) -> tuple[BoxStream, Address]:
+        connection, address = await self._gate.connect(admitted)
+        async with self._opening(connection):
+            stream = await self._secured(connection)
+            await stream.write(cancel_request(real))
+            # It hangs up when it has passed the request on.
+            await _until_end(stream)
+        return Cancelled(stream, _nothing), address
+
+    @asynccontextmanager
+    async def _opening(self, connection: socket.socket) -> AsyncIterator[None]:
+        """A block that has its time, and whose errors are refusals and close the connection."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                yield
+        except BaseException as error:
+            SocketStream(connection).abort()
+            if why := self._why(error):
+                raise self._refused(why, BROKEN if isinstance(error, WireBroken) else "") from error
+            raise
+
+    async def _secured(self, connection: socket.socket) -> BoxStream:
+        plain = SocketStream(connection)
+        if self._trust is None:
+            return plain
+        await plain.write(ssl_request())
+        # One byte and not more: whatever else came along in the clear would be taken for a part of TLS.
+        answer = await read_exactly(plain, 1)
+        if answer == b"S":
+            secured = TlsStream(connection, self._trust, self._service.host)
+            await secured.shake_hands()
+            return secured
+        if answer != b"N":
+            raise self._refused("does not speak PostgreSQL", BROKEN)
+        if self._service.sslmode != "prefer":
+            raise self._refused("does not speak TLS, which the URL that was configured demands")
+        return plain
+
+    def _parameters(self, asked: Startup) -> dict[str, str]:
+        options = self._service.options
+        name = options.get("application_name") or f"kagura-kernel plugin {self._parts.plugin}".strip()
+        given = {"options": options["options"]} if options.get("options") else {}
+        return {
+            **wishes(asked.parameters),
+            **given,
+            # A server sets these after what stands in `options`, so that nothing there undoes them.
+            "application_name": name.encode()[:MOST_OF_A_NAME].decode("utf-8", "ignore"),
+            "default_transaction_read_only": "on",
+            "statement_timeout": str(max(1, int(self._parts.statement_seconds * 1000))),
+        }
+
+    @property
+    def _seconds(self) -> float:
+        return self._service.connect_seconds or self._parts.limits.connect
+
+    def _refused(self, why: str, state: str = "") -> EgressSignInRefused:
+        return EgressSignInRefused(self._service.host, self._service.port, why, state=state)
+
+    def _why(self, error: BaseException) -> str:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            why = error.verify_message.lower().rstrip(".")
+            return f"shows a certificate that is not accepted: {why}"
+        if isinstance(error, ssl.SSLError):
+            return "does not agree on TLS"
+        if isinstance(error, TimeoutError):
+            return f"did not open a session within {self._seconds:g} s"
+        if isinstance(error, OSError):
+            return "broke off the connection"
+        return str(error) if isinstance(error, WireBroken) else ""
+
+
+async def _until_end(stream: BoxStream) -> None:
+    try:
+        while await stream.read(1):
+            pass
+    except OSError:
+        return  # a server that ends its TLS in the middle has ended as well
+
+
+def _nothing() -> None:
+    pass

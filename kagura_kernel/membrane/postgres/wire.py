@@ -1,0 +1,238 @@
+"""What PostgreSQL's protocol (version 3.0) looks like in bytes: the messages that the membrane makes and takes apart.
+
+Every length is checked before anything is read or kept: what waits in memory for one message is bounded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from kagura_kernel.membrane.egress.stream import Bytes
+
+PROTOCOL = 3 << 16
+CANCEL_REQUEST = 80877102
+SSL_REQUEST = 80877103
+GSS_REQUEST = 80877104
+
+MAX_STARTUP = 10_000
+"""The same as a server's own limit."""
+
+MAX_MESSAGE = 64 * 1024
+"""Bytes of one message of a server before it is ready for queries."""
+
+_INT = struct.Struct("!i")
+_HEAD = struct.Struct("!ci")
+_KEY = struct.Struct("!iI")
+_CANCEL_BYTES = 16
+
+
+class WireBroken(Exception):
+    """The other side does not speak PostgreSQL, or stopped in the middle of it; the text is half a sentence."""
+
+
+class Readable(Protocol):
+    """Something that bytes come from."""
+
+    async def read(self, limit: int) -> Bytes:
+        """1 to `limit` bytes; empty at the end. Raises OSError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """What a client says first.
+
+    Attributes:
+        parameters: Its wishes, `user` and `database` among them.
+        newer: Whether it speaks a newer 3.x, and has to be told which one is spoken here.
+        unknown: Extensions of the protocol that it asks for.
+    """
+
+    parameters: Mapping[str, str]
+    newer: bool = False
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """With what a client may cancel what its session does.
+
+    Attributes:
+        process: Number of the session's process.
+        secret: 32 bits.
+    """
+
+    process: int
+    secret: int
+
+
+Packet = Startup | Key | int
+"""A start, a request to cancel, or one of the two codes that ask for encryption."""
+
+# --------------------------------------------------------------------- reading
+
+
+async def read_exactly(source: Readable, count: int) -> bytes:
+    """So many bytes and not one more.
+
+    Raises:
+        WireBroken: it ended before.
+        OSError: the other side is gone.
+    """
+    found = bytearray()
+    while len(found) < count:
+        data = await source.read(count - len(found))
+        if not data:
+            raise WireBroken("hung up in the middle of a message" if found else "hung up")
+        found += data
+    return bytes(found)
+
+
+async def read_message(source: Readable, most: int = MAX_MESSAGE) -> tuple[bytes, bytes]:
+    """A message of a server: its letter and its body.
+
+    Raises:
+        WireBroken: it ended before, or the message is longer than `most`, or shorter than a message can be.
+        OSError: the other side is gone.
+    """
+    kind, length = _HEAD.unpack(await read_exactly(source, _HEAD.size))
+    if not _INT.size <= length <= most:
+        raise WireBroken("does not speak PostgreSQL")
+    return kind, await read_exactly(source, length - _INT.size)
+
+
+async def read_packet(source: Readable) -> Packet | None:
+    """What a client sends before it is let in; None when it hung up before it said anything.
+
+    Raises:
+        WireBroken: it is none of that.
+        OSError: the client is gone.
+    """
+    head = await source.read(_INT.size)
+    if not head:
+        return None
+    if len(head) < _INT.size:
+        head = bytes(head) + await read_exactly(source, _INT.size - len(head))
+    (length,) = _INT.unpack(head)
+    if not 2 * _INT.size <= length <= MAX_STARTUP:
+        raise WireBroken("invalid length of startup packet")
+    return parse_packet(await read_exactly(source, length - _INT.size))
+
+
+def parse_packet(body: bytes) -> Packet:
+    """A first packet without its length.
+
+    Raises:
+        WireBroken: it is none.
+    """
+    (code,) = _INT.unpack_from(body)
+    rest = body[_INT.size :]
+    if code in (SSL_REQUEST, GSS_REQUEST) and not rest:
+        return int(code)
+    if code == CANCEL_REQUEST and len(body) == _CANCEL_BYTES - _INT.size:
+        return Key(*_KEY.unpack(rest))
+    if code >> 16 != PROTOCOL >> 16:
+        raise WireBroken("unsupported frontend protocol")
+    pairs = _pairs(rest)
+    unknown = tuple(name for name in pairs if name.startswith("_pq_."))
+    return Startup(pairs, newer=code != PROTOCOL, unknown=unknown)
+
+
+def _pairs(body: bytes) -> dict[str, str]:
+    if body == b"\0":
+        return {}
+    if not body.endswith(b"\0\0"):
+        raise WireBroken("invalid startup packet layout")
+    words = body[:-2].split(b"\0")
+    # A name is never empty, and each has a value.
+    if len(words) % 2 or not all(words[::2]):
+        raise WireBroken("invalid startup packet layout")
+    text = [word.decode("utf-8", "replace") for word in words]
+    return dict(zip(text[::2], text[1::2], strict=True))
+
+
+def parse_fields(body: bytes) -> dict[str, str]:
+    """The fields of an ErrorResponse by their letters; as many as can be read."""
+    found: dict[str, str] = {}
+    for field in body.split(b"\0"):
+        if len(field) > 1:
+            found.setdefault(chr(field[0]), field[1:].decode("utf-8", "replace"))
+    return found
+
+
+def parse_key(body: bytes) -> Key:
+    """The body of a BackendKeyData.
+
+    Raises:
+        WireBroken: it is none of version 3.0.
+    """
+    if len(body) != _KEY.size:
+        raise WireBroken("does not speak PostgreSQL 3.0")
+    return Key(*_KEY.unpack(body))
+
+
+def parse_code(body: bytes) -> int:
+    """The number that an authentication request begins with.
+
+    Raises:
+        WireBroken: it has none.
+    """
+    if len(body) < _INT.size:
+        raise WireBroken("does not speak PostgreSQL")
+    return int(_INT.unpack_from(body)[0])
+
+
+# ---------------------------------------------------------------------- making
+
+
+def message(kind: bytes, body: bytes = b"") -> bytes:
+    """One message with its length."""
+    return _HEAD.pack(kind, len(body) + _INT.size) + body
+
+
+def startup(parameters: Mapping[str, str]) -> bytes:
+    """The first packet of a session; no name or value may hold a zero byte."""
+    body = b"".join(f"{name}\0{value}\0".encode() for name, value in parameters.items())
+    return _INT.pack(len(body) + 2 * _INT.size + 1) + _INT.pack(PROTOCOL) + body + b"\0"
+
+
+def ssl_request() -> bytes:
+    """Asks whether the server speaks TLS; it answers with one byte."""
+    return _INT.pack(2 * _INT.size) + _INT.pack(SSL_REQUEST)
+
+
+def cancel_request(key: Key) -> bytes:
+    """Asks to cancel what the session with this key does."""
+    return _INT.pack(_CANCEL_BYTES) + _INT.pack(CANCEL_REQUEST) + _KEY.pack(key.process, key.secret)
+
+
+def key_data(key: Key) -> bytes:
+    """Tells a client its key."""
+    return message(b"K", _KEY.pack(key.process, key.secret))
+
+
+def signed_in() -> bytes:
+    """Tells a client that it is let in."""
+    return message(b"R", _INT.pack(0))
+
+
+def negotiated(unknown: tuple[str, ...]) -> bytes:
+    """Tells a client of a newer 3.x that 3.0 is spoken, and which extensions are not."""
+    names = b"".join(name.encode() + b"\0" for name in unknown)
+    return message(b"v", _INT.pack(PROTOCOL) + _INT.pack(len(unknown)) + names)
+
+
+def fatal(state: str, text: str, hint: str = "") -> bytes:
+    """An ErrorResponse after which the connection ends.
+
+    Args:
+        state: SQLSTATE, five letters.
+        text: One line.
+        hint: What to do about it.
+    """
+    fields = {"S": "FATAL", "V": "FATAL", "C": state, "M": text, "H": hint}
+    body = b"".join(f"{letter}{value}".encode() + b"\0" for letter, value in fields.items() if value)
+    return message(b"E", body + b"\0")
