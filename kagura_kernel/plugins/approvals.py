@@ -1,0 +1,204 @@
+"""What a person decided about a plugin for good: that it is approved, or that it stays off until somebody has looked.
+
+Both hold for exactly the bytes that they were decided about; a changed plugin has neither.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, Risk
+from kagura_kernel.plugins.book import Book, Entries, Entry
+
+_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_APPROVAL = frozenset({"contentHash", "approvedAt", "auditRiskLevel", "auditVerdict"})
+_QUARANTINE = frozenset({"contentHash", "reason", "at"})
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRecord:
+    """One approval.
+
+    Attributes:
+        content_hash: Of the files that are approved.
+        approved_at: When, UTC.
+        risk: What their audit said.
+        verdict: What their audit advised.
+    """
+
+    content_hash: str
+    approved_at: datetime
+    risk: Risk
+    verdict: AuditVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineRecord:
+    """Why a plugin is off.
+
+    Attributes:
+        content_hash: Of the files that failed.
+        reason: Half a sentence.
+        at: Since when, UTC.
+    """
+
+    content_hash: str
+    reason: str
+    at: datetime
+
+
+class ApprovalBook:
+    """The approvals of this machine; a session's end does not end them.
+
+    Args:
+        path: The file.
+        clock: The time.
+    """
+
+    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+        self._book = Book(path, _is_approval)
+        self._clock = clock or SystemClock()
+
+    @property
+    def problem(self) -> str:
+        """Why no approval counts, one sentence; empty when they do."""
+        return self._book.problem
+
+    def approve(self, audit: PluginAudit) -> ApprovalRecord:
+        """Keep the approval of what was audited; whether it may be approved was decided before.
+
+        Raises:
+            ConfigurationError: it cannot be kept.
+        """
+        record = ApprovalRecord(audit.content_hash, self._clock.now(), audit.risk, audit.verdict)
+        entry = {
+            "contentHash": record.content_hash,
+            "approvedAt": record.approved_at.isoformat(),
+            "auditRiskLevel": record.risk.value,
+            "auditVerdict": record.verdict.value,
+        }
+
+        def put(entries: Entries) -> bool:
+            entries[audit.plugin] = entry
+            return True
+
+        self._book.change(put)
+        return record
+
+    def unapprove(self, name: str) -> bool:
+        """Take an approval back, of whatever files: whether there was one.
+
+        Raises:
+            ConfigurationError: it cannot be taken back.
+        """
+        return self._book.change(lambda entries: entries.pop(name, None) is not None)
+
+    def record(self, name: str) -> ApprovalRecord | None:
+        """The approval of a plugin, of whatever files."""
+        entry = self._book.entries().get(name)
+        if entry is None:
+            return None
+        return ApprovalRecord(
+            entry["contentHash"],
+            datetime.fromisoformat(entry["approvedAt"]),
+            Risk(entry["auditRiskLevel"]),
+            AuditVerdict(entry["auditVerdict"]),
+        )
+
+    def valid(self, name: str, content_hash: str) -> ApprovalRecord | None:
+        """The approval of exactly these files."""
+        record = self.record(name)
+        return record if record is not None and record.content_hash == content_hash else None
+
+
+class QuarantineBook:
+    """The plugins of this machine that are off because they failed.
+
+    Args:
+        path: The file.
+        clock: The time.
+    """
+
+    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+        self._book = Book(path, _is_quarantine)
+        self._clock = clock or SystemClock()
+
+    @property
+    def problem(self) -> str:
+        """Why nothing in it counts, one sentence; empty when it does."""
+        return self._book.problem
+
+    def put(self, name: str, content_hash: str, reason: str) -> QuarantineRecord:
+        """Put these files of a plugin off.
+
+        Raises:
+            ConfigurationError: it cannot be kept.
+        """
+        record = QuarantineRecord(content_hash, reason, self._clock.now())
+
+        def put(entries: Entries) -> bool:
+            entries[_key(name, content_hash)] = {
+                "contentHash": content_hash,
+                "reason": reason,
+                "at": record.at.isoformat(),
+            }
+            return True
+
+        self._book.change(put)
+        return record
+
+    def release(self, name: str, content_hash: str) -> bool:
+        """Let these files of a plugin out: whether they were in.
+
+        Raises:
+            ConfigurationError: it cannot be kept.
+        """
+        return self._book.change(lambda entries: entries.pop(_key(name, content_hash), None) is not None)
+
+    def record(self, name: str, content_hash: str) -> QuarantineRecord | None:
+        """Why exactly these files are off; None when they are not."""
+        entry = self._book.entries().get(_key(name, content_hash))
+        if entry is None or entry["contentHash"] != content_hash:
+            return None
+        return QuarantineRecord(entry["contentHash"], entry["reason"], datetime.fromisoformat(entry["at"]))
+
+    def reason(self, name: str, content_hash: str) -> str:
+        """Why exactly these files are off; empty when they are not."""
+        record = self.record(name, content_hash)
+        return record.reason if record is not None else ""
+
+
+def _key(name: str, content_hash: str) -> str:
+    # Two projects may have plugins of one name: what befalls the one lets the other neither in nor out.
+    return f"{name} {content_hash}"
+
+
+def _is_approval(entry: Entry) -> bool:
+    return (
+        set(entry) == _APPROVAL
+        and _is_hash(entry["contentHash"])
+        and _is_time(entry["approvedAt"])
+        and entry["auditRiskLevel"] in list(Risk)
+        and entry["auditVerdict"] in list(AuditVerdict)
+    )
+
+
+def _is_quarantine(entry: Entry) -> bool:
+    known = set(entry) == _QUARANTINE and _is_hash(entry["contentHash"]) and _is_time(entry["at"])
+    return known and isinstance(entry["reason"], str)
+
+
+def _is_hash(value: object) -> bool:
+    return isinstance(value, str) and _HASH.fullmatch(value) is not None
+
+
+def _is_time(value: object) -> bool:
+    """Whether it is a time with its zone, as the journal has them all."""
+    try:
+        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False

@@ -1,0 +1,172 @@
+"""From a scan and an auditor's answer to the report that a person decides by; every doubt counts against the plugin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kagura_kernel.domain.plugins import (
+    AuditVerdict,
+    CanaryStatus,
+    Injection,
+    PluginAudit,
+    PluginFinding,
+    Risk,
+    Severity,
+)
+from kagura_kernel.plugins.audit.canary import Canaries, ids_in, verify
+from kagura_kernel.plugins.audit.merging import merge, place_of, placed, source_line
+from kagura_kernel.plugins.audit.parsing import Answer, Attempt, Unreadable, parse_answer
+from kagura_kernel.plugins.audit.prompt import texts_of
+from kagura_kernel.plugins.content import MANIFEST, PluginContent
+from kagura_kernel.plugins.discovery import Found
+
+if TYPE_CHECKING:
+    from kagura_kernel.plugins.scan.result import ScanResult
+
+_VERDICTS = (AuditVerdict.APPROVE, AuditVerdict.REVIEW, AuditVerdict.REJECT)
+_QUOTED = 300
+
+
+@dataclass
+class _Judgement:
+    """An opinion that can only get worse."""
+
+    risk: Risk
+    verdict: AuditVerdict
+    findings: list[PluginFinding] = field(default_factory=list)
+
+    def worsen(self, risk: Risk, verdict: AuditVerdict, finding: PluginFinding | None = None) -> None:
+        self.risk = self.risk.at_least(risk)
+        self.verdict = max(self.verdict, verdict, key=_VERDICTS.index)
+        if finding is not None:
+            self.findings.append(finding)
+
+
+def deep_audit(
+    found: Found,
+    scan: ScanResult,
+    answer: str,
+    *,
+    canaries: Canaries,
+    auditor: str = "",
+    at: datetime | None = None,
+) -> PluginAudit:
+    """The report that an auditor's answer makes, together with what the scan has found.
+
+    Args:
+        found: The plugin that was shown.
+        scan: Of the same bytes.
+        answer: What the auditor said, as it was; may be anything.
+        canaries: What was planted in what it was shown.
+        auditor: Who answered.
+        at: When, UTC.
+    """
+    parsed = parse_answer(answer)
+    if isinstance(parsed, Unreadable):
+        return _unread(found, scan, parsed, auditor, at)
+    judgement = _Judgement(parsed.risk, parsed.verdict, placed(parsed.findings, found.content, canaries))
+    _check_description(judgement, parsed)
+    status = _check_auditor(judgement, parsed, found, canaries)
+    attempts = [one for one in parsed.attempts if not canaries.ids & ids_in(one.whole)]
+    _report_attempts(judgement, attempts, found.content)
+    findings = merge(scan.findings, judgement.findings)
+    if any(finding.severity is Severity.DANGER for finding in findings):
+        judgement.worsen(Risk.HIGH, AuditVerdict.REJECT)
+    left_out = f"The auditor did not say {', '.join(parsed.left_out)}." if parsed.left_out else ""
+    return PluginAudit(
+        plugin=found.name,
+        version=found.manifest.version,
+        content_hash=found.content.content_hash,
+        risk=judgement.risk,
+        verdict=judgement.verdict,
+        summary=parsed.summary,
+        findings=findings,
+        injections=tuple(Injection(one.text, one.why) for one in attempts),
+        canaries=status,
+        description_accurate=parsed.accurate,
+        auditor=auditor,
+        remark=left_out,
+        permissions=found.manifest.permissions,
+        at=at,
+    )
+
+
+def static_audit(found: Found, scan: ScanResult, why: str, *, at: datetime | None = None) -> PluginAudit:
+    """The report of the scan alone: the risk is unknown, and never below medium.
+
+    Args:
+        found: The plugin.
+        scan: Of the same bytes.
+        why: Why no brain has looked; a sentence.
+        at: When, UTC.
+    """
+    findings = merge(scan.findings, ())
+    danger = any(finding.severity is Severity.DANGER for finding in findings)
+    return PluginAudit(
+        plugin=found.name,
+        version=found.manifest.version,
+        content_hash=found.content.content_hash,
+        risk=Risk.UNKNOWN,
+        verdict=AuditVerdict.REJECT if danger else AuditVerdict.REVIEW,
+        summary=f"No brain has read its source. It describes itself as: {found.manifest.description}",
+        findings=findings,
+        static_only=True,
+        remark=why,
+        permissions=found.manifest.permissions,
+        at=at,
+    )
+
+
+def _unread(found: Found, scan: ScanResult, answer: Unreadable, auditor: str, at: datetime | None) -> PluginAudit:
+    finding = PluginFinding(
+        Severity.WARNING, "parser", f"The auditor's answer is no report: {answer.why}. Read the source yourself."
+    )
+    return PluginAudit(
+        plugin=found.name,
+        version=found.manifest.version,
+        content_hash=found.content.content_hash,
+        risk=Risk.HIGH,
+        verdict=AuditVerdict.REJECT,
+        summary="The auditor's answer cannot be read, so nothing is known beyond what the scan has found.",
+        findings=merge(scan.findings, [finding]),
+        auditor=auditor,
+        remark=f"The auditor's answer is no report: {answer.why}.",
+        permissions=found.manifest.permissions,
+        at=at,
+    )
+
+
+def _check_description(judgement: _Judgement, answer: Answer) -> None:
+    if answer.accurate:
+        return
+    why = f": {answer.mismatch}" if answer.mismatch else "."
+    message = f"Its description does not say what its source does{why}"
+    judgement.worsen(Risk.HIGH, AuditVerdict.REVIEW, PluginFinding(Severity.DANGER, "auditor", message, MANIFEST))
+
+
+def _check_auditor(judgement: _Judgement, answer: Answer, found: Found, canaries: Canaries) -> CanaryStatus:
+    told = [one.whole for one in answer.attempts]
+    status = verify(canaries, told, source=texts_of(found.content))
+    if status is CanaryStatus.UNRELIABLE:
+        message = "The auditor reported an instruction that nobody has shown it: what it says cannot be relied on."
+        judgement.worsen(Risk.MEDIUM, AuditVerdict.REVIEW, PluginFinding(Severity.WARNING, "canary", message))
+    # An invented id must not make good for one that was kept back: a plugin could ask for just that.
+    if not canaries.noticed(told):
+        message = (
+            "The auditor passed over an instruction that was planted for it: something in this plugin may have talked "
+            "it round. Nothing that it says counts."
+        )
+        judgement.worsen(Risk.CRITICAL, AuditVerdict.REJECT, PluginFinding(Severity.DANGER, "canary", message))
+    return status
+
+
+def _report_attempts(judgement: _Judgement, attempts: list[Attempt], content: PluginContent) -> None:
+    for one in attempts:
+        why = f" ({one.why})" if one.why else ""
+        message = f"Text that talks to whoever reads the source: {one.text[:_QUOTED]}{why}"
+        file, line = place_of(one.text, content)
+        source = source_line(content, file, line) or ""
+        finding = PluginFinding(Severity.WARNING, "injection", message, file, line, source)
+        judgement.worsen(Risk.MEDIUM, AuditVerdict.REVIEW, finding)

@@ -1,0 +1,399 @@
+"""The load gate and what is behind it: examined bytes become a jail, and the jail ends when it must."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from kagura_kernel.domain.approvals import Decision
+from kagura_kernel.domain.errors import (
+    JournalError,
+    KaguraError,
+    PluginChangedSince,
+    PluginQuarantined,
+    PluginRefused,
+)
+from kagura_kernel.domain.plugins import PluginAudit, PluginState
+from kagura_kernel.journal.plugin_views import PluginHistory
+from kagura_kernel.plugins.approvals import ApprovalRecord
+from kagura_kernel.plugins.configuring import complete, shown
+from kagura_kernel.plugins.enabled import JailedPlugin, JailOrder
+from kagura_kernel.plugins.gate import check_bytes, check_modules, why_barred
+from kagura_kernel.plugins.library import Library
+from kagura_kernel.plugins.parts import ManagerParts
+from kagura_kernel.plugins.permissions import plan_jail
+from kagura_kernel.plugins.rows import Examined
+from kagura_kernel.plugins.sessions import PluginSessions
+from kagura_kernel.plugins.states import Standing, after
+from kagura_kernel.plugins.telling import ITSELF, Teller
+
+if TYPE_CHECKING:
+    from kagura_kernel.plugins.configuring import Configured, Value
+    from kagura_kernel.plugins.discovery import Found
+    from kagura_kernel.plugins.permissions import JailPlan
+
+ENDED = "its session has ended"
+CHANGED = "its files have changed"
+GOES_ON = "The one that is enabled goes on as it was."
+
+
+class Enabler:
+    """Enables and disables plugins; but for the checks it lives on the engine's loop."""
+
+    def __init__(
+        self, parts: ManagerParts, history: PluginHistory, sessions: PluginSessions, library: Library, tell: Teller
+    ) -> None:
+        self._parts = parts
+        self._history = history
+        self._sessions = sessions
+        self._library = library
+        self._tell = tell
+        self._turns: dict[tuple[str, str], asyncio.Lock] = {}
+        self._starting: dict[tuple[str, str], JailedPlugin] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._put_off: dict[tuple[str, str], str] = {}
+        self._closed = False
+
+    # ------------------------------------------------------------------ the gate, any thread
+
+    def approval(self, name: str, content_hash: str) -> ApprovalRecord | None:
+        """The approval of these very bytes, at a risk that is allowed now."""
+        record = self._parts.approvals.valid(name, content_hash)
+        return record if record is not None and record.risk.rank <= self._parts.max_risk.rank else None
+
+    def why_off(self, name: str, content_hash: str) -> str:
+        """Why exactly these files are in quarantine; empty when they are not."""
+        return self._put_off.get((name, content_hash), "") or self._parts.quarantine.reason(name, content_hash)
+
+    def release(self, name: str, content_hash: str) -> bool:
+        """Let these files of a plugin out of quarantine; False when they were in none."""
+        here = self._put_off.pop((name, content_hash), None)
+        return self._parts.quarantine.release(name, content_hash) or here is not None
+
+    def audit_of(self, examined: Examined) -> PluginAudit:
+        """The audit of these very bytes.
+
+        Raises:
+            PluginChangedSince: other bytes of this name were audited.
+            PluginRefused: nothing of this name was.
+        """
+        audit = self._history.audit(examined.name, examined.content_hash)
+        if audit is not None:
+            return audit
+        if self._history.audited_hashes(examined.name):
+            raise PluginChangedSince(examined.name, "audited")
+        raise PluginRefused(examined.name, "has not been audited", f"Begin with `plugin audit {examined.name}`.")
+
+    def check(self, examined: Examined, audit: PluginAudit | None) -> None:
+        """Refuse what nobody can enable or approve.
+
+        Raises:
+            PluginQuarantined: these bytes are put off.
+            PluginRefused: a danger, or a risk above the highest that is allowed.
+        """
+        if why := self.why_off(examined.name, examined.content_hash):
+            raise PluginQuarantined(examined.name, why)
+        if why := why_barred(examined, audit, self._parts.max_risk):
+            raise PluginRefused(examined.name, why)
+
+    def check_word(self, examined: Examined, decision: Decision | None) -> str:
+        """Make sure that somebody has let these very bytes in: the hash that they meant.
+
+        Args:
+            examined: The bytes.
+            decision: A person's word after the audit; None where an approval takes its place.
+
+        Raises:
+            PluginQuarantined: they are put off.
+            PluginRefused: they are barred, or nobody has let them in.
+            PluginChangedSince: it was other bytes that were audited.
+        """
+        if decision is None:
+            self.check(examined, None)
+            return self._approved_hash(examined)
+        if not decision.allowed:
+            raise PluginRefused(examined.name, f"was not enabled: {decision.by} said no")
+        audit = self.audit_of(examined)
+        self.check(examined, audit)
+        return audit.content_hash
+
+    def _approved_hash(self, examined: Examined) -> str:
+        record = self._parts.approvals.record(examined.name)
+        if record is None:
+            raise PluginRefused(examined.name, "is not approved, and nobody has decided about it")
+        if record.content_hash != examined.content_hash:
+            raise PluginChangedSince(examined.name, "approved")
+        if self.approval(examined.name, examined.content_hash) is None:
+            highest = self._parts.max_risk
+            why = f"is approved at the risk {record.risk}, and {highest} is the highest that is allowed here"
+            raise PluginRefused(examined.name, why, "The setting is plugin_max_risk.")
+        return record.content_hash
+
+    # ------------------------------------------------------------------ in
+
+    async def enable(
+        self,
+        session_id: str,
+        examined: Examined,
+        meant: str,
+        values: Mapping[str, Value],
+        *,
+        project: Path,
+        by: str,
+        via: str,
+    ) -> JailedPlugin:
+        """Load the bytes; see `PluginManager.enable`.
+
+        Args:
+            session_id: The session.
+            examined: The bytes.
+            meant: The hash of those that were let in.
+            values: What was configured.
+            project: What `./…` is relative to.
+            by: Who.
+            via: Where.
+        """
+        async with self._turn(session_id, examined.name):
+            if self._closed:
+                raise PluginRefused(examined.name, f"cannot be enabled: {ENDED}")
+            anew = self._sessions.one(session_id, examined.name) is not None
+            try:
+                standing, plan = await self._checked(session_id, examined, meant, values, project)
+                anew = await self._still_itself(session_id, examined.name, project) is not None
+                if not anew:
+                    self._tell.moved("configured", session_id, examined.found, standing, by=by, via=via)
+                    self._sessions.put(session_id, examined.name, standing)
+                plugin = self._plugin(session_id, examined.found, plan)
+                await self._open(session_id, plugin, standing)
+                await self._enter(session_id, plugin, standing, by=by, via=via, anew=anew)
+            except KaguraError as error:
+                if anew:
+                    await self._spare(session_id, examined, error, project)
+                raise
+            return plugin
+
+    async def _checked(
+        self, session_id: str, examined: Examined, meant: str, values: Mapping[str, Value], project: Path
+    ) -> tuple[Standing, JailPlan]:
+        check_bytes(examined.found.content, meant)
+        if await asyncio.to_thread(self._library.hash_now, examined.found) != meant:
+            raise PluginChangedSince(examined.name, "looked at")
+        self._check_modules(session_id, examined.found)
+        return self._configured(examined, meant, values, project)
+
+    async def _enter(
+        self, session_id: str, plugin: JailedPlugin, standing: Standing, *, by: str, via: str, anew: bool
+    ) -> None:
+        """Have it enabled, and end the one that was so far; nothing is awaited between being told and being done."""
+        enabled = replace(standing, state=after(standing.state, "enable"))
+        # One row alone: until it is stored, the journal has the earlier one enabled as it was configured, which is so.
+        why = _configured_anew(enabled.config) if anew else ""
+        try:
+            self._tell.moved("enabled", session_id, plugin.found, enabled, by=by, via=via, why=why)
+        except JournalError:
+            await plugin.close("could not be written down as enabled")
+            raise
+        self._sessions.put(session_id, plugin.name, enabled)
+        before = self._sessions.enter(session_id, plugin)
+        if before is not None:
+            end = self._in_background(before.close("was configured anew"))
+            # Whoever calls this off is left with the new one, and the jail of the old one ends nevertheless.
+            await asyncio.shield(end)
+
+    async def _still_itself(self, session_id: str, name: str, project: Path) -> JailedPlugin | None:
+        """The one that is enabled, unless its files are others by now: then it is taken off."""
+        plugin = self._sessions.one(session_id, name)
+        if plugin is None:
+            return None
+        if await asyncio.to_thread(self._library.hash_now, plugin.found) != plugin.content_hash:
+            await self.take_off(session_id, plugin, CHANGED)
+            # What is there now is seen, and an approval of what was there is void.
+            await asyncio.to_thread(self._library.look, project)
+        return self._sessions.one(session_id, name)
+
+    async def _spare(self, session_id: str, examined: Examined, error: KaguraError, project: Path) -> None:
+        """Say that the one that was enabled before this failed attempt goes on, where it does; write the attempt down.
+
+        The row has no state: whatever has ended the earlier one meanwhile has told its own.
+        """
+        # What went wrong is raised, whether or not it can be written down.
+        with contextlib.suppress(JournalError):
+            if await self._still_itself(session_id, examined.name, project) is not None:
+                error.args = (f"{_as_sentence(error.message)}{GOES_ON}", *error.args[1:])
+            about = {"version": examined.found.manifest.version, "content_hash": examined.content_hash}
+            self._tell.noted("failed", examined.name, by=ITSELF, why=error.message, session_id=session_id, **about)
+
+    def plan(self, examined: Examined, values: Mapping[str, Value], project: Path) -> tuple[Configured, JailPlan]:
+        """What these values make of it, and what its jail opens then; raises `PluginNotConfigured`. For any thread."""
+        parts, name = self._parts, examined.name
+        configured = complete(examined.schema, values, name)
+        plan = plan_jail(
+            examined.found.manifest.permissions,
+            examined.schema,
+            configured.values,
+            plugin=name,
+            project=project,
+            home=parts.person,
+            private=parts.private,
+        )
+        return configured, plan
+
+    def _configured(
+        self, examined: Examined, content_hash: str, values: Mapping[str, Value], project: Path
+    ) -> tuple[Standing, JailPlan]:
+        configured, plan = self.plan(examined, values, project)
+        kept = MappingProxyType(dict(values))
+        config = MappingProxyType(shown(configured.values))
+        return Standing(PluginState.CONFIGURED, content_hash, kept, config, plan.permissions), plan
+
+    def _plugin(self, session_id: str, found: Found, plan: JailPlan) -> JailedPlugin:
+        put_off = partial(self._quarantine_soon, session_id, found)
+        order = JailOrder(session_id, found.name, found.content, found.manifest, plan, put_off)
+        return JailedPlugin(found, order, self._parts.start_jail, self._parts.clock, self._parts.idle_seconds)
+
+    async def _open(self, session_id: str, plugin: JailedPlugin, standing: Standing) -> None:
+        key = (session_id, plugin.name)
+        self._starting[key] = plugin
+        try:
+            await plugin.open()
+            await self._check_started(plugin)
+        except KaguraError as error:
+            failed = replace(standing, state=after(standing.state, "fail"))
+            if self._sessions.standing(*key).state is PluginState.CONFIGURED:
+                self._sessions.put(session_id, plugin.name, failed)
+                self._tell.moved("failed", session_id, plugin.found, failed, by=ITSELF, why=error.message)
+            raise
+        finally:
+            del self._starting[key]
+
+    async def _check_started(self, plugin: JailedPlugin) -> None:
+        """End one that was put off, or whose session ended, while its jail came up."""
+        if why := self.why_off(plugin.name, plugin.content_hash):
+            await plugin.close(f"is in quarantine: {why}")
+            raise PluginQuarantined(plugin.name, why)
+        if self._closed:
+            await plugin.close(ENDED)
+            raise PluginRefused(plugin.name, f"cannot be enabled: {ENDED}")
+
+    def _check_modules(self, session_id: str, found: Found) -> None:
+        others = (plugin for plugin in self._sessions.running(session_id) if plugin.name != found.name)
+        taken = {module: plugin.name for plugin in others for module in plugin.modules}
+        check_modules(found.name, found.manifest.host_modules, taken)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, session_id: str, name: str) -> AsyncIterator[None]:
+        """One at a time may bring one plugin into one session."""
+        async with self._turns.setdefault((session_id, name), asyncio.Lock()):
+            yield
+
+    # ------------------------------------------------------------------ out
+
+    async def disable(self, session_id: str, name: str, *, by: str, via: str, why: str = "") -> bool:
+        """See `PluginManager.disable`; one that is being started is cut."""
+        starting = self._starting.get((session_id, name))
+        if starting is not None:
+            await starting.close("was disabled while it was started")
+        plugin = self._sessions.leave(session_id, name)
+        if plugin is None:
+            return starting is not None
+        await self._out("disable", "disabled", session_id, plugin, by=by, via=via, why=why)
+        return True
+
+    async def take_off(self, session_id: str, plugin: JailedPlugin, why: str) -> None:
+        """Take off a plugin whose files are others now; nothing happens where it is off already."""
+        if self._sessions.leave(session_id, plugin.name, only=plugin) is not None:
+            await self._out("change", "changed", session_id, plugin, by=ITSELF, why=why)
+
+    async def put_off(self, session_id: str, plugin: JailedPlugin, why: str) -> None:
+        """Take off a plugin that is in quarantine; nothing happens where it is off already."""
+        if self._sessions.leave(session_id, plugin.name, only=plugin) is not None:
+            await self._out("quarantine", "quarantined", session_id, plugin, by=ITSELF, why=why)
+
+    async def close(self) -> None:
+        """End every jail, and refuse what comes later; may be called twice."""
+        self._closed = True
+        ends: list[Any] = [plugin.close(ENDED) for plugin in list(self._starting.values())]
+        for session_id, plugin in self._sessions.clear():
+            ends.append(self._out("disable", "disabled", session_id, plugin, by=ITSELF, why=ENDED))
+        ends += self._tasks
+        # One that cannot be written down any more ends nevertheless.
+        await asyncio.gather(*ends, return_exceptions=True)
+
+    async def _out(
+        self,
+        step: Literal["disable", "change", "quarantine"],
+        change: Literal["disabled", "changed", "quarantined"],
+        session_id: str,
+        plugin: JailedPlugin,
+        *,
+        by: str,
+        why: str,
+        via: str = "",
+    ) -> None:
+        try:
+            standing = self._sessions.standing(session_id, plugin.name)
+            standing = replace(standing, state=after(standing.state, step))
+            self._sessions.put(session_id, plugin.name, standing)
+            self._tell.moved(change, session_id, plugin.found, standing, by=by, via=via, why=why)
+        finally:
+            await plugin.close(f"is off: {why or 'it was disabled'}")
+
+    # ------------------------------------------------------------------ quarantine
+
+    def _quarantine_soon(self, session_id: str, found: Found, why: str) -> None:
+        """Put a plugin off at once; whoever tells of it is its jail, which cannot wait for its own end."""
+        name, content_hash = found.name, found.content.content_hash
+        self._put_off[name, content_hash] = why
+        out = {
+            one: plugin
+            for one, plugin in self._sessions.everywhere(name, content_hash)
+            if self._sessions.leave(one, name, only=plugin) is not None
+        }
+        # One that never came up is in no session; whose attempt it was is known nevertheless.
+        for one in {session_id, *out}:
+            standing = self._sessions.standing(one, name).about(content_hash)
+            self._sessions.put(one, name, replace(standing, state=after(standing.state, "quarantine")))
+        self._in_background(self._quarantine(session_id, found, why, out))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Have it done whoever waits for it; `close` does."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _quarantine(self, session_id: str, found: Found, why: str, out: Mapping[str, JailedPlugin]) -> None:
+        try:
+            # In the book first: whoever reads that it was put off finds it so, in every process.
+            await asyncio.to_thread(self._parts.quarantine.put, found.name, found.content.content_hash, why)
+        except KaguraError as error:
+            why = f"{why} (this could not be kept for later sessions: {error.message})"
+        else:
+            # From here on the book says so.
+            self._put_off.pop((found.name, found.content.content_hash), None)
+        ends = [self._out("quarantine", "quarantined", one, plugin, by=ITSELF, why=why) for one, plugin in out.items()]
+        await asyncio.gather(*ends, return_exceptions=True)
+        if session_id not in out:
+            standing = self._sessions.standing(session_id, found.name)
+            # A journal that cannot be written stops whatever would use the plugin, too.
+            with contextlib.suppress(JournalError):
+                self._tell.moved("quarantined", session_id, found, standing, by=ITSELF, why=why)
+
+
+def _configured_anew(config: Mapping[str, str]) -> str:
+    given = ", ".join(f"{name}={value}" for name, value in config.items())
+    return f"configured anew with {given}" if given else "configured anew"
+
+
+def _as_sentence(message: str) -> str:
+    """A message that another sentence can follow; one of several lines gets a line of its own after it."""
+    text = message.rstrip()
+    if "\n" in text:
+        return f"{text}\n"
+    return f"{text} " if text.endswith((".", "!", "?")) else f"{text}. "

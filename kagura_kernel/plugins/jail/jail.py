@@ -1,0 +1,257 @@
+"""One plugin's jail: the functions that it gives, and calls of them, over as many boxes as that takes.
+
+A call that takes too long, and a process that ends, cost the plugin its box; the next call starts another from the
+same bytes. What no jailer would send, and trouble in a row, put the plugin off for good (`plugins.quarantine`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from kagura_kernel.domain.errors import (
+    PluginBusy,
+    PluginCallRefused,
+    PluginError,
+    PluginFailed,
+    PluginJailBroken,
+    PluginQuarantined,
+    PluginRefused,
+    PluginTimeout,
+)
+from kagura_kernel.plugins.calling import FunctionSpec
+from kagura_kernel.plugins.framing import FrameError
+from kagura_kernel.plugins.jail.log import JailLog
+from kagura_kernel.plugins.jail.parts import JailParts
+from kagura_kernel.plugins.jail.reading import Answer, Table, Trouble
+from kagura_kernel.plugins.jail.running import Ending, Gone, Running
+from kagura_kernel.plugins.jailer.functions import ARGUMENTS, DEFECT, VALUE
+from kagura_kernel.plugins.quarantine import Outcome, Troubles
+
+if TYPE_CHECKING:
+    from kagura_kernel.plugins.content import PluginContent
+    from kagura_kernel.plugins.manifest import Manifest
+    from kagura_kernel.plugins.permissions import JailPlan
+
+_CREATE = "create_host_functions"
+
+
+class Jail:
+    """A plugin in a jail; made by `start`, belongs to one loop.
+
+    Attributes:
+        name: The plugin's.
+        modules: What guest code may import, and the functions there.
+        broken: Why it has to go into quarantine, half a sentence; empty while it has not.
+    """
+
+    def __init__(self, name: str, content: PluginContent, manifest: Manifest, plan: JailPlan, parts: JailParts) -> None:
+        self.name = name
+        self.modules: Mapping[str, tuple[FunctionSpec, ...]] = {}
+        self.broken = ""
+        self._content = content
+        self._declared = tuple(manifest.host_modules)
+        self._plan = plan
+        self._parts = parts
+        self._log = JailLog(parts.limits.log_bytes, parts.clock)
+        self._running: Running | None = None
+        self._closed = False
+        self._troubles = Troubles()
+        self._starting = asyncio.Lock()
+        self._places = asyncio.Semaphore(parts.limits.calls)
+        self._under_way = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @classmethod
+    async def start(
+        cls, name: str, content: PluginContent, manifest: Manifest, plan: JailPlan, parts: JailParts
+    ) -> Self:
+        """A jail whose plugin has been loaded and has said what it gives.
+
+        Args:
+            name: The plugin's.
+            content: Its files: these bytes are compiled, and no others.
+            manifest: What it declares.
+            plan: What its box opens.
+            parts: What jails are made of.
+
+        Raises:
+            PluginRefused: it gives what it does not declare, or nothing of what it does.
+            PluginFailed: its own code failed.
+            PluginTimeout: it took too long.
+            PluginJailBroken: its process ended before it could say.
+            SandboxError: its box cannot be had.
+            WorkspaceError: a path of the plan cannot be shown to it.
+        """
+        jail = cls(name, content, manifest, plan, parts)
+        try:
+            await jail._ensure()
+        except BaseException:
+            await asyncio.shield(jail.close())
+            raise
+        return jail
+
+    @property
+    def alive(self) -> bool:
+        """Whether calls may be made; a box that is gone is started anew by the next one."""
+        return not self._closed and not self.broken
+
+    @property
+    def log(self) -> str:
+        """The last of what the plugin has printed, the tracebacks of its defects and what became of its boxes."""
+        return self._log.text
+
+    async def call(self, module: str, function: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """The function's answer. When the caller stops waiting, the call still takes its place until its deadline.
+
+        Raises:
+            PluginFailed: the plugin's own code failed.
+            PluginTimeout: it took too long; its box is closed, and calls beside it end as broken.
+            PluginJailBroken: its process ended, or spoke out of turn.
+            PluginBusy: too many calls wait already.
+            PluginCallRefused: no such function, arguments that do not fit or cannot be sent; it is off.
+            PluginQuarantined: it has failed too often.
+        """
+        self._require(module, function)
+        limits = self._parts.limits
+        if self._under_way >= limits.calls + limits.waiting:
+            raise PluginBusy(self.name, limits.waiting)
+        self._under_way += 1
+        # In a task of its own: a call that is given up has still to be answered, and counted.
+        task = self._spawn(self._call(module, function, arguments, named))
+        task.add_done_callback(self._returned)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """End everything in the jail; may be called twice. Calls under way end as broken."""
+        self._closed = True
+        if self._running is not None:
+            self._running.end(Ending("it was closed"))
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # ---------------------------------------------------------------- calls
+
+    def _require(self, module: str, function: str) -> None:
+        if self.broken:
+            raise PluginQuarantined(self.name, self.broken)
+        if self._closed:
+            raise PluginCallRefused(f"The plugin {self.name!r} is off.")
+        given = self.modules.get(module)
+        if given is None:
+            there = ", ".join(self.modules)
+            raise PluginCallRefused(f"The plugin {self.name!r} has no module {module!r}; it has {there}.")
+        names = [spec.name for spec in given]
+        if function not in names:
+            raise PluginCallRefused(f"{module} has no function {function!r}; it has {', '.join(names)}.")
+
+    async def _call(self, module: str, function: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        async with self._places:
+            self._require(module, function)
+            running = await self._ensure()
+            try:
+                answer = await running.ask(module, function, arguments, named)
+            except FrameError as error:
+                raise PluginCallRefused(f"The arguments of {module}.{function} cannot be sent: {error}.") from error
+            except TimeoutError as error:
+                seconds = self._parts.limits.call_seconds
+                running.end(Ending(f"{module}.{function} did not answer within {seconds:g} s"))
+                raise PluginTimeout(self.name, f"{module}.{function}", seconds) from error
+            except Gone as gone:
+                raise PluginJailBroken(self.name, gone.ending.why) from gone
+        return self._value(answer, f"{module}.{function}")
+
+    def _value(self, answer: Answer, function: str) -> Any:
+        trouble = answer.trouble
+        if trouble is None:
+            self._note(Outcome.ANSWER)
+            return answer.value
+        if trouble.code == ARGUMENTS:
+            raise PluginCallRefused(f"{function} cannot be called like this: {trouble.message}.")
+        defect = trouble.code in (DEFECT, VALUE)
+        self._note(Outcome.DEFECT if defect else Outcome.ANSWER, trouble.kind or "an answer that cannot be sent")
+        raise PluginFailed(self.name, trouble.kind, trouble.message)
+
+    def _returned(self, task: asyncio.Task[Any]) -> None:
+        self._under_way -= 1
+        if not task.cancelled():
+            # Whoever has left does not ask; the loop shall not complain about it.
+            task.exception()
+
+    # ---------------------------------------------------------------- boxes
+
+    async def _ensure(self) -> Running:
+        """The box with the plugin in it, started if there is none."""
+        async with self._starting:
+            if self.broken:
+                raise PluginQuarantined(self.name, self.broken)
+            if self._closed:
+                raise PluginCallRefused(f"The plugin {self.name!r} is off.")
+            if self._running is None:
+                running = Running(self._content, self._plan, self._parts, self._log, self._over)
+                self._running = running
+                try:
+                    await self._begin(running)
+                except BaseException:
+                    running.end(Ending("it could not be started"))
+                    raise
+            return self._running
+
+    async def _begin(self, running: Running) -> None:
+        seconds = self._parts.limits.start_seconds
+        try:
+            said = await running.start()
+        except FrameError as error:
+            raise PluginRefused(self.name, f"cannot be sent into its jail: {error}") from error
+        except TimeoutError as error:
+            running.end(Ending(f"{_CREATE} did not return within {seconds:g} s"))
+            raise PluginTimeout(self.name, _CREATE, seconds) from error
+        except Gone as gone:
+            raise PluginJailBroken(self.name, gone.ending.why) from gone
+        if isinstance(said, Trouble):
+            raise self._refusal(said)
+        modules = self._checked(said)
+        if self.modules and modules != self.modules:
+            raise PluginRefused(self.name, "gives other functions than when it was enabled")
+        self.modules = modules
+
+    def _refusal(self, trouble: Trouble) -> PluginError:
+        if trouble.code == VALUE:
+            return PluginRefused(self.name, f"gives no functions: {trouble.message}")
+        return PluginFailed(self.name, trouble.kind, trouble.message)
+
+    def _checked(self, table: Table) -> Table:
+        for module in table:
+            if module not in self._declared:
+                raise PluginRefused(self.name, f"gives the module {module!r}, which its manifest does not declare")
+        for module in self._declared:
+            if module not in table:
+                raise PluginRefused(self.name, f"declares the module {module!r} and does not give it")
+        return dict(table)
+
+    def _over(self, running: Running, ending: Ending) -> None:
+        """A box is over, for whatever reason; told once for each."""
+        self._spawn(running.close())
+        if running is self._running:
+            self._running = None
+        if self._closed:
+            return
+        self._log.note(f"The jail was closed: {ending.why}.")
+        self._note(Outcome.BREACH if ending.breach else Outcome.DEATH, ending.why)
+
+    def _note(self, outcome: Outcome, why: str = "") -> None:
+        reason = self._troubles.note(outcome, why)
+        if not reason or self.broken or self._closed:
+            return
+        self.broken = reason
+        self._log.note(f"The plugin is put off: {reason}.")
+        if self._running is not None:
+            self._running.end(Ending(reason))
+        self._parts.failed(self.name, reason)
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

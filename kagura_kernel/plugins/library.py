@@ -1,0 +1,199 @@
+"""The plugins that can be found from a project, and what is said of them when they are new, different or gone."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from kagura_kernel.domain.errors import PluginChangedSince, PluginInvalid, UnknownName
+from kagura_kernel.domain.events import PluginSeen
+from kagura_kernel.domain.plugins import PluginPlace
+from kagura_kernel.journal.plugin_views import PluginHistory
+from kagura_kernel.plugins.discovery import Discovery, Found, Problem, discover, load_found
+from kagura_kernel.plugins.permissions import check_declared
+from kagura_kernel.plugins.rows import Examined
+from kagura_kernel.plugins.scan.result import ScanResult
+from kagura_kernel.plugins.schema import Schema, read_schema
+
+if TYPE_CHECKING:
+    from kagura_kernel.plugins.parts import ManagerParts
+
+
+_SCANS = 32
+"""So many scans are kept: the same bytes are looked at again by each step of an enabling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is there now.
+
+    Attributes:
+        found: Usable plugins, by name.
+        problems: Directories that are none.
+        signed: The trusted author of each usable one that has one.
+    """
+
+    found: Mapping[str, Found]
+    problems: tuple[Problem, ...]
+    signed: Mapping[str, str]
+
+    def one(self, name: str) -> Found:
+        """A usable plugin.
+
+        Raises:
+            PluginInvalid: it is there and cannot be used.
+            UnknownName: it is not there.
+        """
+        if name in self.found:
+            return self.found[name]
+        for problem in self.problems:
+            if problem.name == name:
+                raise PluginInvalid(name, problem.why)
+        known = sorted({*self.found, *(problem.name for problem in self.problems)})
+        raise UnknownName("plugin", name, known, hint="See `plugin list`.")
+
+
+class Library:
+    """Looks for plugins, and tells the journal what it sees; any thread may use it.
+
+    Args:
+        parts: Journal, clock, places and trusted authors.
+        history: What the journal says of them so far.
+        replaced: Told, before anything is written down, the name of a plugin whose files are others now, and the hash
+            that they had.
+    """
+
+    def __init__(self, parts: ManagerParts, history: PluginHistory, replaced: Callable[[str, str], object]) -> None:
+        self._journal = parts.journal
+        self._redact = parts.redact
+        self._clock = parts.clock
+        self._places = parts.places
+        self._trust = parts.trust
+        self._history = history
+        self._replaced = replaced
+        self._lock = threading.Lock()
+        self._scans: OrderedDict[str, tuple[ScanResult, Schema]] = OrderedDict()
+
+    def look(self, project: Path | None) -> Look:
+        """Read every plugin anew, and write down what is new, different or gone.
+
+        Raises:
+            JournalError: it cannot be written down.
+        """
+        places = self._places(project)
+        discovery = discover(places)
+        signed = {name: author for name, found in discovery.found.items() if (author := self._trust.signer(found))}
+        with self._lock:
+            self._tell(places, project, discovery, signed)
+        return Look(discovery.found, discovery.problems, MappingProxyType(signed))
+
+    def examine(self, look: Look, name: str, *, content_hash: str = "") -> Examined:
+        """Scan the files of a plugin as they were read.
+
+        Raises:
+            UnknownName: there is no such plugin.
+            PluginInvalid: it cannot be used; with everything that is wrong.
+            PluginChangedSince: its files have another hash than the one that was meant.
+        """
+        found = look.one(name)
+        if content_hash and found.content.content_hash != content_hash:
+            raise PluginChangedSince(name, "looked at")
+        scan, schema = self._scan(found)
+        about_author = self._trust.findings(found.content)
+        findings = sorted((*scan.findings, *about_author), key=lambda finding: finding.order)
+        return Examined(found, replace(scan, findings=tuple(findings)), schema, look.signed.get(name, ""))
+
+    def hash_now(self, found: Found) -> str:
+        """The hash that the files of a plugin have now; empty where they are a plugin no more."""
+        try:
+            return load_found(found.content.root, found.place).content.content_hash
+        except PluginInvalid:
+            return ""
+
+    def _scan(self, found: Found) -> tuple[ScanResult, Schema]:
+        from kagura_kernel.plugins.scan.scanning import scan_content
+
+        key = found.content.content_hash
+        with self._lock:
+            if key in self._scans:
+                self._scans.move_to_end(key)
+                return self._scans[key]
+        scan = scan_content(found.content, found.manifest.permissions)
+        scan = replace(scan, findings=self._redact(scan.findings))
+        # A source too broken to have a schema is a danger, and is shown as that.
+        schema: Schema = MappingProxyType({})
+        if scan.schema is not None or not scan.dangerous:
+            schema = read_schema(scan.schema, found.name)
+            if problems := check_declared(found.manifest.permissions, schema):
+                raise PluginInvalid(found.name, problems)
+        with self._lock:
+            self._scans[key] = (scan, schema)
+            if len(self._scans) > _SCANS:
+                self._scans.popitem(last=False)
+        return scan, schema
+
+    def _tell(
+        self,
+        places: Sequence[tuple[PluginPlace, Path]],
+        project: Path | None,
+        discovery: Discovery,
+        signed: Mapping[str, str],
+    ) -> None:
+        sights = [self._sight(found, project, signed.get(found.name, "")) for found in discovery.found.values()]
+        sights += [self._broken(problem, project) for problem in discovery.problems]
+        last = self._history.seen()
+        for sight in sights:
+            before = last.get((sight.plugin, sight.place, sight.project))
+            if before is not None and before.content_hash not in ("", sight.content_hash):
+                self._replaced(sight.plugin, before.content_hash)
+            if before is None or _is_other(before, sight):
+                self._journal.append(sight)
+        looked_at = {(place, _project_of(place, project)) for place, _ in places}
+        here = {(sight.plugin, sight.place, sight.project) for sight in sights}
+        for name, place, where in sorted(last.keys() - here):
+            if (place, where) in looked_at:
+                self._journal.append(self._gone(name, place, where))
+
+    def _sight(self, found: Found, project: Path | None, signed_by: str) -> PluginSeen:
+        return PluginSeen(
+            run_id="",
+            session_id="",
+            at=self._clock.now(),
+            plugin=found.name,
+            version=found.manifest.version,
+            description=self._redact(found.manifest.description),
+            place=found.place,
+            modules=found.manifest.host_modules,
+            permissions=found.manifest.permissions,
+            content_hash=found.content.content_hash,
+            signed_by=signed_by,
+            project=_project_of(found.place, project),
+        )
+
+    def _gone(self, name: str, place: PluginPlace, project: str) -> PluginSeen:
+        at = self._clock.now()
+        return PluginSeen(run_id="", session_id="", at=at, plugin=name, place=place, project=project, gone=True)
+
+    def _broken(self, problem: Problem, project: Path | None) -> PluginSeen:
+        return PluginSeen(
+            run_id="",
+            session_id="",
+            at=self._clock.now(),
+            plugin=problem.name,
+            place=problem.place,
+            problem=self._redact("; ".join(problem.why)),
+            project=_project_of(problem.place, project),
+        )
+
+
+def _project_of(place: PluginPlace, project: Path | None) -> str:
+    return str(project) if place == "project" and project is not None else ""
+
+
+def _is_other(before: PluginSeen, now: PluginSeen) -> bool:
+    return before != now.model_copy(update={"at": before.at})

@@ -1,0 +1,371 @@
+"""All plugins of a process: which there are, how far each session has come with them, and the gate to enabling one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kagura_kernel.domain.approvals import Decision
+from kagura_kernel.domain.errors import KaguraError, PluginChangedSince
+from kagura_kernel.domain.plugins import PluginAudit, PluginChange, PluginState
+from kagura_kernel.journal.plugin_views import PluginHistory, PluginLogLine, plugin_log
+from kagura_kernel.journal.plugin_words import PluginWord, take_plugin_words
+from kagura_kernel.plugins.approvals import ApprovalRecord
+from kagura_kernel.plugins.calling import EnabledPlugin
+from kagura_kernel.plugins.enabled import JailedPlugin
+from kagura_kernel.plugins.enabling import CHANGED, Enabler
+from kagura_kernel.plugins.gate import why_barred
+from kagura_kernel.plugins.library import Library
+from kagura_kernel.plugins.parts import ManagerParts
+from kagura_kernel.plugins.rows import Examined, PluginRow, unusable_row, usable_row
+from kagura_kernel.plugins.sessions import PluginSessions
+from kagura_kernel.plugins.states import after, shown_state
+from kagura_kernel.plugins.telling import ITSELF, Teller
+
+if TYPE_CHECKING:
+    from kagura_kernel.plugins.configuring import Value
+    from kagura_kernel.plugins.discovery import Found
+    from kagura_kernel.plugins.trust import TrustBook
+
+__all__ = ["Examined", "ManagerParts", "PluginManager", "PluginRow"]
+
+
+class PluginManager:
+    """The plugins of this process, of all its sessions.
+
+    What does not start or end a jail may be called from any thread and returns at once; the rest is for the engine's
+    loop. Every method raises `JournalError` when the journal says no; then nothing was done, but for what takes away:
+    a plugin is off, and an approval void, whether or not it could be written down.
+    """
+
+    def __init__(self, parts: ManagerParts) -> None:
+        self._parts = parts
+        self._history = PluginHistory(parts.journal)
+        self._library = Library(parts, self._history, self._replaced)
+        self._sessions = PluginSessions()
+        self._tell = Teller(parts.journal, parts.clock, parts.owner, parts.redact)
+        self._enabler = Enabler(parts, self._history, self._sessions, self._library, self._tell)
+        self._unheard: list[PluginWord] = []
+
+    # ------------------------------------------------------------------ any thread: looking
+
+    def discover(self, project: Path | None) -> tuple[PluginRow, ...]:
+        """Look for plugins anew, by name; states and configurations of those known before are kept.
+
+        What is new, different or gone is written down. Files that differ from approved ones void the approval.
+        """
+        return self.rows("", project)
+
+    def rows(self, session_id: str, project: Path | None) -> tuple[PluginRow, ...]:
+        """The same, as one session has them."""
+        look = self._library.look(project)
+        rows = [self._row(session_id, found, look.signed.get(name, "")) for name, found in look.found.items()]
+        return tuple(sorted([*rows, *map(unusable_row, look.problems)], key=lambda row: row.name))
+
+    def row(self, session_id: str, name: str, project: Path | None) -> PluginRow:
+        """One of them; raises `UnknownName`."""
+        look = self._library.look(project)
+        problem = next((problem for problem in look.problems if problem.name == name), None)
+        if problem is not None and name not in look.found:
+            return unusable_row(problem)
+        return self._row(session_id, look.one(name), look.signed.get(name, ""))
+
+    def row_of(self, session_id: str, examined: Examined) -> PluginRow:
+        """How the very bytes that were examined stand in a session; no file is read again."""
+        return self._row(session_id, examined.found, examined.signed_by)
+
+    def examine(self, name: str, project: Path | None, *, content_hash: str = "") -> Examined:
+        """Read a plugin's files once, and scan them; takes as long as the scan.
+
+        Args:
+            name: The plugin.
+            project: Whose plugins are looked through too.
+            content_hash: Of the files that are meant; empty for whatever is there.
+
+        Raises:
+            UnknownName: there is no such plugin.
+            PluginInvalid: it cannot be used; with everything that is wrong.
+            PluginChangedSince: its files have another hash than the one that was meant.
+        """
+        return self._library.examine(self._library.look(project), name, content_hash=content_hash)
+
+    def cached_audit(self, name: str, content_hash: str) -> PluginAudit | None:
+        """The latest audit of these very bytes, of whichever process; None when there is none."""
+        return self._history.audit(name, content_hash)
+
+    def approval(self, examined: Examined) -> ApprovalRecord | None:
+        """The approval that makes an audit needless: of these very bytes, at a risk that is allowed now."""
+        if self.barred(examined, None):
+            return None
+        return self._enabler.approval(examined.name, examined.content_hash)
+
+    def barred(self, examined: Examined, audit: PluginAudit | None) -> str:
+        """Why nobody can enable or approve it, whatever they decide; empty when somebody can.
+
+        A danger in its source or its audit, the wrong audit, a risk above the highest allowed, quarantine. Half a
+        sentence that goes on from "The plugin 'name'".
+        """
+        if why := self._enabler.why_off(examined.name, examined.content_hash):
+            return f"is in quarantine: {why}; `plugin audit {examined.name}` examines it anew and lets it out"
+        return why_barred(examined, audit, self._parts.max_risk)
+
+    def values(self, session_id: str, name: str) -> Mapping[str, Value]:
+        """What it was last configured with in this session; empty before."""
+        return self._sessions.standing(session_id, name).values
+
+    def check_values(self, examined: Examined, values: Mapping[str, Value], project: Path) -> None:
+        """Make sure that a jail could open what these values say.
+
+        Raises:
+            PluginNotConfigured: with everything that is wrong with them.
+        """
+        self._enabler.plan(examined, values, project)
+
+    def logs(self, session_id: str, name: str, limit: int = 50) -> tuple[PluginLogLine, ...]:
+        """What happened to it, and then what it printed in this session, the latest last."""
+        lines = plugin_log(self._parts.journal, name, limit=limit)
+        printed = self._sessions.printed(session_id, name).splitlines()[-limit:]
+        now = self._parts.clock.now()
+        return (*lines, *(PluginLogLine(now, "printed", text, session_id=session_id) for text in printed))
+
+    @property
+    def trust(self) -> TrustBook:
+        """The authors whose signatures count."""
+        return self._parts.trust
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why approvals, quarantines or trusted authors count for nothing, a sentence each; empty when they count."""
+        books = (self._parts.approvals, self._parts.quarantine, self._parts.trust)
+        return tuple(book.problem for book in books if book.problem)
+
+    # ------------------------------------------------------------------ any thread: deciding
+
+    def audited(self, session_id: str, examined: Examined, audit: PluginAudit, *, by: str, stored: bool) -> None:
+        """Take note of a fresh audit: the session's state, and a way out of quarantine.
+
+        Args:
+            session_id: The session that asked.
+            examined: What was audited.
+            audit: The report.
+            by: Who asked for it.
+            stored: Whether the audit's run has stored it already.
+
+        Raises:
+            PluginChangedSince: it is about other bytes.
+        """
+        if audit.content_hash != examined.content_hash or audit.plugin != examined.name:
+            raise PluginChangedSince(examined.name, "audited")
+        if not stored:
+            self._tell.audited(session_id, audit, by=by)
+        if self._enabler.why_off(examined.name, examined.content_hash):
+            self.release(session_id, examined, by=by, via="audit", why="it was audited anew")
+        standing = self._sessions.standing(session_id, examined.name)
+        if standing.state is PluginState.ENABLED and standing.content_hash != examined.content_hash:
+            # What is loaded goes on with its own bytes until the next run finds others.
+            return
+        standing = standing.about(examined.content_hash)
+        self._sessions.put(session_id, examined.name, replace(standing, state=after(standing.state, "audit")))
+
+    def approve(self, session_id: str, examined: Examined, *, by: str, via: str) -> ApprovalRecord:
+        """Approve these very bytes for all sessions of this machine.
+
+        Raises:
+            PluginRefused: nobody has audited them, or `barred`.
+            PluginQuarantined: they are put off.
+            PluginChangedSince: the audit that there is, is about other bytes.
+            ConfigurationError: the approval cannot be kept.
+        """
+        audit = self._enabler.audit_of(examined)
+        self._enabler.check(examined, audit)
+        about = {"version": examined.found.manifest.version, "content_hash": examined.content_hash}
+        why = f"risk {audit.risk}, {audit.verdict}"
+        self._tell.noted("approved", examined.name, by=by, via=via, why=why, session_id=session_id, **about)
+        try:
+            return self._parts.approvals.approve(audit)
+        except KaguraError as error:
+            why = f"it could not be kept: {error.message}"
+            self._tell.noted("unapproved", examined.name, by=ITSELF, why=why, session_id=session_id, **about)
+            raise
+
+    def unapprove(self, session_id: str, name: str, *, by: str, via: str, why: str = "") -> bool:
+        """Take an approval back; False when there was none. What is enabled stays enabled for its session."""
+        if not self._parts.approvals.unapprove(name):
+            return False
+        self._tell.noted("unapproved", name, by=by, via=via, why=why, session_id=session_id)
+        return True
+
+    def reject(self, session_id: str, examined: Examined, *, by: str, via: str, why: str = "") -> None:
+        """Write down that somebody said no."""
+        about = {"version": examined.found.manifest.version, "content_hash": examined.content_hash}
+        self._tell.noted("rejected", examined.name, by=by, via=via, why=why, session_id=session_id, **about)
+
+    def release(self, session_id: str, examined: Examined, *, by: str, via: str, why: str = "") -> bool:
+        """Let these very bytes out of quarantine; False when they were in none."""
+        name = examined.name
+        released = self._enabler.release(name, examined.content_hash)
+        standing = self._sessions.standing(session_id, name)
+        if standing.state is PluginState.QUARANTINED:
+            self._sessions.put(session_id, name, replace(standing, state=after(standing.state, "release")))
+        if released:
+            about = {"version": examined.found.manifest.version, "content_hash": examined.content_hash}
+            self._tell.noted("released", name, by=by, via=via, why=why, session_id=session_id, **about)
+        return released
+
+    def note(
+        self,
+        change: PluginChange,
+        name: str,
+        *,
+        by: str,
+        via: str,
+        why: str = "",
+        version: str = "",
+        content_hash: str = "",
+        session_id: str = "",
+    ) -> None:
+        """Write down what was done to a plugin or an author elsewhere: installed, removed, signed, trusted.
+
+        With a session also what was asked for it and came to nothing.
+        """
+        about = {"version": version, "content_hash": content_hash, "session_id": session_id}
+        self._tell.noted(change, name, by=by, via=via, why=why, **about)
+
+    # ------------------------------------------------------------------ the engine's loop
+
+    async def enable(
+        self,
+        session_id: str,
+        examined: Examined,
+        values: Mapping[str, Value],
+        *,
+        project: Path,
+        by: str,
+        via: str,
+        decision: Decision | None = None,
+    ) -> EnabledPlugin:
+        """Load exactly the bytes that were examined, for this session.
+
+        One that is enabled already is replaced when the jail of the new one is up; calls under way in it are cut then.
+        Where that comes to nothing it goes on as it was, unless its files are others by now: then it is off.
+
+        Args:
+            session_id: The session.
+            examined: What `examine` gave.
+            values: What the person configured; what is missing gets its default.
+            project: What `./…` in its configuration is relative to.
+            by: Who.
+            via: Where.
+            decision: The person's word after the audit; None on the fast path, which takes an approval.
+
+        Raises:
+            PluginRefused: `barred`; no approval and no decision; or it has undeclared modules.
+            PluginChangedSince: the audit or the approval is about other bytes, or its files are others by now.
+            PluginQuarantined: it is put off.
+            PluginNotConfigured: with everything that is wrong with the values.
+            PluginFailed: its own code failed while it was loaded; it is disabled where it was not enabled before.
+            PluginJailBroken: its jail did not come up; likewise.
+            SandboxError: no box could be started; likewise.
+        """
+        meant = self._enabler.check_word(examined, decision)
+        return await self._enabler.enable(session_id, examined, meant, values, project=project, by=by, via=via)
+
+    async def disable(self, session_id: str, name: str, *, by: str, via: str, why: str = "") -> bool:
+        """End its jail; calls under way are cut. False when it was not enabled in this session."""
+        return await self._enabler.disable(session_id, name, by=by, via=via, why=why)
+
+    async def refresh(self, session_id: str, project: Path) -> Sequence[str]:
+        """Before a run: plugins whose files have changed are off; words from other processes are heard.
+
+        Returns:
+            Notes for the run, each a sentence.
+        """
+        self._unheard += await self._hear([session_id])
+        looked_at = [await self._check(session_id, plugin) for plugin in self._sessions.running(session_id)]
+        notes = [note for note in looked_at if note]
+        if notes:
+            # What is there now is seen, and an approval of what was there is void.
+            await asyncio.to_thread(self._library.look, project)
+        return notes
+
+    def enabled(self, session_id: str) -> Sequence[EnabledPlugin]:
+        """Those that are enabled in this session, by name."""
+        return self._sessions.running(session_id)
+
+    def briefing(self, session_id: str) -> str:
+        """What a brain is told of them; made anew only when the session is dirty, which ends that."""
+        return self._sessions.briefing(session_id, self._parts.brief)
+
+    def consume_sandbox_dirty(self, session_id: str) -> bool:
+        """Whether what guests may import has changed since this was last asked."""
+        return self._sessions.consume_sandbox_dirty(session_id)
+
+    def consume_session_dirty(self, session_id: str) -> bool:
+        """Whether what the brain is told has changed since this was last asked."""
+        return self._sessions.consume_session_dirty(session_id)
+
+    async def hear(self, session_ids: Sequence[str]) -> tuple[PluginWord, ...]:
+        """Take the words that other processes left for these sessions, and do those that nobody has to be asked about.
+
+        Sessions that have come anywhere with a plugin are among them anyway. Costs next to nothing while there is no
+        word.
+
+        Returns:
+            Those that are left for whoever can ask a person: `enable`, `audit`, `approve`.
+        """
+        heard = await self._hear(session_ids)
+        unheard, self._unheard = self._unheard, []
+        return (*unheard, *heard)
+
+    async def close(self) -> None:
+        """End every jail, and refuse what comes later; may be called twice."""
+        await self._enabler.close()
+
+    # ------------------------------------------------------------------ privates
+
+    def _replaced(self, name: str, content_hash: str) -> None:
+        # Voided for good: the same bytes, put back later, are looked at by a person again.
+        if self._parts.approvals.valid(name, content_hash) is not None:
+            self.unapprove("", name, by=ITSELF, via="", why=CHANGED)
+
+    def _row(self, session_id: str, found: Found, signed_by: str) -> PluginRow:
+        content_hash = found.content.content_hash
+        audit = self._history.audit(found.name, content_hash)
+        quarantine = self._enabler.why_off(found.name, content_hash)
+        standing = self._sessions.standing(session_id, found.name)
+        state = shown_state(standing, content_hash, audited=audit is not None, quarantined=bool(quarantine))
+        approved = not quarantine and self._enabler.approval(found.name, content_hash) is not None
+        return usable_row(
+            found, standing, state, audit=audit, approved=approved, signed_by=signed_by, quarantine=quarantine
+        )
+
+    async def _check(self, session_id: str, plugin: JailedPlugin) -> str:
+        """Take a plugin off that is not what it was; the note about it, empty where all is well."""
+        name = plugin.name
+        if why := self._enabler.why_off(name, plugin.content_hash):
+            await self._enabler.put_off(session_id, plugin, why)
+            return f"{name} is in quarantine and off: {why}"
+        now = await asyncio.to_thread(self._library.hash_now, plugin.found)
+        if now == plugin.content_hash:
+            return ""
+        why = CHANGED if now else "its files are no plugin any more"
+        await self._enabler.take_off(session_id, plugin, why)
+        return f"{name} is off: {why}; enable it again to have it audited"
+
+    async def _hear(self, session_ids: Sequence[str]) -> list[PluginWord]:
+        left = []
+        for word in take_plugin_words(self._parts.journal, self._sessions.known(session_ids)):
+            match word.deed:
+                case "disable":
+                    await self.disable(word.session_id, word.plugin, by=word.by, via=word.via)
+                case "unapprove":
+                    self.unapprove(word.session_id, word.plugin, by=word.by, via=word.via)
+                case "reject":
+                    about = {"content_hash": word.content_hash, "session_id": word.session_id}
+                    self._tell.noted("rejected", word.plugin, by=word.by, via=word.via, **about)
+                case _:
+                    left.append(word)
+        return left

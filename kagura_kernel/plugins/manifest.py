@@ -1,0 +1,240 @@
+"""What a plugin says about itself in `plugin.json`, checked as a whole: every fault is told at once."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from kagura_kernel.domain.errors import PluginInvalid
+from kagura_kernel.domain.plugins import MAX_NAME, PLUGIN_NAME, PluginPermissions
+from kagura_kernel.plugins.document import NotReadable, read_document
+from kagura_kernel.plugins.entries import check_entry
+from kagura_kernel.plugins.wording import hint, unseen
+
+MAX_BYTES = 64 << 10
+MAX_MODULES = 16
+MAX_ENTRIES = 32
+MAX_HINTS = 40
+MAX_PROBLEMS = 20
+"""So many faults of one manifest are told; it could have as many as letters."""
+
+RESERVED_MODULES = frozenset({"kagura_host", "kagura_kernel", "kagura_plugin"})
+"""Names that guest code and plugins import for other reasons."""
+
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?"
+    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?",
+    re.ASCII,
+)
+_MODULE = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+_MAX_VERSION = 64
+
+
+def _name(text: str) -> str:
+    if not PLUGIN_NAME.fullmatch(text) or len(text) > MAX_NAME:
+        raise ValueError(f"a name is in kebab-case, as in my-plugin, and has at most {MAX_NAME} letters")
+    return text
+
+
+def _version(text: str) -> str:
+    if text[:1] in ("v", "V"):
+        raise ValueError("a version has no v before it: 1.0.0")
+    if len(text) > _MAX_VERSION or not _SEMVER.fullmatch(text):
+        raise ValueError("a version is MAJOR.MINOR.PATCH, as in 1.0.0 (SemVer)")
+    return text
+
+
+def _module(text: str) -> str:
+    if not _MODULE.fullmatch(text) or keyword.iskeyword(text):
+        raise ValueError(f"{text[:80]!r} is no name for a module: small letters, digits and _, beginning with a letter")
+    if text in sys.stdlib_module_names:
+        raise ValueError(f"{text!r} is a module of Python's own; choose another name")
+    if text in RESERVED_MODULES:
+        raise ValueError(f"{text!r} is a name of ours; choose another one")
+    return text
+
+
+def _modules(names: tuple[str, ...]) -> tuple[str, ...]:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"{', '.join(map(repr, twice))} stands in it more than once")
+    return names
+
+
+def _line(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty")
+    if sign := unseen(text):
+        raise ValueError(f"it holds {sign}, which a reader would not see; it is one line of plain text")
+    return text
+
+
+def _text(text: str) -> str:
+    if sign := unseen(text, lines=True):
+        raise ValueError(f"it holds {sign}, which a reader would not see")
+    return text
+
+
+def _permissions(permissions: PluginPermissions) -> PluginPermissions:
+    problems = [
+        f"{kind}: {problem}"
+        for kind in ("read", "write", "net")
+        for problem in _entries(kind, getattr(permissions, kind))
+    ]
+    if problems:
+        raise ValueError("; ".join(problems))
+    return permissions
+
+
+def _entries(kind: str, entries: tuple[str, ...]) -> list[str]:
+    if len(entries) > MAX_ENTRIES:
+        return [f"it has more than {MAX_ENTRIES} entries"]
+    twice = [f"{entry!r} stands in it twice" for entry in sorted({one for one in entries if entries.count(one) > 1})]
+    return [problem for entry in entries if (problem := check_entry(kind, entry))] + twice
+
+
+_Line = Annotated[str, Field(max_length=300), AfterValidator(_line)]
+_Text = Annotated[str, Field(max_length=2000), AfterValidator(_text)]
+_Texts = Annotated[tuple[_Text, ...], Field(max_length=MAX_HINTS)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class Hints(_Part):
+    """What the author wants a brain to know; the author's words, never ours.
+
+    Attributes:
+        overview: What the plugin is for.
+        related_modules: Modules that are often used with it.
+        critical_rules: What must be kept to.
+        anti_patterns: What is often done wrong.
+        common_patterns: Typical uses, mostly code.
+    """
+
+    overview: _Text = ""
+    related_modules: _Texts = ()
+    critical_rules: _Texts = ()
+    anti_patterns: _Texts = ()
+    common_patterns: _Texts = ()
+
+
+class Manifest(_Part):
+    """One plugin's manifest.
+
+    Attributes:
+        name: Kebab-case; the same as its directory.
+        version: SemVer, without a leading v.
+        description: One line.
+        host_modules: What guest code may import.
+        hints: For brains.
+        permissions: What its jail is to open, before configuration.
+    """
+
+    name: Annotated[str, AfterValidator(_name)]
+    version: Annotated[str, AfterValidator(_version)]
+    description: _Line
+    host_modules: Annotated[
+        tuple[Annotated[str, AfterValidator(_module)], ...],
+        Field(min_length=1, max_length=MAX_MODULES),
+        AfterValidator(_modules),
+    ]
+    hints: Hints = Field(default_factory=Hints)
+    permissions: Annotated[PluginPermissions, AfterValidator(_permissions)] = Field(default_factory=PluginPermissions)
+
+
+# What may stand where; the keys as they are written.
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "": ("name", "version", "description", "hostModules", "hints", "permissions"),
+    "hints": ("overview", "relatedModules", "criticalRules", "antiPatterns", "commonPatterns"),
+    "permissions": ("read", "write", "net"),
+}
+
+# Of pydantic's faults, those that would be told in Python's words.
+_FAULTS = {
+    "missing": "it is missing",
+    "string_type": "it is a text",
+    "tuple_type": "it is a list",
+    "model_type": "it is an object: {{…}}",
+    "dataclass_type": "it is an object: {{…}}",
+    "too_short": "it has no entry",
+    "too_long": "it has more than {max_length} entries",
+    "string_too_long": "it has more than {max_length} letters",
+}
+
+
+def parse_manifest(data: bytes, directory: str | None) -> Manifest:
+    """The manifest in these bytes.
+
+    Args:
+        data: Of `plugin.json`.
+        directory: Name of the directory that it lies in; None where it lies in none yet.
+
+    Raises:
+        PluginInvalid: with everything that is wrong, or as much of it as anybody reads.
+    """
+    label = directory or "plugin"
+    try:
+        document, problems = read_document(data, MAX_BYTES)
+    except NotReadable as error:
+        raise PluginInvalid(label, [f"plugin.json {error}"]) from error
+    problems = [f"plugin.json: {problem}" for problem in [*problems, *_strange_keys(document)]]
+    try:
+        manifest = Manifest.model_validate(_known(document))
+    except ValidationError as error:
+        raise PluginInvalid(label, _first(problems + _found(error))) from error
+    if directory is not None and manifest.name != directory:
+        problems.append(f"name: it is {manifest.name!r}, and its directory is {directory!r}; both must be the same")
+    if problems:
+        raise PluginInvalid(label, _first(problems))
+    return manifest
+
+
+def _first(problems: list[str]) -> list[str]:
+    """As many as a person reads, and how many more there are."""
+    more = len(problems) - MAX_PROBLEMS
+    return problems if more <= 0 else [*problems[:MAX_PROBLEMS], f"plugin.json: {more:,} more faults"]
+
+
+def _strange_keys(document: Mapping[str, Any]) -> list[str]:
+    told = []
+    for place, known in _KEYS.items():
+        part = document.get(place) if place else document
+        if isinstance(part, dict):
+            where = f"{place}." if place else ""
+            strange = [key for key in part if key not in known]
+            # A hint takes a while, and nobody reads the thousandth.
+            told += [f"there is no key {where + key[:80]!r}{hint(key, known)}" for key in strange[:MAX_PROBLEMS]]
+            told += [f"there is no key {where + key[:80]!r}" for key in strange[MAX_PROBLEMS:]]
+    return told
+
+
+def _known(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without keys that are none, so that everything else in it is checked as well."""
+    kept = {key: value for key, value in document.items() if key in _KEYS[""]}
+    for place in ("hints", "permissions"):
+        if isinstance(part := kept.get(place), dict):
+            kept[place] = {key: value for key, value in part.items() if key in _KEYS[place]}
+    return kept
+
+
+def _found(error: ValidationError) -> list[str]:
+    return [
+        f"plugin.json: {'.'.join(map(str, one['loc']))}: {_told(one['type'], one['msg'], one.get('ctx', {}))}"
+        for one in error.errors(include_input=False, include_url=False)
+    ]
+
+
+def _told(kind: str, message: str, context: Mapping[str, Any]) -> str:
+    """A fault in the words of JSON, not of Python's types."""
+    if kind in _FAULTS:
+        return _FAULTS[kind].format_map(context)
+    message = message.removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,67 @@
+"""What a process's plugins are joined from; `assembly` names the concrete parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.plugins import PluginPlace, Risk
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.plugins.approvals import ApprovalBook, QuarantineBook
+from kagura_kernel.plugins.briefing import plugin_briefing
+from kagura_kernel.plugins.calling import EnabledPlugin
+from kagura_kernel.plugins.enabled import StartJail
+
+if TYPE_CHECKING:
+    from kagura_kernel.plugins.trust import TrustBook
+
+IDLE_SECONDS = 600.0
+
+Places = Callable[[Path | None], Sequence[tuple[PluginPlace, Path]]]
+"""Where plugins lie for a project, or without one, the most trusted place first."""
+
+
+def as_it_is(value: Any) -> Any:
+    """The value: where nothing is taken out."""
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerParts:
+    """What a manager is joined from.
+
+    Attributes:
+        journal: Where everything about plugins is written down, and where words from other processes lie.
+        clock: The time.
+        owner: This process, as `process_owner` names it.
+        places: Where plugins lie.
+        person: The person's home directory; None where there is none.
+        private: Directories that no jail may be shown, our data directory among them.
+        approvals: The approved ones, of this machine.
+        quarantine: Those that are put off, of this machine.
+        trust: Authors whose signatures count.
+        start_jail: Makes the jail of an enabled plugin.
+        max_risk: The highest risk at which a plugin may be enabled or approved.
+        idle_seconds: How long a jail may be without a call until it is ended; the next call starts it again.
+        brief: What a brain is told of enabled plugins.
+        redact: Takes secrets out of a text, a finding or a report: the same type comes back. A brain that audits is
+            shown the source as it is.
+    """
+
+    journal: Journal
+    clock: Clock
+    owner: str
+    places: Places
+    person: Path | None
+    private: Sequence[Path]
+    approvals: ApprovalBook
+    quarantine: QuarantineBook
+    trust: TrustBook
+    start_jail: StartJail
+    max_risk: Risk = Risk.MEDIUM
+    idle_seconds: float = IDLE_SECONDS
+    brief: Callable[[Sequence[EnabledPlugin]], str] = plugin_briefing
+    redact: Callable[[Any], Any] = as_it_is

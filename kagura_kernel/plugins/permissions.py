@@ -1,0 +1,245 @@
+"""What a plugin's jail opens: from declared permissions and configured values to paths, hosts and services."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood, PluginNotConfigured
+from kagura_kernel.domain.plugins import PluginPermissions
+from kagura_kernel.membrane.postgres.service import PostgresService, is_postgres_url, parse_url
+from kagura_kernel.plugins.entries import NetRule, check_host, field_of, parse_net
+from kagura_kernel.plugins.paths import NotShown, names_file, read_path
+from kagura_kernel.plugins.schema import Schema, Value
+from kagura_kernel.plugins.showing import Ground, find_path
+from kagura_kernel.plugins.wording import hint
+from kagura_kernel.sandbox.backend import ShownPath
+
+__all__ = ["JailPlan", "NetRule", "PostgresService", "ShownPath", "check_declared", "plan_jail"]
+
+READ = "/plugin/read"
+WRITE = "/plugin/write"
+SERVICE_PORT = 5432
+"""Port of the first service on the jail's loopback; the next ones follow."""
+
+_AUTHORITY = re.compile(r"[A-Za-z0-9]://([^\s/?#]*)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class JailPlan:
+    """Everything that one configured plugin's jail opens.
+
+    Attributes:
+        shown: Files and directories of the host, and where the plugin finds them.
+        net: Hosts that it may reach, services not among them.
+        services: Databases that the membrane signs in to on its behalf.
+        config: What `create_host_functions` gets, as JSON has it: without paths of the host that are shown under
+            another one, and without passwords.
+        places: Where the plugin finds what its manifest names literally, by the entry as it stands there.
+        permissions: The same as a person may read it, for the journal.
+    """
+
+    shown: tuple[ShownPath, ...] = ()
+    net: tuple[NetRule, ...] = ()
+    services: tuple[PostgresService, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+    permissions: PluginPermissions = field(default_factory=PluginPermissions)
+
+
+def plan_jail(
+    permissions: PluginPermissions,
+    schema: Schema,
+    values: Mapping[str, Value],
+    *,
+    plugin: str,
+    project: Path,
+    home: Path | None,
+    private: Sequence[Path],
+) -> JailPlan:
+    """The plan for one configured plugin.
+
+    Args:
+        permissions: As declared.
+        schema: Its fields.
+        values: All of them, as `complete` gives them.
+        plugin: Its name, for the error.
+        project: What `./`, and a relative path that a person gave, begin with.
+        home: What `~/` begins with; None where there is none.
+        private: Directories of ours and of Jupyter's that no jail sees.
+
+    Raises:
+        PluginNotConfigured: with every path, host and URL that is refused.
+    """
+    planner = _Planner(schema, values, Ground(project, home, private))
+    planner.problems += check_declared(permissions, schema)
+    # Those to write first: what may be written may be read in the same place.
+    for entry in permissions.write:
+        planner.add_path(entry, writable=True)
+    for entry in permissions.read:
+        planner.add_path(entry, writable=False)
+    for entry in permissions.net:
+        planner.add_net(entry)
+    planner.refuse_passwords()
+    if planner.problems:
+        raise PluginNotConfigured(plugin, planner.problems)
+    return planner.plan()
+
+
+def check_declared(permissions: PluginPermissions, schema: Schema) -> tuple[str, ...]:
+    """What is wrong with declared permissions, once the schema is known: fields that are none, or hold no text."""
+    problems = []
+    for kind in ("read", "write", "net"):
+        for entry in getattr(permissions, kind):
+            if not (name := field_of(entry)):
+                continue
+            if name not in schema:
+                problems.append(f"permissions, {kind}: SCHEMA has no field {name!r}{hint(name, schema)}")
+            elif (schema[name].items if schema[name].type == "array" else schema[name].type) != "string":
+                problems.append(f"permissions, {kind}: the field {name!r} holds no text")
+    return tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """One text behind an entry.
+
+    Attributes:
+        text: A path, a host, a URL.
+        field: The field that holds it; empty for a literal.
+        person: Whether a person gave it; a default is the author's.
+    """
+
+    text: str
+    field: str
+    person: bool
+
+    @property
+    def place(self) -> str:
+        """What a problem begins with."""
+        return self.field or repr(self.text)
+
+
+class _Planner:
+    """Collects a plan, and everything that stands in its way."""
+
+    def __init__(self, schema: Schema, values: Mapping[str, Value], ground: Ground) -> None:
+        self.problems: list[str] = []
+        self._schema = schema
+        self._values = values
+        self._ground = ground
+        self._targets: dict[tuple[Path, bool], str] = {}
+        self._shown: list[ShownPath] = []
+        self._net: dict[NetRule, None] = {}
+        self._services: dict[str, PostgresService] = {}
+        self._instead: dict[tuple[str, str], str] = {}
+
+    def add_path(self, entry: str, *, writable: bool) -> None:
+        for one in self._texts(entry):
+            if (one.field, one.text) in self._instead:
+                continue
+            try:
+                written = read_path(one.text)
+                if written is None:
+                    continue
+                found = find_path(written, self._ground, writable=writable, person=one.person)
+            except NotShown as error:
+                self.problems.append(f"{one.place}: {error}")
+                continue
+            target = self._target(found, writable=writable)
+            self._instead[one.field, one.text] = written.at(target)
+
+    def add_net(self, entry: str) -> None:
+        for one in self._texts(entry):
+            try:
+                if is_postgres_url(one.text):
+                    self._add_service(one)
+                elif not names_file(one.text):
+                    self._net[parse_net(one.text, person=one.person)] = None
+            except HostNotUnderstood as error:
+                self.problems.append(f"{one.place}: {error.message.rstrip('.')}")
+            except ConfigurationError as error:
+                self.problems += [f"{one.field or 'net'}: {problem}" for problem in error.problems]
+
+    def refuse_passwords(self) -> None:
+        """Refuse what would carry a password to the plugin: every other URL that has one."""
+        for name, value in self._values.items():
+            for text in value if isinstance(value, tuple) else (value,):
+                if isinstance(text, str) and (name, text) not in self._instead and _has_password(text):
+                    self.problems.append(f"{name}: {_why_no_password(text)}")
+
+    def plan(self) -> JailPlan:
+        services = tuple(self._services.values())
+        return JailPlan(
+            tuple(self._shown),
+            tuple(self._net),
+            services,
+            {name: self._config(name, value) for name, value in self._values.items()},
+            {text: instead for (name, text), instead in self._instead.items() if not name},
+            PluginPermissions(
+                tuple(str(path) for path, writable in self._targets if not writable),
+                tuple(str(path) for path, writable in self._targets if writable),
+                (*map(str, self._net), *(str(service.target) for service in services)),
+            ),
+        )
+
+    def _texts(self, entry: str) -> Iterator[_Text]:
+        name = field_of(entry)
+        if not name:
+            yield _Text(entry, "", person=False)
+            return
+        if name not in self._schema or name not in self._values:
+            return  # told by check_declared
+        value, default = self._values[name], self._schema[name].default
+        authors = default if isinstance(default, tuple) else (default,)
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and text:
+                yield _Text(text, name, person=text not in authors)
+
+    def _target(self, found: Path, *, writable: bool) -> str:
+        known = self._targets.get((found, writable))
+        if known is not None:
+            return known
+        number = sum(1 for _, other in self._targets if other is writable)
+        target = f"{WRITE if writable else READ}/{number}"
+        self._targets[found, writable] = target
+        self._shown.append(ShownPath(found, target, writable))
+        return target
+
+    def _add_service(self, one: _Text) -> None:
+        service = self._services.get(one.text)
+        if service is None:
+            service = parse_url(one.text, jail_port=SERVICE_PORT + len(self._services), private=one.person)
+            check_host(f"postgresql://…@{service.target}", service.host, person=one.person)
+            self._services[one.text] = service
+        self._instead[one.field, one.text] = service.box_url()
+
+    def _config(self, name: str, value: Value) -> Any:
+        if isinstance(value, tuple):
+            return [self._instead.get((name, item), item) if isinstance(item, str) else item for item in value]
+        return self._instead.get((name, value), value) if isinstance(value, str) else value
+
+
+def _why_no_password(text: str) -> str:
+    if any(is_postgres_url(word) for word in text.split()):
+        return (
+            "its password would reach the plugin; only the URL of a PostgreSQL database that the plugin names under "
+            "`net` may have one"
+        )
+    return (
+        "a password in a URL of this kind would reach the plugin; only postgresql:// URLs are signed in to by the "
+        "membrane"
+    )
+
+
+def _has_password(text: str) -> bool:
+    """Whether a text holds a URL with a password; one that was not escaped makes what looks like a port no number."""
+    for found in _AUTHORITY.finditer(text):
+        user, at, host = found[1].rpartition("@")
+        port = host.rpartition(":")[2] if ":" in host and not host.endswith("]") else ""
+        if (at and ":" in user) or not (port == "" or port.isdigit()):
+            return True
+    return False

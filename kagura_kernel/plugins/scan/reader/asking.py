@@ -1,0 +1,115 @@
+"""What the parts of the reader ask each other, so that none of them needs to know another one whole."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from .bindings import Scope
+from .scopes import Walk
+from .values import Doubt, Value, Values
+
+
+class Material(Protocol):
+    """What a plugin has to make names of."""
+
+    @property
+    def whole(self) -> frozenset[str]:
+        """Each text as a whole, in small letters."""
+
+    def holds(self, text: str) -> bool:
+        """Whether a text can be cut out of it, or joined from it."""
+
+
+class Reach(Protocol):
+    """Is told of attributes that are reached by a name given as text."""
+
+    def reached(self, node: ast.expr, bases: Values, names: list[str], doubt: Doubt) -> None:
+        """Attributes of `bases`; `doubt` says whether there may be others than `names`."""
+
+    def type_of(self, node: ast.expr, full: str) -> None:
+        """The type of something, by which others of its kind can be made."""
+
+
+class Meaning(Protocol):
+    """What the expressions of one file stand for."""
+
+    unit: str
+    walk: Walk
+    plugin: Files
+    checks: Reach | None
+
+    def values(self, node: ast.AST) -> Values:
+        """What an expression may stand for."""
+
+    def union(self, many: Iterable[Values]) -> Values:
+        """All of them."""
+
+    def attribute(self, base: Value, name: str) -> Values:
+        """What an attribute of one possibility may stand for."""
+
+    def elements(self, values: Values, key: object = None) -> Values:
+        """What is in containers."""
+
+    def inside(self, box: Value, key: object) -> Values:
+        """What one container of the file holds."""
+
+    def of_class(self, base: Value, name: str) -> Values:
+        """An attribute of a class of the file."""
+
+    def stored(self, name: str) -> Values:
+        """What was stored under an attribute's name."""
+
+    def lookup(self, name: str, scope: Scope, line: int) -> Values:
+        """What a name may stand for."""
+
+    def constant(self, node: ast.expr) -> object:
+        """The one constant that an expression stands for."""
+
+    def folded(self, node: ast.expr) -> Values:
+        """What is put together, as the constant that it makes where it makes one."""
+
+    def names(self, node: ast.expr) -> tuple[list[str], Doubt]:
+        """Which attribute names an expression may be, and whether others too."""
+
+    def named(self, node: ast.expr) -> str:
+        """The dotted name of what an expression refers to."""
+
+
+class Files(Protocol):
+    """All files of a plugin, and what is noted about them."""
+
+    uses: set[str]
+    library: set[str]
+    doubts: list[tuple[str, int]]
+    formats: list[tuple[str, int]]
+    suspicious: bool
+    rings: int
+    schema: Any
+
+    @property
+    def in_memory(self) -> frozenset[str]:
+        """Modules that could use files, and use none here."""
+
+    @property
+    def material(self) -> Material:
+        """What there is to make names of."""
+
+    def report(self, rule: str, message: str, path: str, line: int) -> None:
+        """Note a finding."""
+
+    def evaluation(self, unit: str) -> Meaning:
+        """What is known of one file."""
+
+    def is_there(self, unit: str, module: str, level: int, name: str) -> bool:
+        """Whether a relative import finds something."""
+
+    def exported(self, unit: str, module: str, level: int, name: str) -> Values:
+        """What `from .module import name` gives."""
+
+    def attribute_of_file(self, unit: str, name: str) -> Values:
+        """A name in the module of one file."""
+
+    def calls_elsewhere(self, unit: str, name: str) -> list[ast.Call]:
+        """Calls in other files of a function of that name."""

@@ -1,0 +1,322 @@
+"""Which rule a reference to something inside a module falls under: `os.system`, `builtins.eval`, `sys.modules`."""
+
+from __future__ import annotations
+
+from .modules import (
+    BACKGROUND,
+    CODE,
+    ENVIRONMENT,
+    ESCAPE,
+    FILES,
+    FORBIDDEN,
+    IMPORT,
+    MITIGATION,
+    MODULES,
+    MUTATION,
+    NATIVE,
+    NETWORK,
+    PATHS,
+    PROCESS,
+    SAFE,
+    SDK,
+    STANDARD,
+)
+
+THROUGH = "module-through-module"
+ATTRIBUTE = "hidden-attribute"
+UNFOLLOWED = "unfollowed-attribute"
+COMPUTED = "computed-attribute"
+
+_WORDS: dict[str, dict[str, str]] = {
+    "os": {
+        PROCESS: "abort execl execle execlp execlpe execv execve execvp execvpe _execvpe fork forkpty fork1 "
+        "kill killpg "
+        "openpty login_tty popen posix_spawn posix_spawnp register_at_fork setpgid setpgrp setsid spawnl spawnle "
+        "spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe startfile system tcsetpgrp _exit pidfd_open P_DETACH "
+        "POSIX_SPAWN_OPEN POSIX_SPAWN_DUP2 POSIX_SPAWN_CLOSE P_NOWAIT P_OVERLAY _spawnvef",
+        ESCAPE: "chroot memfd_create setegid seteuid setgid setgroups initgroups setns setregid setresgid setresuid "
+        "setreuid setuid unshare ptsname eventfd",
+        NATIVE: "add_dll_directory",
+        ENVIRONMENT: "environ environb getenv getenvb putenv unsetenv get_exec_path getlogin uname getuid geteuid "
+        "getgid getegid getgroups confstr sysconf getresuid getresgid ctermid",
+        MUTATION: "chdir fchdir umask nice setpriority sched_setaffinity sched_setparam sched_setscheduler sched_yield",
+        PATHS: "path fspath fsencode fsdecode PathLike sep altsep curdir pardir extsep devnull",
+        MITIGATION: "O_NOFOLLOW O_CLOEXEC O_EXCL",
+        SAFE: "cpu_count error getloadavg getpid getppid get_terminal_size linesep name pathsep stat_result "
+        "strerror supports_dir_fd supports_fd supports_follow_symlinks terminal_size times times_result urandom "
+        "getrandom process_cpu_count sched_getaffinity WEXITSTATUS WIFEXITED waitstatus_to_exitcode",
+    },
+    "sys": {
+        ESCAPE: "_getframe _current_frames _current_exceptions _getframemodulename modules settrace "
+        "setprofile gettrace "
+        "getprofile call_tracing addaudithook audit breakpointhook __breakpointhook__ unraisablehook excepthook "
+        "__unraisablehook__ __excepthook__ last_traceback set_asyncgen_hooks get_asyncgen_hooks "
+        "activate_stack_trampoline "
+        "set_coroutine_origin_tracking_depth setdlopenflags getdlopenflags monitoring _xoptions "
+        "_debugmallocstats _clear_type_cache getobjects remote_exec",
+        IMPORT: "meta_path path path_hooks path_importer_cache pycache_prefix dont_write_bytecode",
+        MUTATION: "exit setrecursionlimit setswitchinterval displayhook __displayhook__ set_int_max_str_digits",
+        ENVIRONMENT: "argv orig_argv executable prefix base_prefix exec_prefix base_exec_prefix flags platlibdir",
+        SAFE: "version version_info maxsize maxunicode byteorder float_info int_info hash_info hexversion platform "
+        "implementation api_version copyright getsizeof getdefaultencoding getfilesystemencoding getrecursionlimit "
+        "getrefcount intern stdin stdout stderr __stdout__ __stderr__ __stdin__ exc_info exception float_repr_style "
+        "stdlib_module_names builtin_module_names getfilesystemencodeerrors get_int_max_str_digits "
+        "getswitchinterval is_finalizing thread_info warnoptions",
+    },
+    "builtins": {
+        CODE: "eval exec compile breakpoint help execfile",
+        IMPORT: "__import__ __loader__ __spec__ __build_class__ reload",
+        ESCAPE: "__builtins__ license credits copyright __cached__",
+        FILES: "open file",
+        MUTATION: "exit quit input",
+        PATHS: "__file__ __path__",
+    },
+    "io": {FILES: "open FileIO open_code OpenWrapper", SAFE: ""},
+    "codecs": {FILES: "open", MUTATION: "register register_error unregister"},
+    "tokenize": {FILES: "open"},
+    "asyncio": {
+        PROCESS: "create_subprocess_exec create_subprocess_shell subprocess SubprocessProtocol SubprocessTransport "
+        "get_child_watcher set_child_watcher SafeChildWatcher ThreadedChildWatcher PidfdChildWatcher FastChildWatcher "
+        "AbstractChildWatcher MultiLoopChildWatcher base_subprocess unix_events base_events",
+        NETWORK: "open_connection start_server open_unix_connection start_unix_server StreamReader StreamWriter "
+        "DatagramProtocol Protocol StreamReaderProtocol Server BufferedProtocol Transport DatagramTransport",
+        BACKGROUND: "to_thread",
+    },
+    "concurrent.futures": {
+        PROCESS: "ProcessPoolExecutor process",
+        CODE: "InterpreterPoolExecutor interpreter",
+        BACKGROUND: "ThreadPoolExecutor thread",
+    },
+    "enum": {MUTATION: "global_enum"},
+    "gzip": {FILES: "open GzipFile main"},
+    "bz2": {FILES: "open BZ2File"},
+    "lzma": {FILES: "open LZMAFile"},
+    "http.server": {PROCESS: "CGIHTTPRequestHandler"},
+    "imaplib": {PROCESS: "IMAP4_stream"},
+    "resource": {PROCESS: "prlimit"},
+    "socketserver": {
+        PROCESS: "ForkingMixIn ForkingTCPServer ForkingUDPServer ForkingUnixStreamServer ForkingUnixDatagramServer"
+    },
+    "xml.dom": {IMPORT: "getDOMImplementation registerDOMImplementation domreg"},
+    "xmlrpc.server": {COMPUTED: "resolve_dotted_attribute"},
+    "zipfile": {CODE: "PyZipFile"},
+    "threading": {
+        BACKGROUND: "Thread Timer current_thread main_thread enumerate stack_size",
+        ESCAPE: "settrace setprofile settrace_all_threads setprofile_all_threads gettrace getprofile excepthook",
+    },
+    "types": {
+        CODE: "CodeType FunctionType LambdaType ModuleType new_class prepare_class",
+        ESCAPE: "FrameType CellType",
+    },
+    "typing": {CODE: "get_type_hints ForwardRef evaluate_forward_ref", THROUGH: "io re"},
+    "inspect": {
+        ESCAPE: "currentframe stack trace getouterframes getinnerframes getframeinfo getmodule "
+        "getmembers_static getattr_static getclosurevars getcallargs getgeneratorlocals getcoroutinelocals "
+        "getargvalues getasyncgenlocals getmro getgeneratorstate unwrap getclasstree walktree modulesbyfile",
+        UNFOLLOWED: "getmembers",
+        CODE: "get_annotations",
+        FILES: "getsource getsourcefile getsourcelines getfile getabsfile findsource getcomments",
+    },
+    "gc": {
+        ESCAPE: "get_objects get_referrers get_referents callbacks garbage set_debug get_debug DEBUG_SAVEALL",
+        MUTATION: "disable enable freeze unfreeze set_threshold",
+        SAFE: "collect isenabled get_count get_stats get_threshold is_tracked is_finalized",
+    },
+    "traceback": {ESCAPE: "walk_stack walk_tb"},
+    "logging": {
+        FILES: "FileHandler basicConfig",
+        MUTATION: "setLoggerClass setLogRecordFactory captureWarnings disable addLevelName shutdown",
+        CODE: "config",
+    },
+    "operator": {CODE: "call"},
+    "xml.sax": {IMPORT: "make_parser", FILES: "parse"},
+    "xml.etree.ElementTree": {FILES: "parse iterparse"},
+    "xml.dom.minidom": {FILES: "parse", IMPORT: "domreg"},
+    "shutil": {PATHS: "get_terminal_size"},
+    "sqlite3": {CODE: "enable_callback_tracebacks", SAFE: "Row Error PARSE_DECLTYPES PARSE_COLNAMES"},
+    "mimetypes": {FILES: "init read_mime_types"},
+    "pathlib.Path": {ENVIRONMENT: "home", FILES: "cwd"},
+    "pathlib": {FILES: "Path PosixPath WindowsPath"},
+    "ast": {MITIGATION: "literal_eval"},
+    "hmac": {MITIGATION: "compare_digest"},
+    "html": {MITIGATION: "escape"},
+    "shlex": {MITIGATION: "quote"},
+    "os.path": {
+        MITIGATION: "commonpath realpath",
+        ENVIRONMENT: "expandvars expanduser",
+        FILES: "exists lexists isfile isdir islink getsize getmtime getatime getctime ismount samefile sameopenfile",
+    },
+    "platform": {
+        ENVIRONMENT: "node uname platform libc_ver freedesktop_os_release",
+        PROCESS: "architecture processor",
+        SAFE: "system machine release",
+    },
+    "locale": {MUTATION: "setlocale", ENVIRONMENT: "getlocale getdefaultlocale"},
+    "time": {MUTATION: "tzset clock_settime clock_settime_ns"},
+    "warnings": {MUTATION: "showwarning formatwarning"},
+    "copy": {CODE: "dispatch_table"},
+    "random": {MUTATION: "seed"},
+    "decimal": {MUTATION: "setcontext"},
+    "zlib": {},
+    "signal": {PROCESS: "pthread_kill raise_signal pidfd_send_signal"},
+    "fcntl": {ESCAPE: "ioctl"},
+    "mmap": {NATIVE: "PROT_EXEC"},
+    "socket": {ESCAPE: "SCM_RIGHTS AF_NETLINK AF_PACKET AF_VSOCK send_fds recv_fds SOCK_RAW"},
+    "contextvars": {},
+    "sysconfig": {},
+    "uuid": {SAFE: "getnode uuid1"},
+    "smtpd": {},
+    "string": {},
+}
+
+EXACT: dict[str, str] = {
+    f"{module}.{word}": rule
+    for module, rules in _WORDS.items()
+    for rule, words in rules.items()
+    for word in words.split()
+}
+"""Rule by dotted name."""
+
+REACHABLE = frozenset(
+    "os sys subprocess builtins importlib ctypes posix pty socket shutil bltns signal pickle marshal multiprocessing "
+    "threading runpy inspect".split()
+)
+"""Modules that are looked for behind whatever a chain of attributes leads through."""
+
+_LEGITIMATE = frozenset(
+    "datetime.time datetime.datetime time.time copy.copy glob.glob random.random fnmatch.fnmatch pprint.pprint "
+    "bisect.bisect calendar.calendar select.select platform.platform array.array queue.queue signal.signal "
+    "collections.abc html.parser html.entities json.decoder json.encoder xml.parsers http.cookies http.client "
+    "http.server urllib.parse concurrent.futures os.path logging.handlers email.message email.parser email.policy "
+    "sched.scheduler tokenize.tokenize tokenize.token struct.struct locale.locale secrets.secrets stat.stat "
+    "os.stat os.statvfs statistics.statistics inspect.signature "
+    "zipfile.zipfile tempfile.tempfile fractions.fractions asyncio.queue hashlib.new "
+    "ast.keyword ast.operator shutil.copy "
+    "ssl.socket sys.platform unicodedata.decimal "
+    "logging.warning operator.index xml.sax pathlib.Path contextlib.contextmanager mailbox.mailbox math.math "
+    "unicodedata.name token.tok_name operator.abc itertools.chain tarfile.copyfileobj".split()
+)
+"""Names in a module that are also the name of a module, and are not that module."""
+
+NEVER = frozenset(
+    "__base__ __bases__ __builtins__ __closure__ __code__ __getattribute__ __globals__ __import__ __loader__ __mro__ "
+    "__reduce__ __reduce_ex__ __self__ __spec__ __subclasses__ __build_class__ "
+    "__objclass__ __getstate__ __func__ "
+    "__cached__ __path__ ag_await ag_code ag_frame co_code co_consts co_names "
+    "co_varnames cr_await cr_code cr_frame cr_origin f_back f_builtins f_code f_globals f_lasti f_lineno f_locals "
+    "f_trace f_trace_lines f_trace_opcodes func_code func_globals gi_code gi_frame gi_yieldfrom im_class im_func "
+    "im_self mro tb_frame tb_lasti cell_contents _getframe __traceback_frame__ ".split()
+)
+"""Attributes through which a value leads to the interpreter's own: classes above it, frames, code, globals."""
+
+NEVER_SET = NEVER | frozenset(
+    "__class__ __dict__ __annotations__ __defaults__ __kwdefaults__ __getattr__ __setattr__ __init__ __call__ __new__ "
+    "__del__ __enter__ __exit__ __iter__ __next__ __get__ __set__ __hash__ __eq__ __len__ __getitem__ "
+    "__class_getitem__ __init_subclass__ __set_name__ __prepare__ __mro_entries__ __match_args__ __slots__".split()
+)
+"""Attributes that change what an object is when they are set from outside."""
+
+GRAVE_METHODS = {
+    **dict.fromkeys(
+        "popen popen2 popen3 execv execve execvp execvpe execlp execlpe spawnl spawnle spawnlp spawnv spawnve spawnvp "
+        "spawnvpe posix_spawn posix_spawnp fork_exec forkpty subprocess_exec subprocess_shell create_subprocess_exec "
+        "create_subprocess_shell _make_subprocess_transport check_output check_call getoutput getstatusoutput "
+        "Popen".split(),
+        PROCESS,
+    ),
+    **dict.fromkeys("load_extension enable_load_extension LoadLibrary CDLL dlopen".split(), NATIVE),
+    **dict.fromkeys("exec_module load_module find_loader import_module run_module run_path".split(), IMPORT),
+    **dict.fromkeys("runcode runsource eval_str writepy".split(), CODE),
+    "_convert_": ESCAPE,
+}
+"""Methods that mean the same whatever object they are of, unless the plugin has such a method itself."""
+
+NETWORK_METHODS = frozenset(
+    "create_connection create_server create_datagram_endpoint create_unix_connection create_unix_server sock_connect "
+    "sock_sendall sock_accept urlopen urlretrieve start_tls getaddrinfo gethostbyname".split()
+)
+"""Methods that reach others, which hardly anything else has."""
+
+FILE_METHODS = frozenset(
+    "read_text read_bytes write_text write_bytes unlink rmdir mkdir touch iterdir rglob symlink_to hardlink_to "
+    "link_to lchmod chmod is_file is_dir is_symlink extractall".split()
+)
+"""Methods of a path or an archive, which hardly anything else has."""
+
+NOT_CONNECTING = frozenset(
+    "socket.gethostname socket.inet_aton socket.inet_ntoa socket.inet_pton socket.inet_ntop socket.htons socket.htonl "
+    "socket.ntohs socket.ntohl socket.AF_INET socket.AF_INET6 socket.error socket.timeout socket.gaierror "
+    "socket.herror socket.has_ipv6 http.client.responses http.client.HTTPException urllib.request.pathname2url "
+    "urllib.request.url2pathname urllib.request.Request urllib.request.parse_http_list xmlrpc.client.dumps "
+    "xmlrpc.client.loads xmlrpc.client.Fault ssl.SSLError ssl.CertificateError ssl.OPENSSL_VERSION "
+    "asyncio.StreamReader asyncio.StreamWriter asyncio.Protocol".split()
+)
+"""Parts of network modules that reach nobody."""
+
+WRITING = frozenset(
+    "write_text write_bytes unlink rmdir mkdir touch symlink_to hardlink_to link_to chmod lchmod extractall makedirs "
+    "remove removedirs rename renames replace truncate rmtree copy copy2 copyfile copytree move mkfifo mknod link "
+    "symlink write writev pwrite".split()
+)
+"""What changes files."""
+
+
+def rule_of(full: str) -> str:
+    """The rule for referring to something by its full dotted name; the empty one for a harmless one."""
+    if full in EXACT:
+        return EXACT[full]
+    if full in ("enum.bltns", "typing.stdlib_re", "os.st"):
+        return THROUGH
+    module, names = split(full)
+    if not module:
+        return SAFE
+    kind = MODULES[module]
+    if module == "builtins" and names:
+        return SAFE
+    if not names or kind in FORBIDDEN:
+        return kind
+    if module == SDK and any(one.lstrip("_") in STANDARD or one.startswith("_") for one in names):
+        return THROUGH
+    if any(one.lstrip("_") in REACHABLE for one in names[1:]):
+        return THROUGH
+    grave = next((GRAVE_METHODS[one] for one in names[1:] if one in GRAVE_METHODS), "")
+    return grave or _inside(module, names[0], kind)
+
+
+def _inside(module: str, name: str, kind: str) -> str:
+    if f"{module}.{name}" in EXACT:
+        return EXACT[f"{module}.{name}"]
+    if is_leak(module, name):
+        return THROUGH
+    if name.startswith("_") and module != SDK and not (name.startswith("__") and name.endswith("__")):
+        return ESCAPE
+    if module == "os":
+        return _of_os(name)
+    return ESCAPE if module == "sys" and name.islower() else kind
+
+
+def _of_os(name: str) -> str:
+    """What `os` holds beside the names that are listed is about files, or a number."""
+    if name.startswith(("exec", "spawn", "posix_spawn", "fork", "pidfd", "set", "CLONE_", "PRIO_")):
+        return PROCESS
+    return SAFE if name.isupper() or name.startswith("W") else FILES
+
+
+def split(full: str) -> tuple[str, list[str]]:
+    """The longest known module that a dotted name begins with, and the names behind it; an empty one for none."""
+    parts = full.split(".")
+    for length in range(len(parts), 0, -1):
+        module = ".".join(parts[:length])
+        if module in MODULES:
+            return module, parts[length:]
+    return "", parts
+
+
+def is_leak(module: str, name: str) -> bool:
+    """Whether a name in a module is another module, which it happens to have imported."""
+    if f"{module}.{name}" in _LEGITIMATE or f"{module}.{name}" in MODULES or module == SDK:
+        return False
+    if module in ("asyncio", "concurrent") and name in ("queues", "events", "tasks", "locks"):
+        return False
+    bare = name.lstrip("_")
+    return bare in STANDARD and name != module.rpartition(".")[2]

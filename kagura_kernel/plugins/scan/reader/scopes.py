@@ -1,0 +1,399 @@
+"""One walk over a syntax tree: which name is bound where and to what, what is called, what is stored.
+
+The walk keeps its own stack, so that no depth of nesting is too much for it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from .bindings import REST, Binding, Scope
+
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+class Walk:
+    """What one walk over a tree found; everything is in the order of the walk, which is that of the text."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.module = Scope("module", None, tree)
+        self.nodes: list[ast.AST] = []
+        self.scope_of: dict[int, Scope] = {}
+        self.inner: dict[int, Scope] = {}
+        self.calls: dict[str, list[ast.Call]] = defaultdict(list)
+        self.lambda_calls: dict[int, list[ast.Call]] = defaultdict(list)
+        self.names_of_lambda: dict[int, str] = {}
+        self.class_of: dict[int, ast.ClassDef] = {}
+        self.returns: dict[int, list[ast.expr]] = defaultdict(list)
+        self.attributes: dict[str, list[ast.expr]] = defaultdict(list)
+        self.items: dict[str, list[ast.expr]] = defaultdict(list)
+        self.stars: list[tuple[str, int, int]] = []
+        self.docstrings: set[int] = set()
+        self.typing: set[int] = set()
+        self.plain: set[int] = set()
+        self.taken_from: set[int] = set()
+        # Texts that others are compared with: names that stand there are mostly those that are kept out.
+        self.refused: set[int] = set()
+        self.globals_set: list[tuple[str, int]] = []
+        self.methods: set[str] = set()
+        self.first_call = 0
+        self._stack: list[tuple[ast.AST, Scope, bool]] = []
+        self._run(tree)
+
+    # ------------------------------------------------------------------- walk
+
+    def _run(self, tree: ast.Module) -> None:
+        self._docstring(tree)
+        self._push(tree.body, self.module, certain=True)
+        while self._stack:
+            node, scope, certain = self._stack.pop()
+            self.nodes.append(node)
+            self.scope_of[id(node)] = scope
+            visit = _VISITS.get(type(node))
+            if visit is None:
+                self._push(ast.iter_child_nodes(node), scope, certain=False if isinstance(node, ast.stmt) else certain)
+            else:
+                visit(self, node, scope, certain)
+
+    def _push(self, nodes: object, scope: Scope, *, certain: bool) -> None:
+        found = [node for node in nodes if isinstance(node, ast.AST)]  # type: ignore[attr-defined]
+        for node in reversed(found):
+            self._stack.append((node, scope, certain))
+
+    def _docstring(self, node: ast.AST) -> None:
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            value = body[0].value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                self.docstrings.add(id(value))
+
+    # --------------------------------------------------------------- bindings
+
+    def _bind(self, name: str, binding: Binding) -> None:
+        scope = binding.scope
+        while scope.kind == "comprehension" and binding.kind == "walrus" and scope.parent:
+            scope = scope.parent
+        binding.name = binding.name or name
+        target = scope.elsewhere.get(name)
+        if target is not None:
+            binding.certain = False
+            if target.kind == "module":
+                self.globals_set.append((name, binding.line))
+            scope = target
+        scope.bindings.setdefault(name, []).append(binding)
+
+    def _target(self, target: ast.AST, kind: str, value: ast.AST, scope: Scope, *, certain: bool) -> None:
+        """Bind everything in the target of an assignment, a loop or a `with`."""
+        waiting: list[tuple[ast.AST, tuple[int, ...]]] = [(target, ())]
+        while waiting:
+            part, path = waiting.pop()
+            if isinstance(part, ast.Name):
+                self._bind(part.id, Binding(kind, scope, value, path=path, certain=certain))
+                if isinstance(value, ast.Lambda):
+                    self.names_of_lambda[id(value)] = part.id
+            elif isinstance(part, ast.Starred):
+                waiting.append((part.value, path))
+            elif isinstance(part, ast.Tuple | ast.List):
+                waiting.extend((one, (*path, place)) for place, one in enumerate(part.elts))
+            elif isinstance(part, ast.Attribute) and isinstance(value, ast.expr):
+                self.attributes[part.attr].append(value)
+                if isinstance(value, ast.Lambda):
+                    self.names_of_lambda[id(value)] = part.attr
+            elif isinstance(part, ast.Subscript) and isinstance(value, ast.expr):
+                self.items[_owner(part.value)].append(value)
+
+    def assign(self, node: ast.Assign, scope: Scope, certain: bool) -> None:
+        """`a = b = value`."""
+        for target in node.targets:
+            self._target(target, "value", node.value, scope, certain=certain)
+        if all(isinstance(target, ast.Name) for target in node.targets):
+            self.plain.add(id(node.value))
+        self._push([*node.targets, node.value], scope, certain=certain)
+
+    def annotated(self, node: ast.AnnAssign, scope: Scope, certain: bool) -> None:
+        """`a: kind = value`."""
+        if node.value is not None:
+            self._target(node.target, "value", node.value, scope, certain=certain)
+            if isinstance(node.target, ast.Name):
+                self.plain.add(id(node.value))
+        self._annotation(node.annotation, scope)
+        self._push([node.target, node.value], scope, certain=certain)
+
+    def augmented(self, node: ast.AugAssign, scope: Scope, certain: bool) -> None:
+        """`a += value`."""
+        if isinstance(node.target, ast.Name):
+            self._bind(node.target.id, Binding("aug", scope, node, certain=False))
+        else:
+            self._target(node.target, "value", node.value, scope, certain=certain)
+        self._push([node.target, node.value], scope, certain=certain)
+
+    def walrus(self, node: ast.NamedExpr, scope: Scope, certain: bool) -> None:
+        """`(a := value)`; in a comprehension the name is that of the function around it."""
+        owner = scope
+        while owner.kind == "comprehension" and owner.parent:
+            owner = owner.parent
+        self._target(node.target, "value", node.value, owner, certain=False)
+        self.plain.add(id(node.value))
+        self._push([node.value], scope, certain=certain)
+
+    def loop(self, node: ast.For | ast.AsyncFor, scope: Scope, certain: bool) -> None:
+        """`for a in values`."""
+        self._target(node.target, "each", node.iter, scope, certain=False)
+        self._push([node.target, node.iter, *node.body, *node.orelse], scope, certain=False)
+
+    def entered(self, node: ast.With | ast.AsyncWith, scope: Scope, certain: bool) -> None:
+        """`with value as a`."""
+        for item in node.items:
+            if item.optional_vars is not None:
+                self._target(item.optional_vars, "enter", item.context_expr, scope, certain=certain)
+        self._push([*node.items, *node.body], scope, certain=certain)
+
+    def caught(self, node: ast.ExceptHandler, scope: Scope, certain: bool) -> None:
+        """`except kind as a`."""
+        if node.name:
+            self._bind(node.name, Binding("other", scope, node, certain=False))
+        self._push(ast.iter_child_nodes(node), scope, certain=False)
+
+    def deleted(self, node: ast.Delete, scope: Scope, certain: bool) -> None:
+        """`del a`: the name may mean a builtin again."""
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                for binding in scope.bindings.get(target.id, ()):
+                    binding.certain = False
+        self._push(node.targets, scope, certain=certain)
+
+    def matched(self, node: ast.Match, scope: Scope, certain: bool) -> None:
+        """`match value`: a capture may be the value, a part of it, or an attribute of it."""
+        waiting: list[tuple[ast.AST, str]] = [(case.pattern, "") for case in node.cases]
+        while waiting:
+            pattern, attribute = waiting.pop()
+            name = getattr(pattern, "name", None) or getattr(pattern, "rest", None)
+            if isinstance(name, str):
+                self._bind(name, Binding("match", scope, node.subject, text=attribute, certain=False))
+            if isinstance(pattern, ast.MatchClass):
+                waiting += zip(pattern.kwd_patterns, pattern.kwd_attrs, strict=True)
+                waiting += [(one, attribute) for one in pattern.patterns]
+            else:
+                waiting += [(one, attribute) for one in ast.iter_child_nodes(pattern) if isinstance(one, ast.pattern)]
+        self._push([node.subject, *node.cases], scope, certain=False)
+
+    def imported(self, node: ast.Import, scope: Scope, certain: bool) -> None:
+        """`import a.b as c`."""
+        for alias in node.names:
+            full = alias.name if alias.asname else alias.name.partition(".")[0]
+            self._bind(alias.asname or full, Binding("import", scope, node, text=full, certain=certain))
+
+    def taken(self, node: ast.ImportFrom, scope: Scope, certain: bool) -> None:
+        """`from a import b as c`."""
+        module = node.module or ""
+        for alias in node.names:
+            if alias.name == "*":
+                self.stars.append((module, node.level, node.lineno))
+                continue
+            binding = Binding("from", scope, node, text=module, level=node.level, certain=certain, name=alias.name)
+            self._bind(alias.asname or alias.name, binding)
+
+    def shared(self, node: ast.Global | ast.Nonlocal, scope: Scope, certain: bool) -> None:
+        """`global a` and `nonlocal a`."""
+        target: Scope | None = self.module
+        if isinstance(node, ast.Nonlocal):
+            target = scope.parent
+            while target is not None and (target.kind == "class" or node.names[0] not in target.bindings):
+                target = target.parent
+        for name in node.names:
+            scope.elsewhere[name] = target or self.module
+
+    # ----------------------------------------------------------------- scopes
+
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, certain: bool) -> None:
+        """`def f(…)`; its decorators and defaults are evaluated around it."""
+        kind = "decorated" if any(not _is_plain(one) for one in node.decorator_list) else "def"
+        self._bind(node.name, Binding(kind, scope, node, certain=certain))
+        if scope.kind == "class" and isinstance(scope.node, ast.ClassDef):
+            self.class_of[id(node)] = scope.node
+            self.methods.add(node.name)
+        self._docstring(node)
+        outside = [*node.decorator_list, *node.args.defaults, *node.args.kw_defaults]
+        inner = self._callable(node, scope)
+        self._push(node.body, inner, certain=True)
+        self._push(outside, scope, certain=certain)
+        if node.returns is not None:
+            self._annotation(node.returns, scope)
+
+    def anonymous(self, node: ast.Lambda, scope: Scope, certain: bool) -> None:
+        """`lambda a: …`."""
+        inner = self._callable(node, scope)
+        self.returns[id(node)].append(node.body)
+        self._push([node.body], inner, certain=True)
+        self._push([*node.args.defaults, *node.args.kw_defaults], scope, certain=certain)
+
+    def _callable(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope) -> Scope:
+        inner = Scope("function", scope, node)
+        self.inner[id(node)] = inner
+        ordinary = [*node.args.posonlyargs, *node.args.args]
+        for place, one in enumerate(ordinary):
+            self._bind(one.arg, Binding("param", inner, node, path=(place,), name=one.arg))
+        for one in node.args.kwonlyargs:
+            self._bind(one.arg, Binding("param", inner, node, path=(-1,), name=one.arg))
+        rest = [one for one in (node.args.vararg, node.args.kwarg) if one is not None]
+        for one in rest:
+            self._bind(one.arg, Binding("param", inner, node, path=(REST, len(ordinary)), name=one.arg))
+        for one in [*ordinary, *node.args.kwonlyargs, *rest]:
+            if one.annotation is not None:
+                self._annotation(one.annotation, scope)
+        return inner
+
+    def defined(self, node: ast.ClassDef, scope: Scope, certain: bool) -> None:
+        """`class A(…)`."""
+        self._bind(node.name, Binding("class", scope, node, certain=certain))
+        self._docstring(node)
+        inner = Scope("class", scope, node)
+        self.inner[id(node)] = inner
+        self._push(node.body, inner, certain=True)
+        self._push([*node.decorator_list, *node.bases, *node.keywords], scope, certain=certain)
+
+    def comprehended(self, node: ast.AST, scope: Scope, certain: bool) -> None:
+        """`[… for a in values]`."""
+        inner = Scope("comprehension", scope, node)
+        self.inner[id(node)] = inner
+        for part in node.generators:  # type: ignore[attr-defined]
+            self._target(part.target, "each", part.iter, inner, certain=False)
+        self._push(ast.iter_child_nodes(node), inner, certain=False)
+
+    # ------------------------------------------------------------------ facts
+
+    def called(self, node: ast.Call, scope: Scope, certain: bool) -> None:
+        """`f(…)`; what is stored by a container's method counts as stored."""
+        name = _last_name(node.func)
+        if name:
+            self.calls[name].append(node)
+        if isinstance(node.func, ast.Lambda):
+            self.lambda_calls[id(node.func)].append(node)
+        if isinstance(node.func, ast.Attribute) and name in _STORING:
+            self.items[_owner(node.func.value)] += node.args
+        if scope.kind in ("module", "class") and not self.first_call:
+            self.first_call = node.lineno
+        if name in ("isinstance", "issubclass", "cast"):
+            self._mark_types(node.args[1:] if name != "cast" else node.args[:1])
+        if name in ("getattr", "hasattr", "setattr", "delattr", "isinstance", "vars", "id", "repr", "print", "dir"):
+            self.plain.update(id(one) for one in node.args[:1])
+        self._push(ast.iter_child_nodes(node), scope, certain=certain)
+
+    def _mark_types(self, nodes: list[ast.expr]) -> None:
+        for node in nodes:
+            self.typing.update(id(one) for one in ast.walk(node))
+
+    def attribute(self, node: ast.Attribute, scope: Scope, certain: bool) -> None:
+        """`a.b`: naming a module to reach into it is not handing it around."""
+        self.plain.add(id(node.value))
+        self._push([node.value], scope, certain=certain)
+
+    def subscripted(self, node: ast.Subscript, scope: Scope, certain: bool) -> None:
+        """`a[b]`: taking one thing out of a namespace is not handing it around."""
+        self.taken_from.add(id(node.value))
+        self._push([node.value, node.slice], scope, certain=certain)
+
+    def expression(self, node: ast.Expr, scope: Scope, certain: bool) -> None:
+        """An expression as a statement."""
+        self.plain.add(id(node.value))
+        self._push([node.value], scope, certain=certain)
+
+    def compared(self, node: ast.Compare, scope: Scope, certain: bool) -> None:
+        """`a == b`."""
+        self.plain.update(id(one) for one in (node.left, *node.comparators))
+        for one in (node.left, *node.comparators):
+            self.refused.add(id(one))
+            self.refused.update(id(part) for part in getattr(one, "elts", ()))
+        self._push(ast.iter_child_nodes(node), scope, certain=certain)
+
+    def gathered(self, node: ast.Set, scope: Scope, certain: bool) -> None:
+        """`{a, b}`: a set has no order, and is there to be compared with."""
+        self.refused.update(id(one) for one in node.elts)
+        self._push(node.elts, scope, certain=certain)
+
+    def returned(self, node: ast.Return | ast.Yield | ast.YieldFrom, scope: Scope, certain: bool) -> None:
+        """`return value`, `yield value`."""
+        if node.value is not None:
+            owner = scope
+            while owner.kind == "comprehension" and owner.parent:
+                owner = owner.parent
+            self.returns[id(owner.node)].append(node.value)
+            self._push([node.value], scope, certain=False)
+
+    def _annotation(self, node: ast.expr, scope: Scope) -> None:
+        """Types are only looked at, but for a text with a call in it: some libraries evaluate those."""
+        waiting: list[ast.AST] = [node]
+        while waiting:
+            part = waiting.pop()
+            self.typing.add(id(part))
+            if isinstance(part, ast.Constant) and isinstance(part.value, str) and "(" in part.value:
+                try:
+                    inner = ast.parse(part.value.strip(), mode="eval").body
+                except (SyntaxError, ValueError, RecursionError, MemoryError):
+                    continue
+                for one in ast.walk(inner):
+                    if hasattr(one, "lineno"):
+                        one.lineno = part.lineno
+                self._push([inner], scope, certain=False)
+            elif not isinstance(part, ast.Subscript) or _last_name(part.value) != "Literal":
+                waiting.extend(ast.iter_child_nodes(part))
+        self._push([node], scope, certain=False)
+
+
+_STORING = frozenset({"append", "add", "insert", "appendleft", "setdefault", "extend", "update", "put", "put_nowait"})
+
+
+def _owner(node: ast.AST) -> str:
+    """The name under which what is stored in a container is kept."""
+    return _last_name(node)
+
+
+def _last_name(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _is_plain(decorator: ast.expr) -> bool:
+    """Whether what is decorated still is the function itself, to a caller."""
+    name = _last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    return name in ("staticmethod", "classmethod", "cache", "lru_cache", "wraps", "override", "contextmanager")
+
+
+_VISITS: dict[type, Callable[[Walk, Any, Scope, bool], None]] = {
+    ast.Assign: Walk.assign,
+    ast.AnnAssign: Walk.annotated,
+    ast.AugAssign: Walk.augmented,
+    ast.NamedExpr: Walk.walrus,
+    ast.For: Walk.loop,
+    ast.AsyncFor: Walk.loop,
+    ast.With: Walk.entered,
+    ast.AsyncWith: Walk.entered,
+    ast.ExceptHandler: Walk.caught,
+    ast.Delete: Walk.deleted,
+    ast.Match: Walk.matched,
+    ast.Import: Walk.imported,
+    ast.ImportFrom: Walk.taken,
+    ast.Global: Walk.shared,
+    ast.Nonlocal: Walk.shared,
+    ast.FunctionDef: Walk.function,
+    ast.AsyncFunctionDef: Walk.function,
+    ast.Lambda: Walk.anonymous,
+    ast.ClassDef: Walk.defined,
+    ast.ListComp: Walk.comprehended,
+    ast.SetComp: Walk.comprehended,
+    ast.DictComp: Walk.comprehended,
+    ast.GeneratorExp: Walk.comprehended,
+    ast.Call: Walk.called,
+    ast.Attribute: Walk.attribute,
+    ast.Subscript: Walk.subscripted,
+    ast.Expr: Walk.expression,
+    ast.Compare: Walk.compared,
+    ast.Set: Walk.gathered,
+    ast.Return: Walk.returned,
+    ast.Yield: Walk.returned,
+    ast.YieldFrom: Walk.returned,
+}

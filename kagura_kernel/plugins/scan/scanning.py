@@ -1,0 +1,199 @@
+"""Scans a plugin's bytes, or a file or directory on the disk: findings, and nothing is ever run or enabled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+from kagura_kernel.domain.errors import PluginInvalid, UsageError
+from kagura_kernel.domain.plugins import PluginFinding, PluginPermissions, Severity
+from kagura_kernel.plugins.content import MANIFEST, SOURCE, PluginContent, read_content
+from kagura_kernel.plugins.manifest import Manifest, parse_manifest
+from kagura_kernel.plugins.permissions import check_declared
+from kagura_kernel.plugins.scan.catalogue import RULES
+from kagura_kernel.plugins.scan.process import read_sources
+from kagura_kernel.plugins.scan.result import Scan, ScanResult, Use
+from kagura_kernel.plugins.schema import read_schema
+
+_SHOWN = 160
+_MAX_BYTES = 4 << 20
+_WORDS = (".md", ".txt", ".rst", ".json")
+
+
+def scan_content(content: PluginContent, permissions: PluginPermissions | None) -> ScanResult:
+    """Everything that the rules find in a plugin's bytes, the whole directory's oddities included.
+
+    Args:
+        content: Its files, as they were read once.
+        permissions: What its manifest declares, to be compared with what its source uses; None compares nothing.
+    """
+    if SOURCE not in content.files:
+        missing = _finding("missing-entry", f"There is no {SOURCE}.", "", 0, {})
+        return ScanResult(_sorted([*content.oddities, missing]))
+    return _scan(content.python, SOURCE, content.oddities, permissions, content.files)
+
+
+def scan_path(path: str | Path) -> Scan:
+    """Scan a plugin's directory, or one Python file.
+
+    Raises:
+        UsageError: there is no such file or directory, or it cannot be read.
+    """
+    place = Path(path)
+    result = _of_directory(place) if place.is_dir() or place.is_symlink() else _of_file(place)
+    return Scan(str(path), result.severity, result.findings)
+
+
+def _of_directory(place: Path) -> ScanResult:
+    root = place if place.is_symlink() else place.resolve()
+    try:
+        content = read_content(root)
+    except PluginInvalid as error:
+        if not place.is_symlink():
+            raise UsageError(f"{place} cannot be scanned: {'; '.join(error.problems)}.") from error
+        return ScanResult((_finding("link", f"{place.name} is a link.", "", 0, {}),))
+    result = scan_content(content, _declared(content))
+    unusable = list(_unusable(content, result))
+    told = "missing-schema" if any(one.rule == "schema" for one in unusable) else ""
+    findings = [*unusable, *(one for one in result.findings if one.rule != told)]
+    return ScanResult(_sorted(findings), result.schema, result.uses)
+
+
+def _unusable(content: PluginContent, result: ScanResult) -> Iterator[PluginFinding]:
+    """Why a directory is no plugin that could be loaded, whatever its source does.
+
+    Its name need not be the manifest's: a plugin is scanned wherever it lies, and installed under its own name.
+    """
+    manifest: Manifest | None = None
+    if MANIFEST in content.files:
+        try:
+            manifest = parse_manifest(content.files[MANIFEST], None)
+        except PluginInvalid as error:
+            for why in error.problems:
+                yield _finding("manifest", _sentence(why.removeprefix(f"{MANIFEST}: ")), MANIFEST, 0, {})
+    elif not any(finding.file == MANIFEST for finding in content.oddities):
+        yield _finding("manifest", f"There is no {MANIFEST}.", "", 0, {})
+    if result.schema is None and result.dangerous:
+        return  # what keeps it from being read is told
+    try:
+        schema = read_schema(result.schema, content.name)
+    except PluginInvalid as error:
+        problems: Sequence[str] = error.problems
+    else:
+        problems = check_declared(manifest.permissions, schema) if manifest else ()
+    for why in problems:
+        yield _finding("schema", _sentence(why), SOURCE, 0, {})
+
+
+def _sentence(why: str) -> str:
+    return f"{why[:1].upper()}{why[1:]}."
+
+
+def _of_file(place: Path) -> ScanResult:
+    try:
+        with place.open("rb") as file:
+            data = file.read(_MAX_BYTES)
+    except OSError as error:
+        raise UsageError(f"{place} cannot be scanned: {(error.strerror or 'unknown reason').lower()}.") from error
+    result = _scan({place.name: data}, place.name, (), None, {place.name: data})
+    # A file by itself may be a part of a plugin, whose entry is in another one.
+    findings = [
+        _finding("no-functions", one.message, one.file, one.line, {}) if one.rule == "missing-entry" else one
+        for one in result.findings
+        if one.rule != "missing-schema"
+    ]
+    return ScanResult(_sorted(findings), result.schema, result.uses)
+
+
+def _scan(
+    files: Mapping[str, bytes],
+    source: str,
+    oddities: Iterable[PluginFinding],
+    permissions: PluginPermissions | None,
+    all_files: Mapping[str, bytes],
+) -> ScanResult:
+    read = read_sources(files, source)
+    lines = {path: data.decode("utf-8", "replace").split("\n") for path, data in files.items()}
+    findings = [_finding(rule, message, file, line, lines) for rule, message, file, line in read.findings]
+    if read.failed:
+        findings.append(_finding("scan-failed", f"The scan did not end. {read.failed}", "", 0, lines))
+    findings += _in_words(all_files)
+    if permissions is not None:
+        findings += _compared(permissions, read.uses, read.library)
+    uses = cast("frozenset[Use]", read.uses | read.library)
+    return ScanResult(_sorted([*oddities, *findings]), read.schema, uses)
+
+
+def _sorted(findings: Iterable[PluginFinding]) -> tuple[PluginFinding, ...]:
+    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: finding.order))
+
+
+def _finding(rule: str, message: str, file: str, line: int, lines: Mapping[str, list[str]]) -> PluginFinding:
+    text = lines.get(file, [])
+    source = text[line - 1].strip()[:_SHOWN] if 0 < line <= len(text) else ""
+    shown = "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in source)
+    return PluginFinding(RULES[rule].severity, rule, message, file, line, shown)
+
+
+def _in_words(files: Mapping[str, bytes]) -> Iterator[PluginFinding]:
+    """Words that speak to an auditor stand in what is read beside the source, too."""
+    from kagura_kernel.plugins.scan.reader.texts import injection
+
+    for path, data in files.items():
+        if path.lower().endswith(_WORDS):
+            for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
+                if words := injection(line[:_MAX_BYTES]):
+                    shown = words.encode("ascii", "replace").decode()[:80]
+                    message = f"The words {shown!r} speak to whoever audits the plugin."
+                    yield _finding(
+                        "prompt-injection", message, path, number, {path: data.decode("utf-8", "replace").split("\n")}
+                    )
+
+
+def _compared(permissions: PluginPermissions, uses: frozenset[str], library: frozenset[str]) -> Iterator[PluginFinding]:
+    """What is declared, against what the source uses; what our own library reaches for is only ever unused."""
+    if "net" in uses and not permissions.net:
+        if permissions.nothing:
+            message = "The network is used, and no permission is declared: the jail has none."
+            yield _finding("unread-network", message, MANIFEST, 0, {})
+        else:
+            message = "The network is used, and the declared permissions leave it out."
+            yield _finding("undeclared-net", message, MANIFEST, 0, {})
+    if "write" in uses and not permissions.write:
+        message = "Files are written, and no permission to write is declared: only the jail's scratch space is there."
+        yield _finding("undeclared-files", message, MANIFEST, 0, {})
+    elif "read" in uses and not (permissions.read or permissions.write):
+        message = "Files are read, and no permission to read is declared: only the jail's own files are there."
+        yield _finding("undeclared-files", message, MANIFEST, 0, {})
+    both = uses | library
+    unused = [
+        kind
+        for kind, declared in (("read", permissions.read), ("write", permissions.write), ("net", permissions.net))
+        if declared and not (kind in both or (kind == "read" and "write" in both))
+    ]
+    if unused:
+        message = f"The source does not seem to need the permission {' and '.join(unused)}."
+        yield _finding("unused-permission", message, MANIFEST, 0, {})
+
+
+def _declared(content: PluginContent) -> PluginPermissions | None:
+    """The permissions in a manifest that need not be right in everything else; None when there are none."""
+    try:
+        document = json.loads(content.files.get(MANIFEST, b"{}"))
+    except (ValueError, RecursionError):
+        return None
+    declared = document.get("permissions") if isinstance(document, dict) else None
+    if not isinstance(declared, dict):
+        return None
+    found: dict[str, tuple[str, ...]] = {}
+    for kind in ("read", "write", "net"):
+        entries = declared.get(kind, [])
+        found[kind] = tuple(one for one in entries if isinstance(one, str)) if isinstance(entries, list) else ()
+    return PluginPermissions(found["read"], found["write"], found["net"])
+
+
+def is_dangerous(scans: Iterable[Scan]) -> bool:
+    """Whether any of them must be kept out."""
+    return any(scan.severity is Severity.DANGER for scan in scans)

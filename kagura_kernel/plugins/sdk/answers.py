@@ -1,0 +1,109 @@
+"""What a server answered, as guest code gets it: bounded, decoded where it is plain text, without cookies."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from .faults import TooLarge
+from .limits import Budget
+from .wire import Answer
+
+_PIECE = 64 * 1024
+_MAX_HEADERS = 64
+_MAX_VALUE = 4 * 1024
+_MAX_REASON = 100
+_KEPT_BACK = frozenset({"set-cookie", "set-cookie2"})
+_PLAIN_CONTROLS = frozenset("\t\n\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One answer.
+
+    Attributes:
+        status: From 200 on.
+        reason: The words after it.
+        headers: In lower case; several values are joined by commas.
+        body: All of it.
+        cached: Whether it was kept from an earlier request.
+    """
+
+    status: int
+    reason: str
+    headers: dict[str, str]
+    body: bytes
+    cached: bool = False
+
+    @classmethod
+    def without_body(cls, answer: Answer) -> Fetched:
+        """The head of an answer, its body left unread."""
+        return cls(answer.status, _printable(answer.reason, _MAX_REASON), _headers(answer), b"")
+
+    def shown(self, url: str, redirects: int) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "url": url,
+            "status": self.status,
+            "reason": self.reason,
+            "headers": self.headers,
+            "redirects": redirects,
+            "cached": self.cached,
+            **_body(self.body, self.headers),
+        }
+
+
+def read_answer(answer: Answer, most: int, budget: Budget) -> Fetched:
+    """An answer with its body.
+
+    Args:
+        answer: Its head has been read.
+        most: Bytes that the body may have.
+        budget: Pays for them, as they come.
+
+    Raises:
+        TooLarge: it has more.
+        LimitReached: the budget is used up.
+        NoAnswer: it ended before its end.
+        OSError: the connection failed, or time is up.
+    """
+    pieces = []
+    size = 0
+    if answer.length is not None and answer.length > most:
+        raise TooLarge(f"The answer has {answer.length:,} bytes; {most:,} are taken.")
+    for piece in answer.pieces(_PIECE):
+        budget.take(len(piece))
+        size += len(piece)
+        if size > most:
+            raise TooLarge(f"The answer has more than {most:,} bytes.")
+        pieces.append(piece)
+    head = Fetched.without_body(answer)
+    return Fetched(head.status, head.reason, head.headers, b"".join(pieces))
+
+
+def _headers(answer: Answer) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in answer.headers:
+        lower = _printable(name.lower(), _MAX_REASON)
+        if lower in _KEPT_BACK or (lower not in found and len(found) >= _MAX_HEADERS):
+            continue
+        joined = f"{found[lower]}, {value}" if lower in found else value
+        found[lower] = _printable(joined, _MAX_VALUE)
+    return found
+
+
+def _body(body: bytes, headers: dict[str, str]) -> dict[str, str]:
+    if headers.get("content-encoding", "identity").lower() == "identity":
+        try:
+            text = body.decode("utf-8")
+        except UnicodeDecodeError:
+            text = "\0"
+        # A control character takes six bytes in JSON; a file full of them is no text anyway.
+        if all(sign >= " " or sign in _PLAIN_CONTROLS for sign in text):
+            return {"text": text}
+    return {"base64": base64.b64encode(body).decode("ascii")}
+
+
+def _printable(text: str, most: int) -> str:
+    return "".join(sign if " " <= sign <= "~" else "?" for sign in text[:most])

@@ -1,0 +1,225 @@
+"""A client for HTTPS that holds to a list of hosts, whatever guest code asks it for.
+
+Each request, and each redirect anew, passes the same gate: the URL's form, the list, the cache, the rate, and then the
+jail's proxy, behind which the membrane checks every address. Whatever is refused on that way has one text. The reason
+goes to the plugin's log, with the host and without path and query.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from .allowing import AllowList
+from .answers import Fetched, read_answer
+from .arguments import encoded, shown, text_of
+from .caching import Cache
+from .faults import ArgumentRefused, ConfigRefused, NetworkRefused, ResponseRefused
+from .headers import Headers, checked_headers, for_another_host, is_plain, without_body
+from .limits import Budget, Monotonic, Rate
+from .notes import Notes
+from .trusting import client_context
+from .urls import Url, follow, parse_url
+from .wire import Answer, Deadline, NoAnswer, Unreachable, connected, proxy_port, send
+
+MAX_RESPONSE = 2**20
+"""Bytes of one answer's body."""
+
+MAX_TOTAL = 2 * 2**20
+"""Bytes of all bodies together, those that are sent and those that are received."""
+
+A_MINUTE = 30
+AN_HOUR = 100
+"""Requests; a redirect is one of its own."""
+
+MAX_REDIRECTS = 5
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+"""What may be configured."""
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_KEEP_METHOD = frozenset({307, 308})
+_WITHOUT_BODY = frozenset({"GET", "HEAD"})
+_SEE_OTHER = 303
+
+
+@dataclass(frozen=True, slots=True)
+class HttpsLimits:
+    """What one client may do; more than the module's bounds is cut down to them.
+
+    Attributes:
+        response_bytes: Of one body.
+        total_bytes: Of all bodies.
+        a_minute: Requests.
+        an_hour: Requests.
+        seconds: What one call takes at most, redirects included.
+    """
+
+    response_bytes: int = MAX_RESPONSE
+    total_bytes: int = MAX_TOTAL
+    a_minute: int = A_MINUTE
+    an_hour: int = AN_HOUR
+    seconds: float = 20.0
+
+
+class HttpsClient:
+    """Asks listed hosts, within its limits. Safe to use from several threads.
+
+    Args:
+        allowed: The hosts, as `allowing` reads them.
+        methods: What may be done there.
+        limits: How much.
+        user_agent: What a request says it comes from, unless its caller does.
+        trust: Certificates (PEM) of the only authority to believe; empty for those of the system.
+        proxy: The port of the proxy on the loopback; None for the jail's.
+        now: The time that rate, age and deadline are measured in.
+
+    Raises:
+        ConfigRefused: an entry of the list is no host to allow, or a method is none of `METHODS`.
+    """
+
+    def __init__(
+        self,
+        allowed: Iterable[str],
+        methods: Iterable[str] = ("GET", "HEAD"),
+        limits: HttpsLimits | None = None,
+        *,
+        user_agent: str = "kagura-fetch/1",
+        trust: str = "",
+        proxy: int | None = None,
+        now: Monotonic = time.monotonic,
+    ) -> None:
+        limits = limits or HttpsLimits()
+        self._allowed = AllowList(allowed)
+        self._methods = frozenset(methods)
+        if unknown := sorted(self._methods - set(METHODS)):
+            raise ConfigRefused(f"{shown(unknown[0])} is no method. There are {', '.join(METHODS)}.")
+        self._response_bytes = min(limits.response_bytes, MAX_RESPONSE)
+        self._budget = Budget(min(limits.total_bytes, MAX_TOTAL), "bytes sent and received")
+        windows = ((min(limits.a_minute, A_MINUTE), 60.0), (min(limits.an_hour, AN_HOUR), 3600.0))
+        self._rate = Rate(windows, "requests", now)
+        self._seconds = limits.seconds
+        self._user_agent = user_agent
+        self._context: ssl.SSLContext = client_context(trust)
+        self._proxy = proxy_port() if proxy is None else proxy
+        self._cache = Cache(now)
+        self._notes = Notes(now)
+        self._now = now
+
+    def fetch(self, url: Any, method: Any = "GET", headers: Any = None, body: Any = None) -> dict[str, Any]:
+        """What a URL answers.
+
+        Args:
+            url: `https://HOST/…`.
+            method: One of those that are configured.
+            headers: An object of texts.
+            body: A text, sent as UTF-8.
+
+        Returns:
+            `url` (the last one), `status`, `reason`, `headers` (lower case), `redirects`, `cached`, and `text`, or
+            `base64` where the body is no plain text.
+
+        Raises:
+            ArgumentRefused: an argument that is none.
+            NetworkRefused: it is not allowed or cannot be made.
+            LimitReached: the rate or the budget is used up.
+            TooLarge: the answer is.
+            ResponseRefused: the answer is none, or redirects too often.
+        """
+        target = parse_url(url)
+        asked = _Request(self._method(method), checked_headers(headers), self._body(body))
+        if asked.body and asked.method in _WITHOUT_BODY:
+            raise ArgumentRefused(f"{asked.method} has no body.")
+        deadline = Deadline(self._seconds, self._now)
+        for redirects in range(MAX_REDIRECTS + 1):
+            fetched = self._step(target, asked, deadline)
+            location = fetched.headers.get("location", "")
+            if fetched.status not in _REDIRECTS or not location:
+                return fetched.shown(str(target), redirects)
+            target, asked = self._redirected(target, asked, fetched.status, location)
+        raise ResponseRefused(f"The server redirects more than {MAX_REDIRECTS} times.")
+
+    def _step(self, url: Url, asked: _Request, deadline: Deadline) -> Fetched:
+        # The list comes before the cache: what it held when another list was in force must not answer for this one.
+        if not self._allowed.admits(url.host):
+            self._refuse(url, "it is not listed")
+        if asked.method not in self._methods:
+            self._refuse(url, f"{asked.method} is not configured")
+        key = (str(url), asked.header("accept"))
+        cacheable = asked.method == "GET" and is_plain(asked.headers)
+        if cacheable and (known := self._cache.get(key)):
+            return known
+        fetched = self._ask(url, asked, deadline)
+        if cacheable:
+            self._cache.put(key, fetched)
+        return fetched
+
+    def _ask(self, url: Url, asked: _Request, deadline: Deadline) -> Fetched:
+        if not self._proxy:
+            self._refuse(url, "this jail has no way out")
+        self._rate.take()
+        self._budget.take(len(asked.body))
+        try:
+            with connected(url, self._proxy, self._context, deadline) as connection:
+                send(connection, asked.written(url, self._user_agent), deadline)
+                answer = Answer(connection, asked.method, self._response_bytes, deadline)
+                if answer.status in _REDIRECTS and answer.header("location"):
+                    return Fetched.without_body(answer)
+                return read_answer(answer, self._response_bytes, self._budget)
+        except (Unreachable, OSError) as error:
+            self._refuse(url, str(error) or type(error).__name__)
+        except NoAnswer as error:
+            self._notes.add(f"{url.host}: {error}")
+            raise ResponseRefused("The server's answer is no HTTP, is cut, or has too long a head.") from None
+
+    def _redirected(self, url: Url, asked: _Request, status: int, location: str) -> tuple[Url, _Request]:
+        try:
+            target = follow(url, location)
+        except NetworkRefused:
+            self._refuse(url, "it redirects to what may not be asked for")
+        headers = asked.headers if target.host == url.host else for_another_host(asked.headers)
+        if status in _KEEP_METHOD or asked.method == "HEAD" or (status != _SEE_OTHER and asked.method == "GET"):
+            return target, _Request(asked.method, headers, asked.body)
+        return target, _Request("GET", without_body(headers), b"")
+
+    def _refuse(self, url: Url, why: str) -> NoReturn:
+        self._notes.add(f"{url.host}: {why}")
+        raise NetworkRefused from None
+
+    def _method(self, method: Any) -> str:
+        if not isinstance(method, str) or method not in self._methods:
+            raise ArgumentRefused(f"method must be one of {', '.join(sorted(self._methods))}.")
+        return method
+
+    def _body(self, body: Any) -> bytes:
+        if body is None:
+            return b""
+        return encoded("body", text_of("body", body, most=self._response_bytes))
+
+
+class _Request:
+    def __init__(self, method: str, headers: Mapping[str, str], body: bytes) -> None:
+        self.method = method
+        self.headers: Headers = dict(headers)
+        self.body = body
+
+    def header(self, lower: str) -> str:
+        return next((value for name, value in self.headers.items() if name.lower() == lower), "")
+
+    def written(self, url: Url, user_agent: str) -> bytes:
+        own = {"Host": url.host, "Connection": "close", "Accept-Encoding": "identity"}
+        names = {name.lower() for name in self.headers}
+        if "user-agent" not in names:
+            own["User-Agent"] = user_agent
+        if "accept" not in names:
+            own["Accept"] = "*/*"
+        if self.method not in _WITHOUT_BODY:
+            own["Content-Length"] = str(len(self.body))
+            if self.body and "content-type" not in names:
+                own["Content-Type"] = "text/plain; charset=utf-8"
+        lines = [f"{self.method} {url.target} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in (own | self.headers).items()]
+        return "\r\n".join([*lines, "", ""]).encode("ascii") + self.body

@@ -1,0 +1,232 @@
+"""One HTTPS exchange through the jail's proxy: CONNECT, TLS, a request, an answer, all of it before one deadline.
+
+There is no other way out of a jail than its proxy. Behind it the membrane looks the name up, checks every answer and
+dials the very address that it checked.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import os
+import re
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from .limits import Monotonic
+from .urls import PORT, Url
+
+MAX_OVERHEAD = 256 * 1024
+"""Bytes of heads, trailers and chunk sizes that an answer may have beside its body."""
+
+_MAX_PROXY_HEAD = 8 * 1024
+_PROXY = re.compile(r"http://127\.0\.0\.1:([0-9]{1,5})/?", re.ASCII)
+_MAX_PORT = 65535
+_OK = b"200"
+_END = b"\r\n\r\n"
+
+
+class Unreachable(Exception):
+    """Why an exchange could not be made; for the log alone."""
+
+
+class NoAnswer(Exception):
+    """What came is no answer in HTTP, or ended before its end."""
+
+
+def proxy_port() -> int:
+    """The port of this jail's proxy; 0 where it has none.
+
+    The variable is set by whoever started the jail. Only the jail's own loopback counts: nothing else is a proxy here.
+    """
+    found = _PROXY.fullmatch(os.environ.get("HTTPS_PROXY", ""))
+    return int(found[1]) if found and int(found[1]) <= _MAX_PORT else 0
+
+
+class Deadline:
+    """The end of one exchange.
+
+    Args:
+        seconds: From now.
+        now: The time.
+    """
+
+    def __init__(self, seconds: float, now: Monotonic = time.monotonic) -> None:
+        self._now = now
+        self._end = now() + seconds
+
+    def left(self) -> float:
+        """Seconds that are left, more than none.
+
+        Raises:
+            TimeoutError: time is up.
+        """
+        left = self._end - self._now()
+        if left <= 0:
+            raise TimeoutError("time is up")
+        return left
+
+
+@contextmanager
+def connected(url: Url, port: int, context: ssl.SSLContext, deadline: Deadline) -> Iterator[ssl.SSLSocket]:
+    """A TLS connection to a URL's host, for the block.
+
+    Args:
+        url: Where to.
+        port: Of the proxy on the loopback.
+        context: Whom to believe.
+        deadline: For all that happens.
+
+    Raises:
+        Unreachable: the proxy refuses, the host does not answer, or it is not who it should be.
+    """
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=deadline.left()) as plain:
+            _ask_proxy(plain, url, deadline)
+            plain.settimeout(deadline.left())
+            with context.wrap_socket(plain, server_hostname=url.host) as secure:
+                yield secure
+    except OSError as error:
+        raise Unreachable(_reason(error)) from error
+
+
+def send(connection: ssl.SSLSocket, data: bytes, deadline: Deadline) -> None:
+    """Send all of it.
+
+    Raises:
+        OSError: the other side is gone, or time is up.
+    """
+    connection.settimeout(deadline.left())
+    connection.sendall(data)
+
+
+class Answer:
+    """What a server answers: its head at once, its body piece by piece.
+
+    Args:
+        connection: The request has been sent.
+        method: Of the request: the answer to HEAD has no body.
+        most: Bytes of the body that the caller will take.
+        deadline: For all of it.
+
+    Raises:
+        NoAnswer: it is no HTTP, its head is too long, or it switches to something else.
+        OSError: the connection failed, or time is up.
+    """
+
+    def __init__(self, connection: ssl.SSLSocket, method: str, most: int, deadline: Deadline) -> None:
+        raw = _TimedReader(connection, most + MAX_OVERHEAD, deadline)
+        with _as_no_answer():
+            # It wants nothing of a socket but the file that is made of it.
+            self._response = http.client.HTTPResponse(cast("socket.socket", _Readable(raw)), method=method)
+            self._response.begin()
+        if self._response.status < http.client.OK:
+            raise NoAnswer("the server wants to speak something else")
+
+    @property
+    def status(self) -> int:
+        """From 200 on."""
+        return self._response.status
+
+    @property
+    def reason(self) -> str:
+        """The words after the status."""
+        return self._response.reason
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """In their order."""
+        return self._response.getheaders()
+
+    @property
+    def length(self) -> int | None:
+        """Bytes of the body that are still to come; None where the server does not say."""
+        return self._response.length
+
+    def header(self, name: str) -> str:
+        """The values of a header, joined; empty without one."""
+        return self._response.getheader(name) or ""
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """The body in pieces of at most so many bytes.
+
+        Raises:
+            NoAnswer: it ended before its end, or its chunks are none.
+            OSError: the connection failed, or time is up.
+        """
+        with _as_no_answer():
+            while piece := self._response.read(size):
+                yield piece
+        if self._response.length:
+            raise NoAnswer("the answer ended before its end")
+
+
+@contextmanager
+def _as_no_answer() -> Iterator[None]:
+    try:
+        yield
+    except (http.client.HTTPException, ValueError) as error:
+        raise NoAnswer(type(error).__name__) from error
+
+
+class _TimedReader(io.RawIOBase):
+    """Reads before the deadline, and no more than so many bytes: a server that drips or never ends is cut."""
+
+    def __init__(self, connection: ssl.SSLSocket, most: int, deadline: Deadline) -> None:
+        super().__init__()
+        self._connection = connection
+        self._left = most
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        if self._left <= 0:
+            raise http.client.HTTPException("the answer is longer than what is read of it")
+        self._connection.settimeout(self._deadline.left())
+        count = self._connection.recv_into(memoryview(buffer)[: self._left])
+        self._left -= count
+        return count
+
+
+class _Readable:
+    """As much of a socket as a response needs."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self._raw = raw
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        del mode
+        return io.BufferedReader(self._raw)
+
+
+def _ask_proxy(connection: socket.socket, url: Url, deadline: Deadline) -> None:
+    place = f"{url.host}:{PORT}"
+    connection.settimeout(deadline.left())
+    connection.sendall(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode("ascii"))
+    head = b""
+    while _END not in head:
+        if len(head) > _MAX_PROXY_HEAD:
+            raise Unreachable("the proxy's answer has no end")
+        connection.settimeout(deadline.left())
+        piece = connection.recv(_MAX_PROXY_HEAD)
+        if not piece:
+            raise Unreachable("the proxy hung up")
+        head += piece
+    line, _, _rest = head.partition(b"\r\n")
+    words = line.split(b" ", 2)
+    if not words[0].startswith(b"HTTP/1.") or words[1:2] != [_OK]:
+        raise Unreachable(f"the membrane says: {b' '.join(words[2:]).decode('ascii', 'replace')}")
+    if not head.endswith(_END):
+        raise Unreachable("the server spoke before it was asked")
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not believed: {error.verify_message}"
+    return (error.strerror or str(error) or type(error).__name__).lower()

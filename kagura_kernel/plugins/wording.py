@@ -1,0 +1,79 @@
+"""Words of messages: what was probably meant, what a text must not hold because nobody would see it, a danger."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+from kagura_kernel.domain.plugins import PluginFinding, Severity
+
+NEAR = 3
+"""The largest distance at which a word is taken for another one."""
+
+_BLANKS = "\n\t"
+# Format signs (they turn text around or join what looks apart), what has no meaning yet, and halves of a pair.
+_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+# Letters and marks that are drawn as nothing; the two selectors that emoji are written with are none of them.
+_FILLERS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
+)
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """The known word that lies nearest, at most `NEAR` edits away and nearer than a wholly other word; else empty."""
+    folded = word.casefold()
+    ranked = sorted((distance(folded, one.casefold()), one) for one in known)
+    if not ranked or ranked[0][0] > min(NEAR, max(1, len(word) // 2)):
+        return ""
+    return ranked[0][1]
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """`, did you mean 'this'?` or an empty text."""
+    near = meant(word, known)
+    return f", did you mean {near!r}?" if near else ""
+
+
+def distance(one: str, other: str) -> int:
+    """How many letters to put in, take out, replace or swap with a neighbour; at most `NEAR + 1` is told."""
+    if abs(len(one) - len(other)) > NEAR:
+        return NEAR + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, start=1):
+        older, before, row = before, row, [at]
+        for column, sign in enumerate(other, start=1):
+            cost = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != sign))
+            swapped = at > 1 and column > 1 and letter == other[column - 2] and sign == one[at - 2]
+            row.append(min(cost, older[column - 2] + 1) if swapped else cost)
+        if min(row) > NEAR:
+            return NEAR + 1
+    return min(row[-1], NEAR + 1)
+
+
+def unseen(text: str, *, lines: bool = False) -> str:
+    """The first character that a reader would not see, as `U+202E`; empty when there is none.
+
+    Args:
+        text: Whatever a person or a brain will read.
+        lines: Whether it may have several lines and tabs.
+    """
+    for sign in text:
+        if is_unseen(sign) and not (lines and sign in _BLANKS):
+            return f"U+{ord(sign):04X}"
+    return ""
+
+
+def is_unseen(sign: str) -> bool:
+    """Whether a reader would not see this character, or not what it does; line ends and tabs are such."""
+    return unicodedata.category(sign) in _UNSEEN or _FILLERS.match(sign) is not None
+
+
+def first_danger(findings: Sequence[PluginFinding]) -> str:
+    """The first danger of these, as half a sentence with its place; empty when there is none."""
+    found = next((finding for finding in findings if finding.severity is Severity.DANGER), None)
+    if found is None:
+        return ""
+    message = found.message.rstrip(".")
+    return f"{message} ({found.file}:{found.line})" if found.line else message

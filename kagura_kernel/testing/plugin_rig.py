@@ -1,0 +1,263 @@
+"""Plugins of a machine of the test's own: their places, books and journal, and jails without boxes.
+
+rig = PluginRig(tmp_path)
+rig.write("greeter")
+rig.audit("greeter")
+plugin = await rig.enable("greeter")
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kagura_kernel.domain.approvals import Decision, Verdict
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.events import Event
+from kagura_kernel.domain.plugins import AuditVerdict, PluginAudit, PluginPlace, Risk
+from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.plugins.approvals import ApprovalBook, QuarantineBook
+from kagura_kernel.plugins.calling import EnabledPlugin, FunctionSpec
+from kagura_kernel.plugins.enabled import JailOrder, StartJail
+from kagura_kernel.plugins.manager import Examined, ManagerParts, PluginManager, PluginRow
+from kagura_kernel.plugins.trust import TrustBook
+from kagura_kernel.testing.clock import FakeClock
+
+SESSION = "ses-1"
+
+SOURCE = """\
+SCHEMA = {"greeting": {"type": "string", "description": "What it says first", "default": "hello"}}
+
+
+def create_host_functions(config):
+    def greet(name):
+        return config["greeting"] + " " + name
+
+    return {MODULE: {"greet": greet}}
+"""
+
+
+def write_plugin(
+    place: Path, name: str = "greeter", *, source: str = SOURCE, files: Mapping[str, bytes] | None = None, **keys: Any
+) -> Path:
+    """A plugin's directory; of the usual source with a module of its name, and a manifest with these keys besides."""
+    module = name.replace("-", "_")
+    manifest = {"name": name, "version": "1.0.0", "description": f"The plugin {name}", "hostModules": [module]} | keys
+    root = place / name
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "plugin.json").write_text(json.dumps(manifest), encoding="utf-8")
+    (root / "plugin.py").write_text(source.replace("MODULE", repr(module)), encoding="utf-8")
+    (root / "README.md").write_text(f"# {name}\n", encoding="utf-8")
+    for path, data in (files or {}).items():
+        (root / path).write_bytes(data)
+    return root
+
+
+class FakeJail:
+    """A jail without a box: it has what the manifest declares, and answers with what it was asked.
+
+    Attributes:
+        order: What it was started for.
+        closed: Whether it was ended.
+        calls: Every call: module, function, arguments, named.
+    """
+
+    def __init__(self, order: JailOrder, answer: Callable[..., Any] | None = None) -> None:
+        self.order = order
+        self.closed = False
+        self.calls: list[tuple[str, str, Sequence[Any], Mapping[str, Any]]] = []
+        self._answer = answer
+
+    @property
+    def modules(self) -> Mapping[str, tuple[FunctionSpec, ...]]:
+        """Each declared module, with one function."""
+        return {module: (FunctionSpec("greet", "(name)"),) for module in self.order.manifest.host_modules}
+
+    @property
+    def log(self) -> str:
+        """One line for each call."""
+        return "".join(f"called {function}\n" for _, function, *_ in self.calls)
+
+    async def call(self, module: str, function: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """What it was asked, or what the test wants."""
+        self.calls.append((module, function, arguments, named))
+        if self._answer is None:
+            return [module, function, list(arguments), dict(named)]
+        return await self._answer(self, module, function, arguments, named)
+
+    async def close(self) -> None:
+        """End it."""
+        self.closed = True
+
+
+class FakeJails:
+    """A `StartJail`.
+
+    Attributes:
+        started: Every jail, in order.
+        failing: What the next starts raise, one after the other.
+        before: Awaited before each start.
+        answer: How jails answer: awaited with the jail and the call.
+    """
+
+    def __init__(self) -> None:
+        self.started: list[FakeJail] = []
+        self.failing: list[BaseException] = []
+        self.before: Callable[[JailOrder], Any] | None = None
+        self.answer: Callable[..., Any] | None = None
+
+    @property
+    def open(self) -> list[FakeJail]:
+        """Those that were not ended."""
+        return [jail for jail in self.started if not jail.closed]
+
+    async def __call__(self, order: JailOrder) -> FakeJail:
+        """Start one."""
+        if self.before is not None:
+            await self.before(order)
+        if self.failing:
+            raise self.failing.pop(0)
+        self.started.append(FakeJail(order, self.answer))
+        return self.started[-1]
+
+
+class PluginRig:
+    """One machine, and one process on it.
+
+    Args:
+        root: A directory of the test's own; a second rig on the same one is another process of the same user.
+        clock: The time; stands still by default.
+        start_jail: Makes jails; without boxes by default.
+        max_risk: The highest risk that is allowed.
+        owner: The process; this one by default.
+
+    Attributes:
+        jails: The jails without boxes.
+        project: A project.
+        user: The user's place for plugins.
+        manager: What is tested.
+        journal: Its journal.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        clock: Clock | None = None,
+        start_jail: StartJail | None = None,
+        max_risk: Risk = Risk.MEDIUM,
+        owner: str = "",
+    ) -> None:
+        self.root = root
+        self.home = root / "home"
+        self.user = self.home / "plugins"
+        self.project = root / "project"
+        self.project.mkdir(parents=True, exist_ok=True)
+        self.clock = clock or FakeClock()
+        self.journal = Journal.open(self.home, clock=self.clock)
+        self.jails = FakeJails()
+        self.approvals = ApprovalBook(self.home / "trust" / "approvals.json", self.clock)
+        self.quarantine = QuarantineBook(self.home / "trust" / "quarantine.json", self.clock)
+        self.trust = TrustBook(self.home / "trust" / "authors.json", self.clock)
+        self.parts = ManagerParts(
+            journal=self.journal,
+            clock=self.clock,
+            owner=owner or process_owner(),
+            places=partial(_places, self.user),
+            person=root,
+            private=(self.home,),
+            approvals=self.approvals,
+            quarantine=self.quarantine,
+            trust=self.trust,
+            start_jail=start_jail or self.jails,
+            max_risk=max_risk,
+        )
+        self.manager = PluginManager(self.parts)
+
+    def write(self, name: str = "greeter", *, place: PluginPlace = "project", **more: Any) -> Path:
+        """A plugin in the project, or in the user's place; see `write_plugin`."""
+        return write_plugin(self.project / "plugins" if place == "project" else self.user, name, **more)
+
+    def remove(self, name: str = "greeter") -> None:
+        """Take the project's plugin away."""
+        shutil.rmtree(self.project / "plugins" / name)
+
+    def row(self, name: str = "greeter", session: str = SESSION) -> PluginRow:
+        """How it stands."""
+        return self.manager.row(session, name, self.project)
+
+    def examine(self, name: str = "greeter") -> Examined:
+        """Its bytes."""
+        return self.manager.examine(name, self.project)
+
+    def audit(self, name: str = "greeter", *, session: str = SESSION, **facts: Any) -> Examined:
+        """Have it audited, with low risk unless the test wants it otherwise; the bytes that were."""
+        examined = self.examine(name)
+        report = replace(self.report(examined), **facts)
+        self.manager.audited(session, examined, report, by="ada", stored=False)
+        return examined
+
+    def report(self, examined: Examined) -> PluginAudit:
+        """An audit that has found nothing."""
+        return PluginAudit(
+            plugin=examined.name,
+            version=examined.found.manifest.version,
+            content_hash=examined.content_hash,
+            risk=Risk.LOW,
+            verdict=AuditVerdict.APPROVE,
+            summary="It greets.",
+            at=self.clock.now(),
+        )
+
+    def approve(self, name: str = "greeter") -> None:
+        """Have it audited and approved."""
+        self.manager.approve(SESSION, self.audit(name), by="ada", via="test")
+
+    def yes(self) -> Decision:
+        """A person's word."""
+        return Decision("app-1", Verdict.ALLOW, "ada", "test", self.clock.now())
+
+    async def enable(
+        self,
+        name: str = "greeter",
+        values: Mapping[str, Any] | None = None,
+        *,
+        session: str = SESSION,
+        examined: Examined | None = None,
+        approved: bool = False,
+    ) -> EnabledPlugin:
+        """Have it enabled after its audit, or because it is approved."""
+        return await self.manager.enable(
+            session,
+            examined or self.examine(name),
+            values or {},
+            project=self.project,
+            by="ada",
+            via="test",
+            decision=None if approved else self.yes(),
+        )
+
+    def events(self, *kinds: str) -> list[Event]:
+        """What the journal holds, of these kinds or of all."""
+        return [row.event for row in self.journal.events(kinds=kinds)]
+
+    def changes(self, name: str = "greeter") -> list[str]:
+        """What was done to a plugin, in order."""
+        told = self.events("plugin.changed")
+        return [getattr(event, "change", "") for event in told if getattr(event, "plugin", "") == name]
+
+    async def close(self) -> None:
+        """End its process in order."""
+        await self.manager.close()
+        self.journal.close()
+
+
+def _places(user: Path, project: Path | None) -> list[tuple[PluginPlace, Path]]:
+    places: list[tuple[PluginPlace, Path]] = [("user", user)]
+    return places if project is None else [*places, ("project", project / "plugins")]

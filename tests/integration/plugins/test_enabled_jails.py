@@ -1,0 +1,292 @@
+"""Plugins enabled for a session, in real jails: what is loaded, what is off, and what is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.errors import (
+    PluginCallRefused,
+    PluginChangedSince,
+    PluginFailed,
+    PluginJailBroken,
+    PluginNotConfigured,
+    PluginQuarantined,
+    PluginRefused,
+    SandboxError,
+)
+from kagura_kernel.domain.plugins import PluginState
+from kagura_kernel.plugins.enabled import JailOrder, RunningJail
+from kagura_kernel.plugins.jail.parts import JailParts
+from kagura_kernel.plugins.starting import JailStarter
+from kagura_kernel.sandbox.backend import Box, BoxSpec
+from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from kagura_kernel.testing.clock import FakeClock
+from kagura_kernel.testing.patience import eventually
+from kagura_kernel.testing.plugin_rig import SESSION, PluginRig
+
+SAYS = """\
+SCHEMA = {}
+
+
+def create_host_functions(config):
+    def say():
+        return "WORD"
+
+    return {MODULE: {"say": say}}
+"""
+BASE = """\
+SCHEMA = {"base": {"type": "string", "description": "Where", "promptKey": True}}
+
+
+def create_host_functions(config):
+    def look():
+        return config["base"]
+
+    return {MODULE: {"look": look}}
+"""
+BROKEN = {
+    "no module": "SCHEMA = {}\n\n\ndef create_host_functions(config):\n    return {}\n",
+    "another module": "SCHEMA = {}\n\n\ndef create_host_functions(config):\n    return {'other': {'f': len}}\n",
+    "an error": "SCHEMA = {}\n\n\ndef create_host_functions(config):\n    return 1 / 0\n",
+}
+PICKY = """\
+import time
+
+SCHEMA = {
+    "word": {"type": "string", "description": "What it says", "default": "hello"},
+    "folder": {"type": "string", "description": "What it may read", "default": ""},
+}
+
+
+def create_host_functions(config):
+    if config["word"] == "bad":
+        raise ValueError("no such word")
+
+    def say():
+        return config["word"]
+
+    def wait():
+        time.sleep(60)
+
+    return {MODULE: {"say": say, "wait": wait}}
+"""
+DEFECT = """\
+SCHEMA = {}
+
+
+def create_host_functions(config):
+    def fail():
+        return [][1:].nothing
+
+    return {MODULE: {"fail": fail}}
+"""
+
+
+def says(word: str) -> str:
+    return SAYS.replace("WORD", word)
+
+
+class Machine(PluginRig):
+    """A rig whose jails are real.
+
+    Attributes:
+        ends: For each box that was started, its end.
+        before_box: Called before each of them.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.backend = BubblewrapBackend()
+        self.ends: list[asyncio.Task[str]] = []
+        self.before_box: Callable[[], object] = lambda: None
+        super().__init__(root, start_jail=self._jail, clock=FakeClock())
+
+    async def call(self, function: str, name: str = "greeter", session: str = SESSION) -> object:
+        (plugin,) = [plugin for plugin in self.manager.enabled(session) if plugin.name == name]
+        return await plugin.call(name, function, [], {})
+
+    async def boxes(self, many: int) -> None:
+        """Wait until so many boxes live, of those that were started."""
+        await eventually(lambda: sum(not end.done() for end in self.ends) == many)
+
+    async def close(self) -> None:
+        await super().close()
+        await self.boxes(0)
+        await self.backend.close()
+
+    async def _jail(self, order: JailOrder) -> RunningJail:
+        return await JailStarter(JailParts(start_box=self._box), self.journal)(order)
+
+    async def _box(self, spec: BoxSpec) -> Box:
+        self.before_box()
+        box = await self.backend.start(spec)
+        self.ends.append(asyncio.create_task(box.wait_closed()))
+        return box
+
+
+@pytest.fixture
+async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
+    made = Machine(tmp_path)
+    yield made
+    await made.close()
+
+
+async def test_a_boxed_function_answers_until_its_plugin_is_disabled(machine: Machine) -> None:
+    machine.write(source=says("hello"))
+    machine.audit()
+    plugin = await machine.enable()
+    assert [spec.name for spec in plugin.modules["greeter"]] == ["say"]
+    assert await machine.call("say") == "hello"
+    await machine.manager.disable(SESSION, "greeter", by="ada", via="test")
+    await machine.boxes(0)
+    with pytest.raises(PluginCallRefused):
+        await plugin.call("greeter", "say", [], {})
+
+
+async def test_a_configured_path_is_another_one_in_the_jail_and_stands_in_the_journal(
+    machine: Machine, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    machine.write(source=BASE, permissions={"read": ["{base}"]})
+    machine.audit()
+    await machine.enable(values={"base": str(tmp_path / "data")})
+    assert await machine.call("look") == "/plugin/read/0"
+    row = machine.row()
+    assert row.config == {"base": str(tmp_path / "data")}
+    assert row.opens.read == (str(tmp_path / "data"),)
+    assert row.permissions.read == ("{base}",)
+
+
+async def test_files_that_are_swapped_between_hashing_and_compiling_are_never_loaded(machine: Machine) -> None:
+    root = machine.write(source=says("audited"))
+    machine.audit()
+    machine.before_box = lambda: machine.write(source=says("swapped"))
+    await machine.enable()
+    assert "swapped" in (root / "plugin.py").read_text()
+    assert await machine.call("say") == "audited"
+    (note,) = await machine.manager.refresh(SESSION, machine.project)
+    assert note.startswith("greeter is off")
+
+
+async def test_files_that_are_swapped_between_the_audit_and_loading_are_never_loaded(machine: Machine) -> None:
+    machine.write(source=says("audited"))
+    examined = machine.audit()
+    machine.write(source=says("swapped"))
+    with pytest.raises(PluginChangedSince):
+        await machine.enable(examined=examined)
+    with pytest.raises(PluginChangedSince):
+        await machine.enable()
+    assert machine.ends == []
+
+
+async def test_a_directory_that_is_swapped_for_a_link_is_never_loaded(machine: Machine, tmp_path: Path) -> None:
+    root = machine.write(source=says("audited"))
+    examined = machine.audit()
+    evil = tmp_path / "evil"
+    root.rename(evil)
+    root.symlink_to(evil)
+    with pytest.raises(PluginChangedSince):
+        await machine.enable(examined=examined)
+    assert "link" in machine.row().problem
+
+
+async def test_an_idle_jail_ends_after_ten_minutes_and_comes_up_with_the_next_call(machine: Machine) -> None:
+    machine.write(source=says("hello"))
+    machine.audit()
+    await machine.enable()
+    await machine.clock.advance(599)
+    await machine.boxes(1)
+    await machine.clock.advance(2)
+    await machine.boxes(0)
+    machine.write(source=says("swapped"))
+    assert await machine.call("say") == "hello"
+    await machine.boxes(1)
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+async def test_one_that_cannot_be_loaded_disables_itself_and_the_others_go_on(machine: Machine, fault: str) -> None:
+    machine.write("sound", source=says("hello"))
+    machine.write(source=BROKEN[fault])
+    for name in ("sound", "greeter"):
+        machine.audit(name)
+    await machine.enable("sound")
+    with pytest.raises((PluginRefused, PluginFailed, PluginJailBroken)):
+        await machine.enable()
+    assert machine.row().state is PluginState.DISABLED
+    assert machine.changes() == ["configured", "failed"]
+    assert await machine.call("say", "sound") == "hello"
+    await machine.boxes(1)
+
+
+async def test_one_that_goes_wrong_again_and_again_is_put_off_in_every_session(machine: Machine) -> None:
+    machine.write(source=DEFECT)
+    machine.write("sound", source=says("hello"))
+    for name in ("sound", "greeter"):
+        machine.audit(name)
+        await machine.enable(name)
+    await machine.enable(session="ses-2")
+    for _ in range(5):
+        with pytest.raises(PluginFailed):
+            await machine.call("fail")
+    logged = [line.text for line in machine.manager.logs(SESSION, "greeter")]
+    await eventually(lambda: machine.changes().count("quarantined") == 2)
+    await eventually(lambda: len(machine.manager.enabled("ses-2")) == 0)
+    row = machine.row()
+    assert row.state is PluginState.QUARANTINED
+    assert "5 times in a row" in row.quarantine
+    assert any("AttributeError" in text for text in logged)
+    with pytest.raises(PluginQuarantined):
+        await machine.enable()
+    assert await machine.call("say", "sound") == "hello"
+    assert any(
+        "Traceback" in line.text or "AttributeError" in line.text for line in machine.manager.logs(SESSION, "greeter")
+    ) or (row.quarantine)
+
+
+async def test_disabling_cuts_a_call_that_is_under_way(machine: Machine) -> None:
+    source = says("hello").replace('return "WORD"', 'return "x"')
+    source = "import time\n\n" + source.replace('return "hello"', "time.sleep(60)")
+    machine.write(source=source)
+    machine.audit()
+    await machine.enable()
+    call = asyncio.create_task(machine.call("say"))
+    await asyncio.sleep(0)
+    await machine.manager.disable(SESSION, "greeter", by="ada", via="test")
+    with pytest.raises((PluginJailBroken, PluginCallRefused)):
+        await call
+    await machine.boxes(0)
+
+
+async def test_a_configuration_that_fails_leaves_the_one_that_runs(machine: Machine) -> None:
+    machine.write(source=PICKY, permissions={"read": ["{folder}"]})
+    machine.audit()
+    plugin = await machine.enable(values={"word": "hello"})
+    waiting = asyncio.create_task(plugin.call("greeter", "wait", [], {}))
+
+    def no_box() -> None:
+        raise SandboxError("There is no room for another box.")
+
+    for values, error in (
+        ({"word": "bad"}, PluginFailed),
+        ({"word": "ho", "folder": "/"}, PluginNotConfigured),
+        ({"word": "ho"}, SandboxError),
+    ):
+        if error is SandboxError:
+            machine.before_box = no_box
+        with pytest.raises(error, match="The one that is enabled goes on as it was"):
+            await machine.enable(values=values)
+        assert await machine.call("say") == "hello"
+        assert not waiting.done()
+        row = machine.row()
+        assert (row.state, row.config["word"]) == (PluginState.ENABLED, "hello")
+        await machine.boxes(1)
+    assert machine.changes() == ["configured", "enabled", "failed", "failed", "failed"]
+    machine.before_box = lambda: None
+    await machine.enable(values={"word": "ho"})
+    with pytest.raises((PluginJailBroken, PluginCallRefused)):
+        await waiting
+    assert await machine.call("say") == "ho"
+    await machine.boxes(1)

@@ -1,0 +1,162 @@
+"""Several processes with one data home, one of them killed: the books hold, and nothing is left running."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.plugins import PluginState
+from kagura_kernel.journal.plugin_views import one_plugin
+from kagura_kernel.testing.conformance.load import processes_with
+from kagura_kernel.testing.patience import wait_until
+from kagura_kernel.testing.plugin_rig import SESSION, PluginRig
+
+pytestmark = pytest.mark.real_clock
+
+DECIDING = """
+import sys
+from pathlib import Path
+from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.testing.plugin_rig import SESSION, PluginRig
+root, name, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+rig = PluginRig(root, clock=SystemClock())
+rig.audit(name)
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(rounds):
+    examined = rig.examine(name)
+    rig.manager.approve(SESSION, examined, by=name, via="test")
+    rig.quarantine.put(name, examined.content_hash, str(number))
+    rig.manager.audited(SESSION, examined, rig.report(examined), by=name, stored=False)
+    if number % 2 or number == rounds - 1:
+        continue
+    rig.manager.unapprove(SESSION, name, by=name, via="test")
+print("done", flush=True)
+sys.stdin.readline()
+"""
+ENABLING = """
+import asyncio, sys
+from pathlib import Path
+from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.plugins.jail.parts import JailParts
+from kagura_kernel.plugins.starting import JailStarter
+from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from kagura_kernel.testing.plugin_rig import SESSION, PluginRig
+
+async def main():
+    backend = BubblewrapBackend()
+    rig = PluginRig(Path(sys.argv[1]), clock=SystemClock(), start_jail=lambda order: start(order))
+    start = JailStarter(JailParts(start_box=backend.start), rig.journal)
+    rig.audit()
+    plugin = await rig.enable()
+    call = asyncio.create_task(plugin.call("greeter", "stay", [], {}))
+    await asyncio.sleep(0)
+    print("enabled", flush=True)
+    await call
+
+asyncio.run(main())
+"""
+STAYS = """\
+import threading
+import time
+
+SCHEMA = {}
+
+
+def create_host_functions(config):
+    def stay():
+        threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+        time.sleep(1000)
+
+    return {MODULE: {"stay": stay}}
+"""
+NAMES = ("one", "two", "three", "four")
+
+
+@contextmanager
+def process(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs this code; killed in the end."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.wait()
+        for stream in (started.stdin, started.stdout):
+            stream.close()
+
+
+def test_processes_that_share_a_home_do_not_lose_each_others_decisions(tmp_path: Path) -> None:
+    rig = PluginRig(tmp_path)
+    for name in NAMES:
+        rig.write(name)
+    rounds = 9
+    with (
+        process(DECIDING, tmp_path, NAMES[0], rounds) as first,
+        process(DECIDING, tmp_path, NAMES[1], rounds) as second,
+        process(DECIDING, tmp_path, NAMES[2], rounds) as third,
+        process(DECIDING, tmp_path, NAMES[3], 10_000) as killed,
+    ):
+        every = (first, second, third, killed)
+        assert [one.stdout.readline() for one in every] == ["ready\n"] * 4
+        for one in every:
+            one.stdin.write("go\n")
+            one.stdin.flush()
+        assert first.stdout.readline() == "done\n"
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        assert [one.stdout.readline() for one in (second, third)] == ["done\n"] * 2
+    rows = {row.name: row for row in rig.manager.rows(SESSION, rig.project)}
+    assert [rows[name].approved for name in NAMES[:3]] == [True] * 3
+    assert [rows[name].quarantine for name in NAMES[:3]] == [""] * 3
+    assert rig.manager.problems == ()
+    for book in ("approvals", "quarantine"):
+        kept = json.loads((rig.home / "trust" / f"{book}.json").read_text())
+        assert {entry.partition(" ")[0] for entry in kept} <= set(NAMES)
+    for name in NAMES[:3]:
+        assert rig.changes(name).count("approved") == rounds
+    assert rig.journal.verify().rows > 0
+    rig.journal.close()
+
+
+def test_a_killed_kernel_leaves_no_jail_running_and_nothing_enabled(tmp_path: Path) -> None:
+    marker = f"killed-{secrets.token_hex(8)}"
+    root = tmp_path / marker
+    rig = PluginRig(root)
+    rig.write(source=STAYS)
+    with process(ENABLING, root) as kernel:
+        assert kernel.stdout.readline() == "enabled\n"
+        view = one_plugin(rig.journal, "greeter", project=str(rig.project))
+        assert view.state(SESSION) is PluginState.ENABLED
+        jailed = descendants(kernel.pid)
+        assert len(jailed) > 1
+        kernel.send_signal(signal.SIGKILL)
+        kernel.wait()
+        wait_until(lambda: not [pid for pid in jailed if Path(f"/proc/{pid}").exists()])
+        wait_until(lambda: not processes_with(marker))
+        view = one_plugin(rig.journal, "greeter", project=str(rig.project))
+        assert view.state(SESSION) is PluginState.AUDITED
+    rig.journal.close()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below one, however deep."""
+    try:
+        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return [*children, *(below for child in children for below in descendants(child))]

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from kagura_kernel.plugins import places
+from kagura_kernel.plugins.discovery import discover
+from kagura_kernel.plugins.places import bundled_directory, own_places, plugin_places
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_the_bundled_plugins_are_found_and_sound():
+    discovery = discover([("bundled", bundled_directory())])
+    assert {"fs-read", "fs-write", "fetch", "sql-read"} <= set(discovery.found)
+    assert discovery.problems == ()
+    assert all(not found.content.oddities for found in discovery.found.values())
+    assert all("README.md" in found.content.files for found in discovery.found.values())
+
+
+def test_the_wheel_holds_them_where_they_are_looked_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert ROOT / included["plugins"] == places._BUNDLED[0]
+    assert places._BUNDLED[1] == ROOT / "plugins"
+
+
+def test_a_folder_of_the_same_name_beside_an_installed_package_is_not_ours(tmp_path, monkeypatch):
+    (tmp_path / "plugins" / "something").mkdir(parents=True)
+    monkeypatch.setattr(places, "_BUNDLED", (tmp_path / "bundled", tmp_path / "plugins"))
+    assert bundled_directory() is None
+    assert own_places(tmp_path) == (("user", tmp_path / "plugins"),)
+
+
+def test_places_lie_in_their_order(tmp_path):
+    assert [place for place, _ in plugin_places(tmp_path / "data", tmp_path / "project")] == [
+        "bundled",
+        "user",
+        "project",
+    ]
+    assert plugin_places(tmp_path / "data", None) == own_places(tmp_path / "data")
+    assert plugin_places(tmp_path / "data", tmp_path / "project")[-1] == ("project", tmp_path / "project" / "plugins")
