@@ -1,0 +1,1 @@
+"""From a reference to an agent's definition, read strictly."""

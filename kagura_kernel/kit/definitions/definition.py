@@ -1,0 +1,344 @@
+"""Who an agent is: a small YAML or TOML document, read strictly, with everything that is wrong told at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from kagura_kernel.domain.errors import AgentInvalid, UsageError
+from kagura_kernel.domain.kit import AGENT_NAME
+from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.kit.definitions.document import NotReadable, read_document
+from kagura_kernel.kit.definitions.problems import problems_of
+from kagura_kernel.kit.definitions.toolsets import (
+    MAX_TOOLSETS,
+    ONE_OF_TWO,
+    LspToolset,
+    McpToolset,
+    Texts,
+    Toolset,
+    agent_name,
+    plain_line,
+)
+from kagura_kernel.kit.definitions.wording import one_line, unseen
+
+MAX_DESCRIPTION = 1000
+MAX_PROMPT = 64 * 1024
+"""Characters of a system prompt."""
+MAX_FILES = 32
+MAX_SKILLS = 256
+MAX_AGENTS = 16
+MAX_WORDS = 64
+MAX_REFERENCE = 2048
+MAX_NAME_CHARACTERS = 255
+"""Of a prompt file, with its folders."""
+
+_SKILL_WORDS = ("workspace", "local", "none")
+_SKILL = re.compile(r"[a-z0-9*?][a-z0-9_*?-]{0,63}", re.ASCII)
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}", re.ASCII)
+
+Skills = Literal["workspace", "local", "none"] | tuple[str, ...]
+"""Which skills an agent has; see `AgentDefinition.skills`."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class AskedGrants(_Part):
+    """What an agent asks for beyond its box.
+
+    Attributes:
+        net: Hosts and sets of hosts, as after `--net`.
+        credentials: Each `PROVIDER:SCOPE`, as after `--grant`.
+    """
+
+    net: Texts = Field(default=(), max_length=MAX_WORDS)
+    credentials: Texts = Field(default=(), max_length=MAX_WORDS)
+
+    @field_validator("net")
+    @classmethod
+    def _words(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        if any(not word or len(word) > MAX_REFERENCE or unseen(word) or " " in word for word in words):
+            raise ValueError("each is a host, HOST:PORT, a set of hosts, `ask` or `none`")
+        return words
+
+    @field_validator("credentials")
+    @classmethod
+    def _credentials(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        from kagura_kernel.membrane.credentials.grants import parse_grant
+
+        for word in words:
+            try:
+                parse_grant(word)
+            except UsageError as error:
+                raise ValueError(error.message) from error
+        return words
+
+
+class AskedBudget(_Part):
+    """What an agent may spend when nobody says otherwise.
+
+    Attributes:
+        usd: In USD; None leaves it to the settings.
+        turns: Rounds; None is no limit.
+    """
+
+    usd: float | None = Field(default=None, gt=0, lt=10**6, allow_inf_nan=False)
+    turns: int | None = Field(default=None, ge=1, le=10**6)
+
+
+def _as_skills(value: Any) -> Any:
+    """True is every local skill and False none; a list holds names and patterns."""
+    if isinstance(value, bool):
+        return "local" if value else "none"
+    if isinstance(value, str) and value in _SKILL_WORDS:
+        return value
+    if not isinstance(value, list | tuple) or len(value) > MAX_SKILLS:
+        raise ValueError(f"it is true, false, or a list of at most {MAX_SKILLS} names of skills")
+    if not all(isinstance(one, str) and _SKILL.fullmatch(one) for one in value):
+        raise ValueError("a skill's name is made of a-z, 0-9, _ and dashes, and may hold * and ?")
+    return tuple(dict.fromkeys(value)) or "none"
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _as_mode(value: Any) -> Any:
+    if value is None or (isinstance(value, str) and value in set(WriteMode)):
+        return None if value is None else WriteMode(value)
+    raise ValueError(f"it is {', '.join(WriteMode)}")
+
+
+def _is_inner(name: str) -> bool:
+    parts = name.split("/")
+    plain = bool(name) and len(name) <= MAX_NAME_CHARACTERS and not unseen(name) and "\\" not in name
+    return plain and not {"", ".", ".."}.intersection(parts)
+
+
+def _form(value: Any) -> str:
+    return "reference" if isinstance(value, str) else "inline"
+
+
+class AgentDefinition(_Part):
+    """Who an agent is and what it asks for. Nothing in it is granted by being written here.
+
+    Attributes:
+        name: Kebab-case.
+        description: One line for people, and for an agent that may call this one.
+        brain: A brain's name; empty leaves it to the settings.
+        model: For that brain; empty likewise.
+        system_prompt: What the brain is told about its work, after what kagura itself tells it.
+        add_prompt_files: Names of files that are looked for on the walk up from the working directory, then in the
+            home directory, and are read to the brain.
+        skills: `workspace` (the usual): those of the project. `local`, in a document `true`: these and every skill of
+            the person. `none`, in a document `false`: none at all. A tuple: of all of them those with these names,
+            which may hold `*` and `?`.
+        agents: Sub-agents by the names under which this one knows them: references, relative to this document, or
+            definitions.
+        toolsets: MCP and language servers.
+        grants: Hosts and credentials.
+        budget: What it may spend.
+        write: How its changes reach the project; None leaves it to the settings.
+    """
+
+    name: str
+    description: str = ""
+    brain: str = ""
+    model: str = ""
+    system_prompt: str = ""
+    add_prompt_files: Texts = Field(default=(), max_length=MAX_FILES)
+    skills: Annotated[Skills, BeforeValidator(_as_skills)] = "workspace"
+    agents: dict[
+        str,
+        Annotated[Annotated[str, Tag("reference")] | Annotated[AgentDefinition, Tag("inline")], Discriminator(_form)],
+    ] = Field(default_factory=dict, max_length=MAX_AGENTS)
+    toolsets: Annotated[tuple[Toolset, ...], BeforeValidator(_as_tuple)] = Field(default=(), max_length=MAX_TOOLSETS)
+    grants: AskedGrants = AskedGrants()
+    budget: AskedBudget = AskedBudget()
+    write: Annotated[WriteMode | None, BeforeValidator(_as_mode)] = None
+
+    @field_validator("name")
+    @classmethod
+    def _kebab(cls, name: str) -> str:
+        return agent_name(name)
+
+    @field_validator("description")
+    @classmethod
+    def _one_line(cls, text: str) -> str:
+        return plain_line(text.strip(), MAX_DESCRIPTION)
+
+    @field_validator("brain", "model")
+    @classmethod
+    def _word(cls, word: str) -> str:
+        if word and not _WORD.fullmatch(word):
+            raise ValueError("it is one word of letters, digits and . _ : / @ + -")
+        return word
+
+    @field_validator("system_prompt")
+    @classmethod
+    def _prompt(cls, text: str) -> str:
+        if len(text) > MAX_PROMPT:
+            raise ValueError(f"it has at most {MAX_PROMPT:,} characters; what is longer is a skill or a prompt file")
+        if sign := unseen(text, lines=True):
+            raise ValueError(f"it holds {sign}, which nobody would see")
+        return text
+
+    @field_validator("add_prompt_files")
+    @classmethod
+    def _files(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(map(_is_inner, names)):
+            raise ValueError("each is a file's name, or a relative path with forward slashes that leads nowhere up")
+        return tuple(dict.fromkeys(names))
+
+    @field_validator("agents")
+    @classmethod
+    def _subs(cls, agents: dict[str, str | AgentDefinition]) -> dict[str, str | AgentDefinition]:
+        for key, agent in agents.items():
+            try:
+                agent_name(key)
+            except ValueError as error:
+                raise ValueError(f"the key of a sub-agent is its name: {error}") from error
+            if isinstance(agent, str) and (not agent or len(agent) > MAX_REFERENCE or one_line(agent)):
+                raise ValueError("a sub-agent is a reference of one line, or a definition")
+        return agents
+
+    @model_validator(mode="after")
+    def _unlike(self) -> Self:
+        if why := _twice([one.name for one in self.toolsets]):
+            raise ValueError(why)
+        return self
+
+    def net_hosts(self) -> tuple[str, ...]:
+        """The words that open what it asks to reach: its grants, and `HOST:PORT` of each remote toolset; each once."""
+        remote = (str(one.target) for one in self.toolsets if isinstance(one, McpToolset) and one.remote)
+        return tuple(dict.fromkeys((*self.grants.net, *remote)))
+
+
+def parse_definition(data: bytes, source: str) -> AgentDefinition:
+    """The definition in a document: YAML or TOML, told by the source's suffix, else by how the document begins.
+
+    Args:
+        data: The document; UTF-8, at most 256 KiB.
+        source: What it is called in errors; its suffix tells the form.
+
+    Raises:
+        AgentInvalid: with everything that is wrong, each with its place (`toolsets[1].command`); no value is repeated.
+    """
+    try:
+        found, problems = read_document(data, source)
+    except NotReadable as error:
+        raise AgentInvalid(source, [str(error)]) from error
+    try:
+        definition = AgentDefinition.model_validate(_named(found))
+    except ValidationError as error:
+        models = (AgentDefinition, AskedGrants, AskedBudget, McpToolset, LspToolset)
+        problems += problems_of(error, models)
+        problems += [one for one in _of_the_whole(found) if one not in problems]
+        raise AgentInvalid(source, problems) from None
+    if problems:
+        raise AgentInvalid(source, problems)
+    return definition
+
+
+def _twice(names: Sequence[str]) -> str:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    return f"toolsets: these names stand more than once: {', '.join(twice)}" if twice else ""
+
+
+def _of_the_whole(found: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with several fields together, which models tell only when each of them is right by itself."""
+    toolsets = found.get("toolsets")
+    given = (
+        [(at, one) for at, one in enumerate(toolsets) if isinstance(one, dict)] if isinstance(toolsets, list) else []
+    )
+    for at, one in given[:MAX_TOOLSETS]:
+        if one.get("type") == "mcp" and bool(one.get("command")) == bool(one.get("url")):
+            yield f"toolsets[{at}]: {ONE_OF_TWO}"
+    names = [one.get("name") for _, one in given]
+    if why := _twice([name for name in names if isinstance(name, str) and AGENT_NAME.fullmatch(name)]):
+        yield why
+
+
+def to_yaml(definition: AgentDefinition) -> str:
+    """The definition as a normalised document without what is at its default, readable by `parse_definition`.
+
+    Sub-agents that are references become `./<name>.yaml`, so that no place of the host stands in it; a resolved agent
+    has its own `to_yaml`, which holds its sub-agents whole.
+    """
+    return as_yaml(said(definition))
+
+
+def as_yaml(values: dict[str, Any]) -> str:
+    """What definitions say as one YAML document: texts of several lines as blocks, no aliases."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """The library's, with our form of texts."""
+
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the library asks about each value
+            return True
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Dumper.add_representer(str, text)
+    return str(yaml.dump(values, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120))
+
+
+def said(definition: AgentDefinition) -> dict[str, Any]:
+    """What a definition says beyond the defaults, as plain values in a fixed order; references without their place."""
+    values = definition.model_dump(mode="json", exclude_defaults=True)
+    # What tells the two sorts apart has no default, and neither has the name.
+    values |= {"toolsets": [one.model_dump(mode="json", exclude_defaults=True) for one in definition.toolsets]}
+    values |= {"agents": {key: _sub(key, one) for key, one in definition.agents.items()}}
+    if isinstance(definition.skills, str):
+        values["skills"] = {"local": True, "none": False}.get(definition.skills)
+    return {key: values[key] for key in AgentDefinition.model_fields if values.get(key) not in (None, [], {})}
+
+
+def digest(definition: AgentDefinition) -> str:
+    """SHA-256 over what the definition says, as hex; equal for YAML and TOML that say the same."""
+    return digest_of(said(definition))
+
+
+def digest_of(values: dict[str, Any]) -> str:
+    """SHA-256 over plain values, as hex, whatever the order of their keys."""
+    canonical = json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _sub(key: str, agent: str | AgentDefinition) -> str | dict[str, Any]:
+    return f"./{key}.yaml" if isinstance(agent, str) else said(agent)
+
+
+def _named(found: dict[str, Any]) -> dict[str, Any]:
+    """The same, sub-agents without a name called by their key, and keys without a value left out."""
+    plain = {key: _valued(value) if key != "agents" else value for key, value in found.items() if value is not None}
+    if isinstance(agents := plain.get("agents"), dict):
+        plain["agents"] = {
+            key: {"name": key, **_named(one)} if isinstance(one, dict) else one for key, one in agents.items()
+        }
+    return plain
+
+
+def _valued(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _valued(inner) for key, inner in value.items() if inner is not None}
+    return [_valued(inner) for inner in value] if isinstance(value, list) else value

@@ -1,0 +1,212 @@
+"""Small documents over HTTPS: bounded in bytes, time and redirects, and never by way of plain HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from kagura_kernel.kit.definitions.document import MAX_BYTES
+
+if TYPE_CHECKING:
+    import httpx
+
+MAX_REDIRECTS = 5
+MAX_SECONDS = 10.0
+"""How long one document may take, with all its redirects."""
+# What is said to a host that a redirect leads to; everything else was meant for the first one.
+_EVERYWHERE = ("accept", "accept-encoding")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class NotFetched(Exception):
+    """A document could not be had; the text is a clause behind "could not be fetched"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered.
+
+    Attributes:
+        status: Of the answer that led nowhere else.
+        body: All of it.
+        headers: Lower-case names; the last one of a name.
+        host: Who answered, `HOST[:PORT]`.
+    """
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    host: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is the document."""
+        return self.status == 200  # noqa: PLR2004 - OK
+
+
+class Fetcher:
+    """What carries requests for definitions. Has no credentials of the person and keeps no cookies.
+
+    Args:
+        transport: What carries them; None is the network, with the proxies of the environment.
+        seconds: How long one document may take, with all its redirects.
+    """
+
+    def __init__(self, transport: httpx.BaseTransport | None = None, seconds: float = MAX_SECONDS) -> None:
+        self._transport = transport
+        self._seconds = seconds
+
+    def get(
+        self, url: str, headers: Mapping[str, str] | None = None, *, query: Mapping[str, str] | None = None
+    ) -> Answer:
+        """What a URL answers with. A redirect that leaves the host is asked for without the given headers.
+
+        Args:
+            url: `https://…`, or `http://` to this machine itself.
+            headers: Beside the usual ones.
+            query: Parameters to put behind the URL's own.
+
+        Raises:
+            NotFetched: nobody answers, it is too large or takes too long, or it leads away from HTTPS.
+        """
+        import httpx
+
+        with Deadline(self._seconds) as deadline:
+            try:
+                address = _address(url).copy_merge_params(dict(query or {}))
+                with httpx.Client(timeout=self._seconds, follow_redirects=False, transport=self._transport) as client:
+                    return _follow(client, address, {"accept-encoding": "identity", **(headers or {})}, deadline)
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                if deadline.over:
+                    raise NotFetched(_too_long(deadline)) from error
+                raise NotFetched(_words(error)) from error
+
+
+class Deadline:
+    """Ends the connections of a request when its time is over, even one that brings a byte now and then.
+
+    A context manager, for the thread that makes the request.
+
+    Args:
+        seconds: From when it is entered.
+
+    Attributes:
+        seconds: As given.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._latest = 0.0
+        self._turn = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._latest = time.monotonic() + self.seconds
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        with self._turn:
+            self._sockets.clear()
+
+    @property
+    def over(self) -> bool:
+        """Whether there is no time left."""
+        return time.monotonic() >= self._latest
+
+    @property
+    def extensions(self) -> dict[str, Any]:
+        """What a request is given so that its connections are known here."""
+        return {"trace": self._trace}
+
+    def _trace(self, event: str, told: Mapping[str, Any]) -> None:
+        if not event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+            return
+        found = told["return_value"].get_extra_info("socket")
+        if not isinstance(found, socket.socket):
+            return
+        with self._turn:
+            self._sockets.append(found)
+        if self.over:
+            self._end()
+
+    def _end(self) -> None:
+        with self._turn:
+            for one in self._sockets:
+                # Not TLS's own farewell: whoever reads hears at once that there is no more.
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(one, socket.SHUT_RDWR)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself, by one of its usual names."""
+    return host in _LOOPBACK
+
+
+def _follow(client: httpx.Client, address: httpx.URL, headers: Mapping[str, str], deadline: Deadline) -> Answer:
+    for _ in range(MAX_REDIRECTS + 1):
+        client.cookies.clear()
+        with client.stream("GET", address, headers=headers, extensions=deadline.extensions) as response:
+            if response.next_request is None:
+                return _answer(response, deadline)
+            before, address = address, _leads_to(address, response.next_request.url)
+        if (before.scheme, before.host, before.port) != (address.scheme, address.host, address.port):
+            headers = {name: headers[name] for name in _EVERYWHERE if name in headers}
+        _in_time(deadline)
+    raise NotFetched(f"it leads on more than {MAX_REDIRECTS} times")
+
+
+def _address(url: str) -> httpx.URL:
+    import httpx
+
+    address = httpx.URL(url)
+    if not address.host or not (address.scheme == "https" or (address.scheme == "http" and is_loopback(address.host))):
+        raise NotFetched("it is fetched over HTTPS alone")
+    if address.userinfo:
+        raise NotFetched("its address holds a user name, which would stand in lists and logs")
+    return address
+
+
+def _leads_to(before: httpx.URL, address: httpx.URL) -> httpx.URL:
+    """Where a redirect leads: to HTTPS, or to another path of the very server on this machine that was asked."""
+    same = (before.scheme, before.host, before.port) == (address.scheme, address.host, address.port)
+    if not same and (address.scheme != "https" or not address.host):
+        raise NotFetched("it leads away from HTTPS")
+    if address.userinfo:
+        raise NotFetched("it leads to an address with a user name in it")
+    return address
+
+
+def _answer(response: httpx.Response, deadline: Deadline) -> Answer:
+    data = bytearray()
+    for part in response.iter_raw():
+        data += part
+        _in_time(deadline)
+        if len(data) > MAX_BYTES:
+            raise NotFetched(f"it is larger than {MAX_BYTES >> 10} KiB")
+    # An answer without a length looks whole wherever it was ended.
+    _in_time(deadline)
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(response.status_code, bytes(data), headers, response.url.netloc.decode("ascii"))
+
+
+def _in_time(deadline: Deadline) -> None:
+    if deadline.over:
+        raise NotFetched(_too_long(deadline))
+
+
+def _too_long(deadline: Deadline) -> str:
+    return f"it takes longer than {deadline.seconds:g} s"
+
+
+def _words(error: Exception) -> str:
+    """The library's own first line; never the URL's parameters, which are not in it."""
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

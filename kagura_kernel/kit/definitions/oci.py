@@ -1,0 +1,212 @@
+"""A definition out of an OCI registry: pinned by its digest, fetched without a login, every part checked against it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kagura_kernel.domain.errors import AgentUnavailable, HostNotUnderstood
+from kagura_kernel.kit.definitions.document import MAX_BYTES
+from kagura_kernel.kit.definitions.fetching import Answer, Fetcher, NotFetched, is_loopback
+from kagura_kernel.kit.definitions.pinned import PinnedDocuments, is_digest, sha256
+from kagura_kernel.membrane.egress.names import HTTPS, Target, parse_target
+
+SCHEME = "oci://"
+
+MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
+"""What an artifact's manifest is; a list of manifests for several machines is none."""
+
+FORMS: Mapping[str, str] = {
+    "application/vnd.kagura.agent.v1+yaml": "agent.yaml",
+    "application/vnd.kagura.agent.v1+toml": "agent.toml",
+    "application/yaml": "agent.yaml",
+    "application/x-yaml": "agent.yaml",
+    "text/yaml": "agent.yaml",
+    "application/toml": "agent.toml",
+}
+"""Media types of a layer that is a definition, and what such a document is called."""
+
+_NAME = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*", re.ASCII)
+_TAG = re.compile(r":[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", re.ASCII)
+_PARAMETER = re.compile(r'([a-z]+)="([^"]*)"', re.ASCII | re.IGNORECASE)
+_MAX_NAME = 255
+_UNAUTHORISED = 401
+
+
+@dataclass(frozen=True, slots=True)
+class OciReference:
+    """`oci://HOST[:PORT]/NAME@sha256:DIGEST`.
+
+    Attributes:
+        registry: Where it is.
+        name: Of the repository there.
+        digest: SHA-256 of the manifest, as hex.
+    """
+
+    registry: Target
+    name: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{SCHEME}{self.host}/{self.name}@sha256:{self.digest}"
+
+    @property
+    def host(self) -> str:
+        """The registry as it is written: without the port that it usually has."""
+        text = str(self.registry)
+        return text.removesuffix(f":{HTTPS}") if self.registry.port == HTTPS else text
+
+    @property
+    def base(self) -> str:
+        """Where its repository begins: HTTPS, or plain HTTP to a registry on this machine itself."""
+        scheme = "http" if is_loopback(self.registry.host) else "https"
+        return f"{scheme}://{self.host}/v2/{self.name}"
+
+
+def parse_oci(reference: str) -> OciReference:
+    """What an `oci://` reference says. A tag before the digest is allowed and means nothing.
+
+    Raises:
+        AgentUnavailable: it is none, or has no digest: a tag alone may lead to something else tomorrow.
+    """
+    host, slash, rest = reference.removeprefix(SCHEME).partition("/")
+    path, at, pin = rest.partition("@")
+    name = _TAG.sub("", path) if ":" in path else path
+    if not slash or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+        raise AgentUnavailable(reference, "it is not of the form oci://HOST/NAME@sha256:DIGEST")
+    if not at:
+        raise AgentUnavailable(
+            reference, "it is not pinned", "Write @sha256: and the digest of its manifest behind the name."
+        )
+    algorithm, _, digest = pin.partition(":")
+    if algorithm != "sha256" or not is_digest(digest):
+        raise AgentUnavailable(reference, "its digest is not sha256: and 64 digits of 0-9 and a-f")
+    try:
+        return OciReference(parse_target(host, HTTPS), name, digest)
+    except HostNotUnderstood as error:
+        raise AgentUnavailable(reference, "its registry is no host") from error
+
+
+def fetch_artifact(reference: OciReference, fetch: Fetcher, kept: PinnedDocuments) -> tuple[bytes, str]:
+    """The definition's document, and what it is called.
+
+    Nobody but the registry and the token service that it names is asked; a blob may be handed over by another host,
+    since its digest is known.
+
+    Raises:
+        AgentUnavailable: it is not there, not for everybody, no definition, or not what its digest says.
+    """
+    try:
+        return _Pull(reference, fetch, kept).document()
+    except NotFetched as error:
+        raise AgentUnavailable(str(reference), str(error)) from error
+
+
+class _Pull:
+    def __init__(self, reference: OciReference, fetch: Fetcher, kept: PinnedDocuments) -> None:
+        self._reference = reference
+        self._fetch = fetch
+        self._kept = kept
+        self._token = ""
+
+    def document(self) -> tuple[bytes, str]:
+        manifest = _manifest(
+            self._piece(f"manifests/sha256:{self._reference.digest}", self._reference.digest, MANIFESTS)
+        )
+        media, digest, size = _layer(manifest)
+        data = self._piece(f"blobs/sha256:{digest}", digest, ("application/octet-stream", "*/*"))
+        if len(data) != size:
+            raise NotFetched("its layer does not have the size that its manifest says")
+        return data, FORMS[media]
+
+    def _piece(self, path: str, digest: str, media: tuple[str, ...]) -> bytes:
+        """One part by its digest: the kept one, else the registry's.
+
+        Raises:
+            NotFetched: it cannot be had, or is another.
+        """
+        if (data := self._kept.find(digest)) is not None:
+            return data
+        answer = self._ask(f"{self._reference.base}/{path}", ", ".join(media))
+        if answer.status in (_UNAUTHORISED, 403):
+            raise NotFetched("the registry does not give it to everybody; a login is not supported")
+        if not answer.ok:
+            raise NotFetched(f"the registry answers {answer.status}")
+        if sha256(answer.body) != digest:
+            raise NotFetched("what the registry gives is not what the digest says")
+        self._kept.keep(answer.body)
+        return answer.body
+
+    def _ask(self, url: str, accept: str) -> Answer:
+        answer = self._fetch.get(url, self._headers(accept))
+        if answer.status == _UNAUTHORISED and not self._token:
+            self._token = self._anonymous(answer.headers.get("www-authenticate", ""))
+            answer = self._fetch.get(url, self._headers(accept))
+        return answer
+
+    def _headers(self, accept: str) -> dict[str, str]:
+        return {"accept": accept} | ({"authorization": f"Bearer {self._token}"} if self._token else {})
+
+    def _anonymous(self, challenge: str) -> str:
+        """The token that the registry's service gives to anybody who asks.
+
+        Raises:
+            NotFetched: it wants something else than a token, or the service gives none.
+        """
+        scheme, _, rest = challenge.partition(" ")
+        asked = {name.lower(): value for name, value in _PARAMETER.findall(rest)}
+        realm = asked.get("realm", "")
+        if scheme.lower() != "bearer" or not realm:
+            raise NotFetched("the registry asks for a login, which is not supported")
+        if not realm.startswith("https://") and not is_loopback(self._reference.registry.host):
+            # Plain HTTP is for this machine itself, and only whoever runs here may send anybody there.
+            raise NotFetched("the registry's token service is not asked over HTTPS")
+        query = {"scope": f"repository:{self._reference.name}:pull"}
+        if service := asked.get("service"):
+            query["service"] = service
+        answer = self._fetch.get(realm, {"accept": "application/json"}, query=query)
+        found = _json(answer.body) if answer.ok else {}
+        token = found.get("token") or found.get("access_token")
+        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            raise NotFetched(f"the registry's token service gives no token to a stranger (it answers {answer.status})")
+        return token
+
+
+def _manifest(data: bytes) -> dict[str, Any]:
+    manifest = _json(data)
+    if manifest.get("schemaVersion") != 2 or manifest.get("mediaType", MANIFESTS[0]) not in MANIFESTS:  # noqa: PLR2004 - the format's
+        raise NotFetched("it is no manifest of one artifact")
+    return manifest
+
+
+def _layer(manifest: dict[str, Any]) -> tuple[str, str, int]:
+    """Media type, digest and size of the one layer that is a definition.
+
+    Raises:
+        NotFetched: there is none, there are several, or its entry cannot be understood.
+    """
+    layers = manifest.get("layers")
+    entries = [one for one in layers if isinstance(one, dict)] if isinstance(layers, list) else []
+    found = [one for one in entries if one.get("mediaType") in FORMS]
+    if len(found) != 1:
+        raise NotFetched(
+            f"it has {len(found)} layers that are an agent definition; it has to have one, as {next(iter(FORMS))}"
+        )
+    digest, size = str(found[0].get("digest", "")), found[0].get("size")
+    algorithm, _, value = digest.partition(":")
+    if algorithm != "sha256" or not is_digest(value) or not isinstance(size, int):
+        raise NotFetched("its layer has no digest or no size that can be checked")
+    if size > MAX_BYTES:
+        raise NotFetched(f"it is larger than {MAX_BYTES >> 10} KiB")
+    return str(found[0]["mediaType"]), value, size
+
+
+def _json(data: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise NotFetched("what came is no JSON") from error
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,321 @@
+"""The toolsets that a definition names: MCP and language servers, with what they are started from. Values alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from kagura_kernel.domain.errors import HostNotUnderstood
+from kagura_kernel.domain.kit import AGENT_NAME
+from kagura_kernel.kit.definitions.wording import one_line, unseen
+from kagura_kernel.membrane.egress.names import Target, parse_url
+
+Installer = Literal["pip", "npm", "go", "cargo", "github"]
+
+MAX_NAME = 64
+MAX_TOOLSETS = 32
+MAX_ARGUMENTS = 128
+MAX_ARGUMENT = 4096
+"""Characters of one argument, of one variable's value, of one header's value."""
+MAX_PATTERNS = 128
+MAX_URL = 2048
+ONE_OF_TWO = "it has either a `command`, which is started in the box, or a `url`"
+"""What an MCP server has."""
+
+_OFF = ("off", "false")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}", re.ASCII)
+_PATTERN = re.compile(r"[A-Za-z0-9_.*?/:-]{1,128}", re.ASCII)
+_LANGUAGE = re.compile(r"[a-z][a-z0-9+#.-]{0,63}", re.ASCII)
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_!~-]{0,99}", re.ASCII)
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_/-]{0,99}", re.ASCII)
+_WORD = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+_PACKAGES: dict[str, re.Pattern[str]] = {
+    "pip": re.compile(rf"{_WORD}(?:\[[A-Za-z0-9][A-Za-z0-9._,-]{{0,99}}\])?", re.ASCII),
+    "npm": re.compile(r"(?:@[a-z0-9~][a-z0-9._~-]{0,99}/)?[a-z0-9~][a-z0-9._~-]{0,99}", re.ASCII),
+    "go": re.compile(rf"{_WORD}\.[A-Za-z]{{2,63}}(?:/{_WORD}){{1,12}}", re.ASCII),
+    "cargo": re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII),
+    "github": re.compile(rf"{_WORD}/{_WORD}", re.ASCII),
+}
+# What carries a message is the client's own business.
+_OWN_HEADERS = frozenset(
+    {"accept", "connection", "content-length", "content-type", "host", "mcp-protocol-version", "mcp-session-id"}
+    | {"proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What a toolset's `version` says.
+
+    Attributes:
+        installer: What installs it; empty for the one that the registry knows.
+        package: In the installer's words, `OWNER/REPO` for github; empty for the one that the registry knows.
+        version: Exactly this one; empty for the newest.
+        off: It is never installed: its command must be in the box already.
+    """
+
+    installer: Installer | Literal[""] = ""
+    package: str = ""
+    version: str = ""
+    off: bool = False
+
+
+def parse_pin(text: str) -> Pin:
+    """What `version` means: empty, `off`, a bare version, or `INSTALLER:PACKAGE[@VERSION]`.
+
+    Raises:
+        ValueError: it is none of these; the text is half a sentence that does not repeat it.
+    """
+    if not text:
+        return Pin()
+    if text in _OFF:
+        return Pin(off=True)
+    installer, colon, rest = text.partition(":")
+    if not colon:
+        if not _VERSION.fullmatch(text):
+            raise ValueError(
+                "it is `off`, a version, or INSTALLER:PACKAGE[@VERSION], as in pip:mcp-server-time@2026.10.19"
+            )
+        return Pin(version=text)
+    if installer not in _PACKAGES:
+        raise ValueError(f"an installer is one of {', '.join(_PACKAGES)}")
+    at = rest.rfind("@")
+    package, version = (rest[:at], rest[at + 1 :]) if at > 0 else (rest, "")
+    if not _PACKAGES[installer].fullmatch(package):
+        raise ValueError(f"this is no name of a package of {installer}")
+    if at > 0 and not (_TAG if installer == "github" else _VERSION).fullmatch(version):
+        raise ValueError("what stands behind the last @ is no version")
+    return Pin(installer, package, version)  # type: ignore[arg-type]  # one of the keys of _PACKAGES
+
+
+def _as_version(value: Any) -> Any:
+    # YAML reads `off` as a boolean.
+    return "off" if value is False else value
+
+
+def _as_texts(value: Any) -> Any:
+    # Documents have lists; what is frozen has tuples. A text alone is a list of one for nobody but Python.
+    return tuple(value) if isinstance(value, list) else value
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_as_texts)]
+"""A list of texts, each exactly a text."""
+
+
+class _Toolset(BaseModel):
+    """What every toolset has.
+
+    Attributes:
+        name: Kebab-case, unique in its definition; the brain sees it before the names of its tools.
+        command: What is started in the box: a bare name that is looked for there, or an absolute path in the box.
+        args: Its arguments; no shell reads them.
+        env: Variables that it sees beside those of the box.
+        version: What is installed if the command is not there; see `pin`.
+        timeout: Seconds that one call may take.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str
+    command: str = ""
+    args: Texts = Field(default=(), max_length=MAX_ARGUMENTS)
+    env: dict[str, str] = Field(default_factory=dict, max_length=MAX_ARGUMENTS)
+    version: Annotated[str, BeforeValidator(_as_version)] = ""
+    timeout: float = Field(default=60.0, gt=0, le=3600, allow_inf_nan=False)
+
+    @property
+    def pin(self) -> Pin:
+        """What its version means."""
+        return parse_pin(self.version)
+
+    @field_validator("name")
+    @classmethod
+    def _named(cls, name: str) -> str:
+        return agent_name(name)
+
+    @field_validator("command")
+    @classmethod
+    def _command(cls, command: str) -> str:
+        if command and (one_line(command) or command.startswith("-") or len(command) > MAX_ARGUMENT):
+            raise ValueError("it is one program, a name or an absolute path in the box; its arguments stand in `args`")
+        if "/" in command and (not command.startswith("/") or ".." in command.split("/")):
+            raise ValueError("a path is one in the box and absolute")
+        if " " in command and "/" not in command:
+            raise ValueError("it is the program alone; its arguments stand in `args`")
+        return command
+
+    @field_validator("args")
+    @classmethod
+    def _arguments(cls, args: tuple[str, ...]) -> tuple[str, ...]:
+        if any("\0" in one or len(one) > MAX_ARGUMENT for one in args):
+            raise ValueError(f"an argument has at most {MAX_ARGUMENT:,} characters, and none is NUL")
+        return args
+
+    @field_validator("env")
+    @classmethod
+    def _variables(cls, env: dict[str, str]) -> dict[str, str]:
+        if not all(_VARIABLE.fullmatch(name) for name in env):
+            raise ValueError("a variable's name is made of letters, digits and _, and begins with no digit")
+        if any(name.startswith("KAGURA_") for name in env):
+            raise ValueError("names that begin with KAGURA_ are set by kagura itself")
+        if any("\0" in value or len(value) > MAX_ARGUMENT for value in env.values()):
+            raise ValueError(f"a value has at most {MAX_ARGUMENT:,} characters, and none is NUL")
+        return env
+
+    @field_validator("version")
+    @classmethod
+    def _version(cls, version: str) -> str:
+        parse_pin(version)
+        return "off" if version in _OFF else version
+
+
+class McpToolset(_Toolset):
+    """An MCP server: started in the box (`command`), or reached through its egress (`url`).
+
+    Attributes:
+        url: Of a remote one, `https://…`.
+        headers: What every request to it carries.
+        tools: Patterns of the tools that are offered; empty for all.
+        ask: Patterns of those that a person is asked about before each call; None is all of a remote server and none
+            of one in the box. See `asks`.
+        deny: Patterns of those that are not offered.
+    """
+
+    type: Literal["mcp"]
+    url: str = ""
+    headers: dict[str, str] = Field(default_factory=dict, max_length=MAX_TOOLSETS)
+    tools: Texts = Field(default=(), max_length=MAX_PATTERNS)
+    ask: Texts | None = Field(default=None, max_length=MAX_PATTERNS)
+    deny: Texts = Field(default=(), max_length=MAX_PATTERNS)
+
+    @property
+    def remote(self) -> bool:
+        """Whether it is reached through egress."""
+        return bool(self.url)
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """Patterns of the tools that a person is asked about."""
+        if self.ask is None:
+            return ("*",) if self.remote else ()
+        return self.ask
+
+    @property
+    def target(self) -> Target | None:
+        """Where a remote one is; None for one in the box."""
+        return parse_url(self.url) if self.url else None
+
+    @field_validator("tools", "ask", "deny")
+    @classmethod
+    def _patterns(cls, patterns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if not all(_PATTERN.fullmatch(one) for one in patterns or ()):
+            raise ValueError("a tool's name is made of letters, digits and _ . / : -, and may hold * and ?")
+        return patterns
+
+    @field_validator("url")
+    @classmethod
+    def _url(cls, url: str) -> str:
+        if not url:
+            return url
+        if not url.startswith("https://") or len(url) > MAX_URL or not url.isascii() or not url.isprintable():
+            raise ValueError(f"it is an https:// URL of at most {MAX_URL:,} plain characters")
+        if " " in url or "#" in url:
+            raise ValueError("it holds no space and no fragment")
+        try:
+            parse_url(url)
+        except HostNotUnderstood as error:
+            raise ValueError("it names no host that can be used, or holds a user name") from error
+        return url
+
+    @field_validator("headers")
+    @classmethod
+    def _headers(cls, headers: dict[str, str]) -> dict[str, str]:
+        if not all(_HEADER.fullmatch(name) for name in headers):
+            raise ValueError("a header's name is made of letters, digits and -")
+        if any(name.lower() in _OWN_HEADERS for name in headers):
+            raise ValueError(
+                "headers that carry the messages themselves (Host, Content-Type, Mcp-Session-Id, …) are set"
+            )
+        if any(
+            not value.isascii() or not value.isprintable() or len(value) > MAX_ARGUMENT for value in headers.values()
+        ):
+            raise ValueError(f"a value is one line of at most {MAX_ARGUMENT:,} plain characters")
+        return headers
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if bool(self.command) == bool(self.url):
+            raise ValueError(ONE_OF_TWO)
+        if self.url and (self.args or self.env or self.version):
+            raise ValueError("`args`, `env` and `version` belong to a `command`")
+        if self.command and self.headers:
+            raise ValueError("`headers` belong to a `url`")
+        return self
+
+
+class LspToolset(_Toolset):
+    """A language server, started in the box.
+
+    Attributes:
+        languages: What it reads: the language's id to the patterns of its files.
+    """
+
+    type: Literal["lsp"]
+    languages: dict[str, Texts] = Field(min_length=1, max_length=MAX_TOOLSETS)
+
+    @property
+    def remote(self) -> bool:
+        """Never: it reads the workspace."""
+        return False
+
+    @field_validator("languages")
+    @classmethod
+    def _languages(cls, languages: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        if not all(_LANGUAGE.fullmatch(name) for name in languages):
+            raise ValueError("a language is written as language servers do: python, typescript, c++")
+        for patterns in languages.values():
+            if not patterns or len(patterns) > MAX_PATTERNS:
+                raise ValueError(f"each language has 1 to {MAX_PATTERNS} patterns of file names")
+            if any(not one or one_line(one) or len(one) > MAX_NAME for one in patterns):
+                raise ValueError('a pattern is a file\'s name with * and ?, as in "*.py"')
+        return languages
+
+    @model_validator(mode="after")
+    def _started(self) -> Self:
+        if not self.command:
+            raise ValueError("it has a `command`, which is started in the box")
+        return self
+
+
+Toolset = Annotated[McpToolset | LspToolset, Field(discriminator="type")]
+"""One of the two, told by `type`."""
+
+
+def agent_name(name: str) -> str:
+    """A name of an agent or a toolset, checked.
+
+    Raises:
+        ValueError: it is not kebab-case, or too long.
+    """
+    if len(name) > MAX_NAME or not AGENT_NAME.fullmatch(name):
+        raise ValueError(
+            f"it is made of a-z, 0-9 and single dashes, begins with a letter, at most {MAX_NAME} characters"
+        )
+    return name
+
+
+def plain_line(text: str, most: int) -> str:
+    """One line that a person sees as it is.
+
+    Raises:
+        ValueError: it has several lines, is too long, or holds what nobody would see.
+    """
+    if one_line(text) or len(text) > most:
+        raise ValueError(f"it is one line of at most {most:,} characters")
+    if sign := unseen(text):
+        raise ValueError(f"it holds {sign}, which nobody would see")
+    return text

@@ -1,0 +1,1 @@
+"""Where the commands of toolsets are installed from."""

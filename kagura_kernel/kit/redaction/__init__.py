@@ -1,0 +1,1 @@
+"""Secrets in texts are found and replaced by markers, whatever carries them."""

@@ -1,0 +1,69 @@
+"""YAML and TOML stay what they are: a marker that stands for a whole plain value gets quotes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.spans import Span
+from kagura_kernel.kit.redaction.yaml_forms import broken_yaml, fitted_to_yaml
+
+_YAML = Lazy(
+    r"(?:\xef\xbb\xbf)?[ \t]*(?:-[ \t]+|\?[ \t]+)*(?:(?:[^\s\"'#:{}\[\],&*!|>%@`-][^\"'#{}\[\],]*|\"[^\"]*\"|'[^']*'):[ \t]+|-[ \t]+)(?:[&!]\S+[ \t]+)*"
+)
+_IN_FLOW = Lazy(r"(?:^|[:\-,{\[][ \t]*)[{\[]")
+_TOML = Lazy(r"[ \t]*[\w.\"'\-]+[ \t]*=[ \t]*")
+_COMMENT = re.compile(rb"\s#")
+_FLOW_END = re.compile(rb"[,}\]]")
+
+
+PIECE = "piece"
+"""The name of what is only a part of something, whose language is not guessed at."""
+
+
+def fitted_to_lines(data: bytes, spans: Sequence[Span], name: str) -> list[Span]:
+    """The same secrets, with quotes where a bare marker would be a list: told by the file's name.
+
+    A text without a name is left alone, unless it is YAML and would not be any more.
+    """
+    spans = [_before_escape(data, span) for span in spans]
+    suffix = name.lower().rpartition(".")[2]
+    if suffix == "toml":
+        return [_fitted(data, span, toml=True) for span in spans]
+    if not spans or (suffix not in {"yaml", "yml"} and (name or not broken_yaml(data, spans))):
+        return spans
+    fitted = fitted_to_yaml(data, spans)
+    # Templates and broken files are no YAML yet; their lines mostly are.
+    return fitted if fitted is not None else [_fitted(data, span, toml=False) for span in spans]
+
+
+def _before_escape(data: bytes, span: Span) -> Span:
+    """Without the sign that keeps a quote from ending the text around the secret."""
+    escapes = data[span.end - 1 : span.end] == b"\\" and data[span.end : span.end + 1] in {b'"', b"'"}
+    return replace(span, end=span.end - 1) if escapes else span
+
+
+def _fitted(data: bytes, span: Span, *, toml: bool) -> Span:
+    if span.further or span.quoted or b"\n" in data[span.start : span.end]:
+        return span
+    begin = data.rfind(b"\n", 0, span.start) + 1
+    end = data.find(b"\n", span.end)
+    end = len(data) if end < 0 else end
+    before, rest = data[begin : span.start], data[span.end : end]
+    if toml:
+        return replace(span, quoted=True) if _TOML.fullmatch(before) and not rest.startswith((b'"', b"'")) else span
+    if _YAML.fullmatch(before) is not None:
+        comment = _COMMENT.search(rest)
+        rest = rest[: comment.start()] if comment is not None else rest
+    elif _IN_FLOW.search(before) is not None and before.count(b'"') % 2 == 0 and before.count(b"'") % 2 == 0:
+        closed = _FLOW_END.search(rest)
+        rest = rest[: closed.start()] if closed is not None else rest
+        opened = max(before.rfind(mark) + len(mark) for mark in (b"{", b"[", b",", b": "))
+        start = begin + opened + len(before[opened:]) - len(before[opened:].lstrip())
+        return replace(span, start=start, end=span.end + len(rest.rstrip()), quoted=True)
+    else:
+        return span
+    # What goes on behind the secret is of the same plain value: a quoted text cannot be followed by anything.
+    return replace(span, end=span.end + len(rest.rstrip()), quoted=True)

@@ -1,0 +1,90 @@
+"""Which parts of a text have a word in them that announces a secret; the costly rules look there alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kagura_kernel.kit.redaction.patterns import Lazy
+
+_SAYING = Lazy(
+    r"[^\n]*(?:passw|pass(?:phrase|code|wd)|[_\-.]pass|pass[\"':=_ ]|passin|passout|pwd|pw\b|rabbitmqctl|net use|\botp\b|totp|p/w|psk|kennw|zugang|contrase|clave|senha|chave|wachtwoord|mot de passe|mdp|secret|token|"
+    r"[_\-. \"']key[\"'\s:=]|apikey|accesskey|[a-z]key[\"'\s:=<]|[_\-]key|key[_\-]|auth|credential|creds?\b|\blog-?in|sign.?in|\bpin\b|mnemonic|pepper|cookie|sess|\bsid|signature|[?&;][\w\-]+=|bearer|jwt|\bbasic |recovery|backup code|scratch code|"
+    r"wiederherst|notfall|schlüssel|identified|\brequire|machine|community|\bPSK\b|crypt|\s-[pPuUwaAkhXSyN](?:[^\s\w]|\s*\S)|--?p[aw]|\bpass |otp|\|[ \t]*su|chpasswd|vault|wpa_|\bsend\b|<<<|connect\(|"
+    r"\$(?:2[aby]|1|5|6|y|apr1)\$|\{S?SHA|:(?:\d{2,5}|\*):[^\s:]+:[^\s:]+:|\]:\d+\s|ghp_|gho_|sk[-_]|xox[abp]|glpat|AKIA|npm_|pypi-|hf_|SG\.|eyJ|AIza|"
+    r"хasło|haslo|heslo|lösen|parola|şifre|пароль|ключ|токен|비밀번호|암호|패스워드|토큰|パス|トークン|暗証|合言葉|キー|鍵|コード|シークレット|認証|密码|密碼|口令|密钥|密鑰|令牌|钥|码|碼|凭|ログイン|账号|帳號|账户|アカウント)[^\n]*"
+)
+_BEFORE, _AFTER = 3, 5
+"""Lines that may belong to a line that says something: a name above, values below."""
+_MOST_BEFORE, _MOST_AFTER = 2000, 6000
+"""Likewise, in bytes, for texts with endless lines."""
+
+
+def said_regions(data: bytes) -> Iterator[tuple[int, int]]:
+    """Parts of the text around such words, in order, none touching another; each begins and ends at a line's end."""
+    start = end = -1
+    for found in _SAYING.finditer(data):
+        if found.start() < end and found.end() <= end:
+            # A line within what is taken already moves its end on.
+            end = max(end, _after(data, found.end()))
+            continue
+        first = _before(data, found.start())
+        if first > end:
+            if end >= 0:
+                yield start, end
+            start = first
+        end = _after(data, found.end())
+    if end >= 0:
+        yield start, end
+
+
+def _before(data: bytes, at: int) -> int:
+    low = max(0, at - _MOST_BEFORE)
+    for _ in range(_BEFORE + 1):
+        at = data.rfind(b"\n", low, at)
+        if at < 0:
+            return low
+    return at + 1
+
+
+def _after(data: bytes, at: int) -> int:
+    high = min(len(data), at + _MOST_AFTER)
+    for _ in range(_AFTER + 1):
+        found = data.find(b"\n", at, high)
+        if found < 0:
+            return high
+        at = found + 1
+    return at
+
+
+def windows(data: bytes, places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Parts of the text around these places, likewise."""
+    start = end = -1
+    for first, last in places:
+        begin = _before(data, first)
+        if begin > end:
+            if end >= 0:
+                yield start, end
+            start = begin
+        end = max(end, _after(data, last))
+    if end >= 0:
+        yield start, end
+
+
+def lines_with(data: bytes, word: bytes) -> Iterator[tuple[int, int]]:
+    """The lines that hold these very bytes, without their ends; finding bytes is far quicker than any pattern."""
+    at = data.find(word)
+    while at >= 0:
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        yield data.rfind(b"\n", 0, at) + 1, end
+        at = data.find(word, end)
+
+
+_FOREIGN = Lazy(r"[^\n]*[^\x00-\x7f][^\n]*(?:\n[^\n]*)?")
+
+
+def foreign_lines(data: bytes) -> Iterator[tuple[int, int]]:
+    """Lines with letters outside ASCII, each with the one below it."""
+    if not data.isascii():
+        for found in _FOREIGN.finditer(data):
+            yield found.start(), found.end()

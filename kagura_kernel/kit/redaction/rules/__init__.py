@@ -1,0 +1,1 @@
+"""What each carrier of secrets looks like: one file for each family, each a function from a text to spans."""

@@ -1,0 +1,145 @@
+"""Passwords on command lines, in scripts, in histories and in the lines that tools echo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kagura_kernel.kit.redaction.names import Says, says
+from kagura_kernel.kit.redaction.patterns import Lazy, Match
+from kagura_kernel.kit.redaction.plausible import password, token
+from kagura_kernel.kit.redaction.spans import Span
+
+_VALUE = r"(?:\\?\"([^\"\n]+?)\\?\"|\\?'([^'\n]+?)\\?'|([^\s\"'|;&<>`]+))"
+_ARGS = r"(?:[^\n|;&]*?\s)?"
+"""What may stand between a program and its flag, on one line."""
+
+KIND = "command-password"
+
+_CERTAIN = (
+    rf"\b(?:mysql|mysqldump|mysqladmin|mysqlimport|mysqlcheck|mysqlshow|mariadb|mariadb-dump|mycli|xtrabackup)\s{_ARGS}-p",
+    rf"\bsshpass\s{_ARGS}-p\s*",
+    rf"\b(?:redis-cli|keydb-cli|valkey-cli)\s{_ARGS}(?:-a|--pass)[\s=]+",
+    rf"\b(?:ldapsearch|ldapadd|ldapmodify|ldapdelete|ldapwhoami|ldappasswd|ldapcompare)\s{_ARGS}-w\s*",
+)
+"""Behind these stands a password, whatever it looks like."""
+_PROGRAMS = (
+    rf"\b(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|az|oc|cf|argocd|vault|nomad|heroku|ibmcloud|faas-cli|regctl)\s{_ARGS}login\s{_ARGS}-p[\s=]*",
+    rf"\b(?:mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport|mongostat|cqlsh|arangosh|neo4j|cypher-shell|clickhouse-client|influx|couchbase-cli|cbq|dsconf)\s{_ARGS}-p[\s=]*",
+    rf"\b(?:sqlcmd|bcp|osql|isql|tsql|db2|ipmitool|zip|unzip|hydra|netexec|nxc|crackmapexec|fping)\s{_ARGS}-[Pp]\s*",
+    rf"\b(?:7z|7za|7zr|rar|unrar)\s{_ARGS}-h?p",
+    rf"\b(?:twine|ftp|ncftp|plink|pscp|psftp|pgcli|evil-winrm|cockroach|htpasswd|snowsql|kinit|lpass|bw|svn|hg|rdesktop|xfreerdp|mosquitto_pub|mosquitto_sub|kcat|mqtt|nmcli|dbt|flyway|liquibase|impala-shell|beeline|presto|trino)\s{_ARGS}(?:-p|-P|-pw|-w|/p:)[\s=]*",
+    rf"\b(?:mosquitto_pub|mosquitto_sub)\s{_ARGS}-P\s*",
+    r"(?:-pass(?:in|out)?|--?passphrase|-password)[\s=]+(?:pass:)",
+    rf"\bopenssl\s{_ARGS}-k\s+",
+    rf"\bssh-keygen\s{_ARGS}-[NP]\s*",
+    rf"\b(?:keytool|jarsigner|apksigner)\s{_ARGS}-{{1,2}}(?:storepass|keypass|srcstorepass|deststorepass|ks-pass|key-pass|pass)[\s=]+(?:pass:)?",
+    r"\bnet\s+use\s+(?:\w:\s+)?\\\\\S+\s+(?:/user:\S+\s+)?",
+    r"(?i:\bnet\s+user\s+\S+\s+)",
+    r"\brabbitmqctl\s(?:[^\n|;&]*?\s)?(?:add_user|change_password|authenticate_user)\s+\S+\s+",
+    r"\bvault\s+(?:login|token\s+lookup|unwrap)\s+(?:-\S+\s+)*(?:token=)?",
+    r"\bvault\s+operator\s+unseal\s+",
+    r"\b(?:mc|mcli)\s+(?:alias\s+set|config\s+host\s+add)\s+\S+\s+\S+\s+\S+\s+",
+    r"\bmc\s+admin\s+user\s+(?:add|svcacct\s+add)\s+\S+\s+\S+\s+",
+    r"\bwpa_passphrase\s+(?:\"[^\"\n]*\"|'[^'\n]*'|\S+)\s+",
+    r"\b(?:nmcli|iwctl|networksetup)\s[^\n|;&]*?(?:password|--passphrase|wifi-sec\.psk)\s+",
+    r"(?i:--from-literal[\s=]+[\"']?[\w.\-]*(?:pass|pwd|secret|token|key|auth|credential)[\w.\-]*=)",
+    r"\b(?:snmpget|snmpwalk|snmpset|snmpbulkwalk)\s(?:[^\n|;&]*?\s)?-[AX]\s*",
+    r"\bhtpasswd\s+-\w*b\w*\s+(?:-\w+\s+)*(?:\S+\s+)?\S+\s+(?:#\s*)?",
+    r"\busermod\s(?:[^\n|;&]*?\s)?(?:-p|--password)[\s=]*",
+    r"\buseradd\s(?:[^\n|;&]*?\s)?-p\s*",
+    r"\b(?:npm|yarn|pnpm)\s+config\s+set\s+\S*(?:_authToken|_auth|_password|npmAuthToken)[\s=]+",
+    r"(?i:\b(?:aws|gcloud|gh|glab|doctl|flyctl|fly|wrangler|heroku|vercel|netlify|pulumi|poetry|pip|git|composer|bundle|gem|cargo|conda|dotnet|nuget|kubectl|helm|terraform|ngrok|tailscale|snyk|sentry-cli|stripe)\s[^\n|;&]{0,120}?[\s.](?:[\w.\-]*(?:authtoken|secret|token|password|api[_-]?key|access[_-]?key|http-basic\.\S+\s+\S+|pypi-token\.\S+))[\s=]+)",
+    r"\bcargo\s+login\s+(?:--\S+\s+\S+\s+)*",
+    r"\bngrok\s+(?:config\s+add-authtoken|authtoken)\s+",
+    r"(?:cifs|smb|davfs|mount)\b[^\n]*?\b(?:password|pass)=",
+    r"\bsudo\s+(?:-\S+\s+)*-S[^\n]*?<<<\s*",
+    r"\b(?:ansible|ansible-playbook)\s[^\n|;&]*?(?:_pass|_password|_become_pass)=",
+    r"\b(?:gpg|gpg2)\s[^\n|;&]*?--passphrase[\s=]+",
+    r"\b(?:crm|snmpusm|bitwarden|dig|nsupdate|rndc)\s[^\n|;&]*?-y\s+(?:hmac-\w+:)?[\w.\-]+:",
+    r"\b(?:ConvertTo-SecureString)\s+(?:-String\s+)?",
+)
+"""Behind these stands a password or something else, so that it must look like one."""
+_USERS = (
+    rf"\b(?:curl|http|https|xh|wget|httpie|lftp|ncftpput|ncftpget)\s{_ARGS}(?:-u|-a|--user|--auth|--proxy-user|-U)[\s=]*",
+    rf"\b(?:smbclient|rpcclient|smbmap|net|winexe|wmic|smbget)\s{_ARGS}-U[\s=]*",
+    r"\b(?:passwd|chpasswd|sudo|su|login|docker|gh|cryptsetup|gpg|kinit|faas-cli|helm|podman)\b[^\n]*?<<<\s*",
+)
+"""Behind these stand a user and a password."""
+_FLAG = r"--?(?:[\w-]*-)?(?:password|passwd|passphrase|pass|pwd|pw|storepass|keypass|requirepass|masterauth|srcpass|destpass|bindpw|secret|token|api-?key|apikey|auth-?token|access-?key|secret-?(?:access-?)?key|client-?secret|account-?key|sas-token|encryption-?key|license-?key|private-?key|adminpass\w*|http-password|ftp-password|proxy-password|stdin-password|oauth2-bearer|jwt|setcookie|psk|p12-password|admin-password)(?:\s+|=)"
+_CALL = r"\b(?:Login|login|signIn|authenticate|logIn|sign_in|HTTPBasicAuth|HTTPDigestAuth|BasicAuth|basicAuth|basic_auth|NetworkCredential|UsernamePasswordCredentials|UsernamePasswordCredential|PasswordAuthentication|PlainAuth|UserPassword|url\.UserPassword|auth_basic|SetBasicAuth|setBasicAuth|credentials|Credentials|withCredentials|mysqli_connect|mysqli|mysql_connect|pg_connect|getConnection|PDO|connect|Connect|createUser|create_user|add_user|fill|auth|mysql_real_connect|mysql\.createConnection)\s*(?:=\s*|\(\s*|=\s*\(\s*)(?:[\"'][^\"'\n]*[\"']\s*,\s*){1,3}(?:password\s*=\s*|pass\s*=\s*)?"
+_ECHO = r"\b(?:echo|printf)\s+(?:-\w+\s+)*(?:'%s(?:\\n)?'\s+|\"%s(?:\\n)?\"\s+)?(?:-\w+\s+)*"
+_SEND = r"\b(?:send|expect_send|sendline)\s*(?:--\s+)?\(?\s*"
+_PIPED = Lazy(
+    r"[\"']?\s*\|\s*(?:\w+=\S+\s+)*(?:sudo\b[^\n|]*-S|(?:sudo\s+)?(?:chpasswd|passwd|docker|podman|gh\s+auth|helm|su\b|smbpasswd|cryptsetup|kinit|gpg|openssl|faas-cli|npm|vault|heroku|argocd|az|oc|restic|borg|saslpasswd2))"
+)
+
+
+def _any(*texts: str, ignore_case: bool = False) -> Lazy:
+    """One pattern for many forms, so that a text is walked through once; its groups are the value in three guises."""
+    return Lazy(f"(?:{'|'.join(texts)}){_VALUE}", ignore_case=ignore_case)
+
+
+_CERTAINLY = _any(*_CERTAIN)
+_MAYBE = _any(*_PROGRAMS)
+_USER = _any(*_USERS)
+_FLAGGED = _any(_FLAG, ignore_case=True)
+_CALLED = _any(_CALL)
+_ECHOED = _any(_ECHO)
+_SENT = _any(_SEND)
+
+
+def find(data: bytes) -> Iterator[Span]:
+    """What programs are given as a password or a token."""
+    for found in _CERTAINLY.finditer(data):
+        yield from _given(data, found, certain=True)
+    for pattern in (_MAYBE, _FLAGGED, _CALLED):
+        for found in pattern.finditer(data):
+            yield from _given(data, found)
+    for found in _USER.finditer(data):
+        yield from _behind_user(data, found)
+    for found in _ECHOED.finditer(data):
+        if _PIPED.match(data, found.end()) is not None:
+            yield from _behind_user(data, found) or _given(data, found)
+    for found in _SENT.finditer(data):
+        yield from _typed(data, found)
+
+
+def _place(found: Match) -> tuple[int, int, bool]:
+    group = next(number for number in (1, 2, 3) if found.group(number) is not None)
+    return found.start(group), found.end(group), group != 3
+
+
+def _given(data: bytes, found: Match, *, certain: bool = False) -> list[Span]:
+    start, end, quoted = _place(found)
+    value = data[start:end]
+    if not quoted:
+        value = value.rstrip(b",)]}")
+        end = start + len(value)
+    if value.startswith(b"-") or (b"=" in value and says(value.partition(b"=")[0]) is not Says.NOTHING):
+        return []
+    return [Span(start, end, KIND)] if _believed(value, certain=certain or quoted) else []
+
+
+def _behind_user(data: bytes, found: Match) -> list[Span]:
+    start, end, _ = _place(found)
+    value = data[start:end]
+    cut = min((at for at in map(value.find, (b":", b"%", b",")) if at >= 0), default=-1)
+    user, word = value[:cut], value[cut + 1 :]
+    if cut < 0 or user == word or b"//" in value:
+        return []
+    return [Span(start + cut + 1, end, KIND)] if _believed(word, certain=True) else []
+
+
+def _typed(data: bytes, found: Match) -> list[Span]:
+    """What a script types into a terminal, with the return key."""
+    start, end, quoted = _place(found)
+    value = data[start:end]
+    if not quoted or not value.endswith((b"\\r", b"\\n")):
+        return []
+    return [Span(start, end - 2, KIND)] if _believed(value[:-2], certain=False) and b" " not in value else []
+
+
+def _believed(value: bytes, *, certain: bool) -> bool:
+    if b" " in value:
+        return False
+    return token(value, 12) or password(value, certain=certain and not value.isdigit())

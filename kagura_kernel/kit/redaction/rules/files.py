@@ -1,0 +1,142 @@
+"""Files of programs that keep passwords in forms of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kagura_kernel.kit.redaction.patterns import Lazy, Match
+from kagura_kernel.kit.redaction.plausible import crypted, password, token
+from kagura_kernel.kit.redaction.spans import Span
+
+_NETRC = Lazy(
+    r"(?:^|\s)(?:machine\s+\S+|default)\s+(?:#[^\n]*\s+)*(?:login\s+\S+\s+)?(?:account\s+\S+\s+)?(?:password|passwd)\s+(\"[^\"\n]+\"|\S+)"
+)
+_NETRC_LINE = Lazy(
+    r"(?:^|\n)[ \t]*(?:login[ \t]+\S+[ \t]+)(?:password|passwd)[ \t]+(\S+)|(?:^|\n)[ \t]*login[ \t]+\S+[ \t]*\r?\n[ \t]*(?:password|passwd)[ \t]+(\S+)"
+)
+_PGPASS = Lazy(
+    r"(?:^|\n)[ \t]*((?:\*|[\w.\-]+)):((?:\*|\d{2,5})):((?:\*|[\w\-$.]+)):((?:\*|[\w.\-@$]+)):((?:[^\s:\\]|\\[:\\])+)[ \t]*(?:\r|\n|$)"
+)
+_HTPASSWD = Lazy(
+    r"(?:^|\n|\s|[\"'])[\w.@\-]+:(\$(?:2[abxy]|apr1|1|5|6|y|7|gy)\$[\w./$,=]{20,}|\{SHA\}[\w+/=]{20,}|[./0-9A-Za-z]{13}(?:\r|\n|$))"
+)
+_SHADOW = Lazy(r"(?:^|\n|\s)[a-z_][\w\-]*:[!*]?(\$(?:2[abxy]|1|5|6|y|7|gy)\$[\w./$,=]{20,}):\d*:")
+_REDIS = Lazy(
+    r"(?:^|\n)[ \t]*(?:requirepass|masterauth|primaryauth|sentinel[ \t]+auth-pass[ \t]+\S+)[ \t]+[\"']?([^\s\"']+)"
+)
+_REDIS_SAID = Lazy(r"\b(?:requirepass|masterauth)[\"']?[\s=:,]+[\"']?([^\s\"',;\]]+)")
+_REDIS_ACL = Lazy(r"\b(?:user|acl\s+setuser)\s+\S+\s[^\n]*?[\s]>([^\s\"']+)")
+_REDIS_AUTH = Lazy(r"(?:^|\n|>\s?)[ \t]*AUTH[ \t]+(?:[\w\-]+[ \t]+)?([^\s\"']{6,})[ \t]*(?:\r|\n|$)", ignore_case=False)
+_SHARED = Lazy(r"\b(?:PSK|XAUTH|EAP|RSA)[ \t]+\"([^\"\n]+)\"")
+_BIND_KEY = Lazy(r"\bsecret\s+\"([A-Za-z0-9+/=]{16,})\"\s*;")
+_POSTFIX = Lazy(r"(?:^|\n)[ \t]*\[?[\w.\-]+\.[a-z]{2,}\]?(?::\d+)?[ \t]+[\w.@+\-]+:(\S+)[ \t]*(?:\r|\n|$)")
+_CISCO = Lazy(
+    r"\b(?:enable\s+(?:secret|password)|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:secret|password)|password|key-string|"
+    r"(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key|neighbor\s+\S+\s+password|wpa-psk\s+ascii|ppp\s+chap\s+password|key)\s+(?:[0-9]\s+)(\S+)"
+)
+_CISCO_PLAIN = Lazy(
+    r"(?:^|\n)[ \t]*(?:enable\s+(?:secret|password)|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:secret|password)|(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key)\s+([^\s\"]{5,})[ \t]*(?:\r|\n|$)"
+)
+_COMMUNITY = Lazy(
+    r"\bsnmp-server\s+community\s+(\S+)|\br[ow]community6?\s+(\S+)|\bcreateUser\s+\S+\s+(?:MD5|SHA\S*)\s+\"?([^\s\"]+)"
+)
+_SQL = Lazy(
+    r"\b(?:identified\s+(?:with\s+\S+\s+)?by(?:\s+password)?|(?:with\s+|encrypted\s+|valid\s+until\s+'[^'\n]*'\s+)*(?:password|passwd)(?:\s+for\s+\S+)?\s*=?|set\s+password\s+for\s+\S+\s*=|password\s*\(|old_password\s*\(|pgp_sym_(?:en|de)crypt\s*\([^\n,]*,|aes_(?:en|de)crypt\s*\([^\n,]*,|create\s+login\s+\S+\s+with\s+password\s*=|encryption\s+by\s+password\s*=|"
+    r"crypt\s*\()\s*N?\(?(?:'([^'\n]+)'|\"([^\"\n]+)\")"
+)
+_SECRET_LINES = Lazy(r"<(?:auth-user-pass|secret|tls-auth-password)>\s*\n\S+\n(\S+)\n\s*</")
+_OPENVPN = Lazy(r"-----BEGIN OpenVPN Static key V1-----\s*([0-9a-fA-F\s]+?)\s*(?:-----END|$)")
+_ERLANG = Lazy(r"(?:-setcookie|erlang\.cookie|ERLANG_COOKIE)[\s=:]+[\"']?([A-Za-z0-9_+/=\-]{8,})")
+_WIREGUARD = Lazy(r"\b(?:PrivateKey|PresharedKey|preshared-key|private-key)\s*=\s*\"?([A-Za-z0-9+/]{43}=)")
+_GPP = Lazy(r"\bcpassword\s*=\s*\"([A-Za-z0-9+/=]{10,})\"")
+_DSN_PASSWORD = Lazy(
+    r"(?:^|[;\"'\s])(?:pwd|password|user password|accountkey|sharedaccesskey|sharedsecret|sharedaccesssignature|access ?key)\s*=\s*(?:\{([^}\n]+)\}|([^;\"'\s<>]+(?: [^;\"'=<>\s]+)*))\s*(?:;|\"|'|\n|\r|$)"
+)
+_DSN = Lazy(
+    r"(?:server|data source|host|endpoint|uid|user id|username|user|account(?:name)?|hostname|initial catalog|database|dbname|driver|sharedaccesskeyname|defaultendpointsprotocol|provider|persist security info)\s*="
+)
+
+_PASSWORDS = (
+    _NETRC,
+    _NETRC_LINE,
+    _REDIS,
+    _REDIS_SAID,
+    _REDIS_ACL,
+    _SHARED,
+    _CISCO,
+    _CISCO_PLAIN,
+    _COMMUNITY,
+    _SQL,
+    _SECRET_LINES,
+)
+_TOKENS = (_BIND_KEY, _ERLANG, _WIREGUARD, _GPP)
+_KEPT = (_HTPASSWD, _SHADOW)
+
+
+def find(data: bytes) -> Iterator[Span]:
+    """What stands where such a file has its password."""
+    for pattern in _PASSWORDS:
+        for found in pattern.finditer(data):
+            yield from _certain(data, *_group(found))
+    for pattern in _TOKENS:
+        for found in pattern.finditer(data):
+            start, end = _group(found)
+            if token(data[start:end], 8):
+                yield Span(start, end, "secret")
+    yield from _kept(data)
+    yield from _by_colons(data)
+    for found in _REDIS_AUTH.finditer(data):
+        if password(found.group(1) or b""):
+            yield Span(found.start(1), found.end(1), "password")
+    for found in _OPENVPN.finditer(data):
+        yield Span(found.start(1), found.end(1), "private-key")
+    yield from _connection_strings(data)
+
+
+def _kept(data: bytes) -> Iterator[Span]:
+    """Passwords as systems keep them, behind a user."""
+    for pattern in _KEPT:
+        for found in pattern.finditer(data):
+            start, end = _group(found)
+            value = data[start:end].strip()
+            if crypted(value):
+                yield Span(start, start + len(value), "password-hash")
+
+
+def _group(found: Match) -> tuple[int, int]:
+    """The one group that took part."""
+    number = 1
+    while found.start(number) < 0:
+        number += 1
+    return found.start(number), found.end(number)
+
+
+def _certain(data: bytes, start: int, end: int) -> Iterator[Span]:
+    value = data[start:end]
+    quoted = value.strip(b"\"'")
+    start += len(value) - len(value.lstrip(b"\"'"))
+    if b" " not in quoted and password(quoted.rstrip(b";"), certain=True):
+        yield Span(start, start + len(quoted.rstrip(b";")), "password")
+
+
+def _by_colons(data: bytes) -> Iterator[Span]:
+    if b":" not in data:
+        return
+    for found in _PGPASS.finditer(data):
+        if password(found.group(5) or b"", certain=True) and not (found.group(5) or b"").isdigit():
+            yield Span(found.start(5), found.end(5), "password")
+    for found in _POSTFIX.finditer(data):
+        if password(found.group(1) or b"") and b"//" not in (found.group(1) or b""):
+            yield Span(found.start(1), found.end(1), "password")
+
+
+def _connection_strings(data: bytes) -> Iterator[Span]:
+    for found in _DSN_PASSWORD.finditer(data):
+        start, end = _group(found)
+        begin = data.rfind(b"\n", max(0, start - 1000), start) + 1
+        stop = data.find(b"\n", end, end + 1000)
+        line = data[begin : stop if stop >= 0 else min(len(data), end + 1000)]
+        if b";" in line and _DSN.search(line) is not None:
+            value = data[start:end].rstrip()
+            if password(value, certain=True):
+                yield Span(start, start + len(value), "connection-string")

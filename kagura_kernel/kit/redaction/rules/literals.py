@@ -1,0 +1,146 @@
+"""Secrets that a program puts together from two literals or more."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.spans import Span
+
+_STRING = r"(?:[bBrRuUfF@$]{0,2}\"[^\"\n\\]*\"|[bBrRuUfF@$]{0,2}'[^'\n\\]*'|`[^`\n\\]*`)"
+_JOIN = r"(?:\s*(?:\+|\.\.|\.|&|\|\||~|<>|\+\+)\s*\\?\s*|\s*\\\r?\n\s*|\s*\r?\n\s*|[ \t]+|)"
+_ROW = Lazy(rf"{_STRING}(?:{_JOIN}{_STRING})+")
+_LIST = Lazy(
+    rf"(?:[\[(]\s*({_STRING}(?:\s*,\s*{_STRING})+)\s*,?\s*[\])]\s*\.\s*join|join\(?\s*\(?[\"'](?:[\"'])?\s*,?\s*\(?\s*[\[(]\s*({_STRING}(?:\s*,\s*{_STRING})+)|"
+    rf"(?:concat|implode|Concat|CONCAT|paste0|string\.Concat|os\.path\.join|strcat|StringBuilder)\s*\(?(?:\s*\(?[\"'][\"']\s*,)?\s*\[?\(?\s*({_STRING}(?:\s*,\s*{_STRING})+))"
+)
+_PIECE = Lazy(r"[bBrRuUfF@$]{0,2}(?:\"([^\"\n\\]*)\"|'([^'\n\\]*)'|`([^`\n\\]*)`)")
+_NAMED = Lazy(
+    rf"([A-Za-z_$][\w$]*)(?:\s*:\s*\w+)?\s*(?::=|=)\s*{_STRING}[ \t]*(?:;|,|#[^\n]*|//[^\n]*)?[ \t]*(?:\r|\n|;|$)"
+)
+_SUM = Lazy(
+    r"([A-Za-z_$][\w$]*)\s*(?:\+|\.\.|\.|&|\|\||~)\s*([A-Za-z_$][\w$]*)(?:\s*(?:\+|\.\.|\.|&|\|\||~)\s*([A-Za-z_$][\w$]*))?(?:\s*(?:\+|\.\.|\.|&)\s*([A-Za-z_$][\w$]*))?"
+)
+_FILLED = Lazy(
+    r"\$?\{([A-Za-z_$][\w$]*)\}[\"']?\s?[\"']?\$?\{([A-Za-z_$][\w$]*)\}(?:\$?\{([A-Za-z_$][\w$]*)\})?|\$([A-Za-z_]\w*)\$([A-Za-z_]\w*)|\"?\$\{?([A-Za-z_]\w*)\}?\"?\"?\$\{?([A-Za-z_]\w*)\}?"
+)
+_MOST_NAMES = 400
+_LEAST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """What literals are together, and where each piece of it stands in the source.
+
+    Attributes:
+        text: The line before the first literal, and all of them as one.
+        shift: Where they begin in it.
+        pieces: Where each one is in the source.
+    """
+
+    text: bytes
+    shift: int
+    pieces: Sequence[tuple[int, int]]
+
+
+_BETWEEN = b"\n\x00\n"
+"""What no secret goes across."""
+
+
+def find(data: bytes, look: Callable[[bytes], Sequence[Span]]) -> Iterator[Span]:
+    """Secrets over several literals.
+
+    Args:
+        data: The source.
+        look: Finds the secrets of a text in one piece; it is asked once for all that was joined.
+    """
+    joined = list(_joined(data))
+    if not joined:
+        return
+    texts = list(dict.fromkeys(one.text for one in joined))
+    begins = [0]
+    for text in texts:
+        begins.append(begins[-1] + len(text) + len(_BETWEEN))
+    found: dict[bytes, list[Span]] = {}
+    for span in look(_BETWEEN.join(texts)):
+        number = bisect_right(begins, span.start) - 1
+        begin = begins[number]
+        if span.end <= begin + len(texts[number]):
+            own = found.setdefault(texts[number], [])
+            own.append(Span(span.start - begin, span.end - begin, span.kind))
+    for one in joined:
+        for span in found.get(one.text, ()):
+            yield from _outside(one, span)
+
+
+def _joined(data: bytes) -> Iterator[_Joined]:
+    for found in _ROW.finditer(data):
+        yield from _row(data, found.start(), found.start(), found.end())
+    if b"join" in data or b"oncat" in data or b"implode" in data or b"paste0" in data or b"CONCAT" in data:
+        for found in _LIST.finditer(data):
+            group = next(number for number in (1, 2, 3) if found.group(number) is not None)
+            yield from _row(data, found.start(), found.start(group), found.end(group))
+    yield from _variables(data)
+
+
+def _row(data: bytes, before: int, start: int, end: int) -> Iterator[_Joined]:
+    pieces = _pieces(data, start, end)
+    if pieces and data[pieces[-1][1] + 1 : pieces[-1][1] + 8].lstrip(b" \t").startswith((b":", b"=")):
+        pieces.pop()  # it is the name of what follows
+    if len(pieces) < 2 or sum(last - first for first, last in pieces) < _LEAST:
+        return
+    if sum(b" " in data[first:last] for first, last in pieces) * 2 > len(pieces):
+        return
+    line = data.rfind(b"\n", max(0, before - 300), before) + 1
+    head = data[line:before] if line and before - line < 300 else data[max(0, before - 120) : before]
+    yield _together(data, head.rstrip().rstrip(b"([{"), pieces)
+
+
+def _pieces(data: bytes, start: int, end: int) -> list[tuple[int, int]]:
+    pieces = []
+    for found in _PIECE.finditer(data, start, end):
+        group = next(number for number in (1, 2, 3) if found.group(number) is not None)
+        if found.end(group) > found.start(group):
+            pieces.append((found.start(group), found.end(group)))
+    return pieces
+
+
+def _together(data: bytes, head: bytes, pieces: Sequence[tuple[int, int]]) -> _Joined:
+    whole = b"".join(data[first:last] for first, last in pieces)
+    return _Joined(head + b' "' + whole + b'"\n', len(head) + 2, pieces)
+
+
+def _outside(joined: _Joined, span: Span) -> list[Span]:
+    """The same secret as places of the source; nothing when one literal holds all of it."""
+    at = joined.shift
+    inside: list[Span] = []
+    for first, last in joined.pieces:
+        size = last - first
+        lower, upper = max(span.start, at), min(span.end, at + size)
+        if upper > lower:
+            inside.append(Span(first + lower - at, first + upper - at, span.kind, further=bool(inside)))
+        at += size
+    return inside if len(inside) > 1 else []
+
+
+def _variables(data: bytes) -> Iterator[_Joined]:
+    named: dict[bytes, tuple[int, int]] = {}
+    for number, found in enumerate(_NAMED.finditer(data)):
+        if number >= _MOST_NAMES:
+            return
+        places = _pieces(data, found.end(1), found.end())
+        if len(places) == 1:
+            named[found.group(1) or b""] = places[0]
+    if len(named) < 2:
+        return
+    for pattern, groups in ((_SUM, 4), (_FILLED, 7)):
+        for number, found in enumerate(pattern.finditer(data)):
+            if number >= _MOST_NAMES:
+                break
+            names = [found.group(group) for group in range(1, groups + 1)]
+            pieces = [named[name] for name in names if name is not None and name in named]
+            if len(pieces) >= 2:
+                line = data.rfind(b"\n", max(0, found.start() - 300), found.start()) + 1
+                yield _together(data, data[line : found.start()].rstrip(b"f$\"'` ("), pieces)

@@ -1,0 +1,191 @@
+"""Keys and tokens that say themselves what they are, by how they begin; the cut ones too."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
+from kagura_kernel.kit.redaction.encoded import decoded
+from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.plausible import classes, entropy, placeholder, published
+from kagura_kernel.kit.redaction.spans import Span
+
+_FORMATS: tuple[tuple[str, str], ...] = (
+    ("aws", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}|ABSK[A-Za-z0-9+/=]{40,}"),
+    ("github", r"gh[pousr]_[A-Za-z0-9]{10,}|github_pat_[A-Za-z0-9_]{20,}|v1\.[0-9a-f]{40}"),
+    (
+        "gitlab",
+        r"(?:gl(?:pat|dt|rt|ptt|cbt|soat|ft|agent|oas|imt|ffct|rtr)|GR1348941|glwt)-?[\w\-.]{16,}|_gitlab_session=[0-9a-f]{32}",
+    ),
+    (
+        "slack",
+        r"xox[abposecr]-[A-Za-z0-9\-]{10,}|xapp-\d-[A-Za-z0-9\-]{20,}|xoxe\.xox[bp]-[A-Za-z0-9\-]{20,}|xox[dc]-[\w%+/=\-]{20,}",
+    ),
+    ("stripe", r"(?:sk|rk)_(?:live|test|prod)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{20,}"),
+    ("google", r"AIza[\w\-]{30,}|ya29\.[\w\-]{20,}|GOCSPX-[\w\-]{20,}|1//0[\w\-]{30,}|GOOG[\w]{10,}1E[A-Z0-9]{20,}"),
+    (
+        "openai",
+        r"sk-(?:proj|svcacct|admin|None|or-v1|lf|ant-\w+|oat\d+|[A-Za-z0-9]+)?-?[\w\-]{20,}|sess-[A-Za-z0-9]{32,}",
+    ),
+    ("npm", r"npm_[A-Za-z0-9]{20,}|NpmToken\.[0-9a-f\-]{30,}"),
+    ("pypi", r"pypi-[\w\-]{20,}"),
+    ("huggingface", r"(?:hf|api_org)_[A-Za-z0-9]{20,}"),
+    ("sendgrid", r"SG\.[\w\-]{16,}\.[\w\-]{20,}"),
+    ("digitalocean", r"do[oprt]_v1_[0-9a-f]{32,}"),
+    ("shopify", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{24,}"),
+    ("vault", r"hv[sbr]\.[\w\-]{20,}|\b[sb]\.[A-Za-z0-9]{24}\b"),
+    ("databricks", r"dapi[0-9a-f]{32}(?:-\d)?"),
+    ("docker", r"dckr_(?:pat|oat)_[\w\-]{20,}|SWMTKN-1-[0-9a-z\-]{40,}|SWMKEY-1-[\w+/]{30,}"),
+    ("twilio", r"SK[0-9a-f]{32}"),
+    ("telegram", r"\d{8,10}:AA[\w\-]{32,34}"),
+    ("discord", r"[MNO][A-Za-z\d]{23,27}\.[\w\-]{6}\.[\w\-]{27,40}|mfa\.[\w\-]{80,}"),
+    ("atlassian", r"ATATT3[\w\-=]{50,}|ATCTT3[\w\-=]{50,}|ATBB[A-Za-z0-9]{24,}|ATSTT[\w\-=]{50,}"),
+    ("age-key", r"AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]{50,}|AGE-PLUGIN-[A-Z0-9\-]{30,}"),
+    ("square", r"sq0(?:csp|atp)-[\w\-]{22,}|EAAA[\w\-]{56,}"),
+    ("facebook", r"EAA[A-Z][A-Za-z0-9]{60,}"),
+    ("mailgun", r"key-[0-9a-f]{32}|[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}"),
+    ("mailchimp", r"[0-9a-f]{32}-us\d{1,2}"),
+    ("postman", r"PMA[KT]-[0-9a-f]{24}-[0-9a-f]{34}|PMAT-[0-9A-Z]{26}"),
+    ("newrelic", r"NRAK-[A-Z0-9]{27}|NRII-[\w\-]{32}|NRJS-[0-9a-f]{19}|[0-9a-f]{36}NRAL"),
+    ("grafana", r"glsa_[A-Za-z0-9]{32}_[0-9a-fA-F]{8}|glc_[A-Za-z0-9+/=]{32,}|eyJrIjoi[A-Za-z0-9+/=]{40,}"),
+    ("planetscale", r"pscale_(?:tkn|pw|oauth)_[\w\-.]{30,}"),
+    ("sentry", r"sntry[su]_[A-Za-z0-9_+/=]{40,}"),
+    ("tailscale", r"tskey-[a-z]+-[A-Za-z0-9]+(?:-[A-Za-z0-9]+)?"),
+    (
+        "api-key",
+        (
+            r"(?:lin_api|lin_oauth|rubygems|secret|ntn|figd|figo|pat|fo1|fm2|FlyV1|nfp|rnd|dp\.(?:pt|st|ct|sa|scim|audit)|dt0[a-z]\d{2}|"
+            r"doo|cfut|cfat|v1\.0|phc|phx|phs|ops|op|pul|sgp|sgd|dvc|server|client|CFPAT|CMAPI|oy2|shippo_(?:live|test)|EZ[AT]K|live|test|prod|xkeysib|xsmtpsib|"
+            r"duffel_(?:live|test)|FLWSECK(?:_TEST)?|sbp|sb_secret|sk_[a-z]{2,12}|rk_[a-z]{2,12}|re|r8|gsk|pplx|xai|jina|tvly|fc|csk|nvapi|AQ\.Ab|tgp_v1|lsv2_(?:pt|sk)|co|BSA[A-Z]|"
+            r"hsec|hrku|HRKU|ico|mag|okta|00|cio|dcs|sl|uk|key|pk_live_secret|tok|token|apikey|api|bkua|bkpat|bkct|circle|CCIPAT|CCIPRJ|pnpm|sonar|sq[pua]|squ|snyk_\w+|ghu|"
+            r"vc[kirpa]|vercel|dsec|cal_live|cal|rpa|wpp|whsk|sv_live|mcp|agt|ctx7sk|pcsk|ak|patp|patc|ocp|sha256~|LTAI|AKID|QVN|wx_?sec|bce-v3/ALTAK|ark|kagi|zpka|scw|SCW|unkey|polar_(?:oat|pat|at)|"
+            r"aio|ATTA|trello|mr|sk|rk|pk\.eyJ|sk\.eyJ|eyJ2I|cpk|dsapi|amk|wak|hfr|crt|sat|rt|at|acct|auth|bearer|access|refresh|session|sess|svc|svcacct|usr|user|ws|org|proj|team|int|app|bot|hook|wh|deploy|ci|ft|px|ex|nr|st)"
+            r"[_\-.]?(?:live|test|prod|secret|key|pat|token|v\d|sk)?[_\-:.~/][A-Za-z0-9]{6,}[A-Za-z0-9_\-+/=.]{10,}"
+        ),
+    ),
+    (
+        "wallet-key",
+        r"[5KL][1-9A-HJ-NP-Za-km-z]{50,51}|[xyztuv]prv[1-9A-HJ-NP-Za-km-z]{90,120}|nsec1[02-9ac-hj-np-z]{50,}|S[ABCD][A-Z2-7]{54}",
+    ),
+    (
+        "azure",
+        r"[A-Za-z0-9+/]{76,}AAAA[A-Za-z0-9]{4}={0,2}|[\w~.\-]{3}[78]Q~[\w~.\-]{30,}|[\w+/]{33}A(?:SB|Hub|Iot)\w{5,}=|[a-z0-9]{52}AzDO[a-z0-9]+|[A-Za-z0-9]{44,}JQQJ99[A-Za-z0-9]{20,}|AZFu[\w+/=]{10,}",
+    ),
+    ("jwt", r"eyJ[\w\-]{8,}\.[\w\-]{8,}(?:\.[\w\-]{0,})?(?:\.[\w\-]*){0,2}"),
+    (
+        "otp",
+        r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}|ops_eyJ[A-Za-z0-9+/=]{40,}",
+    ),
+)
+_LOOSE = frozenset({"api-key"})
+"""Beginnings that many harmless words share: what follows must look like chance beyond doubt."""
+_EDGE = r"(?:^|[^A-Za-z0-9_./+\-%]|\\[nrt]|[=/:.\-]|%3[Aa]|%20)"
+_ANY = Lazy(_EDGE + "(?:" + "|".join(text for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False)
+"""Whatever the format: without groups a text is walked through far faster."""
+_TOKENS = Lazy(
+    _EDGE + "(?:" + "|".join(f"({text})" for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False
+)
+_CHANCE = re.compile(rb"\d|[a-z][A-Z]+[a-z]")
+
+
+def find(data: bytes) -> Iterator[Span]:
+    """Tokens with a well-known beginning."""
+    at = 0
+    while (any_format := _ANY.search(data, at)) is not None:
+        # What follows a match may begin the next one.
+        at = max(any_format.end() - 1, at + 1)
+        if _CHANCE.search(data, any_format.start(), any_format.end()) is None:
+            continue
+        found = _TOKENS.match(data, any_format.start())
+        if found is None:
+            continue
+        number = next(number for number in range(1, len(_FORMATS) + 1) if found.group(number) is not None)
+        kind = _FORMATS[number - 1][0]
+        start, end = found.start(number), found.end(number)
+        value = data[start:end].rstrip(b".-_:/")
+        if _believed(kind, value):
+            yield Span(start, start + len(value), kind)
+
+
+def _believed(kind: str, value: bytes) -> bool:
+    if placeholder(value) or published(value):
+        return False
+    if kind in _JUDGES:
+        return _JUDGES[kind](value)
+    least, kinds = _BOUNDS.get(kind, (2.8, 1))
+    return entropy(value) > least and classes(value) >= kinds
+
+
+_TAIL = re.compile(rb"[A-Za-z0-9]+")
+
+
+def _loose(value: bytes) -> bool:
+    """Whether the longest run in it is made of digits and letters as only chance does."""
+    run = max(_TAIL.findall(value), key=len)
+    digits = sum(48 <= byte <= 57 for byte in run)
+    if len(run) < 20 or not 2 <= digits <= len(run) * 0.7:
+        return False
+    hexadecimal = all(byte in b"0123456789abcdef" for byte in run)
+    return entropy(run) > (3.0 if hexadecimal else 3.5) and not (hexadecimal and _names_a_hash(value))
+
+
+def _names_a_hash(value: bytes) -> bool:
+    return not value.startswith(
+        (
+            b"key",
+            b"secret",
+            b"sk",
+            b"rk",
+            b"api",
+            b"live",
+            b"prod",
+            b"token",
+            b"tok",
+            b"dp.",
+            b"re_",
+            b"pul-",
+            b"sgp",
+            b"ops",
+            b"xkeysib",
+            b"xsmtpsib",
+            b"shippo",
+        )
+    )
+
+
+def _jwt(value: bytes) -> bool:
+    """A header that is JSON with an algorithm; the examples of standards and makers are none."""
+    head, _, rest = value.partition(b".")
+    header = decoded(head)
+    if header is None or b'"' not in header:
+        return False
+    body = decoded(rest.partition(b".")[0]) or b""
+    return not (b'"1234567890"' in body or b"John Doe" in body or (b'"joe"' in body and b"1300819380" in body))
+
+
+_BASE58 = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+
+
+def _wallet(value: bytes) -> bool:
+    """Whether its checksum is right, where it has one of base 58."""
+    if not value.startswith((b"5", b"K", b"L", b"x", b"y", b"z", b"t", b"u", b"v")):
+        return entropy(value) > 3.5
+    number = 0
+    for byte in value:
+        number = number * 58 + _BASE58.index(byte)
+    with suppress(OverflowError):
+        raw = number.to_bytes((number.bit_length() + 7) // 8, "big")
+        return hashlib.sha256(hashlib.sha256(raw[:-4]).digest()).digest()[:4] == raw[-4:]
+    return False
+
+
+def _openai(value: bytes) -> bool:
+    body = value.rpartition(b"-")[2]
+    return _CHANCE.search(value) is not None and entropy(body if len(body) > 16 else value) > 3
+
+
+_JUDGES = {"jwt": _jwt, "wallet-key": _wallet, "api-key": _loose, "openai": _openai}
+_BOUNDS = {"twilio": (3.0, 1), "mailgun": (3.0, 1), "vault": (3.5, 3), "discord": (3.5, 3), "azure": (3.5, 3)}
+"""Bits per byte and classes of characters that are asked of formats which say little about themselves."""

@@ -1,0 +1,67 @@
+"""Addresses that carry a password or a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import unquote_to_bytes
+
+from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.plausible import password, token
+from kagura_kernel.kit.redaction.spans import Span
+
+_WITH_PASSWORD = Lazy(r"[a-z][a-z0-9+.\-]*://([^\s/:@\"'`<>?#\[\]]*):([^\s\"'`<>]+)@[\w.\-\[{$%(]")
+_WITH_TOKEN = Lazy(r"https?://([\w.\-~%+=]{16,})@[\w.\-\[]")
+_ORACLE = Lazy(r"(?:jdbc:oracle:[a-z]+:|sqlplus\s+(?:-\S+\s+)*|rman\s+target\s+)([\w.$#]+)/(\"[^\"\n]+\"|[^\s@\"'/]+)@")
+_WEBHOOK = Lazy(
+    r"https://(?:hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9/_]{20,})"
+    r"|(?:\w+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d+/([\w\-]{40,})"
+    r"|[\w.\-]*webhook\.office\.com/webhookb2/([\w@\-]+/IncomingWebhook/[\w/\-]+)"
+    r"|api\.telegram\.org/(?:file/)?bot(\d{6,}:[\w\-]{30,})"
+    r"|chat\.googleapis\.com/v1/spaces/[\w\-]+/messages\?(key=[\w\-&=%]+)"
+    r"|hooks\.zapier\.com/hooks/catch/(\d+/\w+)"
+    r"|[\w.\-]*logic\.azure\.com[^\s\"'<>]*[?&]sig=([\w\-%]+)"
+    r"|open\.(?:feishu\.cn|larksuite\.com)/open-apis/bot/v2/hook/([\w\-]+)"
+    r"|oapi\.dingtalk\.com/robot/send\?access_token=(\w+)"
+    r"|qyapi\.weixin\.qq\.com/cgi-bin/webhook/send\?key=([\w\-]+)"
+    r"|maker\.ifttt\.com/trigger/\w+/(?:json/)?with/key/([\w\-]+))"
+)
+_USUAL = frozenset({b"password", b"pass", b"passwd", b"pwd", b"pw", b"secret", b"token", b"port", b"key"})
+
+
+def find(data: bytes) -> Iterator[Span]:
+    """Passwords and tokens in addresses."""
+    if b"://" in data:
+        yield from _passwords(data)
+        for found in _WITH_TOKEN.finditer(data):
+            if token(found.group(1) or b"", 16):
+                yield Span(found.start(1), found.end(1), "uri-token")
+        for found in _WEBHOOK.finditer(data):
+            group = next(number for number in range(1, 12) if found.group(number) is not None)
+            value = (found.group(group) or b"").replace(b"/", b"")
+            if token(value, 12):
+                yield Span(found.start(group), found.end(group), "webhook")
+    for found in _ORACLE.finditer(data):
+        if _opens(found.group(1) or b"", (found.group(2) or b"").strip(b'"')):
+            yield Span(found.start(2), found.end(2), "uri-password")
+
+
+def _passwords(data: bytes) -> Iterator[Span]:
+    for found in _WITH_PASSWORD.finditer(data):
+        start, end = found.start(2), found.end(2)
+        value = data[start:end]
+        # A path may hold an @ of its own: the password ends at the last @ before the first slash behind a host.
+        first = value.find(b"@")
+        if first >= 0 and (b"/" in value[first:] or b"://" in value):
+            end = start + first
+        value = data[start:end]
+        if value[:1].isdigit() and b"/" in value and value.split(b"/", 1)[0].isdigit():
+            continue  # host:port/path@…
+        if _opens(found.group(1) or b"", value):
+            yield Span(start, end, "uri-password")
+
+
+def _opens(user: bytes, value: bytes) -> bool:
+    plain = unquote_to_bytes(value)
+    if plain.lower() in _USUAL or plain == user or (plain.isdigit() and len(plain) < 6):
+        return False
+    return password(plain, certain=True) and not plain.lower().startswith((b"your", b"my-", b"the"))

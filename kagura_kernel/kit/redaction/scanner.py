@@ -1,0 +1,118 @@
+"""The scanner for known formats: compiled once, in a thread, kept on disk for the next process."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kagura_kernel.domain.errors import RedactionUnavailable
+from kagura_kernel.kit.redaction.plausible import is_word, placeholder, published
+from kagura_kernel.kit.redaction.spans import Span
+from kagura_kernel.kit.redaction.turns import turn
+
+_NOT_SECRET = re.compile(
+    r"(?:client-id|user-api-id|access-id|account-id|key-id|token-id|app-id|application-id|tenant-id|account-name|cloud-name|token-name|"
+    r"browserstack-username|-host|-url|-domain|-address|pub-key|public-key|pub-api-key|client-key|planetscale-id|service-account-id|"
+    r"-repository|jfrog-url|project-url|public-api-token)$"
+)
+"""Rules for what goes with a secret and is none; webhooks are their own secret."""
+_SECRET_ANYWAY = frozenset({"betterleaks.slack-webhook-url", "betterleaks.aws-access-token"})
+_OURS = frozenset(
+    {
+        "betterleaks.private-key",
+        "betterleaks.kubernetes-secret-yaml",
+        "betterleaks.jwt",
+        "betterleaks.generic-credential-uri",
+        "betterleaks.curl-auth-user",
+        "betterleaks.curl-auth-header",
+        "betterleaks.nuget-config-password",
+    }
+)
+"""What our own rules judge with more care: the frame of a key, the examples of standards, placeholders."""
+
+_PATIENCE = 6.0
+"""Seconds that another process which compiles the same rules is waited for; a little more than it takes."""
+
+
+class KnownFormats:
+    """Finds what has a known format. Safe to share between threads.
+
+    Args:
+        cache_dir: Where the compiled rules are kept, made as 0700; None keeps none.
+    """
+
+    def __init__(self, cache_dir: Path | None) -> None:
+        self._cache_dir = cache_dir
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._scanner: Any = None
+        self._failure = ""
+
+    def warm(self) -> None:
+        """Begin to compile; returns at once, and again does nothing unless it failed."""
+        with self._lock:
+            if self._thread is not None and not (self._done.is_set() and self._failure):
+                return
+            self._failure = ""
+            self._done.clear()
+            self._thread = threading.Thread(target=self._compile, name="kagura-redaction", daemon=True)
+            self._thread.start()
+
+    @property
+    def ready(self) -> bool:
+        """Whether a scan answers at once."""
+        return self._done.is_set() and self._scanner is not None
+
+    def scan(self, data: bytes) -> Sequence[Span]:
+        """What is known of a text of UTF-8; waits until the rules are compiled.
+
+        Raises:
+            RedactionUnavailable: They cannot be.
+        """
+        if not self._done.is_set():
+            self.warm()
+            self._done.wait()
+        if self._scanner is None:
+            raise RedactionUnavailable(self._failure)
+        return [span for found in self._scanner.scan(data) if (span := _span(data, found)) is not None]
+
+    def _compile(self) -> None:
+        try:
+            self._scanner = _scanner(self._cache_dir)
+        # The library is native: whatever it raises, nothing may be shown without it.
+        except Exception as error:  # noqa: BLE001
+            self._failure = f"{type(error).__name__} while its rules were compiled"
+        self._done.set()
+
+
+def _scanner(cache_dir: Path | None) -> Any:
+    from kingfisher_sdk import Rules, Scanner
+
+    if cache_dir is None:
+        return Scanner(Rules(cache=False))
+    cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with turn(cache_dir, _PATIENCE):
+        return Scanner(Rules(cache_dir=os.fspath(cache_dir)))
+
+
+def _span(data: bytes, found: Any) -> Span | None:
+    rule = found.rule_id
+    if rule in _OURS or (_NOT_SECRET.search(rule) and rule not in _SECRET_ANYWAY):
+        return None
+    place = found.location
+    start, end = place["start_offset"], place["end_offset"]
+    value = data[start:end]
+    if placeholder(value) or published(value) or is_word(value) or len(value) < 6:
+        return None
+    return Span(start, end, kind(rule))
+
+
+def kind(rule: str) -> str:
+    """The kind in the marker of what a rule of the scanner found: `betterleaks.github-pat` is `github-pat`."""
+    name = re.sub(r"[^a-z0-9]+", "-", rule.rpartition(".")[2].rpartition("/")[2].lower()).strip("-")
+    return name if name[:1].isalpha() else f"key-{name}"

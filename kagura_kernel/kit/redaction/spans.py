@@ -1,0 +1,115 @@
+"""Places of secrets in a text, and putting markers there. All positions are bytes of UTF-8."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kagura_kernel.domain.kit import MARKER, marker
+
+_MARKER = re.compile(MARKER.pattern.encode())
+_REST_OF_LINES = re.compile(rb"(?:\r?\n[ \t]*)+")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """One secret, or a further piece of one.
+
+    Attributes:
+        start: Where it begins.
+        end: Behind its last byte.
+        kind: Of what kind, as in the marker.
+        further: Whether it only goes on with the secret of the span before: it is removed and gets no marker.
+        quoted: Whether its marker needs quotes to be one text in the language of the file.
+    """
+
+    start: int
+    end: int
+    kind: str
+    further: bool = False
+    quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A marker that was put into a text: its kind, and where it stands in the new text."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def merged(data: bytes, spans: Iterable[Span]) -> list[Span]:
+    """The spans in order, none touching another or a marker that already stands there.
+
+    Of two that overlap one is made, with the kind of the one that begins first (of the longer, if both begin there).
+    """
+    joined: list[Span] = []
+    for span in sorted(spans, key=lambda one: (one.start, -one.end, one.further)):
+        if span.end <= span.start:
+            continue
+        if joined and span.start < joined[-1].end:
+            last = joined[-1]
+            # A piece of something longer has its marker before it, whatever else it may be.
+            further = last.further or span.further
+            joined[-1] = Span(last.start, max(last.end, span.end), last.kind, further, last.quoted or span.quoted)
+            continue
+        joined.append(span)
+    if b"[REDACTED:" not in data:
+        return joined
+    return [piece for span in joined for piece in _around_markers(data, span)]
+
+
+def _around_markers(data: bytes, span: Span) -> list[Span]:
+    """What of a span is no marker; nothing when all that is left is too short to be of use to anybody."""
+    pieces = []
+    at = span.start
+    # A marker may begin before the span and reach into it.
+    for found in _MARKER.finditer(data, max(0, span.start - 80), min(len(data), span.end + 80)):
+        if found.end() <= span.start or found.start() >= span.end:
+            continue
+        pieces.append((at, found.start()))
+        at = max(at, found.end())
+    if not pieces:
+        return [span]
+    pieces.append((at, span.end))
+    return [Span(start, end, span.kind, span.further) for start, end in pieces if len(data[start:end].strip()) >= 8]
+
+
+def put_markers(data: bytes, spans: list[Span]) -> tuple[bytes, list[Put]]:
+    """The text with a marker for each span; line ends within a span stay, so that lines keep their numbers."""
+    out: list[bytes] = []
+    puts: list[Put] = []
+    at = length = 0
+    for span in spans:
+        kept = data[at : span.start]
+        new = b"" if span.further else marker(span.kind).encode()
+        quote = b'"' if span.quoted else b""
+        out += [kept, quote, new, quote]
+        length += len(kept) + len(quote)
+        if not span.further:
+            puts.append(Put(span.kind, length, length + len(new)))
+        length += len(new) + len(quote)
+        for lines in _REST_OF_LINES.findall(data, span.start, span.end):
+            out.append(lines)
+            length += len(lines)
+        at = span.end
+    out.append(data[at:])
+    return b"".join(out), puts
+
+
+def moved(puts: list[Put], spans: list[Span], new: list[Put]) -> list[Put]:
+    """Where earlier markers stand after `spans` were replaced; `new` are the markers put for those that get one."""
+    out = []
+    gained = at = number = 0
+    for put in puts:
+        while at < len(spans) and spans[at].start < put.start:
+            size = spans[at].end - spans[at].start
+            if not spans[at].further:
+                gained += new[number].end - new[number].start + 2 * spans[at].quoted
+                number += 1
+            gained -= size
+            at += 1
+        out.append(Put(put.kind, put.start + gained, put.end + gained))
+    return out

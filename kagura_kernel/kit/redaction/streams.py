@@ -1,0 +1,181 @@
+"""Secrets are replaced in texts that come in pieces."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable
+from itertools import takewhile
+
+from kagura_kernel.kit.redaction.early import plain_length
+from kagura_kernel.kit.redaction.harmless import harmless
+from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.regions import said_regions
+from kagura_kernel.kit.redaction.rules.seeds import is_seed_word
+
+_GOES_ON = Lazy(
+    r"[\"'`][ \t]*(?:\+|\.|&|\\|,|\(|\|)?\s*$|\\\s*$|[:=([{,|>][-+]?\s*$|<[\w:.\-]+(?:\s[^<>]*)?>\s*$|"
+    r"\b(?:machine|login)\s+\S+\s*$|name[\"']?:\s*\S+\s*$|</(?:key|name|param-name)>\s*$"
+)
+"""A line that the next two may belong to: a literal or a value that goes on, a pair."""
+_LONG = Lazy(
+    r"-BEGIN|private-lines|kind[\"']?\s*:\s*[\"']?secret\b|(?:recovery|backup|rescue|scratch|emergency).{0,20}(?:codes?|keys?)|"
+    r"mnemonic|seed[ _-]?(?:phrase|words?)|\bseed\b[^\n]{0,20}:\s*$|(?:recovery|secret|backup|wallet|bip.?39)\b[^\n]{0,20}phrase|phrase\W*$|wiederherstellung|コード|助记词|シード|恢复|备用|insert\s+into|\bcopy\s+\S+\s*\(|"
+    r"[\t,;|]\s*(?:pass(?:word|wd)?|pwd|secret|token|api[_ ]?key)|^\s*(?:pass(?:word|wd)?|secret|token|api[_ ]?key)\s*[\t,;|]|"
+    r"^[ \t>#+|*\"']*[A-Za-z0-9+/]{40,80}={0,2}(?:\\n)?[\"']?,?\s*$|^[ \t\"']*\d{1,2}\s?[.):]\s*[a-z]{3,8}\s*$|\"kty\"|modulus"
+)
+"""A line that begins something longer: a key, a manifest, a table, a phrase."""
+_BINDS = re.compile(r"[\"'`\\]|[A-Za-z0-9+/=]{16,}|^\s*\d{1,2}[.):]")
+"""What may be the first part of something longer: a literal, a line of base64, a numbered word."""
+_LINES = re.compile(r"[^\n\r]*[\n\r]")
+_NEXT, _FAR = 2, 40
+_MOST_HELD = 64 * 1024
+_LONGEST_LINE = 256 * 1024
+_LEFT = 8 * 1024
+_MOST_WAITING = 512
+"""Characters of words of an unfinished line that are looked at again when more comes."""
+
+
+class RedactedStream:
+    """One text that comes in pieces; what is given out never holds a secret that was cut over two of them.
+
+    Whole lines are given out at once, and of an unfinished line its plain words, up to the first that could be part
+    of a secret. Lines that may begin something longer (a key, a manifest, a literal that goes on) are held with what
+    follows: two lines or forty, up to 64 KiB. A line without end is held up to 256 KiB. While the rules are not
+    compiled, text that could hold a secret is held too; `finish` waits for them.
+
+    Args:
+        redact: Redacts one text.
+        ready: Whether that answers at once.
+    """
+
+    def __init__(self, redact: Callable[[str], str], ready: Callable[[], bool]) -> None:
+        self._redact = redact
+        self._ready = ready
+        self._due: list[str] = []
+        self._open: list[str] = []
+        self._open_size = 0
+        self._more = 0
+        self._partial: list[str] = []
+        self._partial_size = 0
+        self._shown = 0
+        self._waits = False
+
+    def feed(self, text: str) -> str:
+        """What may be seen after this piece; whole lines come at once, the rest later.
+
+        Raises:
+            RedactionUnavailable: Secrets cannot be looked for; nothing of this text may be shown.
+        """
+        end = max(text.rfind("\n"), text.rfind("\r")) + 1
+        if end:
+            whole = "".join([*self._partial, text[:end]])
+            self._partial, self._partial_size = [], 0
+            for line in _LINES.findall(whole):
+                self._line(line)
+        if end < len(text):
+            self._partial.append(text[end:])
+            self._partial_size += len(text) - end
+            if self._partial_size > _LONGEST_LINE:
+                self._cut()
+        return self._given() + self._early()
+
+    def finish(self) -> str:
+        """What was held back; called once, when the text has ended.
+
+        Raises:
+            RedactionUnavailable: Secrets cannot be looked for; nothing of this text may be shown.
+        """
+        text = "".join([*self._due, *self._open, *self._partial])
+        self._due, self._open, self._partial = [], [], []
+        return self._rest(text) if text else ""
+
+    def _line(self, line: str) -> None:
+        """Decide whether a line may go, or waits for what follows it."""
+        data = line.encode("utf-8", "surrogatepass")
+        self._open.append(line)
+        self._open_size += len(line)
+        further = _FAR if _LONG.search(data) is not None else _NEXT if _goes_on(data) else 0
+        ends = "-END" in line
+        self._more = 0 if ends else max(self._more - 1, further)
+        if not self._more or self._open_size > _MOST_HELD:
+            self._due += self._open
+            self._open, self._open_size, self._more = [], 0, 0
+
+    def _cut(self) -> None:
+        """Give a line without end a cut, at a space if there is one; what is left is longer than any token."""
+        text = "".join(self._partial)
+        at = len(text) - _LEFT
+        space = text.rfind(" ", at // 2, at)
+        at = space + 1 if space >= 0 else at
+        self._due += [*self._open, text[:at]]
+        self._open, self._open_size, self._more = [], 0, 0
+        self._partial, self._partial_size = [text[at:]], len(text) - at
+
+    def _given(self) -> str:
+        if not self._due:
+            return ""
+        text = "".join(self._due)
+        if not self._ready() and not harmless(text.encode("utf-8", "surrogatepass")):
+            return ""
+        self._due = []
+        return self._rest(text)
+
+    def _rest(self, text: str) -> str:
+        """What of a whole text was not seen yet."""
+        begin, self._shown, self._waits = self._shown, 0, False
+        clean = self._redact(text)
+        # What was seen stays what it is; should it not, nothing of what has gone is shown with the rest.
+        if clean.startswith(text[:begin]):
+            return clean[begin:]
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(clean, text[:begin], strict=False))
+        return clean[sum(1 for _ in same) :]
+
+    def _early(self) -> str:
+        """The plain words of a line that has not ended; a line that only what follows can matter to."""
+        if self._due or self._waits:
+            return ""
+        if self._open:
+            return self._announced()
+        if not self._partial:
+            return ""
+        text = "".join(self._partial)
+        self._partial = [text]
+        end = plain_length(text, self._shown)
+        self._waits = end < 0 or len(text) - end > _MOST_WAITING
+        shown = text[self._shown : max(end, self._shown)]
+        self._shown += len(shown)
+        return shown
+
+    def _announced(self) -> str:
+        """The first line that is held, when it has nothing of a secret in itself: that may begin in the next one."""
+        self._waits = self._ready()
+        line = self._open[0]
+        binds = _BINDS.search(line) is not None or is_seed_word(line.rstrip().rpartition(" ")[2])
+        if not self._waits or binds or self._redact(line) != line:
+            return ""
+        shown = line[self._shown :]
+        self._shown += len(shown)
+        return shown
+
+
+def _goes_on(line: bytes) -> bool:
+    """Whether the next lines may belong to this one, and something in it speaks of a secret."""
+    return _GOES_ON.search(line) is not None and next(iter(said_regions(line)), None) is not None
+
+
+class RedactedBytes:
+    """One stream of bytes: UTF-8 is redacted as text, other bytes pass as they are."""
+
+    def __init__(self, stream: RedactedStream) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+
+    def feed(self, data: bytes) -> bytes:
+        """What may be seen after these bytes; the rest comes later."""
+        return self._stream.feed(self._decoder.decode(data)).encode("utf-8", "surrogateescape")
+
+    def finish(self) -> bytes:
+        """What was held back; called once, when the stream has ended."""
+        last = self._stream.feed(self._decoder.decode(b"", final=True))
+        return (last + self._stream.finish()).encode("utf-8", "surrogateescape")

@@ -1,0 +1,183 @@
+"""YAML stays YAML: a marker stays within one value, and a plain value that it would break is written in quotes."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kagura_kernel.kit.redaction.spans import Span, put_markers
+
+_MOST = 4 * 1024 * 1024
+_MOST_UNNAMED = 64 * 1024
+_COMMENT = re.compile(rb"#[^\n]*")
+_ESCAPES = {
+    '"': re.compile(rb"\\(?:x..|u....|U........|\r\n|.)", re.DOTALL),
+    "'": re.compile(rb"''"),
+}
+_SAID_BEFORE = frozenset({"password", "token", "secret", "session", "api-key"})
+"""Kinds of what counts for the name before it; a key has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a secret may stand: a value, a key or a comment.
+
+    Attributes:
+        start: Where its text begins, behind an opening quote.
+        end: Before a closing quote.
+        style: `"`, `'`, `|` or `>`; `#` of a comment, empty of a plain value.
+        key: Whether a value follows it.
+        flow: Whether it stands in brackets or braces.
+    """
+
+    start: int
+    end: int
+    style: str
+    key: bool = False
+    flow: bool = False
+
+
+def fitted_to_yaml(data: bytes, spans: Sequence[Span]) -> list[Span] | None:
+    """The same secrets, each within one value, key or comment; None when the text is no YAML.
+
+    A plain value that begins with a marker, or stands in brackets, becomes a marker in quotes as a whole.
+    """
+    places = _places(data)
+    if places is None:
+        return None
+    begins = [place.start for place in places]
+    out: list[Span] = []
+    for span in spans:
+        before: _Place | None = None
+        number = max(bisect_right(begins, span.start) - 1, 0)
+        while number < len(places) and begins[number] < span.end:
+            place = places[number]
+            piece = _piece(data, span, place)
+            if piece is not None and not (place.key and (before is not None or span.kind in _SAID_BEFORE)):
+                goes_on = before is not None and place.style == before.style == "#"
+                further = goes_on or (before is None and span.further)
+                out.append(replace(piece, further=further and not piece.quoted))
+                before = place
+            number += 1
+    return _each_once(out)
+
+
+def _each_once(spans: Sequence[Span]) -> list[Span]:
+    """Two secrets of one plain value are one marker."""
+    out: list[Span] = []
+    for span in spans:
+        if out and span.start < out[-1].end:
+            out[-1] = replace(out[-1], end=max(out[-1].end, span.end), quoted=out[-1].quoted or span.quoted)
+        else:
+            out.append(span)
+    return out
+
+
+def broken_yaml(data: bytes, spans: Sequence[Span]) -> bool:
+    """Whether this text of no known kind is a document of YAML, and would be none with its markers."""
+    if not spans or len(data) > _MOST_UNNAMED:
+        return False
+    return _parses(data) and not _parses(put_markers(data, list(spans))[0])
+
+
+def _parses(data: bytes) -> bool:
+    import yaml
+
+    try:
+        events = list(yaml.parse(data.decode("utf-8", "replace"), Loader=_loader()))
+    except (yaml.YAMLError, RecursionError):
+        return False
+    return any(isinstance(event, yaml.CollectionStartEvent) for event in events[2:3])
+
+
+def _loader() -> Any:
+    """The parser in C where it is built, which is fifty times as fast."""
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _places(data: bytes) -> list[_Place] | None:
+    import yaml
+
+    if len(data) > _MOST:
+        return None
+    text = data.decode("utf-8", "surrogatepass")
+    bytes_at = _BytesAt(text)
+    places: list[_Place] = []
+    key = False
+    depth = at = 0
+    try:
+        for token in yaml.scan(text.removeprefix("\ufeff"), Loader=_loader()):
+            if isinstance(token, yaml.ScalarToken):
+                start, end = bytes_at(token.start_mark.index), bytes_at(token.end_mark.index)
+                places += _comments(data, at, start)
+                places.append(_scalar(data, (start, end), token.style or "", key=key, flow=depth > 0))
+                key, at = False, end
+            elif isinstance(token, yaml.KeyToken | yaml.ValueToken):
+                key = isinstance(token, yaml.KeyToken)
+            elif isinstance(token, yaml.FlowMappingStartToken | yaml.FlowSequenceStartToken):
+                depth += 1
+            elif isinstance(token, yaml.FlowMappingEndToken | yaml.FlowSequenceEndToken):
+                depth -= 1
+    except (yaml.YAMLError, RecursionError, UnicodeError):
+        return None
+    places += _comments(data, at, len(data))
+    return places
+
+
+class _BytesAt:
+    """Places of characters as places of bytes; asked in order."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._mark = int(text.startswith("\ufeff"))
+        self._ascii = text.isascii()
+        self._at = self._bytes = 0
+
+    def __call__(self, index: int) -> int:
+        index += self._mark
+        if self._ascii:
+            return index
+        if index < self._at:
+            self._at = self._bytes = 0
+        self._bytes += len(self._text[self._at : index].encode("utf-8", "surrogatepass"))
+        self._at = index
+        return self._bytes
+
+
+def _comments(data: bytes, start: int, end: int) -> Iterator[_Place]:
+    for found in _COMMENT.finditer(data, start, end):
+        yield _Place(*found.span(), "#")
+
+
+def _scalar(data: bytes, place: tuple[int, int], style: str, *, key: bool, flow: bool) -> _Place:
+    start, end = place
+    if style in {'"', "'"}:
+        return _Place(start + 1, end - 1, style, key, flow)
+    if style in {"|", ">"}:
+        start = data.find(b"\n", start, end) + 1 or end
+        return _Place(start + len(data[start:end]) - len(data[start:end].lstrip()), end, style, key, flow)
+    return _Place(start, start + len(data[start:end].rstrip()), style, key, flow)
+
+
+def _piece(data: bytes, span: Span, place: _Place) -> Span | None:
+    """What of a secret stands in one place."""
+    start, end = max(span.start, place.start), min(span.end, place.end)
+    if start >= end:
+        return None
+    if not place.style:
+        if start == place.start or place.flow:
+            return replace(span, start=place.start, end=place.end, quoted=True)
+        return replace(span, start=start, end=end)
+    if place.style in _ESCAPES:
+        # What begins in the middle of an escape, or ends there, takes all of it.
+        for escape in _ESCAPES[place.style].finditer(data, place.start, place.end):
+            if escape.start() < start < escape.end():
+                start = escape.start()
+            if escape.start() < end < escape.end():
+                end = escape.end()
+    return replace(span, start=start, end=end)

@@ -1,0 +1,169 @@
+"""What would be staged for an agent, from where and why: a value that can be shown before anything is copied."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kagura_kernel.domain.kit import LeftOut
+from kagura_kernel.kit.staging.planned import PlannedAgent, PlannedFile, PlannedPrompt, PlannedSkill
+from kagura_kernel.kit.staging.prompt_files import find_prompt_files
+from kagura_kernel.kit.staging.reading import size_in_words
+from kagura_kernel.kit.staging.skills import find_skills
+from kagura_kernel.kit.staging.surroundings import Surroundings
+from kagura_kernel.kit.staging.wanted import wanted_by
+
+if TYPE_CHECKING:
+    from kagura_kernel.kit.definitions.references import ResolvedAgent
+
+MAX_FILES = 10_000
+"""Files of one kit."""
+MAX_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class KitPlan:
+    """Everything that a kit would hold. Showing it shows no content.
+
+    Attributes:
+        agent: The agent's name.
+        reference: As it was asked for.
+        definition: SHA-256 of the definition and those of its sub-agents.
+        key: What its kits are kept under: 32 hexadecimal digits of the reference and the project.
+        skills: By name; those of the workspace too, which are not copied.
+        prompt_files: In the order in which a brain reads them; those of the workspace too.
+        agents: Sub-agents, by name.
+        left_out: What would not be staged, and why.
+        notes: What a person may want to know and nothing hangs on, each a sentence.
+        problems: What stands against this kit, each a sentence without its end; such a plan is never staged.
+    """
+
+    agent: str
+    reference: str
+    definition: str
+    key: str
+    skills: tuple[PlannedSkill, ...] = ()
+    prompt_files: tuple[PlannedPrompt, ...] = ()
+    agents: tuple[PlannedAgent, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def staged(self) -> tuple[PlannedFile, ...]:
+        """The files of the host that would be copied, by target."""
+        of_skills = (file for skill in self.skills if skill.place == "kit" for file in skill.files)
+        of_prompts = (prompt.file for prompt in self.prompt_files if prompt.place == "kit")
+        return tuple(sorted((*of_skills, *of_prompts), key=lambda file: file.target))
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """Places of prompt files that a person's word is needed for, as the person may read them."""
+        return tuple(prompt.where for prompt in self.prompt_files if prompt.asks)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing would be staged, so that a box needs no kit."""
+        return not self.staged and not self.agents
+
+    def shown(self) -> list[str]:
+        """Lines for a person: what, why, from where, how large; no content."""
+        return list(_lines(self))
+
+
+def plan_kit(agent: ResolvedAgent, where: Surroundings) -> KitPlan:
+    """What would be staged for an agent here. Looks at the host and changes nothing.
+
+    Whatever cannot be staged is told in the plan and never raised.
+    """
+    team = tuple(_team(agent))
+    wanted = wanted_by(member.definition.skills for member in team)
+    found = find_skills(where, wanted)
+    skills, too_much = _within_limits(found.skills.values())
+    others = [name for member in team[1:] for name in member.definition.add_prompt_files]
+    trusted = {name for member in team if member.trusted for name in member.definition.add_prompt_files}
+    foreign = {*agent.definition.add_prompt_files, *others} - trusted
+    prompts = find_prompt_files(agent.definition.add_prompt_files, others, where, foreign)
+    left_out = {*found.left_out, *too_much, *prompts.left_out}
+    # A name that is left out was found, and why it is left out is told there.
+    named = found.names | {one.target.split("/")[1] for one in found.left_out}
+    return KitPlan(
+        agent=agent.definition.name,
+        reference=agent.reference,
+        definition=agent.digest,
+        key=_key(agent, where),
+        skills=skills,
+        prompt_files=tuple(prompts.prompts),
+        agents=tuple(
+            PlannedAgent(name, f"agents/{name}.yaml", agent.agents[name].to_yaml()) for name in sorted(agent.agents)
+        ),
+        left_out=tuple(sorted(left_out, key=lambda one: (one.target, one.reason))),
+        notes=tuple(dict.fromkeys(found.notes)),
+        problems=(*prompts.problems, *wanted.unmatched(named)),
+    )
+
+
+def _team(agent: ResolvedAgent) -> Iterator[ResolvedAgent]:
+    """An agent and all below it; it comes first."""
+    yield agent
+    for name in sorted(agent.agents):
+        yield from _team(agent.agents[name])
+
+
+def _within_limits(skills: Iterable[PlannedSkill]) -> tuple[tuple[PlannedSkill, ...], list[LeftOut]]:
+    """The skills that fit into one kit, by name, and those that do not; what was found first goes before."""
+    kept: list[PlannedSkill] = []
+    left_out: list[LeftOut] = []
+    files = size = 0
+    for skill in skills:
+        more = sum(file.size for file in skill.files)
+        if skill.place == "kit" and (files + len(skill.files) > MAX_FILES or size + more > MAX_BYTES):
+            full = f"a kit holds at most {MAX_FILES:,} files and {size_in_words(MAX_BYTES)}"
+            left_out.append(LeftOut(f"skills/{skill.name}", full))
+            continue
+        if skill.place == "kit":
+            files, size = files + len(skill.files), size + more
+        kept.append(skill)
+    return tuple(sorted(kept, key=lambda skill: skill.name)), left_out
+
+
+def _key(agent: ResolvedAgent, where: Surroundings) -> str:
+    named = "\0".join((agent.kind, agent.reference, str(where.project)))
+    return hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _lines(plan: KitPlan) -> Iterator[str]:
+    yield f"Kit of the agent {plan.agent}"
+    for skill in plan.skills:
+        if skill.place == "workspace":
+            yield f"  skill {skill.name}: {skill.where}, seen in the workspace as it is"
+            continue
+        yield f"  skill {skill.name}: {skill.where}, {_amount(skill.files)}"
+        root = f"skills/{skill.name}/"
+        yield from (f"    {file.target.removeprefix(root)}  {_size(file.size)}" for file in skill.files)
+    for prompt in plan.prompt_files:
+        how = "read in the workspace, not copied" if prompt.place == "workspace" else f"as {prompt.file.target}"
+        how += ", and asked about before a run: the definition is not yours" if prompt.asks else ""
+        yield f"  prompt file {prompt.name}: {prompt.where}, {_size(prompt.file.size)}, {prompt.file.why}, {how}"
+    yield from (f"  sub-agent {agent.name}: as {agent.target}" for agent in plan.agents)
+    yield from (f"  left out {one.target}: {one.reason}" for one in plan.left_out)
+    yield from (f"  note: {note}" for note in plan.notes)
+    yield from (f"  problem: {problem}" for problem in plan.problems)
+    if plan.empty and not plan.problems:
+        yield "  nothing is copied: a box needs no kit"
+    elif plan.staged:
+        yield f"  in all {_amount(plan.staged)}, before redaction"
+
+
+def _amount(files: Sequence[PlannedFile]) -> str:
+    count = len(files)
+    return f"{count:,} {'file' if count == 1 else 'files'}, {_size(sum(file.size for file in files))}"
+
+
+def _size(size: int) -> str:
+    for unit, bytes_ in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= bytes_:
+            return f"{size / bytes_:.1f} {unit}"
+    return f"{size} B"

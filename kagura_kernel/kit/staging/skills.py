@@ -1,0 +1,227 @@
+"""Finds the skills of a project and of a person: directories with a SKILL.md, in the places where they are kept.
+
+A place nearer to the project goes before one further away, and its skills before those of the same name elsewhere.
+Skills of the project are seen by the box as they are; all others would be copied.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from kagura_kernel.domain.kit import KIT_DIR, LeftOut
+from kagura_kernel.kit.staging.front_matter import MAX_BYTES, FrontMatter, read_front_matter
+from kagura_kernel.kit.staging.naming import Names, shown_name, skill_name, why_not_named
+from kagura_kernel.kit.staging.planned import Origin, PlannedFile, PlannedSkill
+from kagura_kernel.kit.staging.reading import Root, Unfit, open_root, stamp_of, why_unread
+from kagura_kernel.kit.staging.surroundings import Surroundings
+from kagura_kernel.kit.staging.tree import list_tree
+from kagura_kernel.kit.staging.wanted import Wanted
+from kagura_kernel.sandbox.backend import WORKSPACE
+
+SKILL_FILE = "SKILL.md"
+PLACES = (".agents/skills", ".claude/skills", ".kagura/skills")
+"""Where skills are kept in a project and in the directories above it."""
+
+_OF_HOME = PLACES[:2]
+_MAX_SKILLS = 1_000
+"""Directories of one place that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillPlace:
+    """One place of skills.
+
+    Attributes:
+        anchor: A directory, absolute; no link on the way to a skill leads out of it.
+        path: The place, relative to the anchor.
+        foreign: Whether others than the person could have put something there.
+    """
+
+    anchor: Path
+    path: str
+    foreign: bool = False
+
+
+@dataclass(slots=True)
+class FoundSkills:
+    """What the places hold.
+
+    Attributes:
+        skills: Each name once, in the order in which they were found.
+        left_out: What is wanted and cannot be staged.
+        notes: What a person may want to know, each a sentence.
+        names: Of every skill that is there, wanted or not.
+    """
+
+    skills: dict[str, PlannedSkill] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+
+
+def skill_places(where: Surroundings) -> Iterator[SkillPlace]:
+    """The places, the first of which counts most; they need not exist."""
+    above = set(where.above())
+    for directory in where.upwards():
+        if directory.is_relative_to(where.project):
+            inner = directory.relative_to(where.project)
+            yield from (SkillPlace(where.project, os.path.normpath(inner / place)) for place in PLACES)
+        elif directory in above:
+            yield from (SkillPlace(directory, place, where.is_foreign(directory)) for place in PLACES)
+    if where.home is not None:
+        yield from (SkillPlace(where.home, place) for place in _OF_HOME)
+        if where.config.is_relative_to(where.home):
+            yield SkillPlace(where.home, str(where.config.relative_to(where.home) / "skills"))
+            return
+    yield SkillPlace(where.config, "skills")
+
+
+def find_skills(where: Surroundings, wanted: Wanted) -> FoundSkills:
+    """Every skill that is wanted here; places of which nothing can be wanted are not looked into."""
+    found = FoundSkills()
+    for place in () if wanted.nothing else skill_places(where):
+        if not wanted.beyond_workspace and place.anchor != where.project:
+            continue
+        try:
+            with open_root(place.anchor) as anchor, anchor.below(place.path) as directory:
+                _Place(place, where, wanted, found).look(anchor, directory)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except Unfit as error:
+            found.notes.append(f"Skills in {where.shown(place.anchor / place.path)} are passed over: {error}.")
+        except OSError as error:
+            found.notes.append(
+                f"Skills in {where.shown(place.anchor / place.path)} are passed over: {why_unread(error)}."
+            )
+    return found
+
+
+class _Place:
+    """One place while it is looked at."""
+
+    def __init__(self, place: SkillPlace, where: Surroundings, wanted: Wanted, found: FoundSkills) -> None:
+        self._place = place
+        self._where = where
+        self._wanted = wanted
+        self._found = found
+        self._shown = where.shown(place.anchor / place.path)
+        self._here: set[str] = set()
+
+    def look(self, anchor: Root, directory: Root) -> None:
+        """Take every skill that is wanted and not there yet."""
+        names = Names()
+        entries = sorted(os.listdir(directory.handle))  # noqa: PTH208 - a descriptor has no path
+        if len(entries) > _MAX_SKILLS:
+            self._note(f"{self._shown} holds more than {_MAX_SKILLS:,} entries; the others are passed over.")
+        for entry in entries[:_MAX_SKILLS]:
+            if not entry.startswith("."):
+                self._entry(anchor, directory, entry, why_not_named(entry) or names.clash(entry))
+
+    def _entry(self, anchor: Root, directory: Root, entry: str, misnamed: str) -> None:
+        try:
+            with anchor.below(f"{self._place.path}/{entry}") as root:
+                if misnamed:
+                    self._leave_out(entry, misnamed)
+                else:
+                    self._skill(root, entry)
+        except (FileNotFoundError, NotADirectoryError):
+            return  # a link to nowhere, or a skill that is just being taken away
+        except Unfit as error:
+            # A file beside the skills is none; a link that leads away would have been one.
+            if _is_link(directory, entry):
+                self._leave_out(entry, str(error))
+        except OSError as error:
+            self._leave_out(entry, why_unread(error))
+
+    def _skill(self, root: Root, entry: str) -> None:
+        try:
+            matter = read_front_matter(root.head(SKILL_FILE, MAX_BYTES))
+        except FileNotFoundError:
+            return
+        except Unfit as error:
+            self._leave_out(entry, f"its SKILL.md cannot be staged: {error}")
+            return
+        name = skill_name(matter.name or entry)
+        if not name:
+            self._leave_out(entry, "its name cannot be made kebab-case of at most 64 characters")
+            return
+        self._found.names.add(name)
+        live = (self._place.anchor / self._place.path / entry).is_relative_to(self._where.project)
+        if not self._wanted.covers(name, live=live):
+            return
+        if self._place.foreign and os.fstat(root.handle).st_uid not in (os.geteuid(), 0):
+            self._leave_out(entry, "it belongs to somebody else")
+        elif name in self._here:
+            self._leave_out(entry, f"another skill beside it is called {name!r} too")
+        elif other := self._found.skills.get(name):
+            self._note(f"The skill {name!r} of {self._shown} is passed over for that in {other.where}.")
+        else:
+            self._take(root, entry, name, matter)
+
+    def _take(self, root: Root, entry: str, name: str, matter: FrontMatter) -> None:
+        self._here.add(name)
+        place = f"{self._shown}/{entry}"
+        if matter.name and matter.name != entry:
+            self._note(f"The skill in {place} calls itself {name!r}.")
+        directory = self._place.anchor / self._place.path / entry
+        live = directory.is_relative_to(self._where.project)
+        why = f"skill {name} of {self._shown}"
+        files = self._live(root, directory, why) if live else self._staged(root, entry, name, why)
+        if files:
+            inner = directory.relative_to(self._where.project).as_posix() if live else ""
+            self._found.skills[name] = PlannedSkill(
+                name=name,
+                description=matter.description,
+                place="workspace" if live else "kit",
+                where=place,
+                root=str(PurePosixPath(WORKSPACE, inner)) if live else f"{KIT_DIR}/skills/{name}",
+                files=files,
+            )
+
+    def _live(self, root: Root, directory: Path, why: str) -> tuple[PlannedFile, ...]:
+        inner = directory.relative_to(self._where.project)
+        origin = Origin(self._where.project, inner.as_posix(), SKILL_FILE)
+        found = root.look(SKILL_FILE)
+        return (PlannedFile((inner / SKILL_FILE).as_posix(), origin, why, stamp_of(found)),)
+
+    def _staged(self, root: Root, entry: str, name: str, why: str) -> tuple[PlannedFile, ...]:
+        tree = list_tree(root)
+        if not tree.refused and SKILL_FILE not in tree.files:
+            reason = next((reason for path, reason in tree.odd if path == SKILL_FILE), "it is gone")
+            tree.refused = f"its SKILL.md cannot be staged: {reason}"
+        if tree.refused:
+            self._leave_out(name, tree.refused)
+            return ()
+        for path, reason in tree.odd:
+            self._leave_out(f"{name}/{path}" if path else name, reason)
+        within = f"{self._place.path}/{entry}"
+        return tuple(
+            PlannedFile(
+                target=f"skills/{name}/{path}",
+                origin=Origin(self._place.anchor, within, path),
+                why=why,
+                stamp=stamp_of(found),
+                executable=bool(found.st_mode & 0o111),
+            )
+            for path, found in tree.files.items()
+        )
+
+    def _leave_out(self, path: str, why: str) -> None:
+        name = path.partition("/")[0]
+        if self._wanted.covers(skill_name(name) or name, live=self._place.anchor == self._where.project):
+            shown = "/".join(shown_name(part) for part in path.split("/"))
+            self._found.left_out.append(LeftOut(f"skills/{shown}", why))
+
+    def _note(self, sentence: str) -> None:
+        self._found.notes.append(sentence)
+
+
+def _is_link(directory: Root, entry: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(entry, dir_fd=directory.handle, follow_symlinks=False).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.domain.errors import AgentInvalid
+from kagura_kernel.kit.definitions.references import AgentPlaces, resolve_agent
+from kagura_kernel.kit.definitions.secrets_in import refuse_secrets
+from kagura_kernel.testing.redactors import shared_redactor
+
+TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
+
+
+def agent(tmp_path, text):
+    (tmp_path / "agent.yaml").write_text(text)
+    return resolve_agent("agent.yaml", AgentPlaces(tmp_path, tmp_path / "own", tmp_path / "cache"))
+
+
+def test_a_definition_that_hands_a_secret_to_a_toolset_is_refused_by_the_place_alone(tmp_path):
+    text = f"""
+name: a
+toolsets:
+  - {{type: mcp, name: one, command: x, env: {{GITHUB_TOKEN: {TOKEN}, LANG: C.UTF-8}}, args: [--token, {TOKEN}]}}
+  - {{type: mcp, name: two, url: "https://example.org/mcp", headers: {{Authorization: Bearer {TOKEN}}}}}
+agents:
+  sub: {{toolsets: [{{type: lsp, name: l, command: x, languages: {{python: ["*.py"]}}, env: {{KEY: {TOKEN}}}}}]}}
+"""
+    with pytest.raises(AgentInvalid) as raised:
+        refuse_secrets(agent(tmp_path, text), shared_redactor())
+    assert [problem.partition(":")[0] for problem in raised.value.problems] == [
+        "toolsets[0].env.GITHUB_TOKEN",
+        "toolsets[0].args",
+        "toolsets[1].headers.Authorization",
+        "agents.sub.toolsets[0].env.KEY",
+    ]
+    assert TOKEN not in raised.value.message
+
+
+def test_a_definition_without_secrets_passes(tmp_path):
+    text = "name: a\ntoolsets: [{type: mcp, name: one, command: x, env: {TZ: Europe/Berlin, LOG_LEVEL: debug}}]\n"
+    refuse_secrets(agent(tmp_path, text), shared_redactor())

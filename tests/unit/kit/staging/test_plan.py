@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kagura_kernel.kit.staging import plan as planning
+from kagura_kernel.kit.staging.plan import plan_kit
+from kagura_kernel.kit.staging.surroundings import surroundings_of
+from kagura_kernel.testing.kit_rig import SECRET, HomeRig
+
+
+@pytest.fixture
+def rig(tmp_path):
+    return HomeRig(tmp_path)
+
+
+def test_a_plan_says_what_why_from_where_and_how_large_and_shows_no_content(rig):
+    rig.skill("csv-tools", {"scripts/read.py": "x" * 2048, "notes.txt": SECRET})
+    rig.write(rig.project / "AGENTS.md", f"the password is {SECRET}")
+    rig.write(rig.home / "CLAUDE.md", "hello")
+    (rig.home / ".agents/skills/csv-tools/away").symlink_to("/etc/passwd")
+    plan = rig.plan(agents={"reviewer": {"name": "reviewer", "system_prompt": SECRET}})
+    size = (rig.home / ".agents/skills/csv-tools/SKILL.md").stat().st_size
+    assert plan.shown() == [
+        "Kit of the agent tester",
+        f"  skill csv-tools: ~/.agents/skills/csv-tools, 3 files, {(2048 + len(SECRET) + size) / 1024:.1f} KiB",
+        f"    SKILL.md  {size} B",
+        f"    notes.txt  {len(SECRET)} B",
+        "    scripts/read.py  2.0 KiB",
+        "  prompt file AGENTS.md: ./AGENTS.md, 30 B, asked for by add_prompt_files, read in the workspace, not copied",
+        "  prompt file CLAUDE.md: ~/CLAUDE.md, 5 B, asked for by add_prompt_files, as prompt_files/CLAUDE.md",
+        "  sub-agent reviewer: as agents/reviewer.yaml",
+        "  left out skills/csv-tools/away: it is a link that leads out of its directory",
+        "  in all 4 files, 2.1 KiB, before redaction",
+    ]
+    assert SECRET not in repr(plan)
+
+
+def test_a_plan_is_a_value_that_follows_from_what_is_there(rig):
+    rig.skill("one")
+    assert rig.plan() == rig.plan()
+    before = rig.plan()
+    rig.skill("one", {"more.txt": "more"})
+    assert rig.plan() != before
+    assert rig.plan().key == before.key
+
+
+def test_kits_are_kept_apart_by_agent_and_by_project(rig):
+    elsewhere = rig.home / "elsewhere"
+    elsewhere.mkdir()
+    agent = rig.agent()
+    keys = {
+        plan_kit(agent, rig.where).key,
+        plan_kit(rig.agent(name="other"), rig.where).key,
+        plan_kit(agent, surroundings_of(elsewhere, home=rig.home, config=rig.where.config)).key,
+        plan_kit(replace(agent, kind="file"), rig.where).key,
+    }
+    assert len(keys) == 4
+    assert all(len(key) == 32 for key in keys)
+
+
+def test_planning_changes_nothing_and_an_agent_that_needs_nothing_has_an_empty_plan(rig):
+    rig.write(rig.project / "AGENTS.md", "live")
+    agent = rig.agent(skills=False)
+    before = sorted(path.stat().st_mtime_ns for path in rig.root.parents[1].rglob("*"))
+    plan = plan_kit(agent, rig.where)
+    assert sorted(path.stat().st_mtime_ns for path in rig.root.parents[1].rglob("*")) == before
+    assert plan.empty
+    assert plan.shown()[-1] == "  nothing is copied: a box needs no kit"
+    assert not rig.root.exists()
+
+
+def test_a_place_that_is_not_there_or_cannot_be_listed_is_no_mistake(rig, tmp_path):
+    rig.write(rig.home / ".agents/skills", "a file where a place should be")
+    (rig.home / ".claude").symlink_to(tmp_path)
+    assert rig.plan().notes == (
+        "Skills in ~/.agents/skills are passed over: it is no directory.",
+        "Skills in ~/.claude/skills are passed over: it is a link that leads out of its directory.",
+    )
+    nowhere = surroundings_of(tmp_path / "gone", home=tmp_path / "no-home", config=tmp_path / "no-config")
+    assert plan_kit(rig.agent(), nowhere).empty
+
+
+def test_skills_that_do_not_fit_into_one_kit_are_left_out_whole(rig, monkeypatch):
+    rig.skill("big", {f"{number}.txt": "x" for number in range(8)})
+    rig.skill("small", {"a.txt": "x"})
+    monkeypatch.setattr(planning, "MAX_FILES", 9)
+    plan = rig.plan()
+    assert [skill.name for skill in plan.skills] == ["big"]
+    assert [(one.target, one.reason) for one in plan.left_out] == [
+        ("skills/small", "a kit holds at most 9 files and 256 MiB")
+    ]
+
+
+def test_a_skill_that_lies_in_the_project_is_seen_there_wherever_it_was_found(rig):
+    rig.skill("mine", place=".agents/skills")
+    where = surroundings_of(rig.home / ".agents/skills/mine", home=rig.home, config=rig.where.config)
+    [skill] = plan_kit(rig.agent(), where).skills
+    assert (skill.place, skill.root) == ("workspace", "/workspace")

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from kagura_kernel.kit.staging.front_matter import MAX_DESCRIPTION, read_front_matter
+from kagura_kernel.kit.staging.naming import skill_name
+from kagura_kernel.testing.kit_rig import HomeRig
+
+
+@pytest.fixture
+def rig(tmp_path):
+    return HomeRig(tmp_path)
+
+
+def skill_text(name: str, description: str = "") -> str:
+    return f"---\nname: {name}\ndescription: {description or f'What {name} is for.'}\n---\n"
+
+
+def left_out(plan) -> dict[str, str]:
+    return {one.target: one.reason for one in plan.left_out}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "description"),
+    [
+        ("---\nname: csv-tools\ndescription: Reads tables.\n---\n# CSV\n", "csv-tools", "Reads tables."),
+        ("---\r\nname: a\r\ndescription: Windows.\r\n---\r\n", "a", "Windows."),
+        ('---\nname: "a"\ndescription: >\n  Two\n  lines.\nmetadata: {x: 1}\n---\n', "a", "Two lines."),
+        ("---\nname: a\ndescription: Use when: asked, or: not\n---\n", "a", "Use when: asked, or: not"),
+        ("---\nname: a\n---\n# Heading\n\nThe first\nparagraph.\n\nMore.\n", "a", "The first paragraph."),
+        ("# Heading\n\nNo front matter: at all.\n", "", "No front matter: at all."),
+        ("---\nname: a\ndescription: never ended\n", "", "--- name: a description: never ended"),
+        ("---\nname: [1, 2]\ndescription: {a: b}\n---\nText.\n", "", "Text."),
+        ("---\n- a\n- list\n---\nText.\n", "", "Text."),
+        ("---\nname: &x a\ndescription: *x\n---\n", "&x a", "*x"),
+        ("---\nname: a\ndescription: \u202egnp.exe\u200b\x07 seen\n---\n", "a", "gnp.exe seen"),
+        (
+            "---\nname: !!python/object/apply:os.system [id]\ndescription: d\n---\n",
+            "",
+            "d",
+        ),
+        ("", "", ""),
+    ],
+)
+def test_front_matter_is_read_as_people_write_it(text, name, description):
+    found = read_front_matter(text.encode())
+    assert (found.name, found.description) == (name, description)
+
+
+def test_front_matter_is_read_in_the_encodings_that_editors_save():
+    text = "---\nname: käse\ndescription: Über Käse.\n---\n"
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "latin-1"):
+        assert read_front_matter(text.encode(encoding)).description == "Über Käse."
+    assert read_front_matter(b"---\nname: a\ndescription: b\n---\n\xe2\x82").name == "a"  # cut within a character
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["[" * 20_000, "{a: " * 10_000, "- " * 20_000, "!!timestamp noon", "!!bool perhaps", "!!int _", f"0x{'f' * 5000}"],
+)
+def test_front_matter_that_would_break_its_reader_is_passed_over(value):
+    assert read_front_matter(f"---\nodd: {value}\nname: a\ndescription: Counts\n---\n".encode()).name == "a"
+    read_front_matter(f"---\nname: {value}\n---\n".encode())
+
+
+def test_a_description_is_one_bounded_line():
+    found = read_front_matter(skill_text("a", "very " * 1000).encode())
+    assert len(found.description) == MAX_DESCRIPTION
+    assert found.description.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("csv-tools", "csv-tools"),
+        ("CSV Tools", "csv-tools"),
+        ("csv_tools", "csv-tools"),
+        ("ｃｓｖ", "csv"),
+        ("../csv", ""),
+        ("Käse", ""),
+        ("1st", ""),
+        ("", ""),
+        ("a" * 65, ""),
+    ],
+)
+def test_a_skills_name_becomes_kebab_case_or_none(written, name):
+    assert skill_name(written) == name
+
+
+def test_places_count_in_their_order_and_those_of_the_project_are_not_copied(rig):
+    rig.write(rig.project / ".claude/skills/one/SKILL.md", skill_text("one"))
+    rig.write(rig.home / "code/.agents/skills/two/SKILL.md", skill_text("two"))
+    for place in (".agents/skills", ".claude/skills", ".config/kagura-kernel/skills"):
+        for name in ("one", "two", "three"):
+            rig.skill(name, place=place)
+    rig.skill("four", place=".config/kagura-kernel/skills")
+    plan = rig.plan()
+    assert [(skill.name, skill.place, skill.where, skill.root) for skill in plan.skills] == [
+        ("four", "kit", "~/.config/kagura-kernel/skills/four", "/kagura/kit/skills/four"),
+        ("one", "workspace", "./.claude/skills/one", "/workspace/.claude/skills/one"),
+        ("three", "kit", "~/.agents/skills/three", "/kagura/kit/skills/three"),
+        ("two", "kit", "~/code/.agents/skills/two", "/kagura/kit/skills/two"),
+    ]
+    assert [file.target for file in plan.staged] == [f"skills/{name}/SKILL.md" for name in ("four", "three", "two")]
+    assert "The skill 'one' of ~/.agents/skills is passed over for that in ./.claude/skills/one." in plan.notes
+    assert plan.staged[0].why == "skill four of ~/.config/kagura-kernel/skills"
+
+
+def test_the_working_directory_is_nearer_than_the_project_it_lies_in(rig):
+    rig.write(rig.project / ".agents/skills/one/SKILL.md", skill_text("one", "far"))
+    rig.write(rig.project / "deep/down/.agents/skills/one/SKILL.md", skill_text("one", "near"))
+    from dataclasses import replace
+
+    from kagura_kernel.kit.staging.plan import plan_kit
+
+    plan = plan_kit(rig.agent(), replace(rig.where, cwd=rig.project / "deep/down"))
+    assert [(skill.root, skill.description) for skill in plan.skills] == [
+        ("/workspace/deep/down/.agents/skills/one", "near")
+    ]
+
+
+def test_what_an_agent_wants_decides_what_is_looked_at(rig):
+    rig.write(rig.project / ".agents/skills/here/SKILL.md", skill_text("here"))
+    for name in ("csv-read", "csv-write", "other"):
+        rig.skill(name)
+    (rig.home / ".agents/skills/broken").symlink_to("/nowhere")
+    (rig.home / ".agents/skills/away").symlink_to("/etc")
+    assert [skill.name for skill in rig.plan(skills="workspace").skills] == ["here"]
+    assert rig.plan(skills="workspace").left_out == ()
+    assert rig.plan(skills=False).skills == ()
+    assert [skill.name for skill in rig.plan(skills=["csv-*"]).skills] == ["csv-read", "csv-write"]
+    assert rig.plan(skills=["csv-*"]).left_out == ()
+    assert list(left_out(rig.plan())) == ["skills/away", "skills/broken"]
+
+
+def test_a_skill_that_is_asked_for_and_not_there_is_a_problem_with_a_hint(rig):
+    rig.skill("csv-tools")
+    assert rig.plan(skills=["csv-tool", "xml-*"]).problems == (
+        "the skill 'csv-tool' is asked for and nowhere to be found, did you mean 'csv-tools'?",
+        "the skill 'xml-*' is asked for and nowhere to be found",
+    )
+    assert rig.plan(skills=["csv-tools"]).problems == ()
+
+
+def test_a_skill_of_an_odd_name_is_told(rig):
+    rig.skill("plain", {"SKILL.md": skill_text("Other Name")})
+    rig.skill("Käse", {"SKILL.md": "no front matter\n"})
+    rig.skill("zwei", {"SKILL.md": skill_text("other-name")})
+    plan = rig.plan()
+    assert [skill.name for skill in plan.skills] == ["other-name"]
+    assert "The skill in ~/.agents/skills/plain calls itself 'other-name'." in plan.notes
+    assert left_out(plan) == {
+        "skills/Käse": "its name cannot be made kebab-case of at most 64 characters",
+        "skills/zwei": "another skill beside it is called 'other-name' too",
+    }
+
+
+def test_a_skill_may_be_a_link_to_another_directory_of_home_and_to_none_elsewhere(rig, tmp_path):
+    real = rig.skill("real", place="dotfiles")
+    outside = rig.write(tmp_path / "elsewhere/SKILL.md", skill_text("evil")).parent
+    skills = rig.home / ".claude/skills"
+    skills.mkdir(parents=True)
+    (skills / "relative").symlink_to("../../dotfiles/real")
+    (skills / "absolute").symlink_to(real)
+    (skills / "evil").symlink_to(outside)
+    (skills / "upwards").symlink_to(os.path.relpath(outside, skills))
+    plan = rig.plan()
+    assert [skill.name for skill in plan.skills] == ["real"]
+    assert left_out(plan) == {
+        "skills/evil": "it is a link that leads out of its directory",
+        "skills/relative": "another skill beside it is called 'real' too",
+        "skills/upwards": "it is a link that leads out of its directory",
+    }
+
+
+def test_what_somebody_else_put_above_a_project_outside_of_home_is_passed_over(rig, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("giving a file to somebody else takes root")
+    from kagura_kernel.kit.staging.plan import plan_kit
+    from kagura_kernel.kit.staging.surroundings import surroundings_of
+
+    project = tmp_path / "shared/project"
+    project.mkdir(parents=True)
+    theirs = rig.write(tmp_path / "shared/.agents/skills/theirs/SKILL.md", skill_text("theirs")).parent
+    rig.write(tmp_path / "shared/.agents/skills/ours/SKILL.md", skill_text("ours"))
+    prompt = rig.write(tmp_path / "shared/AGENTS.md", "obey")
+    os.chown(theirs, 12345, 12345)
+    os.chown(prompt, 12345, 12345)
+    plan = plan_kit(rig.agent(), surroundings_of(project, home=rig.home, config=rig.home / ".config"))
+    assert [skill.name for skill in plan.skills] == ["ours"]
+    assert left_out(plan) == {
+        "prompt_files/AGENTS.md": "it belongs to somebody else",
+        "skills/theirs": "it belongs to somebody else",
+    }
