@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from kagura_kernel.domain.errors import BoxFileError
+from kagura_kernel.domain.kit import KIT_DIR
 
 SCRATCH = "/tmp"  # noqa: S108 - the box's own, private scratch space
 
@@ -27,3 +28,15 @@ def workspace_path(root: str, path: str) -> str:
     if absolute == SCRATCH or absolute.startswith(SCRATCH + "/"):
         return absolute
     raise BoxFileError(path, "EACCES", f"lies outside of the workspace; file tools see {root} and {SCRATCH}")
+
+
+def readable_path(root: str, path: str) -> str:
+    """A path as the box's files take it for reading: like `workspace_path`, or absolute in the kit.
+
+    Raises:
+        BoxFileError: it lies outside of all three.
+    """
+    absolute = posixpath.normpath(posixpath.join(root, path)) if "\0" not in path else ""
+    if absolute == KIT_DIR or absolute.startswith(KIT_DIR + "/"):
+        return absolute
+    return workspace_path(root, path)

@@ -11,7 +11,7 @@ from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.bounded import TEXT_BYTES
-from kagura_kernel.tools.paths import workspace_path
+from kagura_kernel.tools.paths import readable_path
 from kagura_kernel.tools.text_file import decode_text, is_binary
 from kagura_kernel.tools.toolbox import CallContext
 
@@ -44,7 +44,7 @@ class ReadFileTool:
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
         """Read, number and bound the lines."""
         files = self._runtime.files
-        path = workspace_path(files.root, arguments["path"])
+        path = readable_path(files.root, arguments["path"])
         first = int(arguments.get("offset", 1))
         wanted = int(arguments.get("limit", MOST_LINES))
         data, complete = await _read_lines(files, path, first + wanted)
@@ -75,7 +75,7 @@ class ListFilesTool:
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
         """List it."""
         files = self._runtime.files
-        entries = await files.list_dir(workspace_path(files.root, arguments.get("path", ".")))
+        entries = await files.list_dir(readable_path(files.root, arguments.get("path", ".")))
         lines = [_entry(entry) for entry in entries[:MOST_ENTRIES]]
         if len(entries) > MOST_ENTRIES:
             lines.append(f"… and {len(entries) - MOST_ENTRIES} more")
@@ -103,7 +103,7 @@ class GlobTool:
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
         """Find them."""
         files = self._runtime.files
-        below = workspace_path(files.root, arguments.get("path", "."))
+        below = readable_path(files.root, arguments.get("path", "."))
         pattern = arguments["pattern"] if below == "." else f"{below}/{arguments['pattern']}"
         found = await files.glob(pattern, limit=MOST_ENTRIES + 1)
         if len(found) > MOST_ENTRIES:

@@ -17,7 +17,7 @@ from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.bounded import shorten_middle
-from kagura_kernel.tools.paths import workspace_path
+from kagura_kernel.tools.paths import readable_path
 from kagura_kernel.tools.toolbox import CallContext
 
 MOST_MATCHES = 1000
@@ -47,7 +47,7 @@ class GrepTool:
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
         """Search."""
-        path = workspace_path(self._runtime.files.root, arguments.get("path", "."))
+        path = readable_path(self._runtime.files.root, arguments.get("path", "."))
         order = {
             "root": path,
             "pattern": arguments["pattern"],

@@ -25,6 +25,7 @@ from kagura_kernel.domain.errors import (
     SandboxCommandTimeout,
     SandboxIdleTimeout,
     SandboxUnsupported,
+    ToolsetError,
     UsageError,
 )
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
@@ -40,6 +41,7 @@ _FOR_THE_BRAIN = (
     SandboxCommandTimeout,
     SandboxIdleTimeout,
     SandboxUnsupported,
+    ToolsetError,
     UsageError,
 )
 
@@ -71,7 +73,7 @@ class Tool(Protocol):
         ...
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
-        """Do it. The arguments fit the schema.
+        """Do it. The arguments fit the schema, if it is one of ours.
 
         Raises:
             KaguraError: it could not be done; the toolbox decides whether the brain may hear of it.
@@ -91,10 +93,19 @@ class Toolbox:
     """
 
     def __init__(self, tools: Sequence[Tool], *, spill_dir: Path | None = None) -> None:
-        self._tools = {tool.spec.name: tool for tool in tools}
+        self._tools: dict[str, Tool] = {}
         self._spill_dir = spill_dir
-        if len(self._tools) != len(tools):
-            raise ValueError("two tools share a name")
+        self.add(*tools)
+
+    def add(self, *tools: Tool) -> None:
+        """Take further tools, before the brain is told of any.
+
+        Raises:
+            ValueError: two tools share a name.
+        """
+        for tool in tools:
+            if self._tools.setdefault(tool.spec.name, tool) is not tool:
+                raise ValueError("two tools share a name")
 
     def specs(self) -> list[ToolSpec]:
         """What is offered to the brain, in the order given."""
@@ -110,7 +121,8 @@ class Toolbox:
         tool = self._tools.get(call.name)
         if tool is None:
             return _failed(self._unknown(call.name))
-        if problems := argument_problems(tool.spec.input_schema, call.arguments):
+        spec = tool.spec
+        if not spec.foreign and (problems := argument_problems(spec.input_schema, call.arguments)):
             return _failed(f"{call.name} was not called: {'; '.join(problems)}.")
         try:
             result = await tool.call(call.arguments, CallContext(call.id, on_output, self._spill_dir))

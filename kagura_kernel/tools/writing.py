@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kagura_kernel.domain.errors import BoxFileError, UsageError
+from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools import schema
@@ -15,6 +16,11 @@ from kagura_kernel.tools.text_file import decode_text, is_binary
 from kagura_kernel.tools.toolbox import CallContext
 
 LARGEST_EDIT = 16 << 20
+
+_MARKED = (
+    "[REDACTED:…] stands for a secret that you are not shown; the file holds the secret itself. Leave such lines out "
+    "of what you change, and use edit_file for the others."
+)
 
 
 class WriteFileTool:
@@ -46,6 +52,8 @@ class WriteFileTool:
             if error.reason not in ("ENOENT", "ENOTDIR"):
                 raise
             existed = False
+        if existed and MARKER.search(arguments["content"]):
+            _keep_secrets(path, arguments["content"], await files.read(path, limit=LARGEST_EDIT + 1))
         await files.write(path, data)
         return ToolResult(f"{'Replaced' if existed else 'Created'} {path}: {len(data)} bytes.")
 
@@ -85,6 +93,18 @@ class EditFileTool:
         try:
             file, count = replace_passage(decode_text(data), arguments["old"], arguments["new"], everywhere=everywhere)
         except UsageError as error:
-            raise UsageError(f"{path} was not changed: {error.message}") from None
+            hint = f" {_MARKED}" if MARKER.search(arguments["old"]) else ""
+            raise UsageError(f"{path} was not changed: {error.message}{hint}") from None
         await files.write(path, file.encoded())
         return ToolResult(f"Changed {path}: {count} {'passage' if count == 1 else 'passages'}.")
+
+
+def _keep_secrets(path: str, content: str, before: bytes) -> None:
+    """Refuse to replace a secret by the marker that a reader of the file was shown in its place.
+
+    Raises:
+        UsageError: the content holds markers that the file does not.
+    """
+    there = before.decode("utf-8", "replace")
+    if any(found[0] not in there for found in MARKER.finditer(content)):
+        raise UsageError(f"{path} was not written: its secrets would be lost. {_MARKED}")

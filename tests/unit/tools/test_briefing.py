@@ -89,3 +89,10 @@ def test_what_variables_hold_is_told_at_bounded_length():
 def test_a_run_without_variables_is_told_nothing_of_them():
     assert "Hand back" not in system_prompt(SPECS, "demo", SandboxPolicy())
     assert "Variables of the notebook" not in system_prompt(SPECS, "demo", SandboxPolicy())
+
+
+def test_what_is_told_of_plugins_comes_last_and_changes_nothing_else():
+    plain = system_prompt(SPECS, "demo", SandboxPolicy())
+    text = system_prompt(SPECS, "demo", SandboxPolicy(), plugins="Plugins: none of your business.")
+    assert text == f"{plain}\n\nPlugins: none of your business."
+    assert "Plugins" not in system_prompt(SPECS, "demo", SandboxPolicy(), plugins="Plugins", sandboxed=False)

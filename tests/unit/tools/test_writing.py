@@ -51,3 +51,16 @@ async def test_binary_and_missing_files_are_not_edited(hand):
     await hand.put("a.bin", b"\0a")
     assert "binary" in (await hand("edit_file", path="a.bin", old="a", new="b")).text
     assert "ENOENT" in (await hand("edit_file", path="none", old="a", new="b")).text
+
+
+async def test_a_secret_is_not_replaced_by_the_marker_that_was_shown_for_it(hand):
+    await hand("write_file", path=".env", content="TOKEN=abc\nDEBUG=0\n")
+    shown = "TOKEN=[REDACTED:token]\nDEBUG=1\n"
+    refused = await hand("write_file", path=".env", content=shown)
+    assert refused.is_error
+    assert "its secrets would be lost" in refused.text
+    hinted = await hand("edit_file", path=".env", old="TOKEN=[REDACTED:token]\nDEBUG=0", new="DEBUG=1")
+    assert "a secret that you are not shown" in hinted.text
+    assert (await hand("edit_file", path=".env", old="DEBUG=0", new="DEBUG=1")).text.startswith("Changed")
+    assert "Created" in (await hand("write_file", path="docs.md", content=shown)).text
+    assert "Replaced" in (await hand("write_file", path="docs.md", content=f"{shown}More.\n")).text

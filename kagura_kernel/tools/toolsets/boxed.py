@@ -1,0 +1,210 @@
+"""A server's bridge in the box: one command, and the one connection that it makes to the host."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.commands import Command, CommandResult, OutputChunk
+from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.policy import CommandLimits
+from kagura_kernel.plugins.jail.log import JailLog
+from kagura_kernel.sandbox.backend import Box
+from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
+from kagura_kernel.tools.toolsets.cutting import Breach
+from kagura_kernel.tools.toolsets.sending import bridge_argv, bridge_payload
+
+_NO_LIMITS = CommandLimits(total=None, idle=None)
+_CHUNK = 64 * 1024
+_TOKEN = 16
+_TOKEN_SECONDS = 10.0
+_END_SECONDS = 1.0
+_LAST_WORDS = 5.0
+_KILLED = 9
+_NOT_FOUND = 127
+
+Heard = Callable[[bytes], Awaitable[None]]
+"""Takes what came, in order; raises `Breach` for what no good server sends."""
+
+Over = Callable[[str], None]
+"""Told once why it is over, half a sentence."""
+
+
+class Boxed:
+    """A bridge and what is behind it; made on the box's loop, opened once.
+
+    Args:
+        name: The toolset's.
+        box: The run's.
+        start: What is bridged; see `bridge.main.main`.
+        heard: Takes what the server sends.
+        over: Told when it is over.
+        clock: Measures how fast it complains.
+        log_bytes: Kept of what it writes to its standard error.
+    """
+
+    def __init__(
+        self, name: str, box: Box, start: Mapping[str, Any], heard: Heard, over: Over, *, clock: Clock, log_bytes: int
+    ) -> None:
+        self._name = name
+        self._box = box
+        self._start = start
+        self._heard = heard
+        self._on_over = over
+        self._log = JailLog(log_bytes, clock)
+        self._token = secrets.token_hex(_TOKEN)
+        self._stream: GuestStream | None = None
+        self._connected = asyncio.Event()
+        self._ending = ""
+        self._closing = False
+        self._heard_all = asyncio.Event()
+        self._command: asyncio.Task[None] | None = None
+        self._write_turn = asyncio.Lock()
+
+    @property
+    def log(self) -> str:
+        """The end of what it wrote to its standard error."""
+        return self._log.text
+
+    @property
+    def ending(self) -> str:
+        """Why it is over, half a sentence; empty while it is not."""
+        return self._ending
+
+    async def open(self) -> None:
+        """Start the bridge, and wait until it has connected or is over.
+
+        Raises:
+            SandboxError: the box is gone, or has no port.
+        """
+        port = await self._box.listen(Listener(0, "raw", f"toolset {self._name}"), self._serve, self._failed)
+        start = {**self._start, "port": port, "token": self._token}
+        self._command = asyncio.create_task(self._run(bridge_payload(start)), name=f"toolset {self._name}")
+        connected = asyncio.create_task(self._connected.wait())
+        try:
+            await asyncio.wait({connected, self._command}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            connected.cancel()
+
+    async def write(self, data: bytes) -> None:
+        """Hand over bytes; returns when there is room for more.
+
+        Raises:
+            OSError: it is over.
+        """
+        async with self._write_turn:
+            if self._stream is None or self._ending or self._closing:
+                raise ConnectionResetError(self._ending or "it is not connected")
+            await self._stream.write(data)
+
+    def end(self, why: str) -> None:
+        """It is over; only the first reason stands. `close` frees what it holds."""
+        if not self._ending and self._command is not None:
+            self._command.cancel()
+        self._finish(why)
+
+    async def close(self) -> None:
+        """Let it end by itself for a moment, then end it; nothing of it is left in the box. May be called twice."""
+        if self._command is None:
+            self.end("it was closed")
+            return
+        self._closing = True
+        # One that does not even read what it was sent will not read that there is no more of it.
+        if not self._ending and self._stream is not None and not self._write_turn.locked():
+            with suppress(OSError):
+                await self._stream.write_eof()
+            await asyncio.wait({self._command}, timeout=_END_SECONDS)
+        self.end("it was closed")
+        await asyncio.wait({self._command})
+
+    # ------------------------------------------------------------------ within
+
+    @property
+    def _taken(self) -> bool:
+        return self._stream is not None or bool(self._ending)
+
+    async def _serve(self, stream: GuestStream) -> None:
+        if self._taken:
+            await stream.refuse(503, "this port has its one connection")
+            return
+        await stream.accept()
+        rest = await self._introduced(stream)
+        if rest is None or self._taken:
+            stream.abort()
+            return
+        self._stream = stream
+        self._connected.set()
+        await self._listen(stream, rest)
+
+    async def _introduced(self, stream: GuestStream) -> bytes | None:
+        """What came after the token; None from anybody but the bridge."""
+        token = self._token.encode("ascii")
+        said = b""
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_TOKEN_SECONDS):
+                while len(said) < len(token):
+                    data = await stream.read(_CHUNK)
+                    if not data:
+                        return None
+                    said += data
+        return said[len(token) :] if hmac.compare_digest(said[: len(token)], token) else None
+
+    async def _listen(self, stream: GuestStream, data: bytes) -> None:
+        try:
+            if data:
+                await self._heard(data)
+            while data := bytes(await stream.read(_CHUNK)):
+                await self._heard(data)
+        except Breach as breach:
+            self.end(str(breach))
+        except OSError:
+            # The reason is what the end of its program says.
+            pass
+        self._heard_all.set()
+        if not self._ending and self._command is not None:
+            await asyncio.wait({self._command}, timeout=_LAST_WORDS)
+        self.end("it hung up")
+
+    async def _run(self, payload: bytes) -> None:
+        command = Command(bridge_argv(), stdin=payload, limits=_NO_LIMITS, keep_bytes=1024)
+        try:
+            result = await self._box.run(command, self._printed)
+            why = _why(result, bridged=self._connected.is_set())
+        except KaguraError as error:
+            why = await self._box.wait_closed() or error.message
+        if self._stream is not None:
+            # What it said before its end may still be on its way.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORDS):
+                    await self._heard_all.wait()
+        self._finish(why)
+
+    def _finish(self, why: str) -> None:
+        if self._ending:
+            return
+        self._ending = why
+        if self._stream is not None:
+            self._stream.abort()
+        self._on_over(why)
+
+    def _printed(self, chunk: OutputChunk) -> None:
+        if not self._log.add(chunk.data):
+            self.end("it wrote to its standard error without end")
+
+    def _failed(self, error: BaseException) -> None:
+        self.end(f"serving it failed ({type(error).__name__})")
+
+
+def _why(result: CommandResult, *, bridged: bool) -> str:
+    if result.exit_code == _NOT_FOUND:
+        return "its program is not in the box" if bridged else "there is no python3 in its box"
+    if result.signal == _KILLED or result.exit_code == 128 + _KILLED:
+        return "its program was killed"
+    if result.exit_code > 128:  # noqa: PLR2004 - what a shell makes of a signal
+        return f"signal {result.exit_code - 128} ended its program"
+    return f"its program ended with exit code {result.exit_code}"
