@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict
+from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict, asked_fields
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested
@@ -26,19 +26,7 @@ class RecordedApprover:
 
     async def approve(self, request: ApprovalRequest) -> Decision:
         """Ask, record and answer; see `Approver.approve`."""
-        self._recorder.record(
-            ApprovalRequested,
-            approval_id=request.id,
-            subject=request.kind,
-            title=request.title,
-            detail=request.detail,
-            reason=request.reason,
-            arguments=dict(request.arguments),
-            call_id=request.call_id,
-            deadline=request.deadline,
-            options=request.options,
-            content_hash=request.content_hash,
-        )
+        self._recorder.record(ApprovalRequested, **asked_fields(request))
         began = self._clock.monotonic()
         verdict, by, via, answer = Verdict.ABORTED, "run", "run", "the run ended before an answer came"
         try:

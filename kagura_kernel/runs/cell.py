@@ -6,15 +6,22 @@ import asyncio
 
 from kagura_kernel.domain.commands import Command, CommandResult
 from kagura_kernel.domain.errors import CellFailed, SandboxCommandTimeout, SandboxIdleTimeout
-from kagura_kernel.domain.events import ToolCalled, ToolFinished
+from kagura_kernel.domain.events import Noted, ToolCalled, ToolFinished
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.hands import streamer
+from kagura_kernel.runs.plugins import BOXED_PACKAGE
 from kagura_kernel.runs.results import Results
 from kagura_kernel.runs.stage import Stage
 from kagura_kernel.runs.tray import Tray
 from kagura_kernel.runs.variables import lay_tray
 
 CALL_ID = "cell"
+
+NONE_ENABLED = (
+    f"No plugin is enabled in this session, so there is no {BOXED_PACKAGE} in its boxes. `%kagura plugin list` shows "
+    "which there are, `%kagura plugin enable NAME` enables one."
+)
+"""For a program that looks for a plugin where none is."""
 
 
 async def run_cell(stage: Stage) -> Ending:
@@ -25,8 +32,9 @@ async def run_cell(stage: Stage) -> Ending:
         VariableRefused: the box has no room for a variable.
     """
     language, code = stage.order.language or "python", stage.order.task
-    tray = stage.tray = await lay_tray(stage, for_shell=language == "bash")
+    tray = stage.tray = stage.plugins.laid(await lay_tray(stage, for_shell=language == "bash"))
     command = await _command(stage, tray)
+    await stage.redacting.ready()
     stage.spill_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     stage.tool_calls = 1
     stage.recorder.record(ToolCalled, call_id=CALL_ID, tool=language, arguments={"code": code})
@@ -44,6 +52,8 @@ async def run_cell(stage: Stage) -> Ending:
         duration=result.duration,
         spill=spill.name if spill else None,
     )
+    if not result.ok and stage.plugins.search is None and BOXED_PACKAGE in result.stderr.text:
+        stage.recorder.record(Noted, text=NONE_ENABLED)
     if stage.changes.through:
         await stage.changes.write_through(stage.box)
     error = None if result.ok else CellFailed(result.exit_code)
@@ -58,11 +68,11 @@ async def _command(stage: Stage, tray: Tray) -> Command:
     code = stage.order.task.encode("utf-8", "surrogatepass")
     await asyncio.gather(stage.box.files.write(path, code), tray.open_call(CALL_ID))
     # The cell's own directory is /tmp; modules are looked for where the cell works.
-    env = {"PYTHONPATH": stage.box.files.root} if is_python else {}
+    modules = [stage.box.files.root] if is_python else []
     leasing = stage.membrane.leasing
     return Command(
         tray.python(path, CALL_ID, first=tray.scratch) if is_python else ("bash", path),
-        env=env | tray.environment(CALL_ID),
+        env=tray.environment(CALL_ID, modules),
         limits=stage.order.limits,
         spill_dir=stage.spill_dir,
         # The cell's program is the one process that credentials in variables are for.
@@ -72,7 +82,7 @@ async def _command(stage: Stage, tray: Tray) -> Command:
 
 async def _run(stage: Stage, tray: Tray, command: Command) -> CommandResult:
     """The program to its end, and what it showed; the latter also where a limit ended it."""
-    results = Results(tray, stage.recorder, stage.membrane.scrubber)
+    results = Results(tray, stage.recorder, stage.membrane.scrubber, stage.redacting)
     try:
         result = await stage.box.run(command, streamer(stage.recorder, CALL_ID))
     except (SandboxCommandTimeout, SandboxIdleTimeout):

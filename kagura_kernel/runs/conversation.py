@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainProvider, BrainText, BrainUsage, Turn
 from kagura_kernel.domain.commands import OutputListener
-from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BudgetExhausted, TurnsExhausted
-from kagura_kernel.domain.events import TextStreamed, TextWritten, TurnCounted
+from kagura_kernel.domain.events import TextStreamed, TextWritten
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.membrane.egress.hostsets import ASK
+from kagura_kernel.runs.counting import Books
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.hands import Hands
 from kagura_kernel.runs.results import Results
 from kagura_kernel.runs.stage import Stage
+from kagura_kernel.runs.toolsets import OpenToolsets, open_toolsets
 from kagura_kernel.runs.variables import lay_tray
 from kagura_kernel.runtime.approving import use_approver
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, RuntimeSettings
 from kagura_kernel.tools.briefing import Powers, Variables, system_prompt
 from kagura_kernel.tools.shell import LONGEST_SECONDS, BoxPrograms, CommandLeases, ToolTimes
+from kagura_kernel.tools.skills import SkillTool
 from kagura_kernel.tools.standard import standard_toolbox
+from kagura_kernel.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
 
 
 async def converse(stage: Stage) -> Ending:
@@ -34,19 +37,37 @@ async def converse(stage: Stage) -> Ending:
     Raises:
         KaguraError: what ended the conversation early.
     """
-    order, parts = stage.order, stage.parts
+    order = stage.order
     if order.brain is None:
         raise BrainNotConfigured("This run has no brain and no code of its own.")
-    host = HostRunner(order.project)
+    host = HostRunner(order.project, after=stage.redacting.filter)
     runtime = _runtime(stage, host)
     longest = LONGEST_SECONDS if order.longest is None else max(1, int(order.longest))
     times = ToolTimes(order.limits, longest)
-    tray = stage.tray = await lay_tray(stage, for_shell=True)
-    results = Results(tray, stage.recorder, stage.membrane.scrubber)
+    tray = stage.tray = stage.plugins.laid(await lay_tray(stage, for_shell=True))
+    results = Results(tray, stage.recorder, stage.membrane.scrubber, stage.redacting)
     programs = BoxPrograms(tray.environment, tray.python_line, tray.open_call)
     toolbox = standard_toolbox(
         runtime, times=times, leases=_leases(stage), programs=programs, spill_dir=stage.spill_dir
     )
+    if stage.kit.skills:
+        toolbox.add(SkillTool(runtime, stage.kit.skills))
+    if order.inputs:
+        # What they are called and hold is told to the brain at once.
+        await stage.redacting.ready()
+    toolsets = OpenToolsets()
+    try:
+        toolsets = await _open_toolsets(stage, [spec.name for spec in toolbox.specs()])
+        toolbox.add(*toolsets.tools)
+        return await _listen(stage, order.brain, _turn(stage, toolbox, results, toolsets.briefing))
+    finally:
+        await toolsets.close()
+        # Not the runtime: its box is still needed, to bring the changes out.
+        await host.close()
+
+
+def _turn(stage: Stage, toolbox: Toolbox, results: Results, toolsets: str) -> Turn:
+    order, parts = stage.order, stage.parts
 
     async def use(call: ToolCall, listen: OutputListener) -> ToolResult:
         stage.tool_calls += 1
@@ -57,6 +78,10 @@ async def converse(stage: Stage) -> Ending:
     async def write_through() -> str:
         return await stage.changes.write_through(stage.box)
 
+    async def call_tool(call: ToolCall) -> ToolResult:
+        await stage.redacting.ready()
+        return await hands.call(call)
+
     after = write_through if stage.changes.through else None
     hands = Hands(
         use,
@@ -66,32 +91,42 @@ async def converse(stage: Stage) -> Ending:
         shown=results.collect,
         after=after,
         scrub=stage.membrane.scrubber.scrub,
+        redact=stage.redacting.words,
     )
     specs = toolbox.specs()
-    turn = Turn(
+    return Turn(
         task=order.task,
         system=system_prompt(
             specs,
             order.project.name,
             order.spec.policy,
             powers=_powers(stage),
-            variables=Variables({one.name: one.summary for one in order.inputs}, order.outputs),
+            variables=Variables({one.name: stage.redacting.text(one.summary) for one in order.inputs}, order.outputs),
             write_mode=order.write_mode,
             mode=order.routing.mode,
             headless=order.headless,
+            plugins=stage.plugins.briefing,
+            agent="\n\n".join(filter(None, (toolsets, stage.kit.briefing()))),
         ),
         tools=specs,
-        call_tool=hands.call,
+        call_tool=call_tool,
         model=order.model,
         budget_usd=order.budget_usd,
         max_turns=order.max_turns,
         resume=order.resume,
     )
-    try:
-        return await _listen(stage, order.brain, turn)
-    finally:
-        # Not the runtime: its box is still needed, to bring the changes out.
-        await host.close()
+
+
+async def _open_toolsets(stage: Stage, taken: Sequence[str]) -> OpenToolsets:
+    agent, redactor = stage.kit.order, stage.parts.redactor
+    if agent is None or not agent.toolsets:
+        return OpenToolsets()
+    redact = redactor.fields if redactor is not None else _as_it_is
+    return await open_toolsets(stage, agent.toolsets, stage.kit.hosts.installs, taken=taken, redact=redact)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _leases(stage: Stage) -> CommandLeases:
@@ -100,7 +135,7 @@ def _leases(stage: Stage) -> CommandLeases:
 
 
 def _powers(stage: Stage) -> Powers:
-    grant, leasing = stage.order.grant, stage.membrane.leasing
+    grant, leasing = stage.membrane.grant, stage.membrane.leasing
     return Powers(
         hosts=tuple(word for word in grant.net if word != ASK),
         asks=grant.egress.ask and not stage.order.headless,
@@ -122,45 +157,28 @@ def _runtime(stage: Stage, host: HostRunner) -> Runtime:
 
 
 async def _listen(stage: Stage, brain: BrainProvider, turn: Turn) -> Ending:
+    books = Books(stage.account, stage.recorder, stage.parts.price, stage.parts.clock)
     stream: AsyncGenerator[BrainEvent, None] = brain.run(turn)  # type: ignore[assignment]
     async with aclosing(stream):
         async for event in stream:
+            # While a brain thinks, the rules are compiled; nothing that it says is told before they are.
+            await stage.redacting.ready()
             match event:
                 case BrainText(text, partial=True):
                     stage.recorder.record(TextStreamed, text=text)
                 case BrainText(text):
                     stage.recorder.record(TextWritten, text=text)
                 case BrainUsage(usage, model):
-                    _count(stage, usage, model)
+                    books.count(usage, model)
                     stage.account.check()
                 case BrainDone():
+                    books.close(event)
                     return _done(stage, event)
     raise BrainLost(brain.name, "it fell silent without finishing")
 
 
-def _count(stage: Stage, usage: Usage, model: str) -> None:
-    usd, source = stage.parts.price(usage, model, stage.parts.clock.now())
-    stage.account.count(usage, model, usd, source)
-    stage.recorder.record(
-        TurnCounted,
-        model=model,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        computed_usd=usd,
-        source=source,
-    )
-
-
 def _done(stage: Stage, done: BrainDone) -> Ending:
     account = stage.account
-    if not account.turns and done.usage != Usage():
-        # A brain that only tells the sum still gets a price.
-        _count(stage, done.usage, done.model)
-    account.reported_usd = done.reported_usd
-    account.model = done.model or account.model
-    account.turns = max(account.turns, done.turns)
     if done.stopped == "budget":
         spent = account.cost.usd or 0.0
         return Ending(

@@ -11,6 +11,7 @@ from kagura_kernel.domain.errors import (
     ApprovalRequired,
     BudgetExhausted,
     KaguraError,
+    PluginRefused,
     RunKilled,
     TurnsExhausted,
 )
@@ -60,7 +61,7 @@ def ending_of(error: BaseException) -> Ending:
             return Ending("killed", error=error)
         case BudgetExhausted() | TurnsExhausted():
             return Ending("stopped", error=error)
-        case ApprovalDenied() | ApprovalRequired():
+        case ApprovalDenied() | ApprovalRequired() | PluginRefused():
             return Ending("denied", error=error)
         case _:
             return Ending("failed", error=error)

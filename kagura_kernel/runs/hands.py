@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.commands import OutputChunk, OutputListener
 from kagura_kernel.domain.events import OutputStreamed, ToolCalled, ToolFinished
+from kagura_kernel.domain.nesting import one_level_in
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.runs.recorder import Recorder
 
@@ -37,6 +38,7 @@ class Hands:
         after: Called when a call has been carried out; its words, if any, are added to what the brain reads, and what
             it raises is fatal too.
         scrub: Takes live secrets out of what the brain reads.
+        redact: Takes every other secret out of it, when the live ones are hidden.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Hands:
         shown: Callable[[str], Awaitable[str]] | None = None,
         after: Callable[[], Awaitable[str]] | None = None,
         scrub: Callable[[str], str] = str,
+        redact: Callable[[str], Awaitable[str]] | None = None,
     ) -> None:
         self._use = use
         self._recorder = recorder
@@ -57,6 +60,7 @@ class Hands:
         self._shown = shown
         self._after = after
         self._scrub = scrub
+        self._redact = redact
         self.calls = 0
 
     async def call(self, call: ToolCall) -> ToolResult:
@@ -82,7 +86,7 @@ class Hands:
             result = replace(result, text=f"{result.text}\n{words}")
         if self._after is not None and (remark := await self._after()):
             result = replace(result, text=f"{result.text}\n{remark}")
-        result = replace(result, text=self._scrub(result.text))
+        result = replace(result, text=await self._shown_to_brain(result.text))
         self._recorder.record(
             ToolFinished,
             call_id=call.id,
@@ -96,20 +100,18 @@ class Hands:
         )
         return result
 
+    async def _shown_to_brain(self, text: str) -> str:
+        text = self._scrub(text)
+        return text if self._redact is None else await self._redact(text)
+
 
 def is_deeper_than(value: object, depth: int) -> bool:
     """Whether lists and objects lie in each other more than `depth` levels deep."""
     level = [value]
     for _ in range(depth + 1):
-        inner: list[object] = []
-        for one in level:
-            if isinstance(one, Mapping):
-                inner.extend(one.values())
-            elif isinstance(one, list | tuple):
-                inner.extend(one)
-        if not inner:
+        level = one_level_in(level)
+        if not level:
             return False
-        level = inner
     return True
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from kagura_kernel.domain.cost import Cost, Usage
 from kagura_kernel.domain.errors import BudgetExhausted, NotThisTime
@@ -69,3 +70,19 @@ class Account:
     def cost(self) -> Cost:
         """Both figures; a sum with unknown parts is unknown."""
         return Cost(self.reported_usd, None if self.unpriced else self.computed_usd, self.source)
+
+    def figures(self, asked: str) -> dict[str, Any]:
+        """The fields of `RunFinished` that an account fills.
+
+        Args:
+            asked: The model that was asked for, where none has answered.
+        """
+        cost = self.cost
+        return {
+            "model": self.model or asked,
+            "turns": self.turns,
+            **asdict(self.usage),
+            "reported_usd": cost.reported_usd,
+            "computed_usd": cost.computed_usd,
+            "cost_source": cost.source,
+        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -15,9 +15,16 @@ from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.policy import CommandLimits, PermissionMode, WriteMode
 from kagura_kernel.domain.variables import CellPlace, PackedVariable
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.kit.definitions.references import ResolvedAgent
+from kagura_kernel.kit.definitions.toolsets import Toolset
+from kagura_kernel.kit.packages.hosts import ToolHosts
+from kagura_kernel.kit.redaction.redactor import Redactor
+from kagura_kernel.kit.staging.surroundings import Surroundings
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.grant import RunGrant
 from kagura_kernel.membrane.parts import MembraneParts, SessionPowers
+from kagura_kernel.plugins.call_limits import CallLimits
+from kagura_kernel.plugins.calling import PluginAccess
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 
 Price = Callable[[Usage, str, datetime], tuple[float | None, str]]
@@ -47,6 +54,38 @@ class Routing:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentOrder:
+    """Who carries a run out.
+
+    Attributes:
+        agent: Its definition, with those of its sub-agents.
+        reference: As it was asked for; empty for the usual one.
+        toolsets: What is started for it: its own, and those of a configuration that was named for this run.
+        asks: Whether a person's word is needed for the hosts that its toolsets are installed from.
+    """
+
+    agent: ResolvedAgent
+    reference: str = ""
+    toolsets: tuple[Toolset, ...] = ()
+    asks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class KitParts:
+    """What kits are staged with.
+
+    Attributes:
+        root: The folder of kits.
+        surroundings: The places of the host that a project's kits are made from.
+        find_hosts: Where toolsets are installed from; blocks. Raises `ToolHostsUnresolved`.
+    """
+
+    root: Path
+    surroundings: Callable[[Path], Surroundings]
+    find_hosts: Callable[[Sequence[Toolset]], ToolHosts]
+
+
+@dataclass(frozen=True, slots=True)
 class RunOrder:
     """One run as it was asked for, with every choice made.
 
@@ -60,6 +99,7 @@ class RunOrder:
         box: Name of the back-end, or `auto`.
         brain: Who thinks; None for a `%%sandbox` cell.
         brain_reason: Why this one.
+        agent: Who carries it out; None for a `%%sandbox` cell.
         language: Of a `%%sandbox` cell's code; empty for a brain's run.
         model: Model asked for.
         write_mode: How changes reach the project.
@@ -88,6 +128,7 @@ class RunOrder:
     box: str = "auto"
     brain: BrainProvider | None = None
     brain_reason: str = ""
+    agent: AgentOrder | None = None
     language: Literal["", "python", "bash"] = ""
     model: str = ""
     write_mode: WriteMode = WriteMode.ASK
@@ -121,6 +162,10 @@ class RunParts:
         price: What tokens cost.
         membrane: What its membrane is made of.
         powers: What a person has allowed for its whole session.
+        plugins: The plugins of sessions; None where there are none.
+        call_limits: On what its box asks of them.
+        kits: What kits are staged with; None where agents have none.
+        redactor: Takes secrets out of whatever is shown, stored or told to a brain; None leaves them in.
     """
 
     journal: Journal
@@ -132,3 +177,7 @@ class RunParts:
     price: Price
     membrane: MembraneParts
     powers: SessionPowers = field(default_factory=SessionPowers)
+    plugins: PluginAccess | None = None
+    call_limits: CallLimits = field(default_factory=CallLimits)
+    kits: KitParts | None = None
+    redactor: Redactor | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from kagura_kernel.domain.clock import Clock
@@ -21,10 +21,12 @@ class Recorder:
 
     Attributes:
         scrub: Takes live secrets out of the fields of every event; set before there are any.
+        redact: Takes every other secret out of them, when the live ones are hidden; told what event it is for.
     """
 
     def __init__(self, journal: Journal, clock: Clock, run_id: str, session_id: str) -> None:
         self.scrub: Callable[[Any], Any] = _as_it_is
+        self.redact: Callable[[type[Event], Mapping[str, Any]], Mapping[str, Any]] = _as_they_are
         self._journal = journal
         self._clock = clock
         self._run_id = run_id
@@ -37,12 +39,14 @@ class Recorder:
         Raises:
             JournalUnwritable: it could not be stored; it was not handed on either.
         """
+        said = self.redact(kind, self.scrub(fields))
         event = kind.model_validate(
-            {"run_id": self._run_id, "session_id": self._session_id, "at": self._clock.now(), **self.scrub(fields)}
+            {"run_id": self._run_id, "session_id": self._session_id, "at": self._clock.now(), **said}
         )
         if event.durable:
             self._journal.append(event)
-        elif self._queue.qsize() >= MAX_WAITING:
+        elif self._queue.qsize() >= MAX_WAITING or said.get("text") == "":
+            # Of a text that comes in pieces nothing more may be seen yet.
             return event
         self._queue.put_nowait(event)  # type: ignore[arg-type]
         return event
@@ -56,5 +60,29 @@ class Recorder:
         return await self._queue.get()
 
 
+async def told(
+    recorder: Recorder, work: Callable[[], Coroutine[Any, Any, None]], name: str
+) -> AsyncGenerator[AnyEvent, None]:
+    """Everything that is recorded while a piece of work goes on, to its end. Closing the iterator early stops the work.
+
+    Raises:
+        Exception: what the work raised.
+    """
+    driver = asyncio.create_task(work(), name=name)
+    driver.add_done_callback(lambda _: recorder.end())
+    try:
+        while (event := await recorder.next()) is not None:
+            yield event
+        await driver
+    finally:
+        if not driver.done():
+            driver.cancel()
+            await asyncio.wait({driver})
+
+
 def _as_it_is(fields: Any) -> Any:
+    return fields
+
+
+def _as_they_are(_kind: type[Event], fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return fields

@@ -14,6 +14,7 @@ from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.runs.checks.image import check_image
 from kagura_kernel.runs.inbox.crossing import CannotCross, readable_size
 from kagura_kernel.runs.recorder import Recorder
+from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.runs.tray import Tray
 
 MAX_RESULTS = 20
@@ -59,12 +60,14 @@ class Results:
         tray: Where they leave it.
         recorder: The run's record.
         scrubber: Knows what must not be shown; texts are scrubbed where they are recorded.
+        redacting: Takes secrets out of texts; pictures stay as they are.
     """
 
-    def __init__(self, tray: Tray, recorder: Recorder, scrubber: Scrubber) -> None:
+    def __init__(self, tray: Tray, recorder: Recorder, scrubber: Scrubber, redacting: Redacting) -> None:
         self._tray = tray
         self._recorder = recorder
         self._scrubber = scrubber
+        self._redacting = redacting
         self._left = MAX_RUN_BYTES
 
     async def collect(self, call_id: str) -> str:
@@ -94,7 +97,7 @@ class Results:
             self._note(call_id, f"A result was not kept: {error.message}")
             return "A result was not shown."
         raster = found.mime in RASTER
-        data = base64.b64encode(found.data).decode() if raster else found.data.decode("utf-8", "replace")
+        data = base64.b64encode(found.data).decode() if raster else await self._text(found.data)
         size = len(found.data)
         self._left -= size
         self._recorder.record(ResultShown, call_id=call_id, mime=found.mime, data=data, bytes=size, text=found.text)
@@ -113,6 +116,9 @@ class Results:
             limit = f"and {readable_size(MAX_BYTES)} are shown" if len(found.data) > MAX_BYTES else whole
             raise CannotCross(f"it has {readable_size(len(found.data))}, {limit}")
         return found
+
+    async def _text(self, data: bytes) -> str:
+        return await self._redacting.words(self._scrubber.scrub(data.decode("utf-8", "replace")))
 
     def _check(self, found: _Found) -> None:
         if found.mime not in RASTER:

@@ -1,6 +1,7 @@
 """One run, from the order to its last event.
 
-*prepare* (the journal takes the first row, or nothing happens; the grant is shown, and asked about) → *launch* (a box,
+*prepare* (the journal takes the first row, or nothing happens; the kit of its agent is staged; the grant is shown, and
+asked about) → *launch* (a box,
 then what may cross its wall) → *converse* (the brain thinks, its tools act in the box, or the cell's own code runs) →
 *settle* (changes collected, leases given back, box closed, ledger row). Stopping it at any await leaves no process,
 container, lease or pending approval behind.
@@ -20,17 +21,22 @@ from kagura_kernel.domain.events import AnyEvent, BoxClosed, BoxStarted, Noted, 
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.membrane.credentials.scrub_fields import scrub_fields
 from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.cell import run_cell
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.conversation import converse
-from kagura_kernel.runs.ending import Ending, ending_of
+from kagura_kernel.runs.ending import Ending
+from kagura_kernel.runs.kit import OpenKit, open_kit
 from kagura_kernel.runs.ledger import Account
 from kagura_kernel.runs.order import RunOrder, RunParts
-from kagura_kernel.runs.recorder import Recorder
+from kagura_kernel.runs.plugins import open_plugins, refresh_plugins
+from kagura_kernel.runs.recorder import Recorder, told
+from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.runs.stage import Stage
 from kagura_kernel.runs.variables import Brought, collect_outputs
+from kagura_kernel.runs.work import Work
 from kagura_kernel.sandbox.backend import Box
 
 log = logging.getLogger(__name__)
@@ -71,13 +77,15 @@ class Run:
             fatal=self._stop,
             clock=parts.clock,
         )
+        self._redacting = Redacting(parts.redactor)
         self._recorder.scrub = partial(scrub_fields, self._membrane.scrubber)
+        self._recorder.redact = self._redacting.event
         self._changes = RunChanges(order, parts.blobs, self._recorder, self._membrane.scrubber)
-        self._work: asyncio.Task[Ending] | None = None
+        self._work = Work(order.run_id)
         self._stage: Stage | None = None
         self._box: Box | None = None
+        self._kit = OpenKit()
         self._brought = Brought()
-        self._cause: BaseException | None = None
         self._settling: asyncio.Timeout | None = None
         self._giving_back: asyncio.Task[None] | None = None
 
@@ -86,34 +94,33 @@ class Run:
         """What crosses the wall of its box."""
         return self._membrane
 
+    @property
+    def leasing(self) -> Leasing | None:
+        """What it holds, while it has credentials."""
+        return self._membrane.leasing
+
     def kill(self, by: str) -> None:
         """Stop it, on the run's own loop: commands end, changes are still collected. May be called twice."""
         self._stop(RunKilled(self.order.run_id, by))
 
-    async def events(self) -> AsyncIterator[AnyEvent]:
+    def events(self) -> AsyncIterator[AnyEvent]:
         """Everything that happens, to the end. Closing the iterator early stops the run.
 
         Raises:
             JournalError: a fact could not be stored; the run was stopped.
         """
-        driver = asyncio.create_task(self._drive(), name=f"drive {self.order.run_id}")
-        driver.add_done_callback(lambda _: self._recorder.end())
-        try:
-            while (event := await self._recorder.next()) is not None:
-                yield event
-            await driver
-        finally:
-            if not driver.done():
-                driver.cancel()
-                await asyncio.wait({driver})
+        return told(self._recorder, self._drive, f"drive {self.order.run_id}")
 
     async def _drive(self) -> None:
         began = self._parts.clock.monotonic()
+        self._redacting.warm()
+        # What it says first is looked at beside the loop, since the rules may not be compiled yet.
+        await self._redacting.words(self.order.task)
         self._record_start()
         ending = Ending("killed", error=RunKilled(self.order.run_id, "the end of its process"))
         changes: tuple[FileChange, ...] = ()
         try:
-            ending = await self._work_to_the_end()
+            ending = await self._work.to_the_end(self._launch_and_converse())
             # Nothing of the run needs them any more, and collecting changes may take its time.
             self._give_back()
             self._brought = await self._bring_back(ending)
@@ -149,31 +156,14 @@ class Run:
 
     # ----------------------------------------------------- launch and converse
 
-    async def _work_to_the_end(self) -> Ending:
-        self._work = asyncio.create_task(self._launch_and_converse(), name=f"work {self.order.run_id}")
-        if self._cause is not None:
-            self._work.cancel()
-        try:
-            await asyncio.wait({self._work})
-        finally:
-            if not self._work.done():
-                self._work.cancel()
-                await asyncio.wait({self._work})
-        error = self._cause or (None if self._work.cancelled() else self._work.exception())
-        if error is None:
-            return self._work.result()
-        if isinstance(error, JournalError):
-            raise error
-        if not isinstance(error, KaguraError):
-            # A fault of ours must still close the box and leave a row that says so.
-            log.error("%s failed", self.order.run_id, exc_info=error)
-        return ending_of(error)
-
     async def _launch_and_converse(self) -> Ending:
         order, clock = self.order, self._parts.clock
+        self._kit = await open_kit(order, self._parts, self._recorder.record)
+        self._membrane.widen(self._kit.grant(order.grant))
         await self._membrane.approve()
+        await refresh_plugins(order, self._parts, self._recorder.record)
         began = clock.monotonic()
-        launched = await self._parts.start_box(order.box, order.spec)
+        launched = await self._parts.start_box(order.box, self._kit.spec(order.spec))
         box = self._box = launched.box
         self._recorder.record(
             BoxStarted,
@@ -188,7 +178,7 @@ class Run:
         )
         watch = asyncio.create_task(self._watch(box), name=f"watch {box.id}")
         try:
-            return await self._converse(await self._membrane.open(box))
+            return await self._converse(await self._membrane.open(box, self._redacting.filter))
         finally:
             watch.cancel()
             await asyncio.wait({watch})
@@ -204,20 +194,22 @@ class Run:
             changes=self._changes,
             membrane=self._membrane,
             stop=self._stop,
+            kit=self._kit,
+            redacting=self._redacting,
         )
-        return await (run_cell(stage) if self.order.language else converse(stage))
+        stage.plugins = await open_plugins(box, self.order, self._parts, self._recorder.record, self._stop)
+        try:
+            return await (run_cell(stage) if self.order.language else converse(stage))
+        finally:
+            # What goes on in the box while its changes are collected calls nothing any more.
+            await stage.plugins.close()
 
     async def _watch(self, box: Box) -> None:
         why = await box.wait_closed()
         self._stop(SandboxDied(box.id, why or "it was closed from outside"))
 
     def _stop(self, cause: BaseException) -> None:
-        # The first cause stands: what follows from stopping must not hide why it was stopped.
-        if self._cause is None and (self._work is None or not self._work.done()):
-            self._cause = cause
-            if self._work is not None:
-                self._work.cancel()
-        elif self._settling is not None:
+        if not self._work.stop(cause) and self._settling is not None:
             # It has ended by itself, and takes its time to bring its changes out.
             latest = asyncio.get_running_loop().time() + KILLED_SETTLE_SECONDS
             self._settling.reschedule(min(self._settling.when() or latest, latest))
@@ -276,16 +268,22 @@ class Run:
         # What was injected leaves the box while there is one; a provider that hangs does not keep the box alive.
         await asyncio.wait({giving_back}, timeout=GIVE_BACK_SECONDS)
         box, self._box = self._box, None
-        if box is not None:
-            await box.close()
-            with contextlib.suppress(JournalError):
-                self._recorder.record(BoxClosed, box_id=box.id)
-        await giving_back
+        try:
+            if box is not None:
+                await box.close()
+                with contextlib.suppress(JournalError):
+                    self._recorder.record(BoxClosed, box_id=box.id)
+        finally:
+            self._kit.close()
+            await giving_back
 
     def _drop_empty_outputs(self) -> None:
         # The folder for long outputs is made before anybody knows how long they will be.
         with contextlib.suppress(OSError):
             (self._parts.spill_root / self.order.run_id).rmdir()
+
+    def _shown(self, text: str) -> str:
+        return self._redacting.text(self._membrane.scrubber.scrub(text))
 
     def _finish(self, ending: Ending, changes: tuple[FileChange, ...], duration: float) -> None:
         account, cost = self._account, self._account.cost
@@ -294,16 +292,16 @@ class Run:
             run_id=self.order.run_id,
             session_id=self.order.session_id,
             status=status,
-            text=self._membrane.scrubber.scrub(ending.text),
+            text=self._shown(ending.text),
             cost=cost,
             usage=account.usage,
-            changes=changes,
+            changes=self._redacting.value(changes),
             duration=duration,
             error_code=ending.error_code,
-            error=self._membrane.scrubber.scrub(ending.error_text),
+            error=self._shown(ending.error_text),
             exit_code=ending.exit_code,
             outputs=self._brought.outputs,
-            missing=tuple((name, self._membrane.scrubber.scrub(why)) for name, why in self._brought.missing),
+            missing=tuple((name, self._shown(why)) for name, why in self._brought.missing),
         )
         self._recorder.record(
             RunFinished,
@@ -312,16 +310,8 @@ class Run:
             error_code=ending.error_code,
             error=ending.error_text,
             brain=self.order.brain.name if self.order.brain else "",
-            model=account.model or self.order.model,
-            turns=account.turns,
             tool_calls=self._stage.tool_calls if self._stage else 0,
-            input_tokens=account.usage.input_tokens,
-            output_tokens=account.usage.output_tokens,
-            cache_read_tokens=account.usage.cache_read_tokens,
-            cache_write_tokens=account.usage.cache_write_tokens,
-            reported_usd=cost.reported_usd,
-            computed_usd=cost.computed_usd,
-            cost_source=cost.source,
+            **account.figures(self.order.model),
             duration=duration,
             exit_code=ending.exit_code,
             brain_session=ending.brain_session,

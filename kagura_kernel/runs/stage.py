@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.changes import RunChanges
+from kagura_kernel.runs.kit import OpenKit
 from kagura_kernel.runs.ledger import Account
 from kagura_kernel.runs.order import RunOrder, RunParts
+from kagura_kernel.runs.plugins import OpenPlugins
 from kagura_kernel.runs.recorder import Recorder
+from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.runs.tray import Tray
 from kagura_kernel.sandbox.backend import Box
 
@@ -30,6 +33,9 @@ class Stage:
         changes: Its changes on their way to the project.
         membrane: What crosses the wall of its box.
         stop: Ends the run for a reason; the first reason stands.
+        kit: What its agent brings with it.
+        redacting: Takes secrets out of what is shown.
+        plugins: What its box can call.
         tray: Where its variables and results lie in the box; None until it is laid out.
         tool_calls: How many calls were made so far.
     """
@@ -43,6 +49,9 @@ class Stage:
     changes: RunChanges
     membrane: Membrane
     stop: Callable[[BaseException], None]
+    kit: OpenKit = field(default_factory=OpenKit)
+    redacting: Redacting = field(default_factory=lambda: Redacting(None))
+    plugins: OpenPlugins = field(default_factory=OpenPlugins)
     tray: Tray | None = None
     tool_calls: int = 0
 

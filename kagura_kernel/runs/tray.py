@@ -5,6 +5,7 @@ It is no part of the workspace, so that nothing in it is a change of the project
     lib/    the inbox: what runs Python programs
     in/     variables that came in
     calls/  programs of the brain's python tool
+    host/   what calls plugins, where any are enabled
     out/    what is to be brought back
     shown/  what each program shows, a folder for each call
 """
@@ -15,7 +16,7 @@ import asyncio
 import importlib.resources
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import PurePosixPath
 
@@ -41,6 +42,24 @@ def inbox_files() -> Mapping[str, bytes]:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchPaths:
+    """Where programs of a box look, in place of what the box says.
+
+    Attributes:
+        programs: PATH.
+        modules: PYTHONPATH.
+    """
+
+    programs: tuple[str, ...]
+    modules: tuple[str, ...]
+
+    def variables(self, modules: Sequence[str] = ()) -> dict[str, str]:
+        """Both as variables; `modules` are looked through after the first place for modules."""
+        first, rest = self.modules[:1], self.modules[1:]
+        return {"PATH": ":".join(self.programs), "PYTHONPATH": ":".join((*first, *modules, *rest))}
+
+
+@dataclass(frozen=True, slots=True)
 class Tray:
     """A run's folder in its box.
 
@@ -51,6 +70,7 @@ class Tray:
         room: Bytes that one output may have.
         backend: How matplotlib draws; empty leaves that to the box.
         variables: What shell programs find in their environment: plain values as they are, others as paths.
+        search: Where programs look beside the box's own places; None leaves it at those.
     """
 
     box: Box
@@ -59,6 +79,7 @@ class Tray:
     room: int = 256 * 2**20
     backend: str = "Agg"
     variables: Mapping[str, str] = field(default_factory=dict)
+    search: SearchPaths | None = None
 
     @property
     def scratch(self) -> str:
@@ -96,9 +117,22 @@ class Tray:
         given = (path, call, first, ",".join(self.inputs), ",".join(self.outputs), str(self.room))
         return ("python3", "-u", f"{self.root}/lib/{ENTRY}", *given)
 
-    def environment(self, call_id: str) -> dict[str, str]:
-        """What every program of a call finds in its environment."""
+    def finding(self, search: SearchPaths | None) -> Tray:
+        """The same, with programs that look there."""
+        return replace(self, search=search)
+
+    def environment(self, call_id: str, modules: Sequence[str] = ()) -> dict[str, str]:
+        """What every program of a call finds in its environment.
+
+        Args:
+            call_id: The call.
+            modules: Where Python looks for modules beside its own places.
+        """
         ours = {"KAGURA_SHOW": self.shown(call_id)}
+        if self.search is not None:
+            ours |= self.search.variables(modules)
+        elif modules:
+            ours["PYTHONPATH"] = ":".join(modules)
         if self.backend:
             ours["MPLBACKEND"] = self.backend
         if self.outputs:

@@ -14,9 +14,17 @@ import os
 import pwd
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from kagura_kernel.domain.commands import Command, CommandResult, OutputListener, Stream
+from kagura_kernel.domain.commands import (
+    Command,
+    CommandResult,
+    OutputFilter,
+    OutputListener,
+    Stream,
+    one_after_another,
+)
 from kagura_kernel.domain.errors import HostCommandTimeout, HostError, HostIdleTimeout, shorten
 from kagura_kernel.domain.imports import distrust
 from kagura_kernel.domain.search_path import entries_outside
@@ -41,15 +49,22 @@ class HostRunner:
             from it, since a box's changes end up there.
         environment: What they see of variables; None is `minimal_environment`.
         grace: Seconds between the polite signal and the other one when a limit is reached.
+        after: What each stream goes through behind a filter of the command itself, before anybody sees it.
     """
 
     def __init__(
-        self, directory: Path, *, environment: Mapping[str, str] | None = None, grace: float = GRACE_SECONDS
+        self,
+        directory: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        grace: float = GRACE_SECONDS,
+        after: OutputFilter | None = None,
     ) -> None:
         self.directory = directory
         distrust(str(directory))
         self._environment = environment if environment is not None else minimal_environment(os.environ, directory)
         self._grace = grace
+        self._after = after
         self._running: set[HostProcess] = set()
         self._closed = False
 
@@ -64,6 +79,7 @@ class HostRunner:
             HostError: it could not be started, or the runner was closed meanwhile.
         """
         self._refuse_when_closed(command)
+        command = replace(command, output_filter=one_after_another(command.output_filter, self._after))
         printed = Printed(command, on_output)
 
         def feed(stream: Stream, data: bytes) -> None:

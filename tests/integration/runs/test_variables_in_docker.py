@@ -12,6 +12,7 @@ from kagura_kernel.domain.variables import PackedVariable
 from kagura_kernel.jupyter.variables.assigning import value_of
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.runs.inbox.packing import pack
+from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.runs.results import Results
 from kagura_kernel.runs.tray import Tray
 from kagura_kernel.runs.variables import collect_outputs, lay_tray
@@ -50,7 +51,7 @@ async def test_plain_values_and_results_cross_without_any_package(stage, tmp_pat
     code = "class A:\n    def _repr_html_(self): return '<b>'\nresult = [n, None]\nA()"
     ended = await run(stage, tray, code)
     assert (ended.exit_code, ended.stderr.text) == (0, "")
-    await Results(tray, stage.recorder, stage.membrane.scrubber).collect("cell")
+    await Results(tray, stage.recorder, stage.membrane.scrubber, Redacting(None)).collect("cell")
     assert (stage.recorder[-1].mime, stage.recorder[-1].data) == ("text/html", "<b>")
     [brought] = (await collect_outputs(stage, tray)).outputs
     assert value_of(brought, tmp_path) == [3, None]
@@ -73,7 +74,7 @@ async def test_frames_and_figures_cross_where_the_image_has_the_packages(stage, 
     code = "import matplotlib.pyplot as plt\nplt.plot(df['n'])\nresult = df.assign(n=df['n'] * n)\nresult"
     ended = await run(stage, tray, code)
     assert (ended.exit_code, ended.stderr.text) == (0, "")
-    await Results(tray, stage.recorder, stage.membrane.scrubber).collect("cell")
+    await Results(tray, stage.recorder, stage.membrane.scrubber, Redacting(None)).collect("cell")
     assert [row.mime for row in stage.recorder[-2:]] == ["text/html", "image/png"]
     [brought] = (await collect_outputs(stage, tray)).outputs
     pd.testing.assert_frame_equal(value_of(brought, tmp_path), FRAME.assign(n=[3, 6]))

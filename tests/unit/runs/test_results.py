@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from kagura_kernel.domain.commands import Command, shell_command
+from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.runs.results import MAX_BYTES, MAX_RESULTS, Results
 from kagura_kernel.runs.tray import Tray
 from kagura_kernel.runs.variables import lay_tray
@@ -25,7 +26,7 @@ def tray(stage):
 
 @pytest.fixture
 def results(stage, tray):
-    return Results(tray, stage.recorder, stage.membrane.scrubber)
+    return Results(tray, stage.recorder, stage.membrane.scrubber, Redacting(None))
 
 
 async def put(tray, **files):
@@ -127,6 +128,6 @@ async def test_a_python_program_of_a_box_shows_what_it_displays(stage):
     await stage.box.files.write(path, b"class A:\n    def _repr_markdown_(self): return '# hi'\nA()")
     result = await stage.box.run(Command(tray.python(path, "cell"), env=tray.environment("cell")))
     assert (result.exit_code, result.stdout.text, result.stderr.text) == (0, "", "")
-    await Results(tray, stage.recorder, stage.membrane.scrubber).collect("cell")
+    await Results(tray, stage.recorder, stage.membrane.scrubber, Redacting(None)).collect("cell")
     [row] = stage.recorder.results
     assert (row.mime, row.data, row.text) == ("text/markdown", "# hi", "")

@@ -297,6 +297,26 @@ async def test_output_goes_through_the_filter_before_anybody_sees_it(host, tmp_p
     assert len(b"".join(heard)) == result.stdout.total + 3
 
 
+async def test_a_runners_own_filter_comes_after_that_of_the_command(tmp_path):
+    class Answered:
+        """Says what it has seen."""
+
+        def feed(self, data: bytes) -> bytes:
+            return b"<" + data + b">" if data else b""
+
+        def finish(self) -> bytes:
+            return b"."
+
+    host = HostRunner(tmp_path, after=Answered)
+    try:
+        plain = await host.run(login("printf one"))
+        both = await host.run(replace(login("printf one"), output_filter=Upper))
+    finally:
+        await host.close()
+    assert plain.stdout.text == "<one>."
+    assert both.stdout.text == "<ON><E>."
+
+
 async def test_what_a_filter_held_back_is_heard_before_a_time_limit_is_told(host):
     heard: list[bytes] = []
     for seconds in LONGER_AND_LONGER:

@@ -1,8 +1,7 @@
-"""Settings become parts, and parts one cockpit: the only file that names concrete back-ends and brains."""
+"""Settings become parts, and parts one cockpit: the only room that names concrete back-ends and brains."""
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import threading
@@ -11,14 +10,16 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kagura_kernel.assembly.boxes import Boxes
+from kagura_kernel.assembly.kits import kit_parts, make_kits, read_mcp_config, redactor_of, resolve_for
+from kagura_kernel.assembly.places import project_checker
+from kagura_kernel.assembly.plugins import make_plugins
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
 from kagura_kernel.cockpit.ordering import Choices
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.cockpit.sweeping import Sweep
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.errors import IsolationTooWeak
-from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import mark_lost, owner_alive, process_owner
@@ -29,41 +30,15 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
 from kagura_kernel.membrane.credentials.terms import lease_terms
 from kagura_kernel.membrane.leasing import check_grants
-from kagura_kernel.membrane.mounts import check_project
 from kagura_kernel.membrane.parts import MembraneParts
 from kagura_kernel.membrane.settings import check_settings
-from kagura_kernel.runs.order import LaunchedBox
 from kagura_kernel.runs.prices import price
-from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
-from kagura_kernel.sandbox.pool import WarmPool
-from kagura_kernel.sandbox.selection import BUILT_IN, SHARED_NEEDS, choose, is_shared, registered
 from kagura_kernel.sandbox.spilling import prune_spilled
 
 if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.provider import CredentialProvider
     from kagura_kernel.membrane.credentials.registry import Registry
     from kagura_kernel.membrane.credentials.sweep import SweepReport
-
-# What lies in a home directory and is nobody's project, whatever the notebook's working directory says.
-_PRIVATE = (
-    ".aws",
-    ".claude",
-    ".config",
-    ".docker",
-    ".gnupg",
-    ".jupyter",
-    ".kagura",
-    ".kube",
-    ".local/share/jupyter",
-    ".ssh",
-)
-
-# The walls of our own back-ends, known before one is made: a shared deployment is refused before anything starts.
-_BUILT_IN_WALLS = {
-    "docker": IsolationClass.CONTAINER,
-    "bubblewrap": IsolationClass.NAMESPACE,
-    "gvisor": IsolationClass.GVISOR,
-}
 
 _lock = threading.Lock()
 _cockpit: Cockpit | None = None
@@ -81,6 +56,8 @@ def get_cockpit() -> Cockpit:
         if _cockpit is None:
             _cockpit = make_cockpit(os.environ)
             _close_before_threads_end()
+            # The first run waits for the rules of redaction; they are ready by then if they are begun now.
+            redactor_of(data_home(os.environ)).warm()
         return _cockpit
 
 
@@ -143,16 +120,19 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
         signed = [(brain.name, brain.resolve_auth()) for brain in brains.values()]
         return await boxes.probe(), [PartStatus(name, auth.ready, auth.reason) for name, auth in signed]
 
+    kits = make_kits(environ, settings, clock=clock)
     choices = Choices(
         settings=settings,
         boxes=boxes.names,
         choose_brain=_brain_chooser(brains),
         replay=_replay,
         record=_record,
-        check_project=_project_checker(environ, home),
+        check_project=project_checker(environ, home),
         resume=lambda session_id, brain: session_last_brain_session(journal, session_id, brain=brain),
         owner=owner,
         check_credentials=lambda grants: check_grants(grants, registry()),
+        resolve_agent=resolve_for(kits),
+        read_mcp_config=partial(read_mcp_config, home),
     )
     return Cockpit(
         CockpitParts(
@@ -168,6 +148,10 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
             sweep=_sweep(ledger, registry, owner, clock),
             lost=lost,
             shared=boxes.shared,
+            kits=kits,
+            kit_parts=kit_parts(kits),
+            redactor=redactor_of(home),
+            make_plugins=lambda: make_plugins(environ, home, settings, journal, clock, owner, boxes),
         )
     )
 
@@ -209,99 +193,6 @@ def _sweep(ledger: LeaseLedger, registry: Callable[[], Registry], owner: str, cl
     return sweeping
 
 
-class Boxes:
-    """All back-ends of this process, each behind a warm pool; made on the engine's loop when first needed.
-
-    Attributes:
-        shared: Whether others share this machine, so that weak walls are refused.
-
-    Raises:
-        IsolationTooWeak: others share this machine, and no back-end here is strong enough for that.
-    """
-
-    def __init__(self, environ: Mapping[str, str], settings: Settings, owner: str) -> None:
-        self._environ = dict(environ)
-        self._settings = settings
-        self._owner = owner
-        self._third_parties = registered()
-        self.shared = is_shared(settings.shared or None, environ.get("JUPYTERHUB_USER"))
-        if self.shared:
-            self._demand_walls()
-        self._backends: dict[str, SandboxBackend] | None = None
-        self._sweep: asyncio.Task[int] | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What `--box` takes, beside `auto`."""
-        return (*BUILT_IN, *self._third_parties.backends)
-
-    async def start(self, name: str, spec: BoxSpec) -> LaunchedBox:
-        """Choose a back-end and start a box; see `StartBox`."""
-        choice = await choose(
-            name, self._made(), image=spec.image, image_required=spec.image_required, shared=self.shared
-        )
-        return LaunchedBox(await choice.backend.start(spec), choice.reason)
-
-    async def probe(self) -> list[PartStatus]:
-        """Every back-end's state, by starting a box of each."""
-        made = self._made()
-        probes = await asyncio.gather(*(backend.probe() for backend in made.values()))
-        return [
-            PartStatus(
-                name,
-                probe.ok,
-                ". ".join(filter(None, (probe.reason, probe.install))),
-                isolation=made[name].isolation.label,
-                advice=probe.advice,
-            )
-            for name, probe in zip(made, probes, strict=True)
-        ]
-
-    async def close(self) -> None:
-        """Close every box and pool; may be called twice."""
-        if self._sweep is not None:
-            self._sweep.cancel()
-            await asyncio.wait({self._sweep})
-        for backend in (self._backends or {}).values():
-            await backend.close()
-
-    def _demand_walls(self) -> None:
-        """Refuse to start at all where others share the machine and the settings name a back-end that is too weak.
-
-        Whether a strong one works here is found out by starting a box of it; `auto` takes no weaker one meanwhile.
-        """
-        walls = _BUILT_IN_WALLS | {name: found.isolation for name, found in self._third_parties.backends.items()}
-        named = walls.get(self._settings.box, SHARED_NEEDS)
-        if named < SHARED_NEEDS:
-            raise IsolationTooWeak(self._settings.box, named.label, SHARED_NEEDS.label)
-
-    def _made(self) -> dict[str, SandboxBackend]:
-        if self._backends is None:
-            from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-            from kagura_kernel.sandbox.docker import DockerBackend
-            from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-            from kagura_kernel.sandbox.gvisor import GVisorBackend
-            from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
-
-            endpoint = endpoint_from(self._environ)
-            docker = DockerBackend(endpoint, owner=self._owner)
-            gvisor = GVisorBackend(DockerBackend(endpoint, owner=self._owner, gvisor=True), RunscBackend())
-            own: dict[str, SandboxBackend] = {"docker": docker, "bubblewrap": BubblewrapBackend(), "gvisor": gvisor}
-            every = own | dict(self._third_parties.backends)
-            size = self._settings.pool_size
-            self._backends = {name: WarmPool(backend, size=size) for name, backend in every.items()}
-            # What a killed process left at the daemon goes now, behind whatever is being started.
-            self._sweep = asyncio.create_task(docker.sweep(owner_alive), name="sweep containers")
-            self._sweep.add_done_callback(_heard)
-        return self._backends
-
-
-def _heard(task: asyncio.Task[int]) -> None:
-    # A sweep that fails finds the same containers again next time; nothing depends on it.
-    if not task.cancelled():
-        task.exception()
-
-
 def brain_names(environ: Mapping[str, str]) -> tuple[str, ...]:
     """What `--brain` takes."""
     from kagura_kernel.brain.selection import AUTO, REPLAY
@@ -332,15 +223,3 @@ def _record(brain: BrainProvider, path: Path) -> BrainProvider:
     from kagura_kernel.brain.recording import RecordingBrain
 
     return RecordingBrain(brain, path)
-
-
-def _project_checker(environ: Mapping[str, str], home: Path) -> Callable[[Path], Path]:
-    person = Path(environ["HOME"]) if environ.get("HOME") else None
-    private = [home, *(person / name for name in _PRIVATE if person)]
-    if runtime := environ.get("JUPYTER_RUNTIME_DIR"):
-        private.append(Path(runtime))
-
-    def check(path: Path) -> Path:
-        return check_project(path, home=person, private=private)
-
-    return check

@@ -1,0 +1,132 @@
+"""All back-ends of one process, each behind a warm pool."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from kagura_kernel.cockpit.status import PartStatus
+from kagura_kernel.domain.errors import IsolationTooWeak
+from kagura_kernel.domain.policy import IsolationClass
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal.owner import owner_alive
+from kagura_kernel.runs.order import LaunchedBox
+from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
+from kagura_kernel.sandbox.pool import WarmPool
+from kagura_kernel.sandbox.selection import BUILT_IN, SHARED_NEEDS, choose, is_shared, registered
+
+# The walls of our own back-ends, known before one is made: a shared deployment is refused before anything starts.
+_BUILT_IN_WALLS = {
+    "docker": IsolationClass.CONTAINER,
+    "bubblewrap": IsolationClass.NAMESPACE,
+    "gvisor": IsolationClass.GVISOR,
+}
+
+
+class Boxes:
+    """All back-ends of this process, each behind a warm pool; made on the engine's loop when first needed.
+
+    Attributes:
+        shared: Whether others share this machine, so that weak walls are refused.
+
+    Raises:
+        IsolationTooWeak: others share this machine, and no back-end here is strong enough for that.
+    """
+
+    def __init__(self, environ: Mapping[str, str], settings: Settings, owner: str) -> None:
+        self._environ = dict(environ)
+        self._settings = settings
+        self._owner = owner
+        self._third_parties = registered()
+        self.shared = is_shared(settings.shared or None, environ.get("JUPYTERHUB_USER"))
+        if self.shared:
+            self._demand_walls()
+        self._backends: dict[str, SandboxBackend] | None = None
+        self._sweep: asyncio.Task[int] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What `--box` takes, beside `auto`."""
+        return (*BUILT_IN, *self._third_parties.backends)
+
+    async def start(self, name: str, spec: BoxSpec) -> LaunchedBox:
+        """Choose a back-end and start a box; see `StartBox`."""
+        choice = await choose(
+            name, self._made(), image=spec.image, image_required=spec.image_required, shared=self.shared
+        )
+        return LaunchedBox(await choice.backend.start(spec), choice.reason)
+
+    async def start_jail(self, name: str, spec: BoxSpec) -> Box:
+        """A box for a plugin, of which no other waits behind it.
+
+        By itself it takes bubblewrap: it starts in milliseconds, and can show a jail the paths that a person named.
+
+        Raises:
+            SandboxError: it cannot be had.
+        """
+        made = self._made()
+        if name == "auto":
+            quick = made["bubblewrap"]
+            name = "bubblewrap" if not self.shared and (await quick.probe()).ok else "auto"
+        choice = await choose(name, made, shared=self.shared)
+        pool = choice.backend
+        return await (pool.start_alone(spec) if isinstance(pool, WarmPool) else pool.start(spec))
+
+    async def probe(self) -> list[PartStatus]:
+        """Every back-end's state, by starting a box of each."""
+        made = self._made()
+        probes = await asyncio.gather(*(backend.probe() for backend in made.values()))
+        return [
+            PartStatus(
+                name,
+                probe.ok,
+                ". ".join(filter(None, (probe.reason, probe.install))),
+                isolation=made[name].isolation.label,
+                advice=probe.advice,
+            )
+            for name, probe in zip(made, probes, strict=True)
+        ]
+
+    async def close(self) -> None:
+        """Close every box and pool; may be called twice."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            await asyncio.wait({self._sweep})
+        for backend in (self._backends or {}).values():
+            await backend.close()
+
+    def _demand_walls(self) -> None:
+        """Refuse to start at all where others share the machine and the settings name a back-end that is too weak.
+
+        Whether a strong one works here is found out by starting a box of it; `auto` takes no weaker one meanwhile.
+        """
+        walls = _BUILT_IN_WALLS | {name: found.isolation for name, found in self._third_parties.backends.items()}
+        named = walls.get(self._settings.box, SHARED_NEEDS)
+        if named < SHARED_NEEDS:
+            raise IsolationTooWeak(self._settings.box, named.label, SHARED_NEEDS.label)
+
+    def _made(self) -> dict[str, SandboxBackend]:
+        if self._backends is None:
+            from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+            from kagura_kernel.sandbox.docker import DockerBackend
+            from kagura_kernel.sandbox.docker_endpoint import endpoint_from
+            from kagura_kernel.sandbox.gvisor import GVisorBackend
+            from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
+
+            endpoint = endpoint_from(self._environ)
+            docker = DockerBackend(endpoint, owner=self._owner)
+            gvisor = GVisorBackend(DockerBackend(endpoint, owner=self._owner, gvisor=True), RunscBackend())
+            own: dict[str, SandboxBackend] = {"docker": docker, "bubblewrap": BubblewrapBackend(), "gvisor": gvisor}
+            every = own | dict(self._third_parties.backends)
+            size = self._settings.pool_size
+            self._backends = {name: WarmPool(backend, size=size) for name, backend in every.items()}
+            # What a killed process left at the daemon goes now, behind whatever is being started.
+            self._sweep = asyncio.create_task(docker.sweep(owner_alive), name="sweep containers")
+            self._sweep.add_done_callback(_heard)
+        return self._backends
+
+
+def _heard(task: asyncio.Task[int]) -> None:
+    # A sweep that fails finds the same containers again next time; nothing depends on it.
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,74 @@
+"""What agents and their kits are found and staged with, and the one redactor of each data directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kagura_kernel.assembly.places import project_checker
+from kagura_kernel.cockpit.agents import ResolveAgent
+from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal.place import data_home
+from kagura_kernel.runs.order import KitParts
+
+if TYPE_CHECKING:
+    from kagura_kernel.kit.definitions.toolsets import McpToolset
+    from kagura_kernel.kit.redaction.redactor import Redactor
+
+REDACTION = "redaction"
+"""Where compiled rules are kept in our data directory."""
+
+
+def make_kits(environ: Mapping[str, str], settings: Settings | None = None, *, clock: Clock | None = None) -> KitDesk:
+    """What a person can ask about agents and kits; opens nothing and reads no file but the settings.
+
+    Args:
+        environ: Variables.
+        settings: The user's; None reads them.
+        clock: The time.
+
+    Raises:
+        ConfigurationError: the settings are wrong.
+    """
+    from kagura_kernel.assembly import load_settings
+
+    home = data_home(environ)
+    return KitDesk(
+        KitSurroundings(
+            settings=load_settings(environ) if settings is None else settings,
+            environ=environ,
+            home=home,
+            clock=clock or SystemClock(),
+            check_project=project_checker(environ, home),
+            redactor=lambda: redactor_of(home),
+        )
+    )
+
+
+@cache
+def redactor_of(home: Path) -> Redactor:
+    """The redactor of this process, which keeps its compiled rules below our data directory; cheap until it is used."""
+    from kagura_kernel.kit.redaction.redactor import Redactor
+
+    return Redactor(home / REDACTION)
+
+
+def kit_parts(desk: KitDesk) -> KitParts:
+    """What runs stage kits with."""
+    return KitParts(desk.folder, desk.surroundings, desk.find_hosts)
+
+
+def resolve_for(desk: KitDesk) -> ResolveAgent:
+    """What leads from a reference to an agent."""
+    return lambda reference, _: desk.resolve(reference or None)
+
+
+def read_mcp_config(home: Path, path: Path) -> Sequence[McpToolset]:
+    """The MCP servers that a file names; raises `McpConfigInvalid`."""
+    from kagura_kernel.kit.definitions.mcp_config import read_mcp_config as read
+
+    return read(path, holds_secret=lambda text: bool(redactor_of(home).redact(text).findings))

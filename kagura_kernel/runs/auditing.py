@@ -1,0 +1,303 @@
+"""The audit of one plugin as a run of its own: one question to a brain that has no tools, and a report in every case.
+
+There is no box and nothing of the plugin is carried out. A brain that falls silent, or is lost, is asked once more, or
+done without, or the audit is called off, as a person says; where nobody can be asked the scan alone counts, and the
+report says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+from kagura_kernel.brain.provider import BrainProvider
+from kagura_kernel.domain.approvals import ApprovalKind, Approver, Verdict
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import ApprovalAborted, BrainError, BrainLost, KaguraError, RunKilled
+from kagura_kernel.domain.events import (
+    AnyEvent,
+    Noted,
+    PluginAudited,
+    RunFinished,
+    RunStarted,
+)
+from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.plugins import PluginAudit
+from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.kit.redaction.redactor import Redactor
+from kagura_kernel.membrane.leasing import Leasing
+from kagura_kernel.plugins.audit.judging import deep_audit, static_audit
+from kagura_kernel.plugins.audit.prompt import AuditPrompt, audit_prompt, replayed_ids
+from kagura_kernel.plugins.discovery import Found
+from kagura_kernel.plugins.scan.result import ScanResult
+from kagura_kernel.runs.asking import RecordedApprover
+from kagura_kernel.runs.auditor import SILENCE_SECONDS, AuditorSilent, ask_auditor
+from kagura_kernel.runs.counting import Books
+from kagura_kernel.runs.ending import Ending
+from kagura_kernel.runs.ledger import Account
+from kagura_kernel.runs.order import Price
+from kagura_kernel.runs.recorder import Recorder, told
+from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.runs.work import Work
+from kagura_kernel.runtime.approving import Asker, use_approver
+
+RETRY, STATIC, ABORT = "Retry", "Static only", "Abort"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOrder:
+    """One audit as it was asked for.
+
+    Attributes:
+        run_id: `run-…`.
+        session_id: The session that asks. The brain gets a fresh one of its own, which nothing goes on from.
+        found: The plugin: these very bytes are shown.
+        scan: Of the same bytes.
+        brain: Who looks; None for the scan alone.
+        brain_reason: Why this one, or why none: half a sentence.
+        model: Model asked for; empty is the brain's own choice.
+        by: Who asked for it.
+        headless: Whether nobody can be asked.
+        recorded: For a brain that plays a cassette: the task that was recorded with it.
+        budget_usd: Limit in USD; None is none.
+        deadline: Seconds until no answer to a question means going on without the brain.
+        project: The project root on the host; empty without one.
+        origin: Where it was asked for.
+        user: Login name.
+        owner: The process that runs it.
+        place: The cell that asked.
+        known: A report of these very bytes that was made before; nobody is asked for another.
+        then: What follows within the same run, such as asking a person what to do about it: gets the report and whom
+            to ask, and gives the run's text. What it raises is how the run ends.
+    """
+
+    run_id: str
+    session_id: str
+    found: Found
+    scan: ScanResult
+    brain: BrainProvider | None = None
+    brain_reason: str = ""
+    model: str = ""
+    by: str = ""
+    headless: bool = False
+    recorded: str = ""
+    budget_usd: float | None = None
+    deadline: float = 300.0
+    project: str = ""
+    origin: str = "api"
+    user: str = ""
+    owner: str = ""
+    place: CellPlace = field(default_factory=CellPlace)
+    known: PluginAudit | None = None
+    then: Callable[[PluginAudit, Approver], Awaitable[str]] | None = None
+
+    @property
+    def plugin(self) -> str:
+        """Name and version."""
+        return f"{self.found.name} {self.found.manifest.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditParts:
+    """What carries an audit out.
+
+    Attributes:
+        journal: Where every fact goes.
+        clock: The time.
+        approver: Who is asked when the brain is silent.
+        price: What tokens cost.
+        redactor: Finds secrets in what is told of it; None takes none out. The auditor itself is shown the very bytes
+            that would run: what looks like a secret could be what is to be hidden from it.
+    """
+
+    journal: Journal
+    clock: Clock
+    approver: Approver
+    price: Price
+    redactor: Redactor | None = None
+
+
+class AuditRun:
+    """An audit that can be listened to once, and stopped at any time.
+
+    Attributes:
+        order: What was asked for.
+        outcome: How it ended; None until the iterator of events has ended.
+        audit: The report; None until there is one. An audit that was called off, or failed, has none.
+    """
+
+    leasing: Leasing | None = None
+    """It is given nothing."""
+
+    def __init__(self, order: AuditOrder, parts: AuditParts) -> None:
+        self.order = order
+        self.outcome: RunOutcome | None = None
+        self.audit: PluginAudit | None = None
+        self._parts = parts
+        self._recorder = Recorder(parts.journal, parts.clock, order.run_id, order.session_id)
+        self._redacting = Redacting(parts.redactor)
+        self._recorder.redact = self._redacting.event
+        self._account = Account(order.budget_usd)
+        self._books = Books(self._account, self._recorder, parts.price, parts.clock)
+        self._approver = RecordedApprover(parts.approver, self._recorder, parts.clock)
+        self._work = Work(order.run_id)
+
+    def kill(self, by: str) -> None:
+        """Stop it, on the run's own loop; no report is made. May be called twice."""
+        self._work.stop(RunKilled(self.order.run_id, by))
+
+    def events(self) -> AsyncIterator[AnyEvent]:
+        """Everything that happens, to the end. Closing the iterator early stops the run.
+
+        Raises:
+            JournalError: a fact could not be stored; the run was stopped.
+        """
+        return told(self._recorder, self._drive, f"drive {self.order.run_id}")
+
+    async def _drive(self) -> None:
+        began = self._parts.clock.monotonic()
+        self._record_start()
+        ending = Ending("killed", error=RunKilled(self.order.run_id, "the end of its process"))
+        try:
+            ending = await self._work.to_the_end(self._examine())
+        finally:
+            self._finish(ending, self._parts.clock.monotonic() - began)
+
+    def _record_start(self) -> None:
+        order = self.order
+        self._recorder.record(
+            RunStarted,
+            task=f"Audit the plugin {order.plugin}",
+            flavour="audit",
+            brain=order.brain.name if order.brain else "",
+            brain_reason=order.brain_reason,
+            model=order.model if order.brain else "",
+            project=order.project,
+            write_mode="none",
+            budget_usd=order.budget_usd,
+            origin=order.origin,
+            user=order.user,
+            owner=order.owner,
+            headless=order.headless,
+            protected=(),
+            notebook=order.place.notebook,
+            kernel_id=order.place.kernel_id,
+            cell_id=order.place.cell_id,
+        )
+
+    # ----------------------------------------------------------------- examine
+
+    async def _examine(self) -> Ending:
+        audit = self.order.known
+        if audit is None:
+            await self._redacting.ready()
+            audit = self._redacting.value(await self._audit())
+            self._recorder.record(PluginAudited, audit=audit, by=self.order.by)
+        self.audit = audit
+        return Ending(
+            "done", audit.summary if self.order.then is None else await self.order.then(audit, self._approver)
+        )
+
+    async def _audit(self) -> PluginAudit:
+        brain = self.order.brain
+        if brain is None:
+            why = f": {self.order.brain_reason}" if self.order.brain_reason else ""
+            return self._static(f"No brain has looked{why}.")
+        while True:
+            try:
+                # Beside the loop: looking for places in a long source takes a while.
+                prompt = await asyncio.to_thread(self._prompt)
+                if prompt is None:
+                    return self._static("It is too large to be shown to a brain as a whole.")
+                answer = await ask_auditor(brain, prompt, self._books, model=self.order.model)
+            except (BrainError, AuditorSilent) as error:
+                if await self._asks_for_another(brain, _why(error)):
+                    continue
+                return self._static(f"No brain has looked: {_why(error).rstrip('.')}.")
+            return deep_audit(
+                self.order.found,
+                self.order.scan,
+                answer,
+                canaries=prompt.canaries,
+                auditor=f"{brain.name} {self._account.model or self.order.model}".strip(),
+                at=self._parts.clock.now(),
+            )
+
+    def _prompt(self) -> AuditPrompt | None:
+        order = self.order
+        ids = replayed_ids(order.found, order.recorded) if order.recorded else None
+        return audit_prompt(order.found, order.scan.findings, ids)
+
+    def _static(self, why: str) -> PluginAudit:
+        return static_audit(self.order.found, self.order.scan, why, at=self._parts.clock.now())
+
+    async def _asks_for_another(self, brain: BrainProvider, why: str) -> bool:
+        """Whether the brain is to be asked once more; else the scan alone counts.
+
+        Raises:
+            ApprovalAborted: the audit is called off.
+        """
+        what = f"The audit of {self.order.plugin} by {brain.name} did not come to its end"
+        if self.order.headless:
+            self._recorder.record(Noted, text=f"{what}: {why} Nobody can be asked here, so the scan alone counts.")
+            return False
+        asker = Asker(self.order.run_id, self.order.session_id, self._parts.clock, self.order.deadline)
+        detail = (
+            f"{what}: {why}\n{RETRY}: ask it once more. {STATIC}: go on with what the scan has found, which leaves the "
+            f"risk unknown. {ABORT}: call the audit off."
+        )
+        with use_approver(self._approver):
+            decision = await asker.ask(
+                ApprovalKind.QUESTION, f"{what}. What now?", detail, options=(RETRY, STATIC, ABORT)
+            )
+        answer = decision.answer.strip().casefold()
+        if decision.allowed and answer == RETRY.casefold():
+            return True
+        if decision.verdict is Verdict.TIMEOUT or decision.by == "policy":
+            self._recorder.record(Noted, text="Nobody has answered, so the scan alone counts.")
+        elif not (decision.allowed and answer == STATIC.casefold()):
+            raise ApprovalAborted(f"the audit of {self.order.plugin}")
+        return False
+
+    # ------------------------------------------------------------------ finish
+
+    def _finish(self, ending: Ending, duration: float) -> None:
+        order, account = self.order, self._account
+        self.outcome = RunOutcome(
+            run_id=order.run_id,
+            session_id=order.session_id,
+            status=ending.status,
+            text=self._redacting.text(ending.text),
+            cost=account.cost,
+            usage=account.usage,
+            duration=duration,
+            error_code=ending.error_code,
+            error=self._redacting.text(ending.error_text),
+        )
+        # Without `brain_session`: a later run of the session goes on from its own last one, never from an audit.
+        self._recorder.record(
+            RunFinished,
+            status=ending.status,
+            text=ending.text,
+            error_code=ending.error_code,
+            error=ending.error_text,
+            brain=order.brain.name if order.brain else "",
+            **account.figures(order.model if order.brain else ""),
+            duration=duration,
+            changed_files=0,
+        )
+
+
+def _why(error: Exception) -> str:
+    """A sentence."""
+    match error:
+        case AuditorSilent():
+            return f"it has said nothing for {SILENCE_SECONDS:g} s."
+        case BrainLost(why=why):
+            return f"{why}."
+        case KaguraError(message=message):
+            return message
+        case _:
+            raise AssertionError(error)

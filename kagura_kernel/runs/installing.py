@@ -1,0 +1,198 @@
+"""Installing a toolset's command in the box: before it is started, only if it is not there, through the box's proxy.
+
+Whatever the box says here is a box's word: a path in it, a version, the end of an installer's output.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kagura_kernel.domain.commands import Command, CommandResult
+from kagura_kernel.domain.errors import SandboxCommandTimeout, SandboxIdleTimeout, ToolsetError
+from kagura_kernel.domain.policy import CommandLimits
+from kagura_kernel.kit.packages.hosts import InstallPlan
+from kagura_kernel.kit.packages.releases import Asset, choose
+from kagura_kernel.runs.install_recipes import NO_INSTALLER, VERSION_LINE, Recipe, boxed, recipe
+from kagura_kernel.sandbox.backend import Box
+
+INSTALL_SECONDS = 300.0
+"""How long installing one command may take."""
+
+LOOK_SECONDS = 30.0
+KEPT_BYTES = 64 * 1024
+TOLD_LINES = 12
+TOLD_CHARACTERS = 1500
+
+# A box's scratch space is memory: what was half installed is not kept.
+_IN_FOLDER = """
+folder=$1; shift
+rm -rf -- "$folder"
+"$@"; code=$?
+[ $code = 0 ] || rm -rf -- "$folder"
+exit $code
+"""
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_!~/-]{0,127}", re.ASCII)
+# npm's last word is where it has written the words before.
+_LOG = "A complete log of this run"
+_IMAGES = {"npm": "--image node", "pip": "--image python"}
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A command that can be started in the box.
+
+    Attributes:
+        argv: What is started in place of the command, without the toolset's own arguments.
+        env: Variables that it, and what it starts, needs beside those of every command: PATH, where something was
+            installed; empty otherwise.
+        what: What was installed, `pip:mcp-server-time@2026.10.19`; empty when the box had it.
+        seconds: How long that took.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    what: str = ""
+    seconds: float = 0.0
+
+
+async def install(
+    box: Box, toolset: str, command: str, plan: InstallPlan | None, *, root: str, seconds: float = INSTALL_SECONDS
+) -> Installed:
+    """Make sure that a toolset's command can be started in a box.
+
+    May be called for several toolsets at once; each gets a folder of its own, below which what an earlier call for it
+    has left is removed. Where an exact version was asked for, a command that the box has is taken only if it says that
+    it is this one.
+
+    Args:
+        box: The run's, behind its membrane: what installers fetch goes through its proxy.
+        toolset: The toolset's name.
+        command: What it starts, without arguments: a name, or a path in the box.
+        plan: How it is installed; None when it never is, or nobody knows how.
+        root: Directory in the box below which things are installed, `f"{Tray(box).root}/tools"`.
+        seconds: How long it may take.
+
+    Raises:
+        ToolsetError: the command is not there and could not be installed; `output` ends what the installer printed.
+        SandboxError: the box is gone.
+    """
+    began = time.monotonic()
+    here = await _look(box, toolset, command, plan)
+    if here.path and (plan is None or not plan.asked or _same(here.version, plan.asked)):
+        return Installed((here.path,), seconds=time.monotonic() - began)
+    if plan is None:
+        raise ToolsetError(
+            toolset,
+            f"cannot be started: there is no {command!r} in its box, and it is not known where to install it from",
+            "Name its package in `version`, as in pip:mcp-server-time (nothing is installed with `--net none`), or "
+            "choose an image that has it.",
+        )
+    asset = _asset(plan, here.machine)
+    made = recipe(plan, f"{root}/{toolset}", asset)
+    version = await _carry_out(box, plan, made, f"{root}/{toolset}", seconds)
+    path = f"{made.programs}/{command}"
+    if not await _can_start(box, path):
+        raise ToolsetError(toolset, f"cannot be started: {plan.package} was installed and has no program {command!r}")
+    what = str(plan.package.at(version or plan.package.version))
+    search = f"{made.programs}:{here.search}" if here.search else made.programs
+    return Installed((path,), {"PATH": search}, what, time.monotonic() - began)
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """What a box has of a command."""
+
+    path: str = ""
+    version: str = ""
+    machine: str = ""
+    search: str = ""
+
+
+async def _look(box: Box, toolset: str, command: str, plan: InstallPlan | None) -> _Here:
+    # The version costs time, and is only asked for where it decides.
+    wanted = (plan.package.installer, plan.package.name) if plan is not None and plan.asked else ("", "")
+    argv = ("python3", "-I", "-", command, *wanted)
+    limits = CommandLimits(LOOK_SECONDS, None)
+    try:
+        answer = await box.run(Command(argv, stdin=boxed("look.py"), limits=limits, keep_bytes=KEPT_BYTES))
+    except (SandboxCommandTimeout, SandboxIdleTimeout) as error:
+        raise ToolsetError(toolset, f"cannot be started: its box took longer than {LOOK_SECONDS:g} s") from error
+    found = _object(answer.stdout.text)
+    if not answer.ok or found is None:
+        raise ToolsetError(
+            toolset, "cannot be started: its box has no Python 3.8 or newer that works", output=_end(answer)
+        )
+    texts = {name: found.get(name) for name in ("path", "version", "machine", "search")}
+    return _Here(**{name: text if isinstance(text, str) and "\0" not in text else "" for name, text in texts.items()})
+
+
+def _asset(plan: InstallPlan, machine: str) -> Asset | None:
+    if plan.package.installer != "github":
+        return None
+    asset = choose(plan.assets, machine, plan.command, plan.patterns)
+    if asset is None:
+        raise ToolsetError(
+            plan.toolset, f"cannot be installed: the release of {plan.package} has no file for Linux on {machine!r}"
+        )
+    return asset
+
+
+async def _carry_out(box: Box, plan: InstallPlan, made: Recipe, folder: str, seconds: float) -> str:
+    """The version that was installed, as far as the box says."""
+    argv = ("sh", "-c", _IN_FOLDER, "install", folder, *made.argv)
+    limits = CommandLimits(seconds, None)
+    order = Command(argv, env=dict(made.env), stdin=made.stdin, limits=limits, keep_bytes=KEPT_BYTES)
+    try:
+        answer = await box.run(order)
+    except (SandboxCommandTimeout, SandboxIdleTimeout) as error:
+        raise ToolsetError(
+            plan.toolset, f"cannot be started: installing {plan.package} took longer than {seconds:g} s"
+        ) from error
+    if answer.exit_code == NO_INSTALLER:
+        raise ToolsetError(plan.toolset, *_no_installer(plan))
+    if not answer.ok:
+        end = _end(answer)
+        why = next((line for line in reversed(end.splitlines()) if line.strip() and _LOG not in line), "")
+        raise ToolsetError(
+            plan.toolset,
+            f"cannot be started: {plan.package} could not be installed ({why or f'exit code {answer.exit_code}'})",
+            output=end,
+        )
+    last = answer.stdout.text.rstrip("\n").rpartition("\n")[2]
+    version = last.removeprefix(VERSION_LINE) if last.startswith(VERSION_LINE) else ""
+    return version if _VERSION.fullmatch(version) else ""
+
+
+def _no_installer(plan: InstallPlan) -> tuple[str, str]:
+    installer = plan.package.installer
+    image = _IMAGES.get(installer)
+    advice = f"Boxes of Docker have it with {image}." if image else "Choose an image that has it."
+    return f"cannot be started: its box has no {installer}, which installs {plan.package}", advice
+
+
+async def _can_start(box: Box, path: str) -> bool:
+    answer = await box.run(Command(("test", "-x", path), limits=CommandLimits(LOOK_SECONDS, None)))
+    return answer.ok
+
+
+def _same(version: str, asked: str) -> bool:
+    return bool(version) and version.removeprefix("v") == asked.removeprefix("v")
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _end(answer: CommandResult) -> str:
+    """The last lines that a program printed: of what it complained of, otherwise of the rest."""
+    text = answer.stderr.text.strip() or answer.stdout.text.strip()
+    return "\n".join(text.splitlines()[-TOLD_LINES:])[-TOLD_CHARACTERS:]

@@ -1,0 +1,192 @@
+"""Secrets out of everything that a run says, before it is stored, shown, or told to a brain.
+
+What names things (ids, hashes, paths, words of ours) stays as it is, since others look for exactly that; every other
+text is redacted, and so is every text of an event that nobody has thought of here. The project's files, and changes on
+their way into it, are not touched. Leased secrets are hidden before this comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from kagura_kernel.domain.commands import OutputFilter
+from kagura_kernel.domain.errors import RedactionUnavailable
+from kagura_kernel.domain.events import (
+    Event,
+    LeaseUsed,
+    OutputStreamed,
+    ResultShown,
+    TextStreamed,
+    TextWritten,
+    ToolCalled,
+)
+from kagura_kernel.domain.plugins import PluginFinding
+from kagura_kernel.kit.redaction.redactor import RedactedStream, Redactor
+
+WITHHELD = "(held back: secrets could not be looked for)"
+"""What stands for a text when nobody can say whether it holds a secret."""
+
+LONG = 16 * 1024
+"""Characters from which on a text is redacted beside the loop."""
+
+EXACT = frozenset(
+    {
+        # who and what it is about
+        *("run_id", "session_id", "kind", "at", "approval_id", "call_id", "connection_id", "lease_id", "box_id"),
+        *("kernel_id", "cell_id", "owner", "user", "brain_session", "subject", "status", "verdict", "via", "flavour"),
+        # hashes, which tell whether something is still the same
+        *("content_hash", "digest", "definition", "old_sha256", "new_sha256"),
+        # places, where others look
+        *("project", "notebook", "path", "target", "source", "root", "file", "spill", "place", "image", "protected"),
+        *("applied", "discarded", "conflicts", "address", "addresses", "refused_addresses", "permissions"),
+        # words of ours, and names
+        *("name", "agent", "agents", "tool", "tools", "toolset", "tool_hosts", "protocol", "backend", "isolation"),
+        *("brain", "model", "write_mode", "origin", "mime", "stream", "route", "direction", "form", "mode", "state"),
+        *("host", "rule", "plugin", "ended", "credentials", "egress", "provider", "scope", "change", "way", "method"),
+        *("version", "modules", "module", "function", "signed_by", "error_code", "cost_source", "kinds", "binary"),
+        *("severity", "risk", "canaries"),
+    }
+)
+"""Fields of events and of the rows in them that are told exactly."""
+
+_TEXTS: frozenset[tuple[type, str]] = frozenset({(LeaseUsed, "path"), (PluginFinding, "source")})
+"""Fields that are texts although others of their name are exact."""
+
+_CLEAN: frozenset[tuple[type, str]] = frozenset({(OutputStreamed, "text"), (ResultShown, "data")})
+"""Fields that were redacted as a whole before they were cut into events; see `filter` and `words`."""
+
+
+class Redacting:
+    """One run's redaction; on its loop.
+
+    Args:
+        redactor: Finds secrets; None takes none out.
+    """
+
+    def __init__(self, redactor: Redactor | None) -> None:
+        self._redactor = redactor
+        self._spoken: RedactedStream | None = None
+
+    @property
+    def filter(self) -> OutputFilter | None:
+        """What each stream of a command goes through before it is heard, kept or spilled."""
+        return self._redactor.byte_filter if self._redactor is not None else None
+
+    def warm(self) -> None:
+        """Begin to prepare, in a thread; returns at once."""
+        if self._redactor is not None:
+            self._redactor.warm()
+
+    async def ready(self) -> None:
+        """Wait, beside the loop, until secrets can be looked for.
+
+        Raises:
+            RedactionUnavailable: they cannot, so nothing may be shown.
+        """
+        if self._redactor is not None and not self._redactor.ready:
+            await asyncio.to_thread(self._redactor.wait)
+
+    def text(self, text: str) -> str:
+        """A whole text without its secrets."""
+        if self._redactor is None or not text:
+            return text
+        try:
+            return self._redactor.redact(text).text
+        except RedactionUnavailable:
+            return WITHHELD
+
+    async def words(self, text: str) -> str:
+        """A whole text without its secrets, a long one beside the loop."""
+        if self._redactor is None or (len(text) < LONG and self._redactor.ready):
+            return self.text(text)
+        return await asyncio.to_thread(self.text, text)
+
+    def value(self, value: Any) -> Any:
+        """A value made of texts, rows and lists without its secrets; of the same type, and the same object if clean.
+
+        In mappings every text counts, keys too. In rows (dataclasses, models) exact fields stay.
+        """
+        if self._redactor is None:
+            return value
+        shown = value
+        match value:
+            case str():
+                text = self.text(value)
+                # A text that is more than a text (the word of an enumeration) stays what it is.
+                shown = value if text == value else text
+            case list() | tuple():
+                parts = [self.value(one) for one in value]
+                shown = value if all(map(_same, value, parts)) else type(value)(parts)
+            case Mapping():
+                shown = self._mapping(value)
+            case BaseModel():
+                if found := self._changed(value, type(value).model_fields):
+                    shown = value.model_copy(update=found)
+            case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+                if found := self._changed(value, [field.name for field in dataclasses.fields(value)]):
+                    shown = dataclasses.replace(value, **found)
+        return shown
+
+    def event(self, kind: type[Event], fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of one event without secrets. Of a text that is streamed, what may be seen of it by now."""
+        if self._redactor is None:
+            return dict(fields)
+        if kind is TextStreamed:
+            return {**fields, "text": self._spoken_on(str(fields.get("text", "")))}
+        if kind in (TextWritten, ToolCalled):
+            # What was streamed is now told as a whole, or was the end of it.
+            self._spoken = None
+        return {name: self._field(kind, name, value) for name, value in fields.items()}
+
+    def _field(self, kind: type, name: str, value: Any) -> Any:
+        if (kind, name) in _CLEAN or is_exact(kind, name):
+            return value
+        if name not in _FREE and isinstance(value, list | tuple):
+            return type(value)(self._listed(one) for one in value)
+        return self.value(value)
+
+    def _listed(self, value: Any) -> Any:
+        """One row of an event's list; where it is a mapping, its keys are the names of fields."""
+        if isinstance(value, Mapping):
+            return {name: one if is_exact(dict, str(name)) else self.value(one) for name, one in value.items()}
+        return self.value(value)
+
+    def _changed(self, row: Any, names: Iterable[str]) -> dict[str, Any]:
+        """What of a row's fields is shown otherwise than it is."""
+        texts = [name for name in names if not is_exact(type(row), name)]
+        shown = {name: self.value(getattr(row, name)) for name in texts}
+        return {name: one for name, one in shown.items() if not _same(one, getattr(row, name))}
+
+    def _mapping(self, value: Mapping[Any, Any]) -> Any:
+        try:
+            return self._redactor.fields(value) if self._redactor is not None else value
+        except RedactionUnavailable:
+            return {WITHHELD: ""}
+
+    def _spoken_on(self, piece: str) -> str:
+        if self._redactor is None:
+            return piece
+        if self._spoken is None:
+            self._spoken = self._redactor.stream()
+        try:
+            return self._spoken.feed(piece)
+        except RedactionUnavailable:
+            return ""
+
+
+_FREE = frozenset({"arguments", "config"})
+"""Fields whose keys are somebody else's words."""
+
+
+def is_exact(kind: type, name: str) -> bool:
+    """Whether a field of an event, or of a row in it, is told exactly."""
+    return name in EXACT and (kind, name) not in _TEXTS
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (isinstance(one, str | int | float | None) and bool(one == other))

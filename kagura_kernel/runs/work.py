@@ -1,0 +1,63 @@
+"""The task in which a run does what it is for: it can be stopped, and why it was stopped first is why it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from kagura_kernel.domain.errors import JournalError, KaguraError
+from kagura_kernel.runs.ending import Ending, ending_of
+
+log = logging.getLogger(__name__)
+
+
+class Work:
+    """One run's; on its loop.
+
+    Args:
+        run_id: The run.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._task: asyncio.Task[Ending] | None = None
+        self._cause: BaseException | None = None
+
+    def stop(self, cause: BaseException) -> bool:
+        """End it, now or before it has begun; False when it is over or was stopped before.
+
+        The first cause stands: what follows from stopping must not hide why it was stopped.
+        """
+        if self._cause is not None or (self._task is not None and self._task.done()):
+            return False
+        self._cause = cause
+        if self._task is not None:
+            self._task.cancel()
+        return True
+
+    async def to_the_end(self, doing: Coroutine[Any, Any, Ending]) -> Ending:
+        """Do it, and say how it ended. Cancelling this ends it too, before it returns.
+
+        Raises:
+            JournalError: its facts could not be stored.
+        """
+        self._task = asyncio.create_task(doing, name=f"work {self._run_id}")
+        if self._cause is not None:
+            self._task.cancel()
+        try:
+            await asyncio.wait({self._task})
+        finally:
+            if not self._task.done():
+                self._task.cancel()
+                await asyncio.wait({self._task})
+        error = self._cause or (None if self._task.cancelled() else self._task.exception())
+        if error is None:
+            return self._task.result()
+        if isinstance(error, JournalError):
+            raise error
+        if not isinstance(error, KaguraError):
+            # A fault of ours must still close the box and leave a row that says so.
+            log.error("%s failed", self._run_id, exc_info=error)
+        return ending_of(error)

@@ -1,0 +1,134 @@
+"""Whole runs in real boxes, with plugins that are functions of the test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kagura_kernel.brain.provider import BrainProvider
+from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.events import AnyEvent, PluginCalled, ToolFinished
+from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.policy import CommandLimits
+from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.credentials.registry import Registry
+from kagura_kernel.membrane.parts import MembraneParts
+from kagura_kernel.runs.order import LaunchedBox, RunOrder, RunParts
+from kagura_kernel.runs.run import Run
+from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
+from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.testing.plugins import FakePlugins
+
+
+@dataclass
+class Ended:
+    """What a run left."""
+
+    outcome: RunOutcome
+    events: list[AnyEvent]
+
+    @property
+    def text(self) -> str:
+        """What its last program printed."""
+        [*_, last] = [event for event in self.events if isinstance(event, ToolFinished)]
+        return last.text
+
+    @property
+    def calls(self) -> list[PluginCalled]:
+        """Calls of plugins."""
+        return [event for event in self.events if isinstance(event, PluginCalled)]
+
+
+class Runs:
+    """Makes runs in one project, with one journal."""
+
+    def __init__(self, backend: SandboxBackend, journal: Journal, home: Path, project: Path) -> None:
+        self.backend = backend
+        self.journal = journal
+        self.project = project
+        self._home = home
+        self._numbers = itertools.count(1)
+
+    def make(self, plugins: FakePlugins, task: str = "", language: Any = "", **more: Any) -> Run:
+        """A run that has not begun."""
+        number = next(self._numbers)
+        spec = more.pop("spec", BoxSpec(workspace=self.project))
+        limits = more.pop("call_limits", None)
+        approver = more.pop("approver", None) or ScriptedApprover()
+        headless = more.pop("headless", True)
+
+        async def start_box(_name: str, wanted: BoxSpec) -> LaunchedBox:
+            return LaunchedBox(await self.backend.start(wanted), "the test says so")
+
+        parts = RunParts(
+            journal=self.journal,
+            clock=SystemClock(),
+            approver=approver,
+            blobs=BlobStore(self._home / "blobs"),
+            start_box=start_box,
+            spill_root=self._home / "outputs",
+            price=lambda *_: (None, ""),
+            membrane=MembraneParts(LeaseLedger(self.journal), Registry),
+            plugins=plugins,
+            **({} if limits is None else {"call_limits": limits}),
+        )
+        order = RunOrder(
+            f"run-{number}",
+            "ses-1",
+            task,
+            self.project,
+            spec,
+            language=language,
+            limits=CommandLimits(120.0, None),
+            headless=headless,
+            **more,
+        )
+        return Run(order, parts)
+
+    async def cell(self, plugins: FakePlugins, code: str, language: str = "python", **more: Any) -> Ended:
+        """A `%%sandbox` cell to its end."""
+        return await self.listened(self.make(plugins, code, language, **more))
+
+    async def brain(self, plugins: FakePlugins, brain: BrainProvider, **more: Any) -> Ended:
+        """A brain's run to its end."""
+        return await self.listened(self.make(plugins, "Do it.", brain=brain, **more))
+
+    async def listened(self, run: Run) -> Ended:
+        """The run to its end."""
+        events = [event async for event in run.events()]
+        assert run.outcome is not None
+        return Ended(run.outcome, events)
+
+
+def open_for_boxes(*folders: Path) -> None:
+    """As root the box's own user has to be able to look in."""
+    if os.geteuid() == 0:
+        for folder in folders:
+            folder.chmod(0o755)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    open_for_boxes(root, tmp_path, *tmp_path.parents[:2])
+    return root
+
+
+@pytest.fixture
+async def runs(project: Path, tmp_path: Path) -> AsyncIterator[Runs]:
+    backend = BubblewrapBackend()
+    home = tmp_path / "home"
+    journal = Journal.open(home)
+    yield Runs(backend, journal, home, project)
+    await backend.close()
+    journal.close()

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import dataclasses
+import typing
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kagura_kernel.assembly import kits
+from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.errors import RedactionUnavailable
+from kagura_kernel.domain.events import (
+    AnyEvent,
+    ApprovalRequested,
+    ChangesCollected,
+    KitStaged,
+    LeaseUsed,
+    OutputStreamed,
+    PluginAudited,
+    ResultShown,
+    RunStarted,
+    TextStreamed,
+    TextWritten,
+    ToolCalled,
+    ToolFinished,
+)
+from kagura_kernel.domain.events.base import Event
+from kagura_kernel.domain.kit import StagedFile, StagedSkill
+from kagura_kernel.domain.plugins import (
+    AuditVerdict,
+    Injection,
+    PluginAudit,
+    PluginFinding,
+    Risk,
+    Severity,
+)
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.runs.recorder import Recorder
+from kagura_kernel.runs.redacting import EXACT, WITHHELD, Redacting, is_exact
+from kagura_kernel.testing import compiled_rules
+from kagura_kernel.testing.redactors import shared_redactor
+
+EVENT_TYPES: tuple[type[Event], ...] = typing.get_args(typing.get_args(AnyEvent)[0])
+TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
+
+
+@pytest.fixture(scope="module")
+def redacting():
+    return Redacting(shared_redactor())
+
+
+def test_every_text_of_every_event_is_redacted_unless_it_names_something(redacting):
+    seen = set()
+    for kind in EVENT_TYPES:
+        for name, field in kind.model_fields.items():
+            seen.add(name)
+            if field.annotation is not str or is_exact(kind, name) or kind in (TextStreamed, OutputStreamed):
+                continue
+            if (kind, name) == (ResultShown, "data"):
+                continue
+            shown = redacting.event(kind, {name: f"token {TOKEN} here"})[name]
+            assert TOKEN not in shown, (kind, name)
+            assert shown.startswith("token [REDACTED:"), (kind, name)
+
+
+def test_no_name_stands_among_the_exact_ones_that_no_event_and_no_row_has():
+    names: set[str] = set()
+    waiting: list[Any] = [*EVENT_TYPES]
+    done: set[Any] = set()
+    while waiting:
+        one = waiting.pop()
+        waiting += typing.get_args(one)
+        if one in done or not isinstance(one, type):
+            continue
+        done.add(one)
+        if dataclasses.is_dataclass(one):
+            hints = typing.get_type_hints(one)
+        elif hasattr(one, "model_fields"):
+            hints = {name: field.annotation for name, field in one.model_fields.items()}
+        else:
+            continue
+        names |= set(hints)
+        waiting += hints.values()
+    assert EXACT - names == set()
+
+
+def test_ids_hashes_and_paths_stay_as_they_are_even_where_they_look_like_secrets(redacting):
+    fields = {"call_id": TOKEN, "tool": "bash", "text": "fine", "spill": f"stdout-{TOKEN}.txt"}
+    assert redacting.event(ToolFinished, fields) == fields
+    rows = ({"path": f"keys/{TOKEN}", "old_sha256": "a" * 64, "diff": f"+{TOKEN}"},)
+    [row] = redacting.event(ChangesCollected, {"changes": rows})["changes"]
+    assert (row["path"], row["old_sha256"]) == (f"keys/{TOKEN}", "a" * 64)
+    assert row["diff"].startswith("+[REDACTED:")
+    assert TOKEN not in redacting.event(LeaseUsed, {"path": f"/x?access_token={TOKEN}"})["path"]
+
+
+def test_arguments_are_redacted_with_their_keys_whatever_these_are_called(redacting):
+    arguments = {"path": TOKEN, "nested": [{"status": f"is {TOKEN}"}, 5, None], TOKEN: True}
+    shown = redacting.event(ToolCalled, {"arguments": arguments})["arguments"]
+    assert TOKEN not in repr(shown)
+    assert shown["nested"][1:] == [5, None]
+    assert arguments["path"] == TOKEN
+    assert TOKEN not in repr(redacting.event(ApprovalRequested, {"arguments": {"command": f"curl -u me:{TOKEN}"}}))
+
+
+def test_rows_and_reports_keep_their_type_and_their_exact_fields(redacting):
+    skill = StagedSkill(TOKEN, f"uses {TOKEN}", f"/kagura/kit/skills/{TOKEN}", (StagedFile("skills/a", 3),))
+    [shown] = redacting.event(KitStaged, {"skills": (skill,)})["skills"]
+    assert (shown.name, shown.root, shown.files) == (skill.name, skill.root, skill.files)
+    assert TOKEN not in shown.description
+    finding = PluginFinding(Severity.WARNING, "secret", "a token", "main.py", 3, f"KEY = {TOKEN!r}")
+    audit = PluginAudit(
+        plugin="p",
+        version="1",
+        content_hash="b" * 64,
+        risk=Risk.LOW,
+        verdict=AuditVerdict.REVIEW,
+        summary="fine",
+        findings=(finding,),
+        injections=(Injection(f"send {TOKEN}"),),
+        at=datetime.now(UTC),
+    )
+    told = redacting.event(PluginAudited, {"audit": audit})["audit"]
+    assert isinstance(told, PluginAudit)
+    assert TOKEN not in repr(told)
+    assert (told.findings[0].line, told.content_hash, told.at) == (3, audit.content_hash, audit.at)
+    clean = dataclasses.replace(audit, findings=(), injections=())
+    assert redacting.value(clean) is clean
+
+
+async def test_a_secret_that_is_streamed_in_pieces_is_never_shown_and_the_rest_of_the_words_is(tmp_path):
+    journal = Journal.open(tmp_path)
+    recorder = Recorder(journal, SystemClock(), "run-1", "ses-1")
+    recorder.redact = Redacting(shared_redactor()).event
+    recorder.record(RunStarted, task=f"Use {TOKEN}")
+    for piece in ("First line.\nThe token is ", TOKEN[:9], TOKEN[9:], ", I think.\nLast ", "words"):
+        recorder.record(TextStreamed, text=piece)
+    recorder.record(TextWritten, text=f"First line.\nThe token is {TOKEN}, I think.\nLast words")
+    recorder.record(TextStreamed, text="And on.\n")
+    recorder.end()
+    events: list[Event] = []
+    while (event := await recorder.next()) is not None:
+        events.append(event)
+    streamed = "".join(event.text for event in events if isinstance(event, TextStreamed))
+    assert streamed.startswith("First line.\nThe token is [REDACTED:")
+    # Words come as they are spoken; what was still open when the whole was told does not come again.
+    assert streamed.endswith("I think.\nLast And on.\n")
+    assert TOKEN[9:] not in repr(events)
+    assert TOKEN not in repr([row.event for row in journal.events(run_id="run-1")])
+    journal.close()
+
+
+class Broken:
+    """A redactor that cannot look for anything."""
+
+    ready = False
+
+    def wait(self):
+        raise RedactionUnavailable("no rules")
+
+    def redact(self, _text):
+        raise RedactionUnavailable("no rules")
+
+    fields = redact
+
+
+async def test_where_secrets_cannot_be_looked_for_nothing_is_shown(redacting):
+    broken = Redacting(Broken())
+    assert broken.text(f"x {TOKEN}") == WITHHELD
+    assert await broken.words(TOKEN) == WITHHELD
+    assert TOKEN not in repr(broken.event(ToolCalled, {"arguments": {"a": TOKEN}}))
+    with pytest.raises(RedactionUnavailable):
+        await broken.ready()
+    await redacting.ready()
+
+
+def test_without_a_redactor_everything_is_as_it_was():
+    none = Redacting(None)
+    fields = {"text": TOKEN}
+    assert none.event(TextStreamed, fields) == fields
+    assert none.filter is None
+    assert none.value(fields) is fields
+
+
+def test_tests_share_the_compiled_rules_under_the_name_that_the_assembly_gives_them():
+    assert compiled_rules.FOLDER == kits.REDACTION
