@@ -102,7 +102,7 @@ def _box(part: PartStatus, *, asked_for: bool, weak: bool) -> Finding:
 
 
 async def _probed(settings: Settings) -> Sequence[PartStatus]:
-    from kagura_kernel.assembly import Boxes
+    from kagura_kernel.assembly.boxes import Boxes
     from kagura_kernel.journal.owner import process_owner
 
     boxes = Boxes(os.environ, settings, process_owner())

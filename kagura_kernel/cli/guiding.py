@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from kagura_kernel.cli.printing import terminal_width
 from kagura_kernel.cockpit.grammar import Surface
-from kagura_kernel.cockpit.helping import help_for
+from kagura_kernel.cockpit.lines.helping import help_for
 
 _TOP = """\
 usage: kagura-kernel [--help] [--version] COMMAND …

@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from kagura_kernel import __version__
 from kagura_kernel.cli.printing import for_terminal
 from kagura_kernel.cockpit.grammar import Surface
-from kagura_kernel.cockpit.parsing import parse_words
+from kagura_kernel.cockpit.lines.parsing import parse_words
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     IsolationTooWeak,
@@ -51,6 +51,24 @@ MODULES = {
     "apply": "kagura_kernel.cli.changes",
     "discard": "kagura_kernel.cli.changes",
     "export": "kagura_kernel.cli.export",
+    "kit plan": "kagura_kernel.cli.kit",
+    "kit build": "kagura_kernel.cli.kit",
+    "kit show": "kagura_kernel.cli.kit",
+    "kit agents": "kagura_kernel.cli.kit",
+    "kit redact": "kagura_kernel.cli.kit_redact",
+    "plugin list": "kagura_kernel.cli.plugin",
+    "plugin enable": "kagura_kernel.cli.plugin_enabling",
+    "plugin disable": "kagura_kernel.cli.plugin",
+    "plugin approve": "kagura_kernel.cli.plugin",
+    "plugin unapprove": "kagura_kernel.cli.plugin",
+    "plugin audit": "kagura_kernel.cli.plugin_enabling",
+    "plugin scan": "kagura_kernel.cli.plugin_scan",
+    "plugin config": "kagura_kernel.cli.plugin",
+    "plugin logs": "kagura_kernel.cli.plugin",
+    "plugin install": "kagura_kernel.cli.plugin_owning",
+    "plugin remove": "kagura_kernel.cli.plugin_owning",
+    "plugin sign": "kagura_kernel.cli.plugin_owning",
+    "plugin trust": "kagura_kernel.cli.plugin_owning",
     "doctor": "kagura_kernel.cli.doctor",
     "route": "kagura_kernel.cli.route",
     "journal verify": "kagura_kernel.cli.journal",

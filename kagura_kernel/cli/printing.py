@@ -115,7 +115,7 @@ def for_terminal(text: str) -> str:
     What only a notebook has, such as `%kagura watch`, stays as it is.
     """
     from kagura_kernel.cockpit.grammar import Surface
-    from kagura_kernel.cockpit.parsing import names_on
+    from kagura_kernel.cockpit.lines.parsing import names_on
 
     words = "|".join(re.escape(name) for name in names_on(Surface.TERMINAL))
     return re.sub(rf"(?<!%)%kagura ({words})\b", r"kagura-kernel \1", text)

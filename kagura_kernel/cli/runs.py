@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 _TASK = 60
 LATEST = 20
 """So many rows are told when nobody says how many."""
-GOING_ON = frozenset({"running", "awaiting_approval"})
-"""Statuses of a run that has not ended, as far as its rows say."""
 
 
 def run(arguments: SimpleNamespace) -> int:
@@ -47,12 +45,12 @@ def is_live(row: RunRow) -> bool:
     """Whether a run goes on: its rows do not say that it is over, and its process may still be there."""
     from kagura_kernel.journal.owner import owner_alive
 
-    return row.status in GOING_ON and owner_alive(row.owner)
+    return row.live and owner_alive(row.owner)
 
 
 def _cells(row: RunRow) -> tuple[str, ...]:
     status = row.status.replace("_", " ")
-    if row.status in GOING_ON and not is_live(row):
+    if row.live and not is_live(row):
         status = f"{status}, its process is gone"
     return (
         "*" if is_live(row) else " ",

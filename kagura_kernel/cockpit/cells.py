@@ -111,7 +111,7 @@ _SHARED = (
     ),
 )
 
-_AGENT = (
+AGENT = (
     Option(
         ("--brain",),
         "the brain that thinks; `%kagura status` lists them",
@@ -120,6 +120,26 @@ _AGENT = (
         otherwise="the first that is configured; the card says which and why",
     ),
     Option(("--model",), "its model", Kind.MODEL, metavar="NAME", otherwise="the brain’s own choice"),
+    Option(
+        ("--agent",),
+        "who does it: a definition’s file, a name, an `https://` address, or `oci://HOST/NAME@sha256:DIGEST`; "
+        "`kit plan` shows what comes with it",
+        Kind.AGENT,
+        metavar="AGENT",
+        otherwise="`default`: AGENTS.md, CLAUDE.md and the project’s skills",
+    ),
+    Option(
+        ("--mcp-config",),
+        "start the MCP servers of this file as well, in its box; one of a name that the agent has takes its place",
+        Kind.FILE,
+        otherwise="those of its agent",
+    ),
+    Option(
+        ("--strict-mcp-config",),
+        "start no MCP server but those of `--mcp-config`",
+        dest="strict_mcp",
+        otherwise="those of its agent too",
+    ),
     Option(
         ("--budget",),
         "stop the run before it costs more, by at most one turn",
@@ -141,11 +161,12 @@ KAGURA = CellMagic(
     "kagura",
     "send a task to an agent, which works in a box",
     "task",
-    options=(*_AGENT, *_SHARED),
+    options=(*AGENT, *_SHARED),
     examples=(
         "kagura --budget 0.50",
         "kagura --net python-packages --write through",
         "kagura -i df -i 'top=df.head(20)' -o summary",
+        "kagura --agent ./reviewer.yaml --mcp-config servers.json",
         "kagura --replay tour.jsonl --new",
     ),
 )

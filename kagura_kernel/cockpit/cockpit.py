@@ -8,15 +8,19 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.attaching import Feed, LiveFeed, Tails
+from kagura_kernel.cockpit.controls import Controls
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.intents import Launch
 from kagura_kernel.cockpit.leases import LeaseView, held_elsewhere, lease_views, take_back, where_held
 from kagura_kernel.cockpit.ordering import Choices, order_for, session_name
+from kagura_kernel.cockpit.plugin_access import LazyPlugins
+from kagura_kernel.cockpit.plugin_audits import PluginSurroundings
+from kagura_kernel.cockpit.plugins import PluginDesk
 from kagura_kernel.cockpit.records import Board, Records
 from kagura_kernel.cockpit.sessions import Sessions
 from kagura_kernel.cockpit.settling import ChangeDesk
@@ -25,7 +29,15 @@ from kagura_kernel.cockpit.sweeping import Sweep, Sweeping
 from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import JournalError, LeaseElsewhere, LeaseUnknown, RunOver, RunUnknown, SessionBusy
+from kagura_kernel.domain.errors import (
+    JournalError,
+    LeaseElsewhere,
+    LeaseUnknown,
+    NotThisTime,
+    RunOver,
+    RunUnknown,
+    SessionBusy,
+)
 from kagura_kernel.domain.events import ChangesSettled, RunFinished
 from kagura_kernel.domain.identity import new_session_id
 from kagura_kernel.journal import views
@@ -37,12 +49,17 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.membrane.parts import MembraneParts, SessionPowers
-from kagura_kernel.runs.order import Price, RunParts, StartBox
+from kagura_kernel.plugins.call_limits import CallLimits
+from kagura_kernel.runs.order import KitParts, Price, RunParts, StartBox
 from kagura_kernel.runs.run import Run
 
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.kits import KitDesk
+    from kagura_kernel.kit.redaction.redactor import Redactor
+    from kagura_kernel.plugins.manager import PluginManager
+    from kagura_kernel.runs.auditing import AuditOrder, AuditRun
+
 HEADLESS = "nobody can be asked here, so the policy says no"
-CONTROL_SECONDS = 0.5
-"""How often words from other processes are looked for while a run goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,10 @@ class CockpitParts:
         sweep: Gives back credentials that no run holds any more; None where there is nothing to give back to.
         lost: Runs that an earlier process left behind.
         shared: Whether others share this machine, so that back-ends with weak walls are refused.
+        make_plugins: Makes what knows the plugins, when they are first needed.
+        kits: What a person asks about agents and kits.
+        kit_parts: What runs stage kits with; None where agents have none.
+        redactor: Takes secrets out of what runs show, store and tell; None leaves them in.
     """
 
     journal: Journal
@@ -76,6 +97,10 @@ class CockpitParts:
     sweep: Sweep | None = None
     lost: tuple[str, ...] = ()
     shared: bool = False
+    make_plugins: Callable[[], PluginManager] | None = None
+    kits: KitDesk | None = None
+    kit_parts: KitParts | None = None
+    redactor: Redactor | None = None
 
 
 class Cockpit:
@@ -83,6 +108,7 @@ class Cockpit:
 
     Attributes:
         records: What boards, panels and charts read.
+        plugins: Everything about plugins.
     """
 
     def __init__(self, parts: CockpitParts, engine: Engine | None = None) -> None:
@@ -97,11 +123,36 @@ class Cockpit:
         self._handles: dict[str, RunHandle] = {}
         self._powers: dict[str, SessionPowers] = {}
         self._own_session = new_session_id()
-        self._controls_read = False
         self._sweeping = Sweeping(parts.membrane.ledger, parts.sweep, self._engine)
         self._sweeping.begin()
         self._tails = Tails(parts.journal, parts.clock, self._engine, self._sweeping.begin)
         self.records = Records(parts.journal, parts.clock)
+        self._access = LazyPlugins(parts.make_plugins or _no_plugins, lambda: self.plugins, parts.journal, self._listen)
+        self._controls = Controls(self._mailbox, self._engine, self._going_on, self._access, self._known_sessions)
+        self.plugins = PluginDesk(
+            PluginSurroundings(
+                manager=self._access.manager,
+                engine=self._engine,
+                desk=self._desk,
+                clock=parts.clock,
+                choices=parts.choices,
+                session_of=self._session_named,
+                start_audit=self._start_audit,
+                headless_approver=PolicyApprover(parts.clock, HEADLESS),
+                home=parts.home,
+            )
+        )
+
+    @property
+    def kits(self) -> KitDesk:
+        """Everything about agents and kits.
+
+        Raises:
+            NotThisTime: this program was put together without them.
+        """
+        if self._parts.kits is None:
+            raise NotThisTime("There are no kits here: this program was put together without them.")
+        return self._parts.kits
 
     @property
     def journal(self) -> Journal:
@@ -132,11 +183,7 @@ class Cockpit:
         handle = RunHandle(run, self._engine)
         self._check_elsewhere(session_id)
         before = self._sessions.enter(session_id, order.run_id, stopping=self._is_stopping)
-        with self._lock:
-            self._handles[order.run_id] = handle
-            after = self._handles.get(before)
-        handle.start(self._ended, after=after)
-        self._read_controls()
+        self._begin(handle, before)
         return handle
 
     def handle(self, run_id: str) -> RunHandle | None:
@@ -311,19 +358,47 @@ class Cockpit:
         if self._engine.running:
             for handle in handles:
                 handle.kill("the end of the kernel")
-            self._engine.call(_drain(handles, self._parts.close_boxes), timeout=20)
+            self._engine.call(_drain(handles, self._access.close, self._parts.close_boxes), timeout=20)
             self._engine.stop()
         self._parts.journal.close()
 
     # ----------------------------------------------------------------- privates
 
     def _session_of(self, intent: Launch) -> str:
-        if intent.session is not None:
-            return session_name(intent.session)
-        if intent.new_session:
+        if intent.session is None and intent.new_session:
             with self._lock:
                 self._own_session = new_session_id()
-        return self._own_session
+        return self._session_named(intent.session)
+
+    def _session_named(self, name: str | None) -> str:
+        return self._own_session if name is None else session_name(name)
+
+    def _begin(self, handle: RunHandle, before: str = "") -> None:
+        with self._lock:
+            self._handles[handle.run_id] = handle
+            after = self._handles.get(before)
+        handle.start(self._ended, after=after)
+        self._controls.begin()
+
+    def _listen(self) -> None:
+        self._controls.begin()
+
+    def _start_audit(self, order: AuditOrder, approver: Approver) -> tuple[RunHandle, AuditRun]:
+        from kagura_kernel.runs.auditing import AuditParts, AuditRun
+
+        parts = self._parts
+        run = AuditRun(order, AuditParts(parts.journal, parts.clock, approver, parts.price, parts.redactor))
+        handle = RunHandle(run, self._engine)
+        self._begin(handle)
+        return handle, run
+
+    def _going_on(self) -> dict[str, RunHandle]:
+        with self._lock:
+            return dict(self._handles)
+
+    def _known_sessions(self) -> list[str]:
+        with self._lock:
+            return list({self._own_session, *self._powers})
 
     def _is_stopping(self, run_id: str) -> bool:
         handle = self.handle(run_id)
@@ -351,6 +426,11 @@ class Cockpit:
             price=parts.price,
             membrane=parts.membrane,
             powers=powers,
+            plugins=self._access,
+            # A jail has its own, shorter limit; this is for whatever comes on top, such as waiting for a place.
+            call_limits=CallLimits(call_seconds=10 * parts.choices.settings.plugin_call_seconds),
+            kits=parts.kit_parts,
+            redactor=parts.redactor,
         )
 
     def _ended(self, handle: RunHandle) -> None:
@@ -361,33 +441,15 @@ class Cockpit:
         with contextlib.suppress(JournalError):
             self._sweeping.begin()
 
-    def _read_controls(self) -> None:
-        with self._lock:
-            if self._controls_read:
-                return
-            self._controls_read = True
-        self._engine.submit(self._controls())
 
-    async def _controls(self) -> None:
-        while True:
-            await asyncio.sleep(CONTROL_SECONDS)
-            with self._lock:
-                running = list(self._handles)
-                if not running:
-                    self._controls_read = False
-                    return
-            for message in self._mailbox.take(running, ("kill", "leases")):
-                if (handle := self.handle(message.run_id)) is None:
-                    continue
-                if message.word == "kill":
-                    handle.kill(message.by)
-                elif handle.leasing is not None:
-                    handle.leasing.look(message.by)
+def _no_plugins() -> PluginManager:
+    raise NotThisTime("There are no plugins here: this program was put together without them.")
 
 
-async def _drain(handles: Sequence[RunHandle], close_boxes: Callable[[], Awaitable[None]]) -> None:
+async def _drain(handles: Sequence[RunHandle], *close: Callable[[], Awaitable[None]]) -> None:
     waits = [asyncio.ensure_future(handle.wait()) for handle in handles]
     if waits:
         await asyncio.wait(waits, timeout=8)
         await asyncio.gather(*waits, return_exceptions=True)
-    await close_boxes()
+    for each in close:
+        await each()

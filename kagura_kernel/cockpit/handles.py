@@ -5,22 +5,65 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Generator
+from typing import Any, Protocol
 
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.under_way import UnderWay
-from kagura_kernel.domain.events import AnyEvent, EgressClosed, EgressDecided, LeaseUsed
+from kagura_kernel.domain.events import AnyEvent, EgressClosed, EgressDecided, LeaseUsed, PluginCalled
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.membrane.leasing import Leasing
-from kagura_kernel.runs.run import Run
 
 Listener = Callable[[AnyEvent], None]
 
 MAX_CROSSINGS = 10_000
-"""Connections and uses of leases that are told to those who listen late; the journal has all of them."""
+"""Connections, uses of leases and calls of plugins that are told to those who listen late; the journal has them all."""
 
-_CROSSINGS = (EgressDecided, EgressClosed, LeaseUsed)
+_BEGINS_WITHIN = 10.0
+"""Seconds; more than the rules of redaction, which look at a run's task first, take to be compiled."""
+
+_CROSSINGS = (EgressDecided, EgressClosed, LeaseUsed, PluginCalled)
+
+
+class Order(Protocol):
+    """Whose run it is."""
+
+    @property
+    def run_id(self) -> str:
+        """`run-…`."""
+        ...
+
+    @property
+    def session_id(self) -> str:
+        """The session it belongs to."""
+        ...
+
+
+class AnyRun(Protocol):
+    """What can be run: a brain's task, a cell's own code, the audit of a plugin. Used on the engine's loop."""
+
+    @property
+    def order(self) -> Order:
+        """What was asked for."""
+        ...
+
+    @property
+    def outcome(self) -> RunOutcome | None:
+        """How it ended; None until its events have."""
+        ...
+
+    @property
+    def leasing(self) -> Leasing | None:
+        """What it holds, while it has credentials."""
+        ...
+
+    def events(self) -> AsyncIterator[AnyEvent]:
+        """Everything that happens; may be listened to once."""
+        ...
+
+    def kill(self, by: str) -> None:
+        """Stop it; may be called twice."""
+        ...
 
 
 class RunHandle:
@@ -31,7 +74,7 @@ class RunHandle:
         session_id: The session it belongs to.
     """
 
-    def __init__(self, run: Run, engine: Engine) -> None:
+    def __init__(self, run: AnyRun, engine: Engine) -> None:
         self.run_id = run.order.run_id
         self.session_id = run.order.session_id
         self._run = run
@@ -42,6 +85,7 @@ class RunHandle:
         self._under_way = UnderWay()
         self._listeners: list[Listener] = []
         self._result: concurrent.futures.Future[RunOutcome] | None = None
+        self._begun = threading.Event()
         self._stopping = False
 
     def start(self, on_end: Callable[[RunHandle], None], *, after: RunHandle | None = None) -> None:
@@ -59,7 +103,7 @@ class RunHandle:
     @property
     def leasing(self) -> Leasing | None:
         """What it holds, while it has credentials."""
-        return self._run.membrane.leasing
+        return self._run.leasing
 
     @property
     def done(self) -> bool:
@@ -71,9 +115,9 @@ class RunHandle:
 
         The past is told on the calling thread, the rest on the engine's thread, where a listener must not block.
         Of what was streamed, those who come late hear what no durable event has repeated yet, in one piece: the passage
-        that is being written, and the latest output of calls that go on. Left out are connections and uses of leases
-        but for the latest thousands, for a program makes them as often as it likes; the journal has them all. Returns
-        how to stop listening.
+        that is being written, and the latest output of calls that go on. Left out are connections, uses of leases and
+        calls of plugins but for the latest thousands, for a program makes them as often as it likes; the journal has
+        them all. Returns how to stop listening.
         """
         with self._lock:
             for event in [*self._past, *self._under_way.events()]:
@@ -102,6 +146,18 @@ class RunHandle:
             raise RuntimeError("the run was not started")
         return await asyncio.shield(asyncio.wrap_future(self._result))
 
+    def wait_begun(self) -> None:
+        """Block until its first fact is in the journal, where others find it; never from the engine's thread.
+
+        Returns at once where it waits for another run of its session, when it is over, and after ten seconds.
+        """
+        self._begun.wait(_BEGINS_WITHIN)
+
+    async def begun(self) -> None:
+        """The same as `wait_begun` for callers with a loop."""
+        if not self._begun.is_set():
+            await asyncio.to_thread(self.wait_begun)
+
     async def ended(self) -> None:
         """Return when it is over, however it ended."""
         if self._result is not None:
@@ -122,11 +178,14 @@ class RunHandle:
 
     async def _pump(self, on_end: Callable[[RunHandle], None], after: RunHandle | None) -> RunOutcome:
         try:
-            if after is not None:
+            if after is not None and not after.done:
+                self._begun.set()
                 await after.ended()
             async for event in self._run.events():
                 self._tell(event)
+                self._begun.set()
         finally:
+            self._begun.set()
             on_end(self)
         if self._run.outcome is None:
             raise RuntimeError(f"{self.run_id} ended without an outcome")

@@ -63,6 +63,9 @@ class LaunchRun(Launch):
         max_turns: Limit of rounds.
         record: Write a cassette here.
         replay: Play this cassette instead of asking a brain.
+        agent: Who does it, a reference; None is the settings', and then `default`.
+        mcp_config: A file of further MCP servers, which take the place of the agent's own of the same name.
+        strict_mcp: Whether the agent's own MCP servers are left out.
     """
 
     task: str
@@ -72,6 +75,9 @@ class LaunchRun(Launch):
     max_turns: int | None = None
     record: Path | None = None
     replay: Path | None = None
+    agent: str | None = None
+    mcp_config: Path | None = None
+    strict_mcp: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

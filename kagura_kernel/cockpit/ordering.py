@@ -9,6 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kagura_kernel.brain.provider import BrainProvider
+from kagura_kernel.cockpit.agents import (
+    ReadMcpConfig,
+    ResolveAgent,
+    agent_order,
+    budget,
+    usual_net,
+    with_agent,
+    write_mode,
+)
 from kagura_kernel.cockpit.intents import Launch, LaunchCell, LaunchRun
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused
 from kagura_kernel.domain.identity import new_run_id
@@ -17,7 +26,7 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.credentials.grants import Grant
 from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables, usual_variables
 from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
-from kagura_kernel.runs.order import Routing, RunOrder
+from kagura_kernel.runs.order import AgentOrder, Routing, RunOrder
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
 
@@ -39,6 +48,8 @@ class Choices:
         resume: Session and brain to what that brain needs to go on; empty to start afresh.
         owner: Identifies this process.
         check_credentials: Raises when one of these is given by no provider.
+        resolve_agent: A reference to an agent.
+        read_mcp_config: A file to the MCP servers that it names.
     """
 
     settings: Settings
@@ -50,6 +61,8 @@ class Choices:
     resume: Callable[[str, str], str]
     owner: str
     check_credentials: Callable[[Sequence[Grant]], None]
+    resolve_agent: ResolveAgent
+    read_mcp_config: ReadMcpConfig
 
 
 def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
@@ -60,6 +73,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         NotThisTime: its image means nothing to its box.
         WorkspaceError: its project cannot be used.
         BrainError: its brain, or its cassette, cannot be used.
+        KitError: its agent's definition cannot be used.
     """
     settings = choices.settings
     box = intent.box or settings.box
@@ -72,8 +86,9 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         )
     _check_numbers(intent)
     _check_variables(intent, settings)
-    project = choices.check_project(intent.project or _working_directory())
-    grant = _grant(intent, project, choices)
+    project = choices.check_project(intent.project or working_directory())
+    agent = _agent(intent, project, choices)
+    grant = _grant(intent, project, choices, agent)
     common = {
         "run_id": new_run_id(),
         "session_id": session_id,
@@ -81,7 +96,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         "spec": _spec(project, grant, settings, image_required=bool(intent.image)),
         "grant": grant,
         "box": box,
-        "write_mode": intent.write_mode or settings.write,
+        "write_mode": write_mode(intent, agent, settings),
         "limits": _command_limits(intent, settings),
         "longest": intent.command_timeout or None,
         "routing": Routing(
@@ -91,7 +106,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
             settings.approval_deadline,
         ),
         "origin": intent.origin,
-        "user": _user(),
+        "user": login_name(),
         "owner": choices.owner,
         "headless": intent.headless,
         "inputs": intent.inputs,
@@ -103,22 +118,30 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         if not intent.code.strip():
             raise UsageError("The cell is empty: write the code to run in the box below the first line.")
         return RunOrder(task=intent.code, language=intent.language, **common)  # type: ignore[arg-type]
-    if not isinstance(intent, LaunchRun):
+    if not isinstance(intent, LaunchRun) or agent is None:
         raise TypeError(type(intent).__name__)
-    return _brain_order(intent, choices, common)
+    return _brain_order(intent, choices, agent, common)
 
 
-def _grant(intent: Launch, project: Path, choices: Choices) -> RunGrant:
+def _agent(intent: Launch, project: Path, choices: Choices) -> AgentOrder | None:
+    if not isinstance(intent, LaunchRun):
+        return None
+    return agent_order(intent, choices.settings, project, choices.resolve_agent, choices.read_mcp_config)
+
+
+def _grant(intent: Launch, project: Path, choices: Choices, agent: AgentOrder | None) -> RunGrant:
     grant = compute_grant(
         project=project,
         policy=SandboxPolicy(),
         image=_image(intent.image or choices.settings.image),
-        usual_net=choices.settings.net,
+        usual_net=usual_net(agent, choices.settings),
         net=intent.net,
         credentials=intent.grants,
         writable_root=intent.writable_root,
         sets=host_sets(choices.settings.mirrors),
     )
+    if agent is not None:
+        grant = with_agent(grant, agent, intent)
     if grant.credentials:
         choices.check_credentials(grant.credentials)
     return grant
@@ -144,12 +167,13 @@ def _spec(project: Path, grant: RunGrant, settings: Settings, *, image_required:
     )
 
 
-def _brain_order(intent: LaunchRun, choices: Choices, common: Mapping[str, object]) -> RunOrder:
+def _brain_order(intent: LaunchRun, choices: Choices, agent: AgentOrder, common: Mapping[str, object]) -> RunOrder:
     if not intent.task.strip() and intent.replay is None:
         raise UsageError("The task is empty: write what the agent should do below the first line.")
     if intent.replay is not None and intent.record is not None:
         raise UsageError("`--replay` and `--record` exclude each other: a replay has nothing new to record.")
     settings, task = choices.settings, intent.task
+    wanted = agent.agent.definition
     if intent.replay is not None:
         if intent.brain not in (None, "auto", "replay"):
             raise UsageError(
@@ -159,7 +183,7 @@ def _brain_order(intent: LaunchRun, choices: Choices, common: Mapping[str, objec
         reason = f"the cassette {intent.replay.name} is played"
         task = task if task.strip() else recorded
     else:
-        brain, reason = choices.choose_brain(intent.brain or settings.brain)
+        brain, reason = choices.choose_brain(intent.brain or wanted.brain or settings.brain)
     session_id = str(common["session_id"])
     resume = choices.resume(session_id, brain.name) if brain.capabilities().resume else ""
     if intent.record is not None:
@@ -168,9 +192,10 @@ def _brain_order(intent: LaunchRun, choices: Choices, common: Mapping[str, objec
         task=task,
         brain=brain,
         brain_reason=reason,
-        model=intent.model if intent.model is not None else settings.model,
-        budget_usd=intent.budget_usd if intent.budget_usd is not None else settings.budget_usd,
-        max_turns=intent.max_turns,
+        agent=agent,
+        model=intent.model if intent.model is not None else wanted.model or settings.model,
+        budget_usd=budget(intent, wanted, settings),
+        max_turns=intent.max_turns if intent.max_turns is not None else wanted.budget.turns,
         resume=resume,
         **common,  # type: ignore[arg-type]
     )
@@ -212,7 +237,8 @@ def _check_variables(intent: Launch, settings: Settings) -> None:
         )
 
 
-def _working_directory() -> Path:
+def working_directory() -> Path:
+    """Where the kernel or the terminal is; a path that does not exist when that is gone."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -234,7 +260,8 @@ def _box_limits(settings: Settings) -> BoxLimits:
     )
 
 
-def _user() -> str:
+def login_name() -> str:
+    """Who this process runs as."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

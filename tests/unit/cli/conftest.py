@@ -5,14 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from kagura_kernel import assembly
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.intents import LaunchCell
+from kagura_kernel.cockpit.plugin_intents import EnablePlugin
+from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.auditor import FakeAuditor
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.patience import wait_until
+from kagura_kernel.testing.plugin_rig import FakeJails, write_plugin
 
 OURS = ("KAGURA_CONFIG", "KAGURA_JOURNAL_URL", "KAGURA_SHARED", "KAGURA_BOX", "JUPYTERHUB_USER")
 
@@ -66,4 +71,39 @@ def running(books: Path, tmp_path: Path) -> Iterator[Callable[[], RunHandle]]:
         return handle
 
     yield start
+    cockpit.close()
+
+
+@pytest.fixture
+def jails() -> FakeJails:
+    """Jails without boxes, of the terminal's commands and of `notebook`."""
+    return FakeJails()
+
+
+@pytest.fixture
+def plugins(books: Path, tmp_path: Path, jails: FakeJails, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project's plugins, `greeter` among them; commands run in that project, with an honest auditor."""
+    project = tmp_path / "project"
+    project.mkdir()
+    write_plugin(project / "plugins")
+    monkeypatch.chdir(project)
+    open_now: list[Cockpit] = []
+
+    def get() -> Cockpit:
+        open_now.append(fake_cockpit(books, backend=FakeBackend(), brains=[FakeAuditor()], start_jail=jails))
+        return open_now[-1]
+
+    monkeypatch.setattr(assembly, "get_cockpit", get)
+    monkeypatch.setattr(assembly, "close_cockpit", lambda: open_now.pop().close())
+    return project / "plugins"
+
+
+@pytest.fixture
+def notebook(plugins: Path, books: Path, jails: FakeJails) -> Iterator[Cockpit]:
+    """The cockpit of a notebook that goes on: its session `S` has the plugin `other`."""
+    write_plugin(plugins, "other")
+    cockpit = fake_cockpit(books, backend=FakeBackend(), start_jail=jails)
+    intent = EnablePlugin(name="other", session="S", static=True, accept=Risk.MEDIUM, headless=True, by="ada")
+    cockpit.plugins.enable(intent).result(60)
+    yield cockpit
     cockpit.close()

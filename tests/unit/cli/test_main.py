@@ -11,9 +11,9 @@ import pytest
 from kagura_kernel import __version__
 from kagura_kernel.cli import main as cli
 from kagura_kernel.cli.printing import for_terminal
-from kagura_kernel.cockpit import helping, parsing
 from kagura_kernel.cockpit.commands import COMMANDS
 from kagura_kernel.cockpit.grammar import TERMINAL, Argument, Command, Kind, Surface
+from kagura_kernel.cockpit.lines import helping, parsing
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     IsolationTooWeak,

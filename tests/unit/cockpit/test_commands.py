@@ -7,13 +7,13 @@ import pytest
 from kagura_kernel.cli.main import MODULES
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, GROUPS
 from kagura_kernel.cockpit.grammar import Command, Kind, Surface
-from kagura_kernel.cockpit.helping import cell_help, command_help, overview
-from kagura_kernel.cockpit.parsing import parse_cell_line, parse_line
-from kagura_kernel.jupyter.steering.line import EXECUTORS
+from kagura_kernel.cockpit.lines.helping import cell_help, command_help, overview
+from kagura_kernel.cockpit.lines.parsing import parse_cell_line, parse_line
+from kagura_kernel.jupyter.steering.line import EXECUTORS, WAITING
 
 EVERY = [(command, surface) for command in COMMANDS for surface in sorted(command.surfaces, key=lambda one: one.value)]
 IDS = [f"{surface.value} {command.name}" for command, surface in EVERY]
-SERVED = {Surface.NOTEBOOK: EXECUTORS, Surface.TERMINAL: MODULES}
+SERVED = {Surface.NOTEBOOK: {**EXECUTORS, **WAITING}, Surface.TERMINAL: MODULES}
 
 # As they could be typed before there was one list: all of it goes on working.
 USUAL = {

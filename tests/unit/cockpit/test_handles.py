@@ -1,32 +1,51 @@
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from kagura_kernel.cockpit import handles
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
-from kagura_kernel.domain.events import AnyEvent, EgressDecided
+from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.events import AnyEvent, PluginCalled
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.runs.auditing import AuditOrder, AuditParts, AuditRun
+from kagura_kernel.runs.prices import price
+from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.testing.auditor import FakeAuditor, report
+from kagura_kernel.testing.brain import Hang
+from kagura_kernel.testing.patience import eventually
+from kagura_kernel.testing.sample_plugin import sample_plugin
 from kagura_kernel.testing.sample_run import SampleRun
 
+SAMPLE = SampleRun()
+REFUSED = [SAMPLE.refused(times=times) for times in range(1, 101)]
+CALLED = [
+    PluginCalled(run_id="run-1", session_id="ses-1", at=one.at, plugin="one", module="m", function=f"f{number}")
+    for number, one in enumerate(REFUSED)
+]
 
-async def test_connections_without_end_do_not_fill_the_memory_and_the_rest_is_told_to_late_listeners(
-    monkeypatch: Any,
+
+@pytest.mark.parametrize("told", [REFUSED, CALLED], ids=["connections", "calls of plugins"])
+async def test_crossings_without_end_do_not_fill_the_memory_and_the_rest_is_told_to_late_listeners(
+    monkeypatch: Any, told: list[AnyEvent]
 ) -> None:
     monkeypatch.setattr(handles, "MAX_CROSSINGS", 10)
-    sample = SampleRun()
-    told: list[AnyEvent] = [sample.refused(times=times) for times in range(1, 101)]
+    sample = SAMPLE
     began, ended = sample.started(), sample.finished()
 
     async def events() -> Any:
         for event in (began, *told, ended):
             yield event
 
-    run = SimpleNamespace(
-        order=SimpleNamespace(run_id="run-1", session_id="ses-1"), events=events, outcome="over", membrane=None
-    )
     engine = Engine()
-    handle = RunHandle(cast("Any", run), engine)
+    handle = _handle(events, engine)
     first: list[AnyEvent] = []
     handle.subscribe(first.append)
     handle.start(lambda _handle: None)
@@ -36,6 +55,104 @@ async def test_connections_without_end_do_not_fill_the_memory_and_the_rest_is_to
     late: list[AnyEvent] = []
     handle.subscribe(late.append)
     assert (late[0], late[-1]) == (began, ended)
-    crossings = [event for event in late if isinstance(event, EgressDecided)]
+    crossings = late[1:-1]
     assert crossings == told[-len(crossings) :]
     assert 10 <= len(crossings) <= 20
+
+
+async def test_an_audit_is_a_run_like_any_other_to_those_outside_the_engine(tmp_path: Path) -> None:
+    clock = SystemClock()
+    journal = Journal.open(tmp_path, clock=clock)
+    found, scan = sample_plugin()
+    order = AuditOrder("run-1", "ses-1", found, scan, brain=FakeAuditor(report()))
+    run = AuditRun(order, AuditParts(journal, clock, ScriptedApprover(), price))
+    engine = Engine()
+    handle = RunHandle(run, engine)
+    heard: list[AnyEvent] = []
+    handle.subscribe(heard.append)
+    handle.start(lambda _handle: None)
+    outcome = await handle
+    engine.stop()
+    journal.close()
+    assert (handle.run_id, handle.session_id, handle.leasing) == ("run-1", "ses-1", None)
+    assert (outcome.status, outcome.text) == ("done", "It does what it says.")
+    assert (heard[0].kind, heard[-2].kind, heard[-1].kind) == ("run.started", "plugin.audited", "run.finished")
+
+
+async def test_a_silent_audit_is_stopped_from_outside(tmp_path: Path) -> None:
+    clock = SystemClock()
+    journal = Journal.open(tmp_path, clock=clock)
+    found, scan = sample_plugin()
+    brain = FakeAuditor(Hang())
+    run = AuditRun(
+        AuditOrder("run-1", "ses-1", found, scan, brain=brain), AuditParts(journal, clock, ScriptedApprover(), price)
+    )
+    engine = Engine()
+    handle = RunHandle(run, engine)
+    handle.start(lambda _handle: None)
+    await eventually(lambda: brain.turns)
+    handle.kill("ada")
+    assert (await handle).status == "killed"
+    engine.stop()
+    journal.close()
+
+
+async def test_a_run_has_begun_for_others_once_its_first_fact_is_told() -> None:
+    engine = Engine()
+
+    async def events() -> Any:
+        await asyncio.wrap_future(opened)
+        yield SAMPLE.started()
+
+    opened: concurrent.futures.Future[None] = concurrent.futures.Future()
+    handle = _handle(events, engine)
+    handle.start(lambda _handle: None)
+    begun = asyncio.ensure_future(handle.begun())
+    await asyncio.sleep(0.05)
+    assert not begun.done()
+    opened.set_result(None)
+    await begun
+    assert handle.result(60)
+    await handle.begun()
+    engine.stop()
+
+
+async def test_a_run_that_waits_for_another_of_its_session_is_not_waited_for() -> None:
+    opened: concurrent.futures.Future[None] = concurrent.futures.Future()
+    engine = Engine()
+
+    async def held() -> Any:
+        yield SAMPLE.started()
+        await asyncio.wrap_future(opened)
+
+    async def events() -> Any:
+        yield SAMPLE.started()
+
+    first, second = _handle(held, engine), _handle(events, engine)
+    first.start(lambda _handle: None)
+    second.start(lambda _handle: None, after=first)
+    await second.begun()
+    assert not second.done
+    opened.set_result(None)
+    assert await second
+    engine.stop()
+
+
+async def test_a_run_that_fails_before_it_says_anything_is_not_waited_for() -> None:
+    engine = Engine()
+
+    async def events() -> Any:
+        raise OSError("no space left")
+        yield
+
+    handle = _handle(events, engine)
+    handle.start(lambda _handle: None)
+    await handle.begun()
+    with pytest.raises(OSError, match="no space left"):
+        await handle
+    engine.stop()
+
+
+def _handle(events: Callable[[], Any], engine: Engine) -> RunHandle:
+    order = SimpleNamespace(run_id="run-1", session_id="ses-1")
+    return RunHandle(cast("Any", SimpleNamespace(order=order, events=events, outcome="over", leasing=None)), engine)

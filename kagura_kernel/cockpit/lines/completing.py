@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS
-from kagura_kernel.cockpit.cursor import OnLine, Standing, locate, standing, words_at
-from kagura_kernel.cockpit.explaining import explain
 from kagura_kernel.cockpit.grammar import Argument, Kind, Option, Surface
-from kagura_kernel.cockpit.lookup import Name, Names
-from kagura_kernel.cockpit.words import Word
+from kagura_kernel.cockpit.lines.cursor import OnLine, Standing, locate, standing, words_at
+from kagura_kernel.cockpit.lines.explaining import explain
+from kagura_kernel.cockpit.lines.lookup import Name, Names
+from kagura_kernel.cockpit.lines.words import Word
 
 __all__ = ["Completion", "Completions", "Name", "Names", "complete", "explain"]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS
 from kagura_kernel.cockpit.grammar import Surface
-from kagura_kernel.cockpit.parsing import cell_magic, parse_cell_line, parse_line, parse_words
+from kagura_kernel.cockpit.lines.parsing import cell_magic, parse_cell_line, parse_line, parse_words
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError
 
 NOTEBOOK, TERMINAL = Surface.NOTEBOOK, Surface.TERMINAL

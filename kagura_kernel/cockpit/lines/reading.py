@@ -92,6 +92,11 @@ def _path(text: str) -> Path:
         raise Unreadable(f"{text!r} names a user that is not known here") from None
 
 
+def _source(text: str) -> str:
+    # As it was typed: of `https://…` a path would leave one slash.
+    return text if "://" in text else str(_path(text))
+
+
 def _session(text: str) -> str:
     if not text.strip():
         raise Unreadable("the name of the session is empty")
@@ -170,6 +175,7 @@ _READERS: Mapping[Kind, Callable[[str], Any]] = {
     Kind.FILE: _path,
     Kind.DIRECTORY: _path,
     Kind.NOTEBOOK: _path,
+    Kind.SOURCE: _source,
     Kind.SESSION: _session,
     Kind.HOST: _host,
     Kind.GRANT: _grant,

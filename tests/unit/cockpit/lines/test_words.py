@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kagura_kernel.cockpit.words import unquoted, words_of
+from kagura_kernel.cockpit.lines.words import unquoted, words_of
 
 LINES = st.text(alphabet="ab =,-\\'\" \t\n@é", max_size=30)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from kagura_kernel.cockpit.cursor import OnLine, Standing, locate, standing
 from kagura_kernel.cockpit.grammar import Argument, Command, Kind, Option, Surface
-from kagura_kernel.cockpit.helping import argument_help, cell_help, command_help, option_help, overview
-from kagura_kernel.cockpit.lookup import Names
-from kagura_kernel.cockpit.words import Word, words_of
+from kagura_kernel.cockpit.lines.cursor import OnLine, Standing, locate, standing
+from kagura_kernel.cockpit.lines.helping import argument_help, cell_help, command_help, option_help, overview
+from kagura_kernel.cockpit.lines.lookup import Names
+from kagura_kernel.cockpit.lines.words import Word, words_of
 
 _ANY_AT = re.compile(r"@(?:\"(?P<quoted>[^\"\n]+)\"?|(?P<bare>[^\s\"@]+))")
 
@@ -68,10 +68,17 @@ def _word(before: Standing, word: Word, words: list[Word], place: OnLine, names:
     kind = slot.kind or Kind.TEXT
     if kind is Kind.EXPRESSION:
         value = value.partition("=")[2] or value
+    if kind is Kind.PAIR:
+        # What can be said there, not what was: the sign belongs to its name, and nothing behind it is looked up.
+        value = value.partition("=")[0]
+        known = (one for one in names.names(kind, value, before.words) if one.text == f"{value}=")
+        return next((f"{value}: {one.summary}" for one in known), None) or _of_slot(slot, before)
     told = None if kind in (Kind.CHOICE, Kind.TEXT) else _summary(names, kind, value, before.words)
-    if told:
-        return told
-    return _of_option(slot, before) if isinstance(slot, Option) else argument_help(slot)
+    return told or _of_slot(slot, before)
+
+
+def _of_slot(slot: Option | Argument, state: Standing) -> str:
+    return _of_option(slot, state) if isinstance(slot, Option) else argument_help(slot)
 
 
 def _of_option(option: Option, state: Standing) -> str:

@@ -50,11 +50,13 @@ def command_help(command: Command, surface: Surface, *, prefix: str | None = Non
         surface, prefix = command.home, None
     begin = surface.prefix if prefix is None else prefix
     text = _sentence(command.summary) + (f" {command.detail}" if command.detail else "")
-    blocks += [usage_lines(command, surface, begin), textwrap.fill(text, width)]
+    blocks += [usage_lines(command, surface, begin, width=width), textwrap.fill(text, width)]
     rows = [
         *((argument.shown, argument.help) for argument in command.arguments_on(surface)),
         *map(_option_row, command.options_on(surface)),
     ]
+    # An option of cells and commands alike speaks of the notebook's commands.
+    rows = [(shown, help_.replace("`%kagura ", f"`{begin}")) for shown, help_ in rows]
     if rows:
         blocks.append(_columns(rows, width))
     if command.examples:

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS
-from kagura_kernel.cockpit.reference import commands_page
+from kagura_kernel.cockpit.lines.reference import commands_page
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "commands.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "commands.md"
 
 
 def test_the_page_is_what_the_list_says():

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kagura_kernel.cockpit.completing import Completions, complete, explain
 from kagura_kernel.cockpit.grammar import Kind
-from kagura_kernel.cockpit.lookup import Name
+from kagura_kernel.cockpit.lines.completing import Completions, complete, explain
+from kagura_kernel.cockpit.lines.lookup import Name
 
 KNOWN = {
     Kind.RUN: [Name("last", "done, count"), Name("run-1-abc", "done, count"), Name("run-2-xyz", "running, wait")],
@@ -73,7 +73,7 @@ def completed(cell, *, prompt=False):
         ("%kagura apply last a.txt a|", []),
         ("%kagura export |", ["%kagura export a.ipynb", "%kagura export --output", "%kagura export --force"]),
         ("%kagura export a.ipynb --output=se|", ["%kagura export a.ipynb --output=setup.py"]),
-        ("%kagura help ki|", ["%kagura help kill"]),
+        ("%kagura help kil|", ["%kagura help kill"]),
         ("%kagura help %%s|", ["%kagura help %%sandbox"]),
         ("%%kagura --bu|\ntask", ["%%kagura --budget"]),
         ("%%kagura --box |", ["%%kagura --box auto", "%%kagura --box docker"]),
@@ -116,7 +116,7 @@ def test_in_a_python_kernel_our_lines_are_completed(cell, cells):
         "x == '%kagura r|'",
         "# %kagura ru|",
         "read @se|",
-        "/ki|",
+        "/kil|",
         "%%time %kagura ru|\n1",
         "%%kagura -i top=df.|",
         "%%kagura -i top=df.he|",
@@ -132,8 +132,8 @@ def test_what_is_not_ours_is_left_to_ipython(cell):
 @pytest.mark.parametrize(
     ("cell", "cells"),
     [
-        ("/ki|", ["/kill"]),
-        ("/runs\n/ki|", ["/runs\n/kill"]),
+        ("/kil|", ["/kill"]),
+        ("/runs\n/kil|", ["/runs\n/kill"]),
         ("/kill x|", []),
         ("/kill xyz|", ["/kill run-2-xyz"]),
         ("Read @se|", ["Read @setup.py"]),

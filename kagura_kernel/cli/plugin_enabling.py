@@ -1,0 +1,218 @@
+"""`kagura-kernel plugin enable` and `plugin audit`: the report, the decision and the form in a terminal.
+
+A plugin is enabled for a session of another process: it is tried out here, with its configuration, and that session
+then hears of it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.cli.audit_report import print_audit
+from kagura_kernel.cli.plugin import VIA, as_data, cockpit
+from kagura_kernel.cli.plugin_session import as_in, live_sessions, named_session, wait_for
+from kagura_kernel.cli.printing import as_json
+from kagura_kernel.cockpit.ordering import working_directory
+from kagura_kernel.cockpit.plugin_prompting import TextSurface, enabled_text, talk_in_text
+from kagura_kernel.cockpit.plugin_talk import AuditDone, PluginEnabled
+from kagura_kernel.domain.errors import PluginRefused, UsageError
+from kagura_kernel.domain.plugins import PluginState
+from kagura_kernel.journal.plugin_sessions import latest_failures
+from kagura_kernel.journal.plugin_views import plugin_views
+from kagura_kernel.journal.plugin_words import LASTS, send_plugin_word
+from kagura_kernel.jupyter.surface import person
+from kagura_kernel.plugins.entries import field_of
+from kagura_kernel.plugins.masking import MASK, masked_field
+from kagura_kernel.plugins.paths import NotShown, read_path
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.cockpit import Cockpit
+    from kagura_kernel.cockpit.plugin_talk import PluginStep, PluginTalk
+    from kagura_kernel.journal.store import Journal
+    from kagura_kernel.plugins.manager import PluginRow
+
+CLEAN, DANGER = 0, 1
+
+
+def run(arguments: SimpleNamespace) -> int:
+    """Do it. Of an audit: 1 when it found a danger, otherwise 0.
+
+    Raises:
+        UnknownName: there is no such plugin, brain or session.
+        PluginError: it cannot be enabled, or was not.
+        BrainError: the brain that was named cannot be used.
+        JournalError: the journal cannot be used.
+    """
+    with cockpit() as found:
+        if arguments.action == "audit":
+            return _audit(found, arguments)
+        return _enable(found, arguments)
+
+
+def _audit(found: Cockpit, arguments: SimpleNamespace) -> int:
+    from kagura_kernel.cockpit.plugin_intents import AuditPlugin
+
+    reports: list[AuditDone] = []
+
+    def keep(step: PluginStep) -> None:
+        if isinstance(step, AuditDone):
+            reports.append(step)
+
+    talk = found.plugins.audit(AuditPlugin(**_about(arguments)))
+    talk.subscribe(keep)
+    row = _followed(talk, arguments)
+    if arguments.json:
+        print(as_json(as_data(row)))
+    return DANGER if any(report.audit.dangerous for report in reports) else CLEAN
+
+
+def _enable(found: Cockpit, arguments: SimpleNamespace) -> int:
+    from kagura_kernel.cockpit.plugin_intents import EnablePlugin, as_typed
+    from kagura_kernel.domain.plugins import Risk
+
+    row = found.plugins.row(arguments.name)
+    session = named_session(found.journal, arguments.session)
+    words = as_typed(arguments.values)
+    check_no_secret(row.name, [field for field, text in arguments.values if masked_field(field, text) != text])
+    accept = Risk[arguments.accept_risk.upper()] if arguments.accept_risk else None
+    talk = found.plugins.enable(EnablePlugin(words=words, accept=accept, **_about(arguments)))
+    row = _followed(talk, arguments)
+    check_no_secret(row.name, [field for field, text in row.config.items() if MASK in text])
+    enabled = next(step for step in talk.steps if isinstance(step, PluginEnabled))
+    said = hand_over(found, session, enabled)
+    if arguments.json:
+        (there,) = as_in(found.journal, session, [replace(row, state=PluginState.CONFIGURED)])
+        print(as_json(as_data(there) | {"session": session}))
+    else:
+        print(enabled_text(enabled, said))
+    return CLEAN
+
+
+def hand_over(found: Cockpit, session: str, enabled: PluginEnabled) -> str:
+    """Have a session of another process enable a plugin as it was tried out here.
+
+    Returns:
+        What became of it; goes on from the plugin's name.
+
+    Raises:
+        UsageError: it is more configuration than can be handed over.
+        PluginRefused: the session could not enable it.
+        JournalError: the journal cannot be used.
+    """
+    journal, row = found.journal, enabled.row
+    words = absolute(enabled.words, row, working_directory())
+    since = journal.clock.now()
+    send_plugin_word(
+        journal, session, "enable", row.name, by=person(), via=VIA, content_hash=row.content_hash, words=words
+    )
+    state = wait_for(journal, session, partial(_heard, journal, session, row, since))
+    if state == PluginState.ENABLED:
+        return f"is enabled in the session {session}"
+    if state:
+        raise PluginRefused(row.name, f"works here and was not enabled in the session {session}: {state}")
+    if session in live_sessions(journal):
+        return f"is enabled in the session {session} as soon as that hears of it, at its next run at the latest"
+    minutes = round(LASTS.total_seconds() / 60)
+    return f"is enabled in the session {session} once a notebook uses that name, if it does so within {minutes} minutes"
+
+
+def _heard(journal: Journal, session: str, row: PluginRow, since: datetime) -> str:
+    """Where the plugin is in a session since then, or why it is not there; empty while nothing was said."""
+    failed = latest_failures(journal, session).get(row.name)
+    if failed is not None and failed.at >= since:
+        return failed.reason
+    for view in plugin_views(journal):
+        if view.name == row.name:
+            for use in view.uses:
+                if use.session_id == session and use.at >= since and use.state is not PluginState.CONFIGURED:
+                    return str(use.state) if use.state is PluginState.ENABLED else use.why or str(use.state)
+    return ""
+
+
+def absolute(words: Sequence[str], row: PluginRow, here: Path) -> tuple[str, ...]:
+    """Configuration as a process with another working directory understands it: paths that began here are whole.
+
+    Args:
+        words: Each `field=value`.
+        row: The plugin, which says what of it are paths.
+        here: The working directory.
+    """
+    paths = {field_of(entry) for entry in (*row.permissions.read, *row.permissions.write)}
+    return tuple(
+        f"{field}={_absolute(text, here)}" if field in paths else f"{field}={text}"
+        for field, _, text in (word.partition("=") for word in words)
+    )
+
+
+def _absolute(text: str, here: Path) -> str:
+    if text.startswith("["):
+        return json.dumps([_absolute(one, here) for one in json.loads(text)])
+    try:
+        written = read_path(text)
+    except NotShown:
+        return text
+    if written is None or written.path.startswith(("/", "~")):
+        return text
+    return written.at(str(here / written.path))
+
+
+def check_no_secret(name: str, fields: Sequence[str]) -> None:
+    """Refuse to hand a password over: what lies between two processes can be read by whoever reads the journal.
+
+    Raises:
+        UsageError: there is one.
+    """
+    if fields:
+        raise UsageError(
+            f"{', '.join(fields)} of {name} holds a password, and none is handed from a terminal to a notebook. "
+            "Enable it in a cell of the notebook, with the same words."
+        )
+
+
+def _about(arguments: SimpleNamespace) -> dict[str, Any]:
+    return {
+        "name": arguments.name,
+        "brain": arguments.brain,
+        "model": arguments.model,
+        "budget_usd": arguments.budget_usd,
+        "replay": arguments.replay,
+        "record": arguments.record,
+        "static": arguments.static,
+        "headless": arguments.json or not (sys.stdin.isatty() and sys.stdout.isatty()),
+        "origin": "terminal",
+        "by": person(),
+        "via": VIA,
+    }
+
+
+def _followed(talk: PluginTalk, arguments: SimpleNamespace) -> PluginRow:
+    def report(step: AuditDone) -> None:
+        if not arguments.json:
+            print_audit(step.audit)
+
+    def say(text: str) -> None:
+        # What a program reads is data alone; what a person reads on the way goes beside it.
+        print(text, file=sys.stderr if arguments.json else sys.stdout, flush=True)
+
+    try:
+        return talk_in_text(talk, TextSurface(say, _line, report, person(), VIA, enabled=lambda _: None))
+    except KeyboardInterrupt:
+        print(f"Called off: nothing was decided about {arguments.name}.", file=sys.stderr)
+        raise
+
+
+def _line(prompt: str) -> str:
+    """A line that a person types; what ends it otherwise leaves the prompt's line."""
+    try:
+        return input(prompt)
+    except (EOFError, KeyboardInterrupt):
+        print()
+        raise

@@ -1,0 +1,98 @@
+"""What an agent's definition means for one order: its choices where the person made none, and what has to be asked.
+
+The person's own words come first, then the definition's, then the settings'. A definition that somebody else wrote
+gives nothing: what it wants beyond the box becomes a question before anything starts, and it cannot raise a budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kagura_kernel.cockpit.intents import Launch, LaunchRun
+from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.membrane.credentials.grants import parse_grant
+from kagura_kernel.membrane.egress.hostsets import NONE
+from kagura_kernel.membrane.grant import WRITE_THROUGH, RunGrant
+from kagura_kernel.runs.order import AgentOrder
+
+if TYPE_CHECKING:
+    from kagura_kernel.kit.definitions.definition import AgentDefinition
+    from kagura_kernel.kit.definitions.references import ResolvedAgent
+    from kagura_kernel.kit.definitions.toolsets import McpToolset, Toolset
+
+ResolveAgent = Callable[[str, Path], "ResolvedAgent"]
+"""A reference (empty for the usual agent) and the project to a definition; blocks, and raises `KitError`."""
+
+ReadMcpConfig = Callable[[Path], "Sequence[McpToolset]"]
+"""A configuration file to its servers; raises `KitError`."""
+
+
+def agent_order(
+    intent: LaunchRun, settings: Settings, project: Path, resolve: ResolveAgent, read_config: ReadMcpConfig
+) -> AgentOrder:
+    """Who carries out what was asked for.
+
+    Raises:
+        KitError: the definition, or the configuration of servers, cannot be used.
+    """
+    reference = settings.agent if intent.agent is None else intent.agent
+    agent = resolve(reference, project)
+    toolsets: Sequence[Toolset] = agent.definition.toolsets
+    if intent.mcp_config is not None or intent.strict_mcp:
+        from kagura_kernel.kit.definitions.mcp_config import with_mcp_config
+
+        added = read_config(intent.mcp_config) if intent.mcp_config is not None else ()
+        toolsets = with_mcp_config(toolsets, added, strict=intent.strict_mcp)
+    # A file that was named may be the project's as well as the person's: what it wants is asked.
+    asks = not agent.trusted or intent.mcp_config is not None
+    return AgentOrder(agent, reference, tuple(toolsets), asks)
+
+
+def with_agent(grant: RunGrant, order: AgentOrder, intent: Launch) -> RunGrant:
+    """The grant with what the agent wants beyond the box.
+
+    Raises:
+        UsageError: words that are not understood.
+    """
+    definition, trusted = order.agent.definition, order.agent.trusted
+    # `--net none` closes everything that somebody else opened.
+    words = () if NONE in intent.net else _words(order)
+    credentials = tuple(one for one in map(parse_grant, definition.grants.credentials) if one not in grant.credentials)
+    asked = () if trusted else tuple(f"credential {one}" for one in credentials)
+    if definition.write is WriteMode.THROUGH and intent.write_mode is None and not trusted:
+        asked = (*asked, WRITE_THROUGH)
+    return replace(
+        grant.widened(words, asked=order.asks),
+        credentials=tuple(sorted({*grant.credentials, *credentials})),
+        asker=order.agent.name,
+        asker_id=order.agent.digest,
+    ).asking(asked)
+
+
+def _words(order: AgentOrder) -> tuple[str, ...]:
+    """What opens hosts: the definition's own words, and the hosts of remote servers, in that order."""
+    remote = (str(one.target) for one in order.toolsets if one.type == "mcp" and one.target is not None)
+    return tuple(word for word in dict.fromkeys((*order.agent.definition.grants.net, *remote)) if word != NONE)
+
+
+def usual_net(order: AgentOrder | None, settings: Settings) -> tuple[str, ...]:
+    """What every run may reach; nothing where the definition says `none`, which takes away and needs no asking."""
+    return () if order is not None and NONE in order.agent.definition.grants.net else settings.net
+
+
+def budget(intent: LaunchRun, definition: AgentDefinition, settings: Settings) -> float | None:
+    """What may be spent, USD: the person's word, else the lower one of the definition's and the settings'."""
+    if intent.budget_usd is not None:
+        return intent.budget_usd
+    limits = [one for one in (definition.budget.usd, settings.budget_usd) if one is not None]
+    return min(limits, default=None)
+
+
+def write_mode(intent: Launch, order: AgentOrder | None, settings: Settings) -> WriteMode:
+    """How changes reach the project."""
+    wanted = order.agent.definition.write if order is not None else None
+    return intent.write_mode or wanted or settings.write

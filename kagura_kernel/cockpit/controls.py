@@ -1,0 +1,90 @@
+"""Words from other processes: for this process's runs, and for the plugins of its sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from kagura_kernel.domain.errors import JournalError
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.engine import Engine
+    from kagura_kernel.cockpit.handles import RunHandle
+    from kagura_kernel.cockpit.plugin_access import LazyPlugins
+    from kagura_kernel.journal.mailbox import Mailbox
+
+CONTROL_SECONDS = 0.5
+"""How often words from other processes are looked for while a run goes on."""
+
+IDLE_SECONDS = 2.0
+"""How often when none does: a word about a plugin can come at any time."""
+
+
+class Controls:
+    """Listens from the first run on.
+
+    Args:
+        mailbox: Where words for runs lie.
+        engine: Where the listening goes on.
+        handles: The runs that go on here.
+        plugins: Hears words about plugins.
+        sessions: The sessions of this process.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        engine: Engine,
+        handles: Callable[[], dict[str, RunHandle]],
+        plugins: LazyPlugins,
+        sessions: Callable[[], Sequence[str]],
+    ) -> None:
+        self._mailbox = mailbox
+        self._engine = engine
+        self._handles = handles
+        self._plugins = plugins
+        self._sessions = sessions
+        self._lock = threading.Lock()
+        self._awake: asyncio.Event | None = None
+        self._begun = False
+
+    def begin(self) -> None:
+        """Listen, and soon: a run has just begun. May be called often, from any thread."""
+        with self._lock:
+            if not self._begun:
+                self._begun = True
+                self._engine.submit(self._listen())
+                return
+        self._engine.post(self._wake)
+
+    def _wake(self) -> None:
+        if self._awake is not None:
+            self._awake.set()
+
+    async def _listen(self) -> None:
+        self._awake = asyncio.Event()
+        while True:
+            handles = self._handles()
+            if handles:
+                await asyncio.sleep(CONTROL_SECONDS)
+            else:
+                # Not wait_for: of Python 3.11 it loses a cancellation that comes together with the wake-up.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(IDLE_SECONDS):
+                        await self._awake.wait()
+                self._awake.clear()
+            # A journal that cannot be read now may be read the next time; whoever works with it says what is wrong.
+            with contextlib.suppress(JournalError):
+                await self._look(self._handles())
+
+    async def _look(self, handles: dict[str, RunHandle]) -> None:
+        for message in self._mailbox.take(list(handles), ("kill", "leases")):
+            handle = handles[message.run_id]
+            if message.word == "kill":
+                handle.kill(message.by)
+            elif handle.leasing is not None:
+                handle.leasing.look(message.by)
+        await self._plugins.hear(self._sessions())

@@ -1,0 +1,206 @@
+"""One enabling after the scan: who decides, what the form says, and the jail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kagura_kernel.cockpit.plugin_talk import APPROVE, ENABLE, PluginAsked, PluginEnabled, PluginQuestion, PluginTalk
+from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
+from kagura_kernel.domain.errors import PluginRefused
+from kagura_kernel.domain.identity import new_approval_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kagura_kernel.cockpit.desk import Desk
+    from kagura_kernel.cockpit.plugin_intents import EnablePlugin
+    from kagura_kernel.domain.clock import Clock
+    from kagura_kernel.domain.plugins import PluginAudit
+    from kagura_kernel.plugins.configuring import Value
+    from kagura_kernel.plugins.manager import Examined, PluginManager
+
+
+class Enabling:
+    """One enabling; belongs to the engine's loop.
+
+    Args:
+        manager: The process's plugins.
+        desk: Where a person's answers come in.
+        clock: The time.
+        intent: What was asked for.
+        talk: Where its steps are told.
+        examined: The bytes that it is about.
+        given: Configuration that came with the command.
+        session_id: The session.
+        project: What `./…` is relative to.
+        deadline: Seconds until no answer is a no.
+    """
+
+    def __init__(  # noqa: PLR0913 - one enabling's surroundings, each a fact
+        self,
+        manager: PluginManager,
+        desk: Desk,
+        clock: Clock,
+        *,
+        intent: EnablePlugin,
+        talk: PluginTalk,
+        examined: Examined,
+        given: Mapping[str, Value],
+        session_id: str,
+        project: Path,
+        deadline: float,
+    ) -> None:
+        from kagura_kernel.plugins.configuring import questions
+
+        self._manager = manager
+        self._desk = desk
+        self._clock = clock
+        self._deadline = deadline
+        self._intent = intent
+        self._talk = talk
+        self._examined = examined
+        # What was configured in this session stands, unless it is said anew.
+        self._given = {**manager.values(session_id, intent.name), **given}
+        self._questions = tuple(questions(examined.schema, self._given))
+        self._session_id = session_id
+        self._project = project
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        """What the plugin would be told, as far as it is known yet, passwords masked."""
+        from kagura_kernel.plugins.configuring import shown
+
+        return shown(self._given)
+
+    def check_complete(self) -> None:
+        """Refuse what lacks a value that nobody will be asked for; before a brain is paid to read it.
+
+        Raises:
+            PluginNotConfigured: with everything that is missing.
+        """
+        from kagura_kernel.plugins.configuring import complete
+
+        if self._intent.headless:
+            complete(self._examined.schema, self._given, self._intent.name)
+
+    async def fast(self) -> None:
+        """Enable an approved plugin; only what has to be filled in is asked for."""
+        intent = self._intent
+        if self._questions and not intent.headless:
+            question = self._question(None, "")
+            self._talk.say(PluginAsked(question))
+            if not await question.filled():
+                raise PluginRefused(intent.name, "was not enabled: its form was not filled in")
+            self._given |= question.values
+        await self._load(None, approved=False)
+
+    async def decided(self, audit: PluginAudit, approver: Approver) -> str:
+        """Have somebody decide about an audited plugin, and do so.
+
+        Returns:
+            What became of it, a sentence.
+
+        Raises:
+            PluginRefused: the audit forbids it, or somebody said no.
+        """
+        manager, intent = self._manager, self._intent
+        if why := manager.barred(self._examined, audit):
+            raise PluginRefused(intent.name, why)
+        if intent.seen:
+            decision = self._said_before("seen there")
+        elif intent.accept is not None and audit.risk.rank <= intent.accept.rank:
+            decision = self._said_before(f"risk {audit.risk}, accepted up to {intent.accept}")
+        else:
+            decision = await self._ask(audit, approver)
+        if not decision.allowed:
+            manager.reject(self._session_id, self._examined, by=decision.by, via=decision.via, why=decision.answer)
+            advice = ""
+            if intent.headless:
+                advice = "Nobody can be asked here: say `--accept-risk` in the command, or enable it where you can."
+            if intent.headless and intent.accept is not None:
+                advice = f"Nobody can be asked here, and its risk, {audit.risk}, is above the {intent.accept} accepted."
+            raise PluginRefused(intent.name, f"was not enabled: {_refusal(decision)}", advice)
+        await self._load(decision, approved=decision.answer.strip().casefold() == APPROVE.casefold())
+        return f"{intent.name} is enabled."
+
+    def _said_before(self, why: str) -> Decision:
+        intent, now = self._intent, self._clock.now()
+        return Decision(new_approval_id(), Verdict.ALLOW, intent.by, intent.via, now, why)
+
+    async def _ask(self, audit: PluginAudit, approver: Approver) -> Decision:
+        request = self._request(audit)
+        question = self._question(audit, request.id)
+        if not self._intent.headless:
+            self._talk.say(PluginAsked(question))
+        decision = await approver.approve(request)
+        self._given |= question.values
+        return decision
+
+    async def _load(self, decision: Decision | None, *, approved: bool) -> None:
+        from kagura_kernel.plugins.configuring import as_words, complete, silent_summary
+
+        manager, intent = self._manager, self._intent
+        by, via = (decision.by, decision.via) if decision is not None else (intent.by, intent.via)
+        configured = complete(self._examined.schema, self._given, intent.name)
+        await manager.enable(
+            self._session_id,
+            self._examined,
+            configured.values,
+            project=self._project,
+            by=by,
+            via=via,
+            decision=decision,
+        )
+        if approved:
+            manager.approve(self._session_id, self._examined, by=by, via=via)
+        row = manager.row_of(self._session_id, self._examined)
+        words = as_words(self._given)
+        silent, session = silent_summary(configured), intent.session or ""
+        self._talk.say(PluginEnabled(row, silent, approved, fast=decision is None, words=words, session=session))
+
+    def _question(self, audit: PluginAudit | None, approval_id: str) -> PluginQuestion:
+        return PluginQuestion(
+            self._manager.row_of(self._session_id, self._examined),
+            audit,
+            self._questions,
+            approval_id=approval_id,
+            deadline=self._deadline,
+            desk=self._desk,
+            check=lambda values: self._manager.check_values(self._examined, {**self._given, **values}, self._project),
+        )
+
+    def _request(self, audit: PluginAudit) -> ApprovalRequest:
+        examined = self._examined
+        manifest = examined.found.manifest
+        opened = audit.permissions
+        filled = {f"{{{name}}}": f"{text} ({name})" for name, text in self.told.items()}
+        wants = [
+            f"{word}: {', '.join(filled.get(entry, entry) for entry in entries)}"
+            for word, entries in (("reads", opened.read), ("writes", opened.write), ("reaches", opened.net))
+            if entries
+        ]
+        findings = [f"{one.severity}: {one.message}" for one in audit.findings]
+        return ApprovalRequest(
+            id=new_approval_id(),
+            # The run and its session put themselves in.
+            run_id=self._talk.handle.run_id if self._talk.handle else "",
+            session_id=self._session_id,
+            kind=ApprovalKind.PLUGIN,
+            title=f"Enable the plugin {manifest.name} {manifest.version}, risk {audit.risk}",
+            detail="\n".join([audit.summary, *wants, *findings]),
+            arguments={"plugin": manifest.name, "content_hash": audit.content_hash, "risk": str(audit.risk)},
+            requested_at=self._clock.now(),
+            deadline=self._deadline,
+            options=(ENABLE, APPROVE),
+        )
+
+
+def _refusal(decision: Decision) -> str:
+    match decision.verdict:
+        case Verdict.TIMEOUT:
+            return "nobody answered in time"
+        case Verdict.DENY if decision.by == "policy":
+            return "the policy said no"
+        case _:
+            return f"{decision.by} said no"

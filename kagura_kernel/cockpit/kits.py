@@ -1,0 +1,299 @@
+"""Kits as a person handles them: what would be staged for an agent, what is, and how it reads.
+
+Nothing here waits for a person or starts a box. Looking (`plan`) stages nothing; staging writes below our own data
+directory alone. Reading a definition from an address, and asking package registries where a toolset is installed from,
+take the network; both are bounded.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kagura_kernel.cockpit.ordering import working_directory
+from kagura_kernel.cockpit.staged_kit import StagedKit, staged_of
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import KitError, RunUnknown, UsageError
+from kagura_kernel.domain.events import KitStaged
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal.place import settings_file
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.store import Journal
+    from kagura_kernel.kit.definitions.references import AgentPlaces, ResolvedAgent
+    from kagura_kernel.kit.definitions.toolsets import Toolset
+    from kagura_kernel.kit.packages.hosts import ToolHosts
+    from kagura_kernel.kit.redaction.findings import RedactedFile
+    from kagura_kernel.kit.redaction.redactor import Redactor
+    from kagura_kernel.kit.staging.plan import KitPlan
+    from kagura_kernel.kit.staging.surroundings import Surroundings
+
+FOLDER = "kits"
+"""The folder of kits in our data directory."""
+
+LINK = "kit"
+"""What leads to the newest kit of one agent and project, below a folder of theirs."""
+
+TOOL_ANSWERS = "tool-registry"
+"""Where answers of package registries are kept there, for a day."""
+
+
+REDACTED_BYTES = 64 << 20
+"""Of a file that is redacted for somebody to look at."""
+
+_ORIGINS = {"own": "yours", "built-in": "the package"}
+
+
+@dataclass(frozen=True, slots=True)
+class KitSurroundings:
+    """What kits are found and staged with; `assembly` makes it.
+
+    Attributes:
+        settings: The user's.
+        environ: This process's variables.
+        home: Our data directory: kits, the person's own agents and what was fetched lie below it.
+        clock: The time.
+        check_project: A directory to the project root; raises `WorkspaceError`.
+        redactor: Gives the process's redactor.
+    """
+
+    settings: Settings
+    environ: Mapping[str, str]
+    home: Path
+    clock: Clock
+    check_project: Callable[[Path], Path]
+    redactor: Callable[[], Redactor]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPlan:
+    """What a run of an agent would be given.
+
+    Attributes:
+        agent: Who it is.
+        kit: What would be staged, from where and why.
+        tools: From which hosts its toolsets would be installed.
+    """
+
+    agent: ResolvedAgent
+    kit: KitPlan
+    tools: ToolHosts
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAgent:
+    """An agent that has a name.
+
+    Attributes:
+        name: What it is asked for by.
+        origin: `yours`, or `the package`.
+        description: One line of its own; empty where there is none.
+        problem: Why it cannot be used; None where it can.
+    """
+
+    name: str
+    origin: str
+    description: str = ""
+    problem: str | None = None
+
+
+class KitDesk:
+    """Everything that a person can ask about agents and kits, from any thread. Methods block."""
+
+    def __init__(self, around: KitSurroundings) -> None:
+        self._around = around
+
+    @property
+    def folder(self) -> Path:
+        """Where kits lie."""
+        return self._around.home / FOLDER
+
+    def agents(self) -> tuple[str, ...]:
+        """Names that lead to an agent, sorted: the person's own, and those that come with the package."""
+        from kagura_kernel.kit.definitions.references import known_agents
+
+        return known_agents(self._places())
+
+    def named(self) -> tuple[NamedAgent, ...]:
+        """Each of them as it is now."""
+        return tuple(self._named(name) for name in self.agents())
+
+    def resolve(self, reference: str | None = None) -> ResolvedAgent:
+        """The agent that a reference leads to; None is the settings' own, and then `default`.
+
+        Raises:
+            AgentNotFound: there is nothing at its end.
+            AgentUnavailable: it cannot be fetched or read, or is not what was pinned.
+            AgentInvalid: what is there is no definition.
+        """
+        from kagura_kernel.kit.definitions.references import resolve_agent
+
+        return resolve_agent(reference or self._around.settings.agent, self._places())
+
+    def surroundings(self, project: Path) -> Surroundings:
+        """The places of the host that the kits of a project are made from."""
+        from kagura_kernel.kit.staging.surroundings import surroundings_of
+
+        environ = self._around.environ
+        home = Path(environ["HOME"]) if environ.get("HOME") else None
+        return surroundings_of(project, home=home, config=settings_file(environ).parent, cwd=working_directory())
+
+    def plan(self, reference: str | None = None, project: Path | None = None) -> AgentPlan:
+        """What a run of it would be given, why, and from where; nothing is staged.
+
+        Args:
+            reference: Whose; None is the settings' own agent.
+            project: Where; None is the working directory.
+
+        Raises:
+            AgentNotFound: as `resolve`, and so its siblings.
+            WorkspaceError: the project cannot be used.
+            ConfigurationError: the file of `tool_registry` cannot be used.
+            ToolHostsUnresolved: hosts of its toolsets are not known, and the settings say to stop then.
+        """
+        root = self._project(project)
+        agent = self.resolve(reference)
+        return AgentPlan(agent, self._planned(agent, root), self.find_hosts(list(_toolsets(agent))))
+
+    def build(self, reference: str | None = None, project: Path | None = None) -> StagedKit:
+        """Stage its kit as a run would, or find that it is staged already.
+
+        Raises:
+            AgentNotFound: as `resolve`, and so its siblings.
+            WorkspaceError: the project cannot be used.
+            KitRefused: the kit would not be right.
+            KitUnwritable: it cannot be written.
+            RedactionUnavailable: secrets cannot be looked for.
+        """
+        from kagura_kernel.kit.staging.stage import build_kit
+
+        root = self._project(project)
+        agent = self.resolve(reference)
+        plan = self._planned(agent, root)
+        with build_kit(plan, self.folder, self._around.redactor(), clock=self._around.clock) as kit:
+            return StagedKit(
+                agent=agent.name,
+                reference=agent.reference,
+                digest="" if kit.empty else kit.digest,
+                root=self.folder,
+                skills=kit.skills,
+                prompt_files=kit.prompt_files,
+                agents=kit.agents,
+                left_out=kit.left_out,
+                omitted=kit.omitted,
+                unchanged=kit.unchanged,
+                link=kit.link,
+            )
+
+    def latest(self, reference: str | None = None, project: Path | None = None) -> StagedKit | None:
+        """The kit that is staged for it, without staging anew; None where there is none.
+
+        Raises:
+            AgentNotFound: as `resolve`, and so its siblings.
+            WorkspaceError: the project cannot be used.
+        """
+        root = self._project(project)
+        agent = self.resolve(reference)
+        link = self.folder / self._planned(agent, root).key / LINK
+        try:
+            digest = link.readlink().name
+        except OSError:
+            return None
+        return StagedKit(agent.name, agent.reference, digest, self.folder, link=link)
+
+    def of_run(self, journal: Journal, run_id: str) -> StagedKit:
+        """What a run was given.
+
+        Raises:
+            RunUnknown: there is no such run.
+            UsageError: it had no agent, as a `%%sandbox` cell has none.
+            JournalError: the journal cannot be read.
+        """
+        rows = journal.events(run_id=run_id, kinds=("kit.staged",))
+        told = next((row.event for row in rows if isinstance(row.event, KitStaged)), None)
+        if told is None:
+            if not journal.events(run_id=run_id, limit=1):
+                raise RunUnknown(run_id)
+            raise UsageError(f"The run {run_id} was given no kit: it had no agent, or ended before it had one.")
+        return staged_of(told, self.folder)
+
+    def find_hosts(self, toolsets: Sequence[Toolset]) -> ToolHosts:
+        """From which hosts toolsets would be installed; asks the registries.
+
+        Raises:
+            ConfigurationError: the file of `tool_registry` cannot be used.
+            ToolHostsUnresolved: not all are known, and the settings say to stop then.
+        """
+        from kagura_kernel.kit.packages.hosts import ToolHosts, tool_hosts
+
+        if not toolsets:
+            return ToolHosts()
+        from kagura_kernel.kit.packages.lookup import PackageLookUp
+        from kagura_kernel.kit.packages.package_sources import sources_of
+        from kagura_kernel.kit.packages.registry import load_registry
+        from kagura_kernel.membrane.grant import host_sets
+
+        settings = self._around.settings
+        sources = sources_of(settings.env, host_sets(settings.mirrors))
+        return tool_hosts(
+            toolsets,
+            load_registry(Path(settings.tool_registry).expanduser() if settings.tool_registry else None),
+            look_up=PackageLookUp(sources, self._around.home / TOOL_ANSWERS, self._around.clock),
+            sources=sources,
+            strict=settings.tool_hosts_strict,
+        )
+
+    def redact_file(self, path: Path) -> RedactedFile:
+        """A file as a kit would hold it; the file itself is left alone.
+
+        Raises:
+            UsageError: it cannot be read.
+            RedactionUnavailable: secrets cannot be looked for.
+        """
+        try:
+            # A pipe would be waited for.
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise UsageError(f"{path} is no ordinary file.")
+            with path.open("rb") as file:
+                data = file.read(REDACTED_BYTES + 1)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+        if len(data) > REDACTED_BYTES:
+            raise UsageError(f"{path} is larger than {REDACTED_BYTES >> 20} MiB; redact it in parts.")
+        return self._around.redactor().redact_file(data, path.name)
+
+    def _named(self, name: str) -> NamedAgent:
+        try:
+            agent = self.resolve(name)
+        except KitError as error:
+            # A built-in one always can be used.
+            return NamedAgent(name, _ORIGINS["own"], problem=error.message)
+        return NamedAgent(name, _ORIGINS.get(agent.kind, agent.kind), agent.definition.description)
+
+    def _planned(self, agent: ResolvedAgent, project: Path) -> KitPlan:
+        from kagura_kernel.kit.staging.plan import plan_kit
+
+        return plan_kit(agent, self.surroundings(project))
+
+    def _places(self) -> AgentPlaces:
+        from kagura_kernel.kit.definitions.references import usual_places
+
+        return usual_places(self._around.environ, working_directory())
+
+    def _project(self, path: Path | None) -> Path:
+        return self._around.check_project(path or working_directory())
+
+
+def one_of(agent: str | None, run: str | None) -> None:
+    """Raise `UsageError` when both an agent and a run are named: it is one kit that is shown."""
+    if agent is not None and run is not None:
+        raise UsageError(f"Name an agent ({agent}) or a run (--run {run}), not both: one kit is shown.")
+
+
+def _toolsets(agent: ResolvedAgent) -> Iterator[Toolset]:
+    yield from agent.definition.toolsets
+    for inner in agent.agents.values():
+        yield from _toolsets(inner)

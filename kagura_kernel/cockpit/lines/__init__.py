@@ -1,0 +1,1 @@
+"""What a person types: read, helped with, completed and explained, by the one list of commands."""

@@ -1,0 +1,313 @@
+"""Plugins as a person handles them: looked at, audited, enabled for a session, approved for later ones.
+
+Whatever takes a while is a `PluginTalk`. Where a person has to decide, the audit is a run that waits at the desk, so
+that it can be answered, attached to and killed from anywhere, and leaves nothing open when its process is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kagura_kernel.cockpit.enabling import Enabling
+from kagura_kernel.cockpit.ordering import working_directory
+from kagura_kernel.cockpit.plugin_audits import Auditor, PluginSurroundings, auditor_for, run_audit, was_played
+from kagura_kernel.cockpit.plugin_intents import AuditPlugin, EnablePlugin
+from kagura_kernel.cockpit.plugin_shelf import PluginShelf
+from kagura_kernel.cockpit.plugin_talk import (
+    AuditDone,
+    PluginExamined,
+    PluginFailure,
+    PluginStep,
+    PluginTalk,
+)
+from kagura_kernel.domain.approvals import Approver
+from kagura_kernel.domain.errors import (
+    JournalError,
+    KaguraError,
+    PluginChangedSince,
+    PluginRefused,
+    UsageError,
+    WorkspaceError,
+)
+from kagura_kernel.domain.plugins import Severity
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.plugins import PluginAudit
+    from kagura_kernel.journal.plugin_views import PluginLogLine
+    from kagura_kernel.journal.plugin_words import PluginWord
+    from kagura_kernel.plugins.manager import Examined, PluginManager, PluginRow
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class PluginDesk:
+    """Everything that can be done with plugins, from any thread; nothing here waits for a person.
+
+    Attributes:
+        shelf: The person's own plugins, and the authors whom they trust.
+    """
+
+    def __init__(self, around: PluginSurroundings) -> None:
+        self._around = around
+        self.shelf = PluginShelf(around.manager, lambda: self.manager.trust, around.home)
+
+    @property
+    def manager(self) -> PluginManager:
+        """The process's plugins."""
+        return self._around.manager()
+
+    # ------------------------------------------------------------------- looking
+
+    def rows(self, session: str | None = None, project: Path | None = None) -> tuple[PluginRow, ...]:
+        """All plugins, looked for anew, as a session has them."""
+        return self.manager.rows(self._session(session), self._project(project))
+
+    def row(self, name: str, session: str | None = None, project: Path | None = None) -> PluginRow:
+        """One of them; raises `UnknownName`."""
+        return self.manager.row(self._session(session), name, self._project(project))
+
+    def examine(self, name: str, project: Path | None = None) -> Examined:
+        """Its files as they are now, scanned; raises `UnknownName` and `PluginInvalid`."""
+        return self.manager.examine(name, self._project(project))
+
+    def logs(self, name: str, limit: int = 50, session: str | None = None) -> tuple[PluginLogLine, ...]:
+        """What happened to it and what it printed, the latest last."""
+        return self.manager.logs(self._session(session), name, limit)
+
+    # ------------------------------------------------------------------ deciding
+
+    def approve(self, name: str, *, by: str, via: str, project: Path | None = None) -> PluginRow:
+        """Trust its files as they are now in later sessions.
+
+        Raises:
+            UnknownName: there is no such plugin.
+            PluginRefused: nobody has audited these files, or what the audit says forbids it.
+            PluginQuarantined: it is put off.
+        """
+        examined = self.examine(name, project)
+        self.manager.approve(self._session(None), examined, by=by, via=via)
+        return self.row(name, project=project)
+
+    def unapprove(self, name: str, *, by: str, via: str) -> bool:
+        """Take an approval back; False when there was none."""
+        return self.manager.unapprove(self._session(None), name, by=by, via=via)
+
+    def disable(self, name: str, *, by: str, via: str, session: str | None = None) -> bool:
+        """Take it away from a session's boxes, calls under way included; False when it was not enabled.
+
+        Raises:
+            UnknownName: there is no such plugin.
+        """
+        session_id = self._session(session)
+        self.manager.row(session_id, name, self._project(None))
+        return self._around.engine.call(self.manager.disable(session_id, name, by=by, via=via))
+
+    # ------------------------------------------------------- auditing and enabling
+
+    def audit(self, intent: AuditPlugin) -> PluginTalk:
+        """Examine a plugin anew; returns at once.
+
+        Raises:
+            UsageError: something in the intent cannot be understood.
+            BrainError: the brain that it names cannot be used.
+        """
+        return self._begin(intent, self._audit)
+
+    def enable(self, intent: EnablePlugin) -> PluginTalk:
+        """Enable a plugin, with whatever has to come before it; returns at once, and raises like `audit`."""
+        return self._begin(intent, self._enable)
+
+    def _begin(
+        self, intent: T, work: Callable[[T, PluginTalk, Auditor, str, Path], Coroutine[Any, Any, PluginRow]]
+    ) -> PluginTalk:
+        if not isinstance(intent, AuditPlugin):
+            raise TypeError(type(intent).__name__)
+        talk = PluginTalk()
+        session_id, project = self._session(intent.session), self._project(intent.project)
+        auditor = auditor_for(intent, self._around.choices)
+        engine, stop = self._around.engine, _Stop()
+        # Called off on the loop: where it has gone well a moment before, it has, and that is told.
+        talk.began(partial(engine.post, stop))
+        going_on = engine.submit(stop.follow(work(intent, talk, auditor, session_id, project)))
+        going_on.add_done_callback(partial(_conclude, talk))
+        return talk
+
+    async def _audit(
+        self, intent: AuditPlugin, talk: PluginTalk, auditor: Auditor, session_id: str, project: Path
+    ) -> PluginRow:
+        examined = await self._examined(intent, talk, session_id, project)
+
+        async def then(audit: PluginAudit, _: Approver) -> str:
+            self.manager.audited(session_id, examined, audit, by=intent.by, stored=True)
+            talk.say(AuditDone(audit, examined, cached=False))
+            return audit.summary
+
+        await run_audit(self._around, intent, talk, auditor, examined, project, then=then)
+        return self.manager.row_of(session_id, examined)
+
+    async def _enable(
+        self, intent: EnablePlugin, talk: PluginTalk, auditor: Auditor, session_id: str, project: Path
+    ) -> PluginRow:
+        from kagura_kernel.plugins.configuring import parse_inline
+
+        examined = await self._examined(intent, talk, session_id, project)
+        if intent.seen not in ("", examined.content_hash):
+            raise PluginChangedSince(intent.name, "shown")
+        given = parse_inline(intent.words, examined.schema, intent.name)
+        enabling = Enabling(
+            self.manager,
+            self._around.desk,
+            self._around.clock,
+            intent=intent,
+            talk=talk,
+            examined=examined,
+            given=given,
+            session_id=session_id,
+            project=project,
+            deadline=self._around.choices.settings.approval_deadline,
+        )
+        enabling.check_complete()
+        if self.manager.approval(examined) is not None:
+            await enabling.fast()
+            return self.manager.row_of(session_id, examined)
+        known = self.manager.cached_audit(intent.name, examined.content_hash)
+        if any(finding.severity is Severity.DANGER for finding in examined.scan.findings):
+            # Whatever a brain said, it could not be enabled: nobody has to pay for that.
+            auditor = Auditor(None, "the scan has found a danger")
+        if known is not None and intent.replay is None and was_played(known):
+            # A cassette can lie in the project, and say whatever its author likes.
+            known = None
+        if known is not None and known.static_only and auditor.brain is not None and not intent.seen:
+            # No brain has read it yet, and now one can.
+            known = None
+        if intent.seen and known is None:
+            # What they saw was no audit that counts, and of a new one they would see nothing.
+            raise PluginRefused(intent.name, "has not been audited", "Have it audited first.")
+
+        async def then(audit: PluginAudit, approver: Approver) -> str:
+            if known is None:
+                self.manager.audited(session_id, examined, audit, by=intent.by, stored=True)
+            talk.say(AuditDone(audit, examined, cached=known is not None, config=enabling.told))
+            return await enabling.decided(audit, approver)
+
+        await run_audit(self._around, intent, talk, auditor, examined, project, known=known, then=then)
+        return self.manager.row_of(session_id, examined)
+
+    async def _examined(self, intent: AuditPlugin, talk: PluginTalk, session_id: str, project: Path) -> Examined:
+        examined = await asyncio.to_thread(self.manager.examine, intent.name, project)
+        talk.say(PluginExamined(self.manager.row_of(session_id, examined), tuple(examined.scan.findings)))
+        return examined
+
+    # ------------------------------------------------------------------ elsewhere
+
+    async def hear(self, session_ids: Sequence[str]) -> tuple[PluginTalk, ...]:
+        """Do what other processes asked of these sessions; what a person was shown there, they have decided.
+
+        Returns:
+            What was begun and wants nobody's word any more.
+
+        Raises:
+            JournalError: it cannot be read.
+        """
+        begun: list[PluginTalk] = []
+        for word in await self.manager.hear(session_ids):
+            try:
+                talk = await self._obey(word)
+            except KaguraError as error:
+                self._came_to_nothing(word, error)
+                continue
+            if talk is not None:
+                begun.append(talk)
+        return tuple(begun)
+
+    async def _obey(self, word: PluginWord) -> PluginTalk | None:
+        """Do it, or begin it; what was begun and wants nobody's word any more."""
+        about: dict[str, Any] = {"name": word.plugin, "session": word.session_id, "by": word.by, "via": word.via}
+        match word.deed:
+            case "audit":
+                self._watch(word, self.audit(AuditPlugin(**about)))
+            case "enable":
+                # Whoever has seen the audit elsewhere has no form here to fill in.
+                shown = bool(word.content_hash)
+                talk = self.enable(EnablePlugin(**about, seen=word.content_hash, words=word.words, headless=shown))
+                self._watch(word, talk)
+                return talk if shown else None
+            case "approve":
+                examined = await asyncio.to_thread(self.examine, word.plugin)
+                if word.content_hash and word.content_hash != examined.content_hash:
+                    raise PluginChangedSince(word.plugin, "shown")
+                self.manager.approve(word.session_id, examined, by=word.by, via=word.via)
+            case _:
+                raise UsageError(f"Nothing is known of {word.deed!r}.")
+        return None
+
+    def _watch(self, word: PluginWord, talk: PluginTalk) -> None:
+        def heard(step: PluginStep) -> None:
+            # An audit that failed is a run that says why.
+            if isinstance(step, PluginFailure) and talk.handle is None:
+                self._came_to_nothing(word, step.error)
+
+        talk.subscribe(heard)
+
+    def _came_to_nothing(self, word: PluginWord, error: KaguraError) -> None:
+        """Write down why, for whoever asked elsewhere."""
+        about = {"content_hash": word.content_hash, "session_id": word.session_id}
+        try:
+            self.manager.note("failed", word.plugin, by=word.by, via=word.via, why=error.message, **about)
+        except JournalError as trouble:
+            log.warning("%s %s, asked for in the %s: %s", word.deed, word.plugin, word.via, trouble.message)
+
+    # ------------------------------------------------------------------ privates
+
+    def _session(self, name: str | None) -> str:
+        return self._around.session_of(name)
+
+    def _project(self, path: Path | None) -> Path:
+        """The project root; a working directory that is no project is a place like any other, without plugins."""
+        check = self._around.choices.check_project
+        if path is not None:
+            return check(path)
+        here = working_directory()
+        try:
+            return check(here)
+        except WorkspaceError:
+            return here
+
+
+class _Stop:
+    """Calls one piece of work off; on the engine's loop."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+        self._wanted = False
+
+    def __call__(self) -> None:
+        """Call it off; nothing happens when it is over."""
+        self._wanted = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def follow(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry it out, unless it is called off."""
+        self._task = asyncio.current_task()
+        if self._wanted:
+            work.close()
+            raise asyncio.CancelledError
+        return await work
+
+
+def _conclude(talk: PluginTalk, done: concurrent.futures.Future[PluginRow]) -> None:
+    if done.cancelled():
+        talk.failed(UsageError("It was called off."))
+    elif (error := done.exception()) is not None:
+        talk.failed(error)
+    else:
+        talk.over(done.result())

@@ -1,0 +1,348 @@
+"""`plugin enable` and `plugin audit`: the report, the decision, the form, and what a session of a notebook hears."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kagura_kernel.cli.main import main
+from kagura_kernel.cli.plugin_enabling import absolute
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.domain.errors import PluginJailBroken
+from kagura_kernel.domain.plugins import PluginPermissions, PluginState
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.plugin_words import take_plugin_words
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.plugin_rig import FakeJails, write_plugin
+
+pytestmark = pytest.mark.usefixtures("plugins")
+
+Capture = pytest.CaptureFixture[str]
+ENABLE = ("plugin", "enable", "greeter", "--session", "S")
+ASKING = """\
+SCHEMA = {
+    "greeting": {"type": "string", "description": "What it says first"},
+    "times": {"type": "number", "description": "How often", "minimum": 1, "maximum": 9, "promptKey": True},
+}
+
+
+def create_host_functions(config):
+    return {MODULE: {"greet": lambda name: config["greeting"] + name}}
+"""
+HOSTILE = "import os\n\nSCHEMA = {}\n\n\ndef create_host_functions(config):\n    return {MODULE: {'f': os.system}}\n"
+WAITING = """\
+SCHEMA = {"url": {"type": "string", "description": "A database"}}
+
+
+def create_host_functions(config):
+    return {MODULE: {"f": len}}
+"""
+
+
+class Typist(io.StringIO):
+    """A terminal's input: lines, and a key that ends it."""
+
+    def __init__(self, lines: tuple[str, ...], end: type[BaseException] | None) -> None:
+        super().__init__("".join(f"{line}\n" for line in lines))
+        self._end = end
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, size: int | None = -1, /) -> str:
+        line = super().readline(-1 if size is None else size)
+        if not line and self._end is not None:
+            raise self._end
+        return line
+
+
+@pytest.fixture
+def typing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sits somebody down at a terminal who types these lines."""
+
+    def type_(*lines: str, end: type[BaseException] | None = None) -> None:
+        monkeypatch.setattr(sys, "stdin", Typist(lines, end))
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    return type_
+
+
+def words(journal: Journal) -> list[tuple[str, str, tuple[str, ...]]]:
+    """What a session would hear."""
+    return [(word.deed, word.plugin, word.words) for word in take_plugin_words(journal, ["S"])]
+
+
+def test_a_person_reads_the_report_says_yes_and_the_session_is_told(
+    typing: Callable[..., None], journal: Journal, jails: FakeJails, capsys: Capture
+) -> None:
+    typing("e")
+    assert main([*ENABLE, "greeting=hi there"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "Audit of greeter 1.0.0" in out
+    assert "Enable greeter? (e)nable for this session, (a)pprove" in out
+    assert "is enabled in the session S once a notebook uses that name, if it does so within 5 minutes." in out
+    assert "`from kagura_host import greeter`" in out
+    assert words(journal) == [("enable", "greeter", ("greeting=hi there",))]
+    # It was tried out with that configuration, and is not left running here.
+    assert [jail.order.plan.config for jail in jails.started] == [{"greeting": "hi there"}]
+    assert jails.open == []
+
+
+@pytest.mark.parametrize(("typed", "approved"), [("y", False), ("Enable", False), ("a", True), ("APPROVE", True)])
+def test_every_way_to_say_yes(
+    typed: str, approved: bool, typing: Callable[..., None], journal: Journal, capsys: Capture
+) -> None:
+    typing(typed)
+    assert main([*ENABLE]) == 0
+    assert ("It is approved for later sessions" in capsys.readouterr().out) is approved
+    assert len(words(journal)) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "end"), [(("r",), None), (("no",), None), (("",), None), ((), None)], ids=["r", "no", "enter", "end"]
+)
+def test_every_way_to_say_no(
+    lines: tuple[str, ...],
+    end: type[BaseException] | None,
+    typing: Callable[..., None],
+    journal: Journal,
+    jails: FakeJails,
+    capsys: Capture,
+) -> None:
+    typing(*lines, end=end)
+    assert main([*ENABLE]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("ERR_PLUGIN_REFUSED: The plugin 'greeter' was not enabled: ")
+    # An error begins on a line of its own, whatever the prompt left.
+    assert not lines[0:1] or "\n" in out
+    assert words(journal) == []
+    assert jails.started == []
+    assert Mailbox(journal).pending() == []
+
+
+def test_what_is_no_answer_is_asked_again(typing: Callable[..., None], journal: Journal, capsys: Capture) -> None:
+    typing("perhaps", "e")
+    assert main([*ENABLE]) == 0
+    out = capsys.readouterr().out
+    assert "That is none of the answers." in out
+    assert out.count("Enable greeter?") == 2
+    assert len(words(journal)) == 1
+
+
+@pytest.mark.parametrize("lines", [(), ("e",)], ids=["decision", "form"])
+def test_ctrl_c_calls_it_off_and_leaves_nothing_open(
+    lines: tuple[str, ...],
+    typing: Callable[..., None],
+    plugins: Path,
+    journal: Journal,
+    jails: FakeJails,
+    capsys: Capture,
+) -> None:
+    write_plugin(plugins, source=ASKING)
+    typing(*lines, end=KeyboardInterrupt)
+    assert main([*ENABLE]) == 130
+    assert capsys.readouterr().err == "Called off: nothing was decided about greeter.\n"
+    assert words(journal) == []
+    assert jails.started == []
+    assert Mailbox(journal).pending() == []
+    assert main(["approvals", "--pending"]) == 0
+    assert capsys.readouterr().out == "No approval waits.\n"
+
+
+def test_the_form_asks_for_each_field_until_its_answer_fits(
+    plugins: Path, typing: Callable[..., None], journal: Journal, capsys: Capture
+) -> None:
+    write_plugin(plugins, source=ASKING)
+    typing("e", "", "hello, ", "ten", "10", "3")
+    assert main([*ENABLE]) == 0
+    out = capsys.readouterr().out
+    assert "Configure greeter:" in out
+    assert "  What it says first\n" in out
+    assert out.count("  times: ") == 3
+    assert out.count("  greeting: ") == 2
+    assert words(journal) == [("enable", "greeter", ("greeting=hello,", "times=3"))]
+
+
+def test_a_path_that_no_jail_can_open_is_asked_for_again(
+    plugins: Path, tmp_path: Path, typing: Callable[..., None], journal: Journal, capsys: Capture
+) -> None:
+    write_plugin(plugins, source=WAITING, permissions={"read": ["{url}"]})
+    (tmp_path / "data").mkdir()
+    typing("a", "./nowhere", "/", str(tmp_path / "data"))
+    assert main([*ENABLE]) == 0
+    out = capsys.readouterr().out
+    assert "there is no file or directory" in out
+    assert "/ is shown to no plugin" in out
+    assert out.count("Enable greeter?") == 1
+    assert words(journal) == [("enable", "greeter", (f"url={tmp_path}/data",))]
+
+
+def test_the_form_s_end_of_input_is_a_no(
+    plugins: Path, typing: Callable[..., None], journal: Journal, capsys: Capture
+) -> None:
+    write_plugin(plugins, source=ASKING)
+    typing("e", "hello")
+    assert main([*ENABLE]) == 2
+    assert capsys.readouterr().err.startswith("ERR_PLUGIN_REFUSED: ")
+    assert words(journal) == []
+
+
+def test_an_approved_plugin_needs_no_report_and_only_its_form(
+    plugins: Path, typing: Callable[..., None], journal: Journal, capsys: Capture
+) -> None:
+    write_plugin(plugins, source=ASKING)
+    main(["plugin", "audit", "greeter"])
+    main(["plugin", "approve", "greeter"])
+    capsys.readouterr()
+    typing("hello", "3")
+    assert main([*ENABLE]) == 0
+    out = capsys.readouterr().out
+    assert "Audit of" not in out
+    assert "greeter is approved: no audit was needed." in out
+    typing("hello", end=KeyboardInterrupt)
+    assert main([*ENABLE]) == 130
+    assert len(words(journal)) == 1
+
+
+def test_where_nobody_can_be_asked_it_takes_an_accepted_risk(journal: Journal, capsys: Capture) -> None:
+    assert main([*ENABLE, "--static"]) == 2
+    out, err = capsys.readouterr()
+    assert "Nobody can be asked here: say `--accept-risk` in the command" in err
+    assert "Audit of greeter 1.0.0" in out
+    # What no brain has looked at counts as medium.
+    assert main([*ENABLE, "--static", "--accept-risk", "low"]) == 2
+    assert words(journal) == []
+    assert main([*ENABLE, "--static", "--accept-risk", "medium"]) == 0
+    assert len(words(journal)) == 1
+
+
+def test_where_nobody_can_be_asked_what_is_missing_is_said_before_an_audit(plugins: Path, capsys: Capture) -> None:
+    write_plugin(plugins, source=ASKING)
+    assert main([*ENABLE, "--accept-risk", "medium"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "greeting: it needs a value (What it says first)" in err
+    assert main(["runs"]) == 0
+    assert "Audit" not in capsys.readouterr().out
+
+
+def test_json_is_data_alone_and_people_s_words_go_beside_it(journal: Journal, capsys: Capture) -> None:
+    assert main([*ENABLE, "--accept-risk", "low", "--json"]) == 0
+    out, _ = capsys.readouterr()
+    row = json.loads(out)
+    assert (row["name"], row["session"], row["state"], row["config"]) == (
+        "greeter",
+        "S",
+        "configured",
+        {"greeting": "hello"},
+    )
+    assert len(words(journal)) == 1
+    assert main(["plugin", "audit", "greeter", "--json"]) == 0
+    out, _ = capsys.readouterr()
+    assert (json.loads(out)["risk"], out.count("\n")) == ("LOW", 1)
+    assert main(["plugin", "enable", "greeter", "gretting=x", "--session", "S", "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("ERR_PLUGIN_CONFIG")
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (("greting=x",), "there is no field 'greting', did you mean 'greeting'?"),
+        (("greeting",), "'greeting' has no value"),
+        (("greeting=a", "times=ten"), "times: 'ten' is no number"),
+        (("--accept-risk", "lwo"), "Did you mean low?"),
+        (("--brain", "none-such"), "There is no brain 'none-such'."),
+        (("--static", "--brain", "fake"), "do not go together"),
+        (("--session",), "--session needs a value"),
+    ],
+)
+def test_wrong_words_are_answered_before_anything_is_audited(
+    typed: tuple[str, ...], message: str, plugins: Path, journal: Journal, capsys: Capture
+) -> None:
+    write_plugin(plugins, source=ASKING)
+    assert main([*ENABLE, *typed]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
+    assert words(journal) == []
+    assert main(["runs"]) == 0
+    assert "Audit" not in capsys.readouterr().out
+
+
+def test_a_notebook_hears_of_it_and_the_terminal_says_so(notebook: Cockpit, capsys: Capture) -> None:
+    assert main([*ENABLE, "greeting=hi", "--accept-risk", "low"]) == 0
+    assert "greeter 1.0.0 is enabled in the session S. Code in its boxes" in capsys.readouterr().out
+    row = notebook.plugins.row("greeter", "S")
+    assert (row.state, row.config) == (PluginState.ENABLED, {"greeting": "hi"})
+
+
+def test_a_notebook_that_cannot_enable_it_is_a_failure_here_too(
+    notebook: Cockpit, jails: FakeJails, capsys: Capture
+) -> None:
+    async def second_fails(order: object) -> None:
+        del order
+        if len([jail for jail in jails.started if jail.order.name == "greeter"]) == 1:
+            jails.failing.append(PluginJailBroken("greeter", "there is no room for it"))
+
+    jails.before = second_fails
+    assert main([*ENABLE, "--accept-risk", "low"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("ERR_PLUGIN_REFUSED: The plugin 'greeter' works here and was not enabled in the session S: ")
+    assert "there is no room for it" in err
+    assert notebook.plugins.row("greeter", "S").state is not PluginState.ENABLED
+
+
+@pytest.mark.parametrize("typed", [True, False], ids=["in the command", "in the form"])
+def test_a_password_is_not_handed_over(
+    typed: bool, plugins: Path, typing: Callable[..., None], books: Path, journal: Journal, capsys: Capture
+) -> None:
+    write_plugin(plugins, source=WAITING, permissions={"net": ["{url}"]})
+    url = "postgresql://ada:hunter2@localhost/db"
+    typing("e", url)
+    assert main([*ENABLE, f"url={url}"] if typed else [*ENABLE]) == 2
+    out, err = capsys.readouterr()
+    assert "url of greeter holds a password, and none is handed from a terminal to a notebook." in err
+    assert "hunter2" not in out + err
+    assert words(journal) == []
+    assert not [path for path in books.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+
+
+def test_paths_are_handed_over_as_the_terminal_means_them(tmp_path: Path) -> None:
+    row = SimpleNamespace(permissions=PluginPermissions(read=("{base}", "/etc/x"), write=("{more}",), net=("{hosts}",)))
+    given = (
+        "base=./data",
+        'more=["a", "/b", "~/c"]',
+        "hosts=./not-a-path",
+        "greeting=./neither",
+    )
+    assert absolute(given, row, tmp_path) == (
+        f"base={tmp_path}/data",
+        f'more=["{tmp_path}/a", "/b", "~/c"]',
+        "hosts=./not-a-path",
+        "greeting=./neither",
+    )
+    assert absolute(("base=sqlite:///x.db",), row, tmp_path) == (f"base=sqlite:///{tmp_path}/x.db",)
+    assert absolute(("base=sqlite:////x.db", "more=postgresql://h/d"), row, tmp_path) == (
+        "base=sqlite:////x.db",
+        "more=postgresql://h/d",
+    )
+
+
+def test_an_audit_says_by_its_exit_code_whether_it_found_a_danger(plugins: Path, capsys: Capture) -> None:
+    assert main(["plugin", "audit", "greeter"]) == 0
+    assert "Audit of greeter 1.0.0" in capsys.readouterr().out
+    write_plugin(plugins, "bad", source=HOSTILE)
+    assert main(["plugin", "audit", "bad", "--static"]) == 1
+    assert "Danger" in capsys.readouterr().out
+    assert main(["plugin", "enable", "bad", "--session", "S", "--accept-risk", "high"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_PLUGIN_REFUSED: The plugin 'bad' ")
