@@ -8,22 +8,18 @@ the cell waits for the run's end and shows it once, for what is written then can
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import contextvars
-import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.jupyter.follow import Watched
 from kagura_kernel.jupyter.late_card import shown_already
 from kagura_kernel.jupyter.live_run import HeadlessDisplay, NotebookDisplay
-from kagura_kernel.jupyter.surface import Surface, surface_of
+from kagura_kernel.jupyter.own_loop import wait_in_thread
+from kagura_kernel.jupyter.surface import Surface, loop_runs, surface_of
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.attaching import Feed
     from kagura_kernel.cockpit.cockpit import Cockpit
-
-_POLL_SECONDS = 0.1
 
 # One display for each cell and run: a cell that is run again shows the run once.
 _shown: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -45,7 +41,7 @@ def attach(cockpit: Cockpit, shell: Any, run_id: str) -> None:
     surface = surface_of(shell)
     if surface is Surface.TERMINAL:
         _print(cockpit, feed)
-    elif surface is Surface.NOTEBOOK and _loop_runs():
+    elif surface is Surface.NOTEBOOK and loop_runs():
         _show(cockpit, feed, _cell_of(shell))
     else:
         _show_once(cockpit, feed)
@@ -97,7 +93,7 @@ def _print(cockpit: Cockpit, feed: Feed) -> None:
             raise
         watched.finish(ending.result())
 
-    if not _blocking(look_on):
+    if not _wait(look_on()):
         how = f"`%kagura attach {feed.run_id}` shows it again, `%kagura kill {feed.run_id}` stops it."
         print(f"{feed.run_id} goes on. {how}")  # noqa: T201  # a magic answers by printing
 
@@ -110,47 +106,16 @@ def _show_once(cockpit: Cockpit, feed: Feed) -> None:
     async def wait() -> None:
         error.append(await feed.ended())
 
-    _blocking(wait)
+    _wait(wait())
     shown_already(feed.run_id)
     watched.finish(error[0] if error else None)
 
 
-def _blocking(work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-    """Do this in a thread with a loop of its own, and wait for it; False when an interrupt ended it."""
-    loop = asyncio.new_event_loop()
-    over = threading.Event()
-    failed: list[BaseException] = []
-    task = loop.create_task(work())
-
-    def run() -> None:
-        asyncio.set_event_loop(loop)
-        try:
-            with contextlib.suppress(asyncio.CancelledError):
-                loop.run_until_complete(task)
-        except BaseException as error:  # noqa: BLE001  # carried over to the caller's thread and raised there
-            failed.append(error)
-        finally:
-            loop.close()
-            over.set()
-
-    context = contextvars.copy_context()
-    threading.Thread(target=lambda: context.run(run), name="kagura attach", daemon=True).start()
-    while not over.is_set():
-        try:
-            over.wait(_POLL_SECONDS)
-        except KeyboardInterrupt:
-            # It may have ended, and its loop with it.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(task.cancel)
-    if failed:
-        raise failed[0]
-    return not task.cancelled()
-
-
-def _loop_runs() -> bool:
+def _wait(work: Coroutine[Any, Any, None]) -> bool:
+    """Wait for this; False when an interrupt ended it."""
     try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+        wait_in_thread(work, "kagura attach")
+    except asyncio.CancelledError:
         return False
     return True
 

@@ -54,6 +54,14 @@ class BackgroundRun:
         else:
             self._shown = asyncio.ensure_future(self._show(display))
 
+    def wait_begun(self) -> None:
+        """Block until `last` means this run for everyone; it takes a moment when it is the first of its process."""
+        self._handle.wait_begun()
+
+    async def begun(self) -> None:
+        """The same as `wait_begun` for callers with a loop."""
+        await self._handle.begun()
+
     @property
     def done(self) -> bool:
         """Whether it is over."""

@@ -7,10 +7,6 @@ runs in a thread with a loop of its own, and the caller waits.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import contextvars
-import threading
 from collections.abc import Coroutine
 from typing import Any
 
@@ -18,10 +14,9 @@ from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.cell import run_cell
 from kagura_kernel.jupyter.errors import calm
 from kagura_kernel.jupyter.launching import parse_cell
-from kagura_kernel.jupyter.surface import Surface, surface_of
+from kagura_kernel.jupyter.own_loop import wait_in_thread
+from kagura_kernel.jupyter.surface import Surface, loop_runs, surface_of
 from kagura_kernel.jupyter.usage import wants_help
-
-_POLL_SECONDS = 0.1
 
 
 def run_blocking(shell: Any, magic: str, line: str, body: str) -> Any:
@@ -32,42 +27,12 @@ def run_blocking(shell: Any, magic: str, line: str, body: str) -> Any:
     place = surface_of(shell)
     with calm():
         if _in_background(magic, line, body):
-            return _begun(run_cell(shell, magic, line, body, surface=place))
+            run = _begun(run_cell(shell, magic, line, body, surface=place, at_once=True))
+            run.wait_begun()
+            return run
     surface = Surface.INSIDE if place in {Surface.NOTEBOOK, Surface.CONSOLE} else place
-    result: list[Any] = []
-    error: list[BaseException] = []
-    # Not the thread's own end: a join that is interrupted takes the thread for ended.
-    over = threading.Event()
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(run_cell(shell, magic, line, body, surface=surface))
-
-    def work() -> None:
-        asyncio.set_event_loop(loop)
-        try:
-            result.append(loop.run_until_complete(task))
-        except BaseException as why:  # noqa: BLE001  # carried over to the caller's thread and raised there
-            error.append(why)
-        finally:
-            try:
-                _let_end(loop)
-            finally:
-                loop.close()
-                over.set()
-
-    context = contextvars.copy_context()
-    thread = threading.Thread(target=lambda: context.run(work), name="kagura cell", daemon=True)
-    thread.start()
-    while not over.is_set():
-        try:
-            over.wait(_POLL_SECONDS)
-        except KeyboardInterrupt:
-            # The cell may have ended, and its loop with it.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(task.cancel)
     with calm():
-        if error:
-            raise error[0]
-    return result[0]
+        return wait_in_thread(run_cell(shell, magic, line, body, surface=surface), "kagura cell")
 
 
 def _in_background(magic: str, line: str, body: str) -> bool:
@@ -78,10 +43,8 @@ def _in_background(magic: str, line: str, body: str) -> bool:
     """
     if wants_help(line) or "--bg" not in line.split():
         return False
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError as why:
-        raise UsageError(f"%%{magic}: `--bg` needs a cell of its own, with nothing above it.") from why
+    if not loop_runs():
+        raise UsageError(f"%%{magic}: `--bg` needs a cell of its own, with nothing above it.")
     return parse_cell(magic, line, body).background
 
 
@@ -93,11 +56,3 @@ def _begun(cell: Coroutine[Any, Any, Any]) -> Any:
         return over.value
     cell.close()
     raise RuntimeError("a run in the background was waited for")
-
-
-def _let_end(loop: asyncio.AbstractEventLoop) -> None:
-    """An interrupted run says its last words after the cell: let it, so that nothing is torn off with the loop."""
-    from kagura_kernel.jupyter.follow import LINGER_SECONDS
-
-    if left := asyncio.all_tasks(loop):
-        loop.run_until_complete(asyncio.wait(left, timeout=LINGER_SECONDS))

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 async def run_cell(
-    shell: Any, magic: str, line: str, body: str, *, surface: Surface | None = None
+    shell: Any, magic: str, line: str, body: str, *, surface: Surface | None = None, at_once: bool = False
 ) -> RunOutcome | BackgroundRun | None:
-    """Run a cell and wait for it, or return at once with `--bg`; with `--help` only the usage is printed.
+    """Run a cell and wait for it, with `--bg` only for its beginning; with `--help` only the usage is printed.
 
     Args:
         shell: IPython.
@@ -28,6 +28,7 @@ async def run_cell(
         line: The options.
         body: The task or the program, as it stands in the cell. Nothing is filled into either of them without `--fmt`.
         surface: Where it is shown; None finds out.
+        at_once: With `--bg`, wait for nothing at all.
 
     Raises:
         KaguraError: it could not start, failed, or was stopped; shown as one line.
@@ -53,7 +54,10 @@ async def run_cell(
             from kagura_kernel.jupyter.background import BackgroundRun
 
             arrive = partial(_arrive, shell, options) if options.outputs else None
-            return BackgroundRun(handle, display, shell, place, arrive)
+            background = BackgroundRun(handle, display, shell, place, arrive)
+            if not at_once:
+                await background.begun()
+            return background
         outcome = check(await follow(handle, display), person())
         if options.outputs:
             _arrive(shell, options, outcome)

@@ -25,10 +25,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.jupyter.transformer import CELL_MAGICS, is_marker
+from kagura_kernel.jupyter.transformer import CELL_MAGICS, is_marker, waits
 
 COMMANDS = "kagura_commands"
 """Attribute of the shell that runs several commands of one cell."""
+
+COMMANDS_AWAITED = "kagura_commands_awaited"
+"""The same where one of them waits for a person."""
 
 WRAPPERS = frozenset({"capture", "time", "timeit"})
 """Cell magics of IPython that run the cell below them as a cell."""
@@ -110,7 +113,7 @@ def read(cell: str) -> Cell:
     return found
 
 
-def plain(cell: str, *, to_run: bool = False) -> str:
+def plain(cell: str, *, to_run: bool = False, inside: bool = False) -> str:
     """The same cell for a Python kernel with the extension loaded.
 
     Args:
@@ -118,6 +121,7 @@ def plain(cell: str, *, to_run: bool = False) -> str:
         to_run: Not for reading. Every line of Python stays on its number, for tracebacks and breakpoints: a comment
             takes the place of the `%%py` line and of blank lines at the top, which IPython would drop. Commands speak
             of themselves with a slash.
+        inside: Whether another magic runs it, which could not await it.
 
     Raises:
         UsageError: the cell is refused; see `read`.
@@ -129,9 +133,9 @@ def plain(cell: str, *, to_run: bool = False) -> str:
         case Form.PYTHON:
             return _python(found, to_run=to_run)
         case Form.COMMANDS:
-            return found.before + _lines_of(found.commands, to_run=to_run)
+            return found.before + _lines_of(found.commands, to_run=to_run, inside=inside)
         case Form.WRAPPED:
-            return found.before + found.head + plain(found.text, to_run=to_run)
+            return found.before + found.head + plain(found.text, to_run=to_run, inside=True)
         case _:
             return cell
 
@@ -240,10 +244,12 @@ def _python(cell: Cell, *, to_run: bool) -> str:
     return f"{before}{indent}# %%py\n{cell.text}"
 
 
-def _lines_of(commands: tuple[str, ...], *, to_run: bool) -> str:
+def _lines_of(commands: tuple[str, ...], *, to_run: bool, inside: bool) -> str:
     if to_run or len(commands) > 1:
         lines = "".join(f"    {command!r},\n" for command in commands)
-        return f"get_ipython().{COMMANDS}(\n{lines})"
+        awaited = not inside and any(map(waits, commands))
+        call = f"await get_ipython().{COMMANDS_AWAITED}" if awaited else f"get_ipython().{COMMANDS}"
+        return f"{call}(\n{lines})"
     # IPython fills variables into the line of a magic; a command means what it says.
     [command] = commands
     command = _FILLED_IN.sub(r"\g<0>\g<0>", command)

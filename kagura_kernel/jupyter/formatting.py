@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kagura_kernel.cockpit.words import Word, unquoted, words_of
+from kagura_kernel.cockpit.lines.words import Word, unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 
 FLAG = "--fmt"

@@ -54,6 +54,9 @@ def intent_of(
         max_turns=options.max_turns,
         record=options.record,
         replay=options.replay,
+        agent=options.agent,
+        mcp_config=options.mcp_config,
+        strict_mcp=options.strict_mcp,
         **shared,
     )
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.head import head_html
 from kagura_kernel.jupyter.cards.items import end_html, item_html
+from kagura_kernel.jupyter.cards.kit import kit_html
 from kagura_kernel.jupyter.cards.leases import leases_html
 from kagura_kernel.jupyter.cards.many import many_html
 from kagura_kernel.jupyter.cards.network import network_html
 from kagura_kernel.jupyter.cards.record import run_bundle
 from kagura_kernel.jupyter.cards.text import head_text, item_text
 from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.jupyter.cards.words import run_label
 from kagura_kernel.jupyter.change_card import show_changes
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.surface import Surface
@@ -61,8 +63,7 @@ class NotebookDisplay:
             self._waiting = waiting
             self._tell_in_words(view)
         elif view.started is not None:
-            label = "Agent run" if view.agent else "Sandbox run"
-            self._slot.open(label, head_text(view), parts, self._pressed, run_bundle(view))
+            self._slot.open(run_label(view), head_text(view), parts, self._pressed, run_bundle(view))
             self._opened = time.monotonic()
 
     def finish(self, view: RunView) -> None:
@@ -104,7 +105,7 @@ class HeadlessDisplay:
         show_changes(self._cockpit, self._run_id, view.changes, Surface.HEADLESS)
 
 
-_SECTIONS = {"leases": leases_html, "many": many_html, "net": network_html}
+_SECTIONS = {"kit": kit_html, "leases": leases_html, "many": many_html, "net": network_html}
 
 
 def live_parts(view: RunView) -> dict[str, str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.jupyter.completion import plug_in, unplug
-from kagura_kernel.jupyter.dialect import CELLS, COMMANDS
+from kagura_kernel.jupyter.completion.matcher import plug_in, unplug
+from kagura_kernel.jupyter.dialect import CELLS, COMMANDS, COMMANDS_AWAITED
 from kagura_kernel.jupyter.errors import calm
 from kagura_kernel.jupyter.outcome import register_outcome
-from kagura_kernel.jupyter.transformer import CELL_MAGICS, ENTRY, ENTRY_INSIDE, rewrite
+from kagura_kernel.jupyter.transformer import CELL_MAGICS, ENTRY, ENTRY_COMMAND, ENTRY_INSIDE, rewrite, waits
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -23,7 +23,9 @@ def register(shell: InteractiveShell) -> None:
     transforms.insert(0, rewrite)
     setattr(shell, ENTRY, magics.awaited)
     setattr(shell, ENTRY_INSIDE, magics.inside)
+    setattr(shell, ENTRY_COMMAND, magics.command_awaited)
     setattr(shell, COMMANDS, magics.commands)
+    setattr(shell, COMMANDS_AWAITED, magics.commands_awaited)
     # IPython's own annotations of this method leave `self` out.
     add: Any = shell.register_magic_function
     add(magics.kagura, "line", "kagura")
@@ -39,7 +41,7 @@ def unregister(shell: InteractiveShell) -> None:
     while rewrite in transforms:
         transforms.remove(rewrite)
     unplug(shell)
-    for entry in (ENTRY, ENTRY_INSIDE, COMMANDS):
+    for entry in (ENTRY, ENTRY_INSIDE, ENTRY_COMMAND, COMMANDS, COMMANDS_AWAITED):
         shell.__dict__.pop(entry, None)
     for kind in ("line", "cell"):
         for name in CELL_MAGICS:
@@ -79,6 +81,24 @@ class Magics:
                 display(value)  # type: ignore[no-untyped-call]  # IPython's is untyped
         return value
 
+    async def commands_awaited(self, *lines: str) -> Any:
+        """The same where one of them waits for a person."""
+        from IPython.display import display
+
+        value: Any = None
+        for number, line in enumerate(lines, 1):
+            value = await self.command_awaited(line, "/") if waits(line) else self.commands(line)
+            if value is not None and number < len(lines):
+                display(value)  # type: ignore[no-untyped-call]  # IPython's is untyped
+        return value
+
+    async def command_awaited(self, line: str, prefix: str = "%kagura ") -> Any:
+        """A line that asks a person and waits for the answer."""
+        with calm():
+            from kagura_kernel.jupyter.steering.line import run_awaited
+
+            return await run_awaited(self._shell, line, prefix=prefix)
+
     def _command(self, line: str, prefix: str) -> Any:
         with calm():
             from kagura_kernel.jupyter.steering.line import run_line
@@ -106,7 +126,7 @@ def _described(what: str) -> Any:
     def getdoc() -> str:
         if what == "%kagura":
             from kagura_kernel.cockpit.grammar import Surface
-            from kagura_kernel.cockpit.helping import overview
+            from kagura_kernel.cockpit.lines.helping import overview
 
             return overview(Surface.NOTEBOOK)
         from kagura_kernel.jupyter.usage import help_text

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kagura_kernel.cockpit.cells import KAGURA, SANDBOX
-from kagura_kernel.cockpit.parsing import parse_cell_line
+from kagura_kernel.cockpit.lines.parsing import parse_cell_line
 from kagura_kernel.domain.policy import WriteMode
 
 
@@ -77,6 +77,9 @@ class KaguraOptions(CellOptions):
         max_turns: How often the brain may go round.
         record: Cassette to write.
         replay: Cassette to play.
+        agent: Reference of the agent.
+        mcp_config: File of further MCP servers.
+        strict_mcp: Whether the agent's own MCP servers are left out.
     """
 
     brain: str | None = None
@@ -85,6 +88,9 @@ class KaguraOptions(CellOptions):
     max_turns: int | None = None
     record: Path | None = None
     replay: Path | None = None
+    agent: str | None = None
+    mcp_config: Path | None = None
+    strict_mcp: bool = False
 
 
 @dataclass(frozen=True, slots=True)

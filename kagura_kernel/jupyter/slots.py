@@ -76,9 +76,11 @@ class Slot:
         """Put the finished form as of now beside the live card, so that a notebook that is saved now can be read.
 
         Nothing happens while nothing has changed, and where the front end would draw the live card anew for it. To be
-        called often: it happens every few seconds, unless `at_once`.
+        called often: it happens every few seconds, unless `at_once`, and then as soon as the front end can take it.
         """
         card, began = self._card, time.monotonic()
+        if card is not None and not card.hosted and at_once:
+            card.once_hosted = lambda: self.keep(still, at_once=True)
         if card is None or not card.hosted or not self._stale or (began < self._keep_again and not at_once):
             return
         self._stale = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import sys
 from enum import Enum
@@ -43,6 +44,15 @@ def person() -> str:
     except (KeyError, OSError):
         # No name for this user id, as in many containers.
         return "user"
+
+
+def loop_runs() -> bool:
+    """Whether a loop runs in this thread, which could keep something live."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _interactive() -> bool:

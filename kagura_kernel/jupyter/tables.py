@@ -109,17 +109,17 @@ _BOARD = {
 
 def runs_table(rows: Sequence[RunRow]) -> pd.DataFrame:
     """One line for each run."""
-    return _table(rows, _RUNS)
+    return table_of(rows, _RUNS)
 
 
 def approvals_table(rows: Sequence[ApprovalRow]) -> pd.DataFrame:
     """One line for each approval; `verdict` is NA while it waits."""
-    return _table(rows, _APPROVALS)
+    return table_of(rows, _APPROVALS)
 
 
 def costs_table(rows: Sequence[CostRow]) -> pd.DataFrame:
     """One line for each run; `usd` is what the brain reported, else what the price list gives, else NA."""
-    return _table(rows, _COSTS)
+    return table_of(rows, _COSTS)
 
 
 def leases_table(rows: Sequence[LeaseView]) -> pd.DataFrame:
@@ -130,7 +130,7 @@ def leases_table(rows: Sequence[LeaseView]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    frame = _table(rows, _LEASES)
+    frame = table_of(rows, _LEASES)
     # Seconds as a number would be taken for the table's own microseconds.
     left = pd.to_timedelta([row.budget_left for row in rows], unit="s").astype("timedelta64[us]")
     frame.insert(list(_LEASES).index("renewals_left"), "budget_left", left)
@@ -139,7 +139,7 @@ def leases_table(rows: Sequence[LeaseView]) -> pd.DataFrame:
 
 def egress_table(rows: Sequence[EgressRow]) -> pd.DataFrame:
     """One line for each connection that a box asked for; `times` is how often it had got this very refusal."""
-    return _table(rows, _EGRESS)
+    return table_of(rows, _EGRESS)
 
 
 def explanations_table(found: Sequence[Explanation]) -> pd.DataFrame:
@@ -172,7 +172,7 @@ def board_table(board: Board, now: datetime) -> pd.DataFrame:
     import pandas as pd
 
     rows = [*board.live, *board.ended]
-    frame = _table(rows, _BOARD)
+    frame = table_of(rows, _BOARD)
     asked = [board.waiting.get(row.run_id, ()) if row.live else () for row in rows]
     waits = pd.Series([asks[0].title if asks else None for asks in asked], dtype="string")
     frame.insert(2, "waits_for", waits)
@@ -186,7 +186,13 @@ def _readable(value: object) -> object:
     return visible(value) if isinstance(value, str) and not value.isprintable() else value
 
 
-def _table(rows: Sequence[object], columns: dict[str, tuple[str, str]]) -> pd.DataFrame:
+def table_of(rows: Sequence[object], columns: dict[str, tuple[str, str]]) -> pd.DataFrame:
+    """One line for each row.
+
+    Args:
+        rows: Whatever has the fields.
+        columns: For each column the field and the pandas type.
+    """
     import pandas as pd
 
     cells = [[_readable(getattr(row, field)) for field, _ in columns.values()] for row in rows]

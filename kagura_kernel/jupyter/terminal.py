@@ -14,6 +14,7 @@ from kagura_kernel.jupyter.cards.ask import verdict_words
 from kagura_kernel.jupyter.cards.ask_buttons import chooses, keys
 from kagura_kernel.jupyter.cards.escape import visible
 from kagura_kernel.jupyter.cards.granted import granted_text
+from kagura_kernel.jupyter.cards.kit_text import kit_text
 from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, item_text
 from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Passage, Printout, RunView
 
@@ -65,7 +66,7 @@ class TerminalDisplay:
         for item in view.items:
             if item.key not in self._printed:
                 self._say(self._words(item))
-        for line in [*granted_text(view), *crossings_text(view)]:
+        for line in [*granted_text(view), *kit_text(view.kit), *crossings_text(view)]:
             self._say(line)
         self._say(head_text(view))
         if view.changes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.helping import cell_help, usage_lines
-from kagura_kernel.cockpit.parsing import HELP_FLAGS, cell_magic
+from kagura_kernel.cockpit.lines.helping import cell_help, usage_lines
+from kagura_kernel.cockpit.lines.parsing import HELP_FLAGS, cell_magic
 
 
 def wants_help(line: str) -> bool:

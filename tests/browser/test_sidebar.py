@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from playwright.sync_api import TimeoutError as OutOfTime
 from playwright.sync_api import expect
 
 from kagura_kernel.domain.approvals import Verdict
@@ -340,9 +341,18 @@ def test_the_settings_move_it_to_the_other_side(page, told, story):
 def test_it_is_found_in_the_palette_the_menu_and_the_launcher(page, told, story):
     assert story
     visit(page, told)
-    # By its command: a key that is pressed while the page still arranges itself is lost.
-    page.evaluate("() => window.jupyterapp.commands.execute('apputils:activate-command-palette')")
-    page.locator(".lm-CommandPalette-input").fill("agent runs")
+    palette = page.locator(".lm-CommandPalette-input")
+
+    def typed() -> bool:
+        # A page that still arranges itself takes the focus back, and a palette without it hides.
+        page.evaluate("() => window.jupyterapp.commands.execute('apputils:activate-command-palette')")
+        try:
+            palette.fill("agent runs", timeout=2_000)
+        except OutOfTime:
+            return False
+        return True
+
+    wait_until(typed)
     expect(page.locator(".lm-CommandPalette-itemLabel", has_text="Show agent runs")).to_be_visible()
     page.keyboard.press("Escape")
     page.get_by_role("menuitem", name="View").click()

@@ -21,6 +21,7 @@ _KINDS = {
         "It would let the run hold this credential; a fresh one is made as long as the budget lasts",
     ),
     "plugin": ("Plugin", "It would let this plugin be used"),
+    "tool": ("Tool", "It would call this tool with exactly these arguments"),
     "write": ("Write", "It would change files of the project"),
     "question": ("Question", "The agent asks you something and waits for the answer"),
 }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.jupyter.cards.escape import escaped
 
+THIS_CALL = "this call"
 THIS_RUN = "this run"
 THIS_SESSION = "this session"
 NEVER = "never"
-"""Options that questions offer; the membrane asks with the same words. `never` is a denial."""
+"""Options that questions offer; membrane and toolsets ask with the same words. `never` is a denial."""
 
 _WITHOUT_OPTIONS = {"launch": "Allow", "credential": "Allow"}
 
@@ -45,12 +46,14 @@ def keys(request: ApprovalRequested) -> tuple[str, dict[str, dict[str, str]]]:
     """For a terminal: what is offered, and what each typed word beside a no means."""
     shown: list[str] = []
     words: dict[str, dict[str, str]] = {}
+    # A plain yes is the least that is offered.
+    known = {THIS_CALL: "y", THIS_RUN: "r" if THIS_CALL in request.options else "y", THIS_SESSION: "s"}
     for option in allowing(request):
         act = {"act": "allow", "answer": option}
-        key = {THIS_RUN: "y", THIS_SESSION: "s"}.get(option, option)
+        key = known.get(option, option)
         shown.append(f"[{key}] {option}")
         words |= {key: act, option: act}
-        if option == THIS_RUN:
+        if key == "y":
             words["yes"] = act
     shown.append("[n] no")
     if NEVER in request.options:
@@ -68,7 +71,7 @@ def _options(request: ApprovalRequested, ident: str, stop: str, *, brief: bool) 
 
     shown = []
     for number, option in enumerate(allowing(request)):
-        word = f"Allow for {option}" if option in {THIS_RUN, THIS_SESSION} else f"Allow: {option}"
+        word = f"Allow for {option}" if option in {THIS_CALL, THIS_RUN, THIS_SESSION} else f"Allow: {option}"
         tone = " kg-primary" if number == 0 and not brief else ""
         shown.append(
             f'<button type="button" class="kg-btn{tone}{small}" data-act="allow" data-answer="{escaped(option)}" '

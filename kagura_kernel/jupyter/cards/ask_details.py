@@ -15,7 +15,7 @@ _LINES, _CHARACTERS = 2000, 100_000
 # What the question itself shows already.
 _SHOWN = frozenset({"host", "port", "command", "stdin", "directory", "question", "options", "diff"})
 # Of these the arguments are the question; elsewhere a composed text says what they mean.
-_IN_SIGHT = frozenset({"plugin", "write"})
+_IN_SIGHT = frozenset({"plugin", "tool", "write"})
 
 
 def details_html(request: ApprovalRequested, view: RunView) -> str:

@@ -10,10 +10,12 @@ from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.changes import changes_html
 from kagura_kernel.jupyter.cards.head import head_html
 from kagura_kernel.jupyter.cards.items import end_html, item_html
+from kagura_kernel.jupyter.cards.kit import kit_html
 from kagura_kernel.jupyter.cards.leases import leases_html
 from kagura_kernel.jupyter.cards.network import network_html
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.jupyter.cards.words import run_label
 
 STYLE_FILE = Path(__file__).with_name("style.css")
 
@@ -32,10 +34,9 @@ def style() -> str:
 
 def run_html(view: RunView) -> str:
     """A run as it stays in the notebook."""
-    inside = head_html(view, live=False) + leases_html(view, live=False) + body_html(view)
-    inside += network_html(view, live=False)
-    label = "Agent run" if view.agent else "Sandbox run"
-    return framed(inside, label)
+    above = head_html(view, live=False) + kit_html(view, live=False) + leases_html(view, live=False)
+    inside = above + body_html(view) + network_html(view, live=False)
+    return framed(inside, run_label(view))
 
 
 def body_html(view: RunView) -> str:

@@ -32,7 +32,7 @@ def head_html(view: RunView, *, live: bool) -> str:
             ' title="Stop the run and everything it started">Stop</button>'
         )
     name = f'<strong class="kg-name">{_name(view)}</strong>'
-    top = f'<div class="kg-top">{pill} {name} {_figures(view, live=live)} {stop}</div>'
+    top = f'<div class="kg-top">{pill} {name} {figures_html(view, live=live)} {stop}</div>'
     return f'<div class="kg-head">{top}{_places(view, live=live)}</div>'
 
 
@@ -48,12 +48,14 @@ def _name(view: RunView) -> str:
         return "Run"
     if not view.agent:
         return "Sandbox"
+    if view.auditing and not view.started.brain:
+        return "Plugin audit"
     model = (view.finished.model if view.finished else "") or view.started.model
     brain = escaped(view.started.brain)
     return f"{brain} <span class='kg-soft'>{escaped(model)}</span>" if model else brain
 
 
-def _figures(view: RunView, *, live: bool) -> str:
+def figures_html(view: RunView, *, live: bool) -> str:
     """Tokens, money and time, set so that they do not jump as they grow."""
     shown = []
     used = view.input_tokens + view.output_tokens
@@ -88,7 +90,7 @@ def _places(view: RunView, *, live: bool) -> str:
         where = f"{escaped(view.box.backend)}{image}, {escaped(view.box.isolation)} isolation"
         parts.append(f"<div><b>Box</b> {where}{reason}</div>")
         parts.extend(f'<div class="kg-caution">{escaped(note)}</div>' for note in box_notes(view, here=here))
-    elif view.finished is None:
+    elif view.finished is None and not view.auditing:
         parts.append("<div><b>Box</b> starting …</div>")
     if granted := granted_html(view, live=live):
         parts.append(granted)

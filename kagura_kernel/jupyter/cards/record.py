@@ -12,8 +12,10 @@ from typing import Any
 
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.asked import asked
+from kagura_kernel.jupyter.cards.audited import audit_record
 from kagura_kernel.jupyter.cards.crossings_record import crossings_metadata, crossings_record
 from kagura_kernel.jupyter.cards.frame import changes_card_html, framed, run_html
+from kagura_kernel.jupyter.cards.kit_record import kit_metadata, kit_record
 from kagura_kernel.jupyter.cards.leases import LeaseLine, board_html, board_text
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.jupyter.cards.results import shown_record
@@ -47,7 +49,7 @@ def changes_bundle(
     data = {
         "text/plain": changes_text(changes),
         "text/html": changes_card_html(changes, told, previews),
-        CHANGES_MIME: _clean({"version": 1, "changes": rows}),
+        CHANGES_MIME: clean({"version": 1, "changes": rows}),
     }
     return data, {"kagura": {"run_id": run_id}}
 
@@ -70,7 +72,7 @@ def leases_bundle(lines: Sequence[LeaseLine], now: datetime) -> Bundle:
     data = {
         "text/plain": board_text(lines),
         "text/html": framed(board_html(lines, now, live=False), "Leases"),
-        LEASES_MIME: _clean({"version": 1, "leases": rows}),
+        LEASES_MIME: clean({"version": 1, "leases": rows}),
     }
     return data, {}
 
@@ -92,8 +94,10 @@ def run_record(view: RunView) -> dict[str, Any]:
     }
     # What an ordinary run has none of is left out, so that its record stays as short as it is.
     record |= {name: facts for name, facts in crossings_record(view).items() if facts}
+    record |= {"kit": kit} if (kit := kit_record(view.kit)) else {}
+    record |= {"audit": audit_record(view.audit)} if view.audit else {}
     record |= {"variables": crossed} if (crossed := variables_record(view)) else {}
-    cleaned: dict[str, Any] = _clean(record)
+    cleaned: dict[str, Any] = clean(record)
     return cleaned
 
 
@@ -111,9 +115,10 @@ def run_metadata(view: RunView) -> dict[str, Any]:
         facts |= {"duration": round(finished.duration, 3), "model": finished.model, "turns": finished.turns}
         facts |= {"input_tokens": finished.input_tokens, "output_tokens": finished.output_tokens}
     facts["cost_usd"] = view.usd
+    facts |= {"kit": kit} if (kit := kit_metadata(view.kit)) else {}
     facts |= {name: found for name, found in crossings_metadata(view).items() if found}
     facts["approvals"] = [_approval(item) for item in view.items if isinstance(item, Ask)]
-    cleaned: dict[str, Any] = _clean(facts)
+    cleaned: dict[str, Any] = clean(facts)
     return cleaned
 
 
@@ -162,7 +167,7 @@ def _step(item: object) -> dict[str, Any] | None:
     return None
 
 
-def _clean(value: Any) -> Any:
+def clean(value: Any) -> Any:
     """The value as JSON that every notebook file can hold: lone surrogates and odd types replaced."""
     match value:
         case str():
@@ -172,8 +177,8 @@ def _clean(value: Any) -> Any:
         case bool() | int() | float() | None:
             return value
         case dict():
-            return {str(_clean(key)): _clean(inner) for key, inner in value.items()}
+            return {str(clean(key)): clean(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [_clean(inner) for inner in value]
+            return [clean(inner) for inner in value]
         case _:
             return str(value)

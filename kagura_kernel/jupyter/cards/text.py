@@ -18,6 +18,7 @@ from kagura_kernel.jupyter.cards.escape import one_line, printed, shown_path, vi
 from kagura_kernel.jupyter.cards.failures import end_words, failure_reason, failure_word
 from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.items import telling_argument
+from kagura_kernel.jupyter.cards.kit_text import kit_text
 from kagura_kernel.jupyter.cards.leases import leases_text
 from kagura_kernel.jupyter.cards.network import network_text
 from kagura_kernel.jupyter.cards.results import shown_text
@@ -28,7 +29,7 @@ from kagura_kernel.jupyter.cards.words import counted, status_words
 
 def run_text(view: RunView) -> str:
     """The whole card."""
-    lines = [head_text(view), *granted_text(view), *variables_text(view)]
+    lines = [head_text(view), *granted_text(view), *variables_text(view), *kit_text(view.kit)]
     for item in view.items:
         text = item_text(item)
         lines.extend(["", *text.split("\n")] if text else [])
@@ -48,6 +49,8 @@ def crossings_text(view: RunView) -> list[str]:
 def head_text(view: RunView) -> str:
     """Its first line."""
     who = f"{view.started.brain} run" if view.started is not None and view.agent else "sandbox run"
+    if view.started is not None and view.auditing:
+        who = f"plugin audit by {view.started.brain}" if view.started.brain else "plugin audit"
     return f"[{who}: {status_words(view).lower()}]"
 
 

@@ -22,10 +22,12 @@ from kagura_kernel.domain.events import (
     EgressClosed,
     EgressDecided,
     Event,
+    KitStaged,
     LeaseChanged,
     LeaseUsed,
     Noted,
     OutputStreamed,
+    PluginAudited,
     ResultShown,
     RunFinished,
     RunGranted,
@@ -34,10 +36,15 @@ from kagura_kernel.domain.events import (
     TextWritten,
     ToolCalled,
     ToolFinished,
+    ToolsetEnded,
+    ToolsetStarted,
     TurnCounted,
     VariableCrossed,
 )
+from kagura_kernel.domain.plugins import PluginAudit
+from kagura_kernel.jupyter.cards.audited import audit_notes
 from kagura_kernel.jupyter.cards.crossings import Holding, Network, hold
+from kagura_kernel.jupyter.cards.kitted import Kitted
 from kagura_kernel.jupyter.cards.parts import (
     KEPT_OUTPUT,
     KEPT_RESULTS,
@@ -80,9 +87,11 @@ class RunView:
         items: Passages, calls, approvals and notes in their order.
         changes: Files it would change, with what became of each.
         granted: What it was given, once that is known.
+        kit: What its agent brought: skills, prompt files, toolsets.
         network: Its connections, made and refused.
         leases: Its leases by id, in the order of their first credentials.
         variables: What was copied in and out, by direction and name.
+        audit: Of a plugin's examination: the report, once it is there.
         finished: Its last event.
         input_tokens: Counted so far.
         output_tokens: Counted so far.
@@ -95,9 +104,11 @@ class RunView:
     items: list[Item] = field(default_factory=list)
     changes: dict[str, ChangeRow] = field(default_factory=dict)
     granted: RunGranted | None = None
+    kit: Kitted = field(default_factory=Kitted)
     network: Network = field(default_factory=Network)
     leases: dict[str, Holding] = field(default_factory=dict)
     variables: dict[tuple[str, str], VariableCrossed] = field(default_factory=dict)
+    audit: PluginAudit | None = None
     finished: RunFinished | None = None
     input_tokens: int = 0
     output_tokens: int = 0
@@ -116,12 +127,18 @@ class RunView:
     @property
     def agent(self) -> bool:
         """Whether a brain is at work, and not a cell's own program."""
-        return self.started is None or self.started.flavour == "agent"
+        return self.started is None or self.started.flavour != "sandbox"
+
+    @property
+    def auditing(self) -> bool:
+        """Whether a plugin is examined; what the auditor writes is for our parser, and no card shows it."""
+        return self.started is not None and self.started.flavour == "audit"
 
     @property
     def repeatable(self) -> bool:
         """Whether running the cell again has to give the same: nothing in it thinks. Its saved card shows no times."""
-        return self.started is not None and (self.started.flavour == "sandbox" or self.started.brain == "replay")
+        scanned = self.auditing and self.started is not None and not self.started.brain
+        return not self.agent or scanned or (self.started is not None and self.started.brain == "replay")
 
     @property
     def pending(self) -> list[Ask]:
@@ -157,6 +174,9 @@ class RunView:
             case LeaseChanged() | LeaseUsed():
                 hold(self.leases, event)
                 self._dirty.add("leases")
+            case KitStaged() | ToolsetStarted() | ToolsetEnded():
+                self.kit.apply(event)
+                self._dirty.add("kit")
             case ResultShown():
                 self._result(event)
             case VariableCrossed():
@@ -191,10 +211,16 @@ class RunView:
                 self._count(event)
             case Noted():
                 self._add(Note(self._key(), event.text))
+            case PluginAudited():
+                self.audit = event.audit
+                for text, grave in audit_notes(event.audit):
+                    self._add(Note(self._key(), text, grave=grave))
             case RunFinished():
                 self._finish(event)
 
     def _text(self, event: TextStreamed | TextWritten) -> None:
+        if self.auditing:
+            return
         last = self.items[-1] if self.items else None
         growing = last if isinstance(last, Passage) and last.growing else None
         if isinstance(event, TextStreamed):

@@ -30,7 +30,14 @@ def status_of(view: RunView) -> str:
         return view.finished.status
     if view.pending and not _headless(view):
         return "waiting"
-    return "running" if view.box is not None else "starting"
+    return "running" if view.box is not None or view.auditing else "starting"
+
+
+def run_label(view: RunView) -> str:
+    """What kind of run it is, as the name of its card."""
+    if view.auditing:
+        return "Plugin audit"
+    return "Agent run" if view.agent else "Sandbox run"
 
 
 def status_words(view: RunView) -> str:

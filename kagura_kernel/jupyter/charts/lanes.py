@@ -119,7 +119,8 @@ class _Lanes:
     def take(self, event: Event) -> None:
         """Take the next one."""
         if isinstance(event, RunStarted):
-            self._began, self._agent = event.at, event.flavour == "agent"
+            audits = event.flavour == "audit"
+            self._began, self._agent = event.at, event.flavour == "agent" or (audits and event.brain != "")
         if self._began is not None:
             self._take(event, max(0.0, (event.at - self._began).total_seconds()))
 
@@ -190,6 +191,9 @@ class _Lanes:
         self._bars.append(Bar(YOU, what, opened.start, at, state, YOU))
         if request.call_id:
             self._waited.setdefault(request.call_id, []).append((opened.start, at))
+        elif request.subject in {"question", "plugin"}:
+            # Asked by the run itself, such as an audit that has its report: nobody thinks meanwhile.
+            self._spans.append(Bar(YOU, what, opened.start, at))
         elif request.subject == "network":
             self._bars.append(Bar(NETWORK, opened.what, opened.start, at, "waits", YOU))
 

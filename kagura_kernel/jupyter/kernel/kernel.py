@@ -132,11 +132,11 @@ class KaguraKernel(IPythonKernel):
             case Form.PYTHON if cursor > code.find("%%py") + len("%%py"):
                 return self._python_complete(masked(code), cursor)
             case Form.PROMPT | Form.COMMANDS | Form.PYTHON:
-                from kagura_kernel.jupyter.completion import reply
+                from kagura_kernel.jupyter.completion.matcher import reply
 
                 return reply(self.shell, code, cursor)
             case _:
-                from kagura_kernel.jupyter.completion import own_reply
+                from kagura_kernel.jupyter.completion.matcher import own_reply
 
                 # Where ours can stand and nothing fits, IPython would offer Python's words.
                 return own_reply(self.shell, code, cursor) or self._python_complete(code, cursor)
@@ -145,7 +145,7 @@ class KaguraKernel(IPythonKernel):
         self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Sequence[str] = ()
     ) -> dict[str, Any]:
         """What stands below the cursor: an option, a command, an id or a variable, or whatever Python knows of it."""
-        from kagura_kernel.jupyter.completion import explained, inspected
+        from kagura_kernel.jupyter.completion.matcher import explained, inspected
 
         form = form_of(code)
         text = None if form is Form.PYTHON else explained(self.shell, code, cursor_pos, prompt=True)

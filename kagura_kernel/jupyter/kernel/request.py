@@ -65,7 +65,7 @@ def _check_commands(cell: str) -> None:
     if found.form is not Form.COMMANDS:
         return
     from kagura_kernel.cockpit.grammar import Surface
-    from kagura_kernel.cockpit.parsing import parse_line
+    from kagura_kernel.cockpit.lines.parsing import parse_line
 
     for command in found.commands:
         try:

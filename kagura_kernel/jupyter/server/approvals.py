@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from jupyter_server.auth.decorator import authorized
-from tornado import web
-
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided, KaguraError
 from kagura_kernel.jupyter.server import asking
-from kagura_kernel.jupyter.server.handler import JournalHandler, ReadingHandler, Refusal, as_json, refusal
+from kagura_kernel.jupyter.server.handler import ActingHandler, ReadingHandler, Refusal, refusal
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.pages import ApprovalState
@@ -56,36 +53,34 @@ class ApprovalHandler(ReadingHandler):
         return ask
 
 
-class DecisionHandler(JournalHandler):
+class DecisionHandler(ActingHandler):
     """Deciding one approval."""
 
     auth_resource = RESOURCE
 
-    @web.authenticated
-    @authorized
-    async def post(self, approval_id: str) -> None:
+    done_status = 200
+
+    def deed(self, name: str, by: str) -> Question:
         """Leave the decision; the first one stands, and whoever comes later is told which that is."""
-        by = self.who()
-        try:
-            verdict, said = asking.decision(self.body(asking.DECISION_FIELDS))
+        verdict, said = asking.decision(self.body(asking.DECISION_FIELDS))
 
-            def act(journal: Journal) -> dict[str, Any]:
-                from kagura_kernel.jupyter.server import acting
+        def act(journal: Journal) -> dict[str, Any]:
+            from kagura_kernel.jupyter.server import acting
 
-                return acting.decide(journal, approval_id, verdict, said, by)
+            return acting.decide(journal, name, verdict, said, by)
 
-            done = await self.source.write(act)
-        except ApprovalAlreadyDecided as error:
-            raise await self._too_late(error) from error
-        except KaguraError as error:
-            raise refusal(error) from error
-        self.answer(as_json(done))
+        return act
 
-    async def _too_late(self, error: ApprovalAlreadyDecided) -> Refusal:
+    async def refused(self, error: KaguraError) -> Refusal:
+        """Whoever came too late is told the decision that stands."""
+        if not isinstance(error, ApprovalAlreadyDecided):
+            return refusal(error)
+        approval_id = error.approval_id
+
         def ask(journal: Journal) -> dict[str, Any]:
             from kagura_kernel.jupyter.server import reading
 
-            return reading.decision(journal, error.approval_id)
+            return reading.decision(journal, approval_id)
 
         try:
             return refusal(error, {"decision": await self.source.read(ask)})

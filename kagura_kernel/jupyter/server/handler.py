@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http.client import responses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
@@ -23,8 +23,10 @@ from kagura_kernel.domain.errors import (
     JournalError,
     KaguraError,
     LeaseEnded,
+    PluginError,
     RunOver,
     RunUnknown,
+    SessionGone,
     UnknownName,
     UsageError,
 )
@@ -49,6 +51,8 @@ _STATUS: tuple[tuple[type[KaguraError], int], ...] = (
     (ApprovalAlreadyDecided, 409),
     (RunOver, 409),
     (LeaseEnded, 409),
+    (SessionGone, 409),
+    (PluginError, 409),
     (ApprovalExpired, 410),
     (UsageError, 400),
     (JournalError, 503),
@@ -189,7 +193,7 @@ class ReadingHandler(JournalHandler):
         """Give the class its two methods."""
         super().__init_subclass__(**more)
         # One pair for each class: `authorized` keeps the resource of the first handler that it meets.
-        cls.get, cls.head = _guarded(), _guarded()
+        cls.get, cls.head = _guarded(cls.give), _guarded(cls.give)
 
     def question(self, *names: str) -> Question:
         """What to ask the journal, from the words of the request; `names` are those of the path.
@@ -210,13 +214,53 @@ class ReadingHandler(JournalHandler):
         self.answer(text)
 
 
-def _guarded() -> Callable[..., Any]:
+class ActingHandler(JournalHandler):
+    """Base of the routes that change something: POST, guarded as the reading ones are.
+
+    Attributes:
+        done_status: What is answered when it was done.
+    """
+
+    done_status: ClassVar[int] = 202
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Give the class its method."""
+        super().__init_subclass__(**more)
+        cls.post = _guarded(cls.act)
+
+    def deed(self, name: str, by: str) -> Question:
+        """What to do in the journal, from the words of the request.
+
+        Args:
+            name: The one that the path names.
+            by: The person who asks.
+
+        Raises:
+            UsageError: they cannot be understood.
+        """
+        raise NotImplementedError
+
+    async def refused(self, error: KaguraError) -> Refusal:
+        """The answer when it could not be done."""
+        return refusal(error)
+
+    async def act(self, name: str) -> None:
+        """Do it, and answer with what was done."""
+        by = self.who()
+        try:
+            done = await self.source.write(self.deed(name, by))
+        except KaguraError as error:
+            raise await self.refused(error) from error
+        self.answer(as_json(done), self.done_status)
+
+
+def _guarded(answer: Callable[..., Awaitable[None]]) -> Callable[..., Any]:
     @web.authenticated
     @authorized
-    async def read(self: ReadingHandler, *names: str) -> None:
-        await self.give(*names)
+    async def method(self: JournalHandler, *names: str) -> None:
+        await answer(self, *names)
 
-    return read
+    return method
 
 
 def _login_name() -> str:

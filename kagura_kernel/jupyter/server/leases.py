@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jupyter_server.auth.decorator import authorized
-from tornado import web
-
-from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.jupyter.server import asking
-from kagura_kernel.jupyter.server.handler import JournalHandler, ReadingHandler, as_json, refusal
+from kagura_kernel.jupyter.server.handler import ActingHandler, ReadingHandler
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
@@ -35,25 +31,18 @@ class LeasesHandler(ReadingHandler):
         return ask
 
 
-class RevokeHandler(JournalHandler):
+class RevokeHandler(ActingHandler):
     """Taking one lease back."""
 
     auth_resource = RESOURCE
 
-    @web.authenticated
-    @authorized
-    async def post(self, lease_id: str) -> None:
+    def deed(self, name: str, by: str) -> Question:
         """Let nobody use it from here on, and tell its run to give it back."""
-        by = self.who()
+        self.body(asking.NO_FIELDS)
 
         def act(journal: Journal) -> dict[str, Any]:
             from kagura_kernel.jupyter.server import acting
 
-            return acting.revoke(journal, lease_id, by)
+            return acting.revoke(journal, name, by)
 
-        try:
-            self.body(asking.NO_FIELDS)
-            done = await self.source.write(act)
-        except KaguraError as error:
-            raise refusal(error) from error
-        self.answer(as_json(done), 202)
+        return act

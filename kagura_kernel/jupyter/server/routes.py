@@ -7,6 +7,14 @@ from jupyter_server.base.handlers import APIHandler
 from kagura_kernel.jupyter.server.approvals import ApprovalHandler, ApprovalsHandler, DecisionHandler
 from kagura_kernel.jupyter.server.costs import CostsHandler
 from kagura_kernel.jupyter.server.leases import LeasesHandler, RevokeHandler
+from kagura_kernel.jupyter.server.plugins import (
+    PluginApproveHandler,
+    PluginAuditHandler,
+    PluginDisableHandler,
+    PluginEnableHandler,
+    PluginsHandler,
+    PluginUnapproveHandler,
+)
 from kagura_kernel.jupyter.server.runs import KillHandler, RunEventsHandler, RunHandler, RunsHandler
 from kagura_kernel.jupyter.server.status import NoSuchRoute, OpenApiHandler, StatusHandler
 
@@ -25,6 +33,12 @@ ROUTES: list[tuple[str, type[APIHandler]]] = [
     (f"{BASE}/leases", LeasesHandler),
     (f"{BASE}/leases/{_ID}/revoke", RevokeHandler),
     (f"{BASE}/costs", CostsHandler),
+    (f"{BASE}/plugins", PluginsHandler),
+    (f"{BASE}/plugins/{_ID}/audit", PluginAuditHandler),
+    (f"{BASE}/plugins/{_ID}/enable", PluginEnableHandler),
+    (f"{BASE}/plugins/{_ID}/disable", PluginDisableHandler),
+    (f"{BASE}/plugins/{_ID}/approve", PluginApproveHandler),
+    (f"{BASE}/plugins/{_ID}/unapprove", PluginUnapproveHandler),
     (f"{BASE}/openapi.yaml", OpenApiHandler),
     (f"{BASE}(?:/.*)?", NoSuchRoute),
 ]

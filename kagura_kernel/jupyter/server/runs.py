@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from jupyter_server.auth.decorator import authorized
-from tornado import web
-
-from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.jupyter.server import asking
-from kagura_kernel.jupyter.server.handler import JournalHandler, ReadingHandler, as_json, refusal
+from kagura_kernel.jupyter.server.handler import ActingHandler, ReadingHandler
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.pages import RunState
@@ -79,25 +75,18 @@ class RunEventsHandler(ReadingHandler):
         return ask
 
 
-class KillHandler(JournalHandler):
+class KillHandler(ActingHandler):
     """Stopping one run."""
 
     auth_resource = RESOURCE
 
-    @web.authenticated
-    @authorized
-    async def post(self, run_id: str) -> None:
+    def deed(self, name: str, by: str) -> Question:
         """Leave the run the word to stop."""
-        by = self.who()
+        self.body(asking.NO_FIELDS)
 
         def act(journal: Journal) -> dict[str, Any]:
             from kagura_kernel.jupyter.server import acting
 
-            return acting.kill(journal, run_id, by)
+            return acting.kill(journal, name, by)
 
-        try:
-            self.body(asking.NO_FIELDS)
-            done = await self.source.write(act)
-        except KaguraError as error:
-            raise refusal(error) from error
-        self.answer(as_json(done), 202)
+        return act

@@ -96,12 +96,14 @@ class Watcher:
 
     def _tell_trouble(self, error: KaguraError) -> None:
         """Say once that the lists cannot be read; who asks for them gets the reason."""
+        from kagura_kernel.journal.watching import TOPICS
+
         self._watch = None
         if error.message == self._trouble:
             return
         self._trouble = error.message
         self._log.info("kagura-kernel shows nothing for now: %s", error.message)
-        for topic in ("runs", "approvals", "leases", "costs"):
+        for topic in TOPICS:
             self._emit(topic, 0, "", "")
 
     def _emit(self, topic: str, seq: int, run_id: str, approval_id: str) -> None:

@@ -17,6 +17,7 @@ class Asked:
         shell: IPython.
         values: The command's values, by the names of its arguments and options.
         prefix: How commands begin here: `%kagura ` or `/`.
+        blocked: Whether the kernel hears no buttons while this command goes on, so that nobody can be asked.
     """
 
     def __init__(
@@ -26,10 +27,12 @@ class Asked:
         get_cockpit: Callable[[], Cockpit],
         *,
         prefix: str = "%kagura ",
+        blocked: bool = False,
     ) -> None:
         self.shell = shell
         self.values = values
         self.prefix = prefix
+        self.blocked = blocked
         self._get_cockpit = get_cockpit
 
     def __getitem__(self, name: str) -> Any:

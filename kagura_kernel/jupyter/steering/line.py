@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.grammar import Surface
-from kagura_kernel.cockpit.parsing import Parsed, parse_line
-from kagura_kernel.jupyter.steering import answering, looking, working
+from kagura_kernel.cockpit.lines.parsing import Parsed, parse_line
+from kagura_kernel.jupyter.steering import answering, kit, looking, plugins, working
 from kagura_kernel.jupyter.steering.asked import Asked
+from kagura_kernel.jupyter.surface import Surface as Place
+from kagura_kernel.jupyter.surface import surface_of
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -36,8 +38,29 @@ EXECUTORS: Mapping[str, Callable[[Asked], Any]] = {
     "apply": working.apply,
     "discard": working.discard,
     "export": working.export,
+    "kit plan": kit.plan,
+    "kit build": kit.build,
+    "kit show": kit.show,
+    "kit agents": kit.agents,
+    "kit redact": kit.redact,
+    "plugin list": plugins.listed,
+    "plugin disable": plugins.disable,
+    "plugin approve": plugins.approve,
+    "plugin unapprove": plugins.unapprove,
+    "plugin scan": plugins.scan,
+    "plugin config": plugins.config,
+    "plugin logs": plugins.logs,
+    "plugin install": plugins.install,
+    "plugin remove": plugins.remove,
+    "plugin trust": plugins.trust,
 }
 """What carries each command of a notebook out, by its name."""
+
+WAITING: Mapping[str, Callable[[Asked], Coroutine[Any, Any, Any]]] = {
+    "plugin enable": plugins.enable,
+    "plugin audit": plugins.audit,
+}
+"""Likewise for those that ask a person and wait; see `transformer.waits`."""
 
 
 def run_line(shell: Any, line: str, *, prefix: str = "%kagura ") -> Any:
@@ -54,6 +77,15 @@ def run_line(shell: Any, line: str, *, prefix: str = "%kagura ") -> Any:
     return _carry_out(Asked(shell, {}, _cockpit, prefix=prefix), parse_line(line, Surface.NOTEBOOK, prefix=prefix))
 
 
+async def run_awaited(shell: Any, line: str, *, prefix: str = "%kagura ") -> Any:
+    """The same for a line that is awaited: a person can be asked meanwhile."""
+    parsed = parse_line(line, Surface.NOTEBOOK, prefix=prefix)
+    asked = Asked(shell, parsed.values, _cockpit, prefix=prefix)
+    if (waiting := WAITING.get(parsed.command.name)) is None:
+        return _carry_out(asked, parsed)
+    return await waiting(asked)
+
+
 def steer(cockpit: Cockpit, shell: Any, line: str) -> Any:
     """The same for a cockpit of one's own."""
     return _carry_out(Asked(shell, {}, lambda: cockpit), parse_line(line, Surface.NOTEBOOK))
@@ -61,7 +93,12 @@ def steer(cockpit: Cockpit, shell: Any, line: str) -> Any:
 
 def _carry_out(asked: Asked, parsed: Parsed) -> Any:
     asked.values = parsed.values
-    return EXECUTORS[parsed.command.name](asked)
+    if (waiting := WAITING.get(parsed.command.name)) is None:
+        return EXECUTORS[parsed.command.name](asked)
+    from kagura_kernel.jupyter.own_loop import wait_in_thread
+
+    asked.blocked = surface_of(asked.shell) is Place.NOTEBOOK
+    return wait_in_thread(waiting(asked), "kagura plugin")
 
 
 def _cockpit() -> Cockpit:

@@ -18,7 +18,7 @@ _LATEST, _LATEST_COSTS = 100, 1000
 
 def help_text(asked: Asked) -> None:
     """All commands, or one."""
-    from kagura_kernel.cockpit.helping import help_for
+    from kagura_kernel.cockpit.lines.helping import help_for
 
     say(help_for(asked["word"], Typed.NOTEBOOK, prefix=asked.prefix))
 
@@ -58,7 +58,7 @@ def cost(asked: Asked) -> pd.DataFrame:
     limit = asked["limit"] or _LATEST_COSTS
     table = costs_table(views.costs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None))
     if not named and surface_of(asked.shell) is Surface.NOTEBOOK:
-        from kagura_kernel.jupyter.cost_frame import CostFrame
+        from kagura_kernel.jupyter.boards.cost_frame import CostFrame
 
         return CostFrame(table)
     return table
@@ -70,7 +70,7 @@ def leases(asked: Asked) -> pd.DataFrame:
 
     table = leases_table(asked.cockpit.leases())
     if surface_of(asked.shell) is Surface.NOTEBOOK:
-        from kagura_kernel.jupyter.lease_frame import LeaseFrame
+        from kagura_kernel.jupyter.boards.lease_frame import LeaseFrame
 
         return LeaseFrame(table)
     return table
@@ -114,7 +114,7 @@ def egress_check(asked: Asked) -> pd.DataFrame:
 
 def watch(asked: Asked) -> Any:
     """All runs that go on, live."""
-    from kagura_kernel.jupyter.watching import watch as show
+    from kagura_kernel.jupyter.boards.watching import watch as show
 
     return show(asked.cockpit, asked.shell)
 

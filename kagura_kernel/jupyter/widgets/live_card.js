@@ -11,7 +11,7 @@ const GONE_STATUS = new Set(["restarting", "autorestarting", "terminating", "dea
 // another one. The same for the rows of leases. The keyboard aims at a button, not at a place.
 const SETTLE_MS = 400;
 const GRAVE = '[data-act="allow"], [data-act="allow-all"], [data-act="revoke"]';
-const ABOVE = ["head", "leases"];
+const ABOVE = ["head", "kit", "leases"];
 const BELOW = ["many", "net"];
 
 const two = (number) => String(number).padStart(2, "0");
@@ -251,12 +251,15 @@ export default () => {
         const content = { act: button.dataset.act, id: button.dataset.id ?? "", path: button.dataset.path ?? null };
         if (button.dataset.ids) content.ids = button.dataset.ids.split(" ");
         if (button.dataset.answer !== undefined) content.answer = button.dataset.answer;
+        const fields = [...block.querySelectorAll("[data-field]")];
+        if (fields.length) content.fields = Object.fromEntries(fields.map((one) => [one.dataset.field, one.value]));
         if (content.act === "answer") {
           const input = block.querySelector(".kg-input");
           content.answer ??= input.value;
           if (!content.answer.trim()) return input.focus();
         }
-        const pressed = [...block.querySelectorAll("[data-act]")];
+        // To open something decides nothing: its button keeps the focus, and can be pressed again.
+        const pressed = content.act === "open" ? [] : [...block.querySelectorAll("[data-act]")];
         for (const other of pressed) other.disabled = true;
         block.setAttribute("aria-busy", "true");
         const free = () => {
@@ -290,9 +293,10 @@ export default () => {
           unfolded.querySelector(":scope > summary").focus();
           return;
         }
-        if (event.key !== "Enter" || !event.target.matches(".kg-input")) return;
+        if (event.key !== "Enter" || !event.target.matches("input.kg-input")) return;
         event.preventDefault();
-        press(event.target.closest("[data-approval]").querySelector('[data-act="answer"]'));
+        const sends = event.target.closest("[data-approval]").querySelector('[data-act="answer"], [data-enter]');
+        if (sends && !sends.disabled && !gone) press(sends);
       });
       root.addEventListener(
         "toggle",

@@ -27,6 +27,7 @@ class LiveCard(anywidget.AnyWidget):
     Attributes:
         heard: Whether a front end has answered; one without widgets never does.
         hosted: Whether the front end leaves the card as it is when its output is written anew.
+        once_hosted: Called when that is known.
 
     Args:
         label: What a screen reader calls it.
@@ -45,6 +46,7 @@ class LiveCard(anywidget.AnyWidget):
         self._since = dict.fromkeys(parts, time.monotonic())
         self._pressed = pressed
         self.heard = self.hosted = False
+        self.once_hosted: Callable[[], None] = _nothing
         self._seen = time.monotonic()
         self.on_msg(self._hear)
 
@@ -76,6 +78,7 @@ class LiveCard(anywidget.AnyWidget):
             return
         if content.get("act") == "hosted":
             self.hosted = True
+            self.once_hosted()
             return
         if content.get("act") == "sync":
             now = time.monotonic()
@@ -86,3 +89,7 @@ class LiveCard(anywidget.AnyWidget):
             # The front end waits for a sign that somebody is there, whatever comes of the button.
             self.send({"kind": "heard"})
             self._pressed(content)
+
+
+def _nothing() -> None:
+    """What waits for a front end while nobody does."""

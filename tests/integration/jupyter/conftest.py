@@ -19,6 +19,9 @@ from kagura_kernel.testing.obedient import start_with_it
 Message = dict[str, Any]
 
 
+PRESS_SECONDS = 8.0
+
+
 class Kernel:
     """A running kernel in a project of its own."""
 
@@ -142,6 +145,22 @@ class Kernel:
     def interrupt(self) -> None:
         """What the interrupt button does."""
         self._manager.interrupt_kernel()
+
+    def interrupt_until(self, request: str, seconds: float = 60) -> None:
+        """Press the button until this request is over, as a person does: Python can lose one while it imports."""
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            self.interrupt()
+            again = time.monotonic() + PRESS_SECONDS
+            while (left := again - time.monotonic()) > 0:
+                try:
+                    message = self._client.get_iopub_msg(timeout=left)
+                except Empty:
+                    break
+                over = message["msg_type"] == "status" and message["content"]["execution_state"] == "idle"
+                if over and message["parent_header"].get("msg_id") == request:
+                    return
+        pytest.fail("it goes on, whatever button is pressed")
 
 
 @pytest.fixture

@@ -169,8 +169,7 @@ def test_a_wait_without_a_person_is_interrupted_and_the_run_goes_on(kernel, jour
     run_id_of(journal)
     request = kernel.send("print('waiting', flush=True)\n%kagura attach last")
     kernel.follow(request, lambda message: message["msg_type"] == "stream")
-    kernel.interrupt()
-    kernel.follow(request)
+    kernel.interrupt_until(request)
     (row,) = views.runs(journal)
     assert row.live
     kernel.run("%kagura kill last")

@@ -236,7 +236,8 @@ def test_runs_in_the_background_can_be_steered_and_awaited(kernel):
     messages = kernel.run("%%sandbox bash --bg\necho begun; sleep 60", person=True)
     # The card may be drawn before or after the cell's value.
     assert any("BackgroundRun run-" in text for text in plain(messages))
-    assert "running" in plain(kernel.run("%kagura status"))[0]
+    # The first run of a kernel is written down when its task can be looked through for secrets.
+    wait_until(lambda: "running" in plain(kernel.run("%kagura status"))[0])
     kernel.run("%kagura kill last")
     [error] = errors(
         kernel.run(

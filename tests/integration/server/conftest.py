@@ -14,6 +14,7 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.testing.jupyter_server import HANDLE, Server, Told, minted, stop
 from kagura_kernel.testing.jupyter_server import start as start_server_process
+from kagura_kernel.testing.plugin_events import plugin_events
 from kagura_kernel.testing.sample_run import SampleRun
 
 StartServer = Callable[..., Server]
@@ -65,6 +66,7 @@ def told(server: Server) -> Iterator[Told]:
         live.counted(computed_usd=0.125),
         live.lease("acquired"),
         live.asked("app-new", deadline=86_400.0, options=("yes", "no")),
+        *plugin_events(now),
     ):
         journal.append(event)
     ledger = LeaseLedger(journal)

@@ -14,6 +14,7 @@ from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.jupyter.server.routes import BASE, ROUTES
 from kagura_kernel.testing.jupyter_server import API, TOKEN
+from kagura_kernel.testing.plugin_events import PLUGIN_BODIES
 from kagura_kernel.testing.sample_run import SampleRun
 
 EVERY = sorted(
@@ -23,8 +24,9 @@ EVERY = sorted(
     if method in {"get", "post", "put", "patch", "delete"}
 )
 EVERY += sorted(("HEAD", path, resource) for method, path, resource in EVERY if method == "GET")
+KINDS = {"runs": "run_id", "approvals": "approval_id", "leases": "lease_id", "plugins": "name"}
 ACTIONS = {"GET": "read", "HEAD": "read", "POST": "write"}
-BODIES = {"approvals/{approval_id}/decision": {"verdict": "allow"}}
+BODIES = {"approvals/{approval_id}/decision": {"verdict": "allow"}} | PLUGIN_BODIES
 
 # Says no to everything of ours and writes down what it was asked.
 STRICT = """
@@ -54,7 +56,7 @@ pytestmark = pytest.mark.usefixtures("told")
 
 
 def filled(path):
-    return path.format(run_id="run-live", approval_id="app-new", lease_id="lea-1")
+    return path.format(run_id="run-live", approval_id="app-new", lease_id="lea-1", name="greeter")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,7 @@ def test_every_route_is_described():
     served = set()
     for pattern, _ in ROUTES[:-1]:
         name = pattern.removeprefix(BASE)
-        kind = {"runs": "run_id", "approvals": "approval_id", "leases": "lease_id"}.get(name.split("/")[1], "")
+        kind = KINDS.get(name.split("/")[1], "")
         served.add(name.replace("([A-Za-z0-9_.~-]{1,200})", kind))
     assert served == described
 
@@ -145,7 +147,8 @@ def test_a_cookie_decides_nothing_without_the_xsrf_header(server, browser, path)
     assert server.get("approvals/app-new")["verdict"] is None
 
     # With the header it goes through to the journal, where nothing has this name.
-    elsewhere = f"kagura/api/v1/{path.format(run_id='run-none', approval_id='app-none', lease_id='lea-none')}"
+    nothing = {"run_id": "run-none", "approval_id": "app-none", "lease_id": "lea-none", "name": "none"}
+    elsewhere = f"kagura/api/v1/{path.format(**nothing)}"
     status, said = browser.ask("POST", elsewhere, {"X-XSRFToken": browser.cookies["_xsrf"]}, body)
     assert status == 404
 

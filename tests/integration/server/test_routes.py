@@ -17,7 +17,7 @@ GETS = sorted(path.lstrip("/") for path, methods in API["paths"].items() if "get
 
 def filled(path: str) -> str:
     """A route with names that are there."""
-    return path.format(run_id="run-live", approval_id="app-new", lease_id="lea-1")
+    return path.format(run_id="run-live", approval_id="app-new", lease_id="lea-1", name="greeter")
 
 
 @pytest.mark.parametrize("path", GETS)
@@ -216,7 +216,7 @@ def test_a_route_that_is_not_there_is_refused_as_json(server, path, method):
 
 @pytest.mark.parametrize("path", sorted(API["paths"]))
 def test_a_method_that_a_route_does_not_have_is_refused_as_json(server, path):
-    method = "POST" if "get" in API["paths"][path] else "GET"
+    method = next(method for method in ("GET", "POST", "DELETE") if method.lower() not in API["paths"][path])
     answer = server.ask(method, filled(path.lstrip("/")), described=False)
     assert (answer.status, answer.json["code"]) == (405, "ERR_METHOD")
     assert server.ask("PATCH", filled(path.lstrip("/")), described=False).status == 405

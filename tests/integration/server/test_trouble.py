@@ -10,11 +10,12 @@ import pytest
 
 from kagura_kernel.testing.jupyter_server import API, stop
 from kagura_kernel.testing.patience import wait_until
+from kagura_kernel.testing.plugin_events import PLUGIN_BODIES
 from kagura_kernel.testing.sample_run import SampleRun
 
 GETS = sorted(path.lstrip("/") for path, methods in API["paths"].items() if "get" in methods)
 POSTS = sorted(path.lstrip("/") for path, methods in API["paths"].items() if "post" in methods)
-BODIES = {"approvals/{approval_id}/decision": {"verdict": "allow"}}
+BODIES = {"approvals/{approval_id}/decision": {"verdict": "allow"}} | PLUGIN_BODIES
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def empty(bare):
 
 
 def filled(path):
-    return path.format(run_id="run-1", approval_id="app-1", lease_id="lea-1")
+    return path.format(run_id="run-1", approval_id="app-1", lease_id="lea-1", name="greeter")
 
 
 def write_a_run(server):

@@ -18,12 +18,12 @@ from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.rows import EgressRow
 from kagura_kernel.journal.spending import BudgetUse, DaySpending, Spending
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.jupyter.boards.cost_panel import sums_of
 from kagura_kernel.jupyter.cards.costs import costs_html, costs_text
 from kagura_kernel.jupyter.charts import chart, look
 from kagura_kernel.jupyter.charts.cost import cost_chart
 from kagura_kernel.jupyter.charts.egress import MAX_HOSTS, egress_chart, places
 from kagura_kernel.jupyter.charts.picture import MARKDOWN_ROWS, VEGA_LITE_MIME
-from kagura_kernel.jupyter.cost_panel import sums_of
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.card_page import Page
 from kagura_kernel.testing.cockpit import fake_cockpit

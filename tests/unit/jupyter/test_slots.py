@@ -89,3 +89,14 @@ def test_once_it_is_over_only_the_finished_form_is_left(slot, published):
     slot.write(later("over"))
     slot.keep(later, at_once=True)
     assert published[1:] == [later("over")]
+
+
+def test_what_is_to_be_kept_at_once_is_kept_as_soon_as_the_front_end_can_take_it(slot, published):
+    slot.keep(later, at_once=True)
+    slot.keep(lambda: later("latest"), at_once=True)
+    assert len(published) == 1
+    hosted(slot)
+    [_, (data, _)] = published
+    assert data["text/plain"] == "latest"
+    hosted(slot)
+    assert len(published) == 2

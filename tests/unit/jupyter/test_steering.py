@@ -10,8 +10,8 @@ import pytest
 from kagura_kernel import assembly
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.grammar import Surface
-from kagura_kernel.cockpit.helping import command_help, overview
-from kagura_kernel.cockpit.parsing import parse_line
+from kagura_kernel.cockpit.lines.helping import command_help, overview
+from kagura_kernel.cockpit.lines.parsing import parse_line
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import (
     ApprovalAlreadyDecided,
@@ -26,6 +26,7 @@ from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.jupyter.steering.line import run_line, steer
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
+from kagura_kernel.testing.plugin_rig import FakeJails, write_plugin
 from kagura_kernel.testing.sample_run import SampleRun
 
 HEADLESS = SimpleNamespace(kernel=None, user_ns={})
@@ -55,6 +56,18 @@ def told(cockpit: Cockpit, tmp_path: Path) -> SampleRun:
         cockpit.journal.append(event)
     Mailbox(cockpit.journal).post(other.request("app-12", requested_at=SystemClock().now()))
     return other
+
+
+@pytest.mark.parametrize("line", ["plugin unapprove fs-reed", "plugin logs fs-reed", "plugin config fs-reed"])
+def test_a_plugin_that_there_is_not_is_a_slip(tmp_path, monkeypatch, line):
+    write_plugin(tmp_path / "plugins", "fs-read")
+    monkeypatch.chdir(tmp_path)
+    cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), start_jail=FakeJails())
+    try:
+        with pytest.raises(UnknownName, match="Did you mean 'fs-read'"):
+            steer(cockpit, HEADLESS, line)
+    finally:
+        cockpit.close()
 
 
 @pytest.mark.parametrize("line", ["", "help", "--help"])
@@ -175,7 +188,7 @@ def test_changes_are_shown_and_given_up(say, cockpit, capsys):
     ("line", "module", "function", "given"),
     [
         ("attach 1", "attaching", "attach", ("COCKPIT", HEADLESS, "run-1")),
-        ("watch", "watching", "watch", ("COCKPIT", HEADLESS)),
+        ("watch", "boards.watching", "watch", ("COCKPIT", HEADLESS)),
         ("chart cost", "charts", "chart", ("COCKPIT", "cost", None)),
         ("chart timeline last", "charts", "chart", ("COCKPIT", "timeline", "run-2")),
         ("chart egress", "charts", "chart", ("COCKPIT", "egress", None)),

@@ -1,4 +1,4 @@
-"""Names for completion and inspection: of runs, leases and files, of variables, of what can be configured.
+"""Names for completion and inspection: of runs, leases, files and plugins, of variables, of what can be configured.
 
 A look-up never raises, never starts the cockpit, and takes no longer than a blink: what is slow goes on in a thread of
 its own and is there the next time.
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.grammar import Kind
-from kagura_kernel.cockpit.lookup import Name
-from kagura_kernel.jupyter.file_names import files
-from kagura_kernel.jupyter.variable_names import variables
+from kagura_kernel.cockpit.lines.lookup import Name
+from kagura_kernel.jupyter.completion.files import files
+from kagura_kernel.jupyter.completion.variables import variables
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 BLINK = 0.3
 """Seconds a look-up may take before it is given up for this time."""
 
-_PATHS = frozenset({Kind.FILE, Kind.DIRECTORY, Kind.NOTEBOOK})
+_PATHS = frozenset({Kind.FILE, Kind.DIRECTORY, Kind.NOTEBOOK, Kind.SOURCE})
+_OF_PLUGINS = frozenset({Kind.PLUGIN, Kind.PAIR})
 _FROM_THE_JOURNAL = frozenset(
     {Kind.RUN, Kind.LEASE, Kind.APPROVAL, Kind.SESSION, Kind.MODEL, Kind.CHANGED_PATH, Kind.TEXT}
 )
@@ -85,13 +86,20 @@ class ShellNames:
             # Below a prompt stands what the box sees, and that is the project alone.
             return files(Path.cwd(), prefix, kind, outside=bool(given))
         if kind in _FROM_THE_JOURNAL:
-            from kagura_kernel.jupyter.journal_names import FINDERS
+            from kagura_kernel.jupyter.completion.journal import FINDERS
             from kagura_kernel.membrane.names import shown
 
             with self._open() as journal:
                 found = list(FINDERS[kind](journal, given))
             # Titles, options and file names are a box's words. One that cannot be typed is not offered, as of files.
             return [Name(name.text, shown(name.summary)) for name in found if name.text.isprintable()]
+        if kind in _OF_PLUGINS:
+            from kagura_kernel.jupyter.completion import plugins
+            from kagura_kernel.membrane.names import shown
+
+            finding = plugins.plugins if kind is Kind.PLUGIN else plugins.settings
+            # What a plugin says about itself may be anybody's words.
+            return [Name(name.text, shown(name.summary)) for name in finding(prefix, given)]
         finder = _CONFIGURED.get(kind)
         return list(finder()) if finder is not None else ()
 

@@ -1,23 +1,23 @@
 """The live board of runs: what each waits for, its time and cost, and buttons.
 
 It ends, and stays as it is then, when no run goes on, when another board opens, or when nobody has it on the screen any
-more; until then the journal is asked twice a second.
+more.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.domain.approvals import ApprovalRequest
+from kagura_kernel.domain.approvals import ApprovalRequest, asked_fields
 from kagura_kernel.domain.errors import ApprovalError, KaguraError
 from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.jupyter.boards.live_board import LiveBoard
 from kagura_kernel.jupyter.cards.board import LABEL, RunLine, board_bundle, board_html, board_text
 from kagura_kernel.jupyter.cards.escape import one_line
-from kagura_kernel.jupyter.slots import Slot, write_once
+from kagura_kernel.jupyter.cards.record import Bundle
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
@@ -25,72 +25,44 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.records import Board
     from kagura_kernel.journal.rows import RunRow
 
-LOOK_SECONDS = 0.5
-"""How often the journal is asked; the front end hears only of what changed."""
 SEEN_SECONDS = 45.0
 """How long a board lives on after a front end was last known to show it."""
 _ASK_SECONDS = 10.0
 ENDED = 5
 """How many runs that are over a board shows."""
 
-# One board lives at a time: the one that was asked for last.
-_open: list[RunBoard] = []
 
+class RunBoard(LiveBoard[RunLine]):
+    """All runs that go on, and the last that ended; it ends as well when nobody has it on the screen any more."""
 
-def show_board(cockpit: Cockpit) -> bool:
-    """Show the board below the cell; live while a run goes on. False where no loop runs that could keep it so.
+    label = LABEL
 
-    Raises:
-        JournalError: the journal cannot be read.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    while _open:
-        _open[-1].end()
-    lines = _lines(cockpit.board(ended=ENDED))
-    if any(line.live for line in lines):
-        _open.append(RunBoard(cockpit, lines))
-    else:
-        write_once(board_bundle(lines, datetime.now(UTC)))
-    return True
-
-
-class RunBoard:
-    """A live board."""
-
-    def __init__(self, cockpit: Cockpit, lines: list[RunLine]) -> None:
-        self._cockpit = cockpit
-        self._lines = lines
-        self._slot = Slot()
-        parts = {"all": board_html(lines, datetime.now(UTC))}
-        self._slot.open(LABEL, board_text(lines), parts, self._pressed)
+    def __init__(self, cockpit: Cockpit, lines: Sequence[RunLine]) -> None:
         self._asked = time.monotonic()
-        self._watching = asyncio.ensure_future(self._watch())
+        super().__init__(cockpit, lines)
 
-    def end(self) -> None:
-        """Show it as it is, without buttons; nothing happens the second time."""
-        if self in _open:
-            _open.remove(self)
-            self._watching.cancel()
-            self._slot.write(board_bundle(self._lines, datetime.now(UTC)))
+    @staticmethod
+    def look(cockpit: Cockpit) -> tuple[list[RunLine], bool]:
+        """The lines, and whether one of them goes on."""
+        lines = _lines(cockpit.board(ended=ENDED))
+        return lines, any(line.live for line in lines)
 
-    async def _watch(self) -> None:
-        try:
-            while any(line.live for line in self._lines) and self._in_sight():
-                await asyncio.sleep(LOOK_SECONDS)
-                # A journal on another machine may take its time: the kernel's loop goes on meanwhile.
-                lines = await asyncio.to_thread(lambda: _lines(self._cockpit.board(ended=ENDED)))
-                if lines != self._lines:
-                    self._lines = lines
-                    self._slot.show({"all": board_html(lines, datetime.now(UTC))})
-        except KaguraError:
-            # The journal was closed or lost; whoever asks it next is told.
-            pass
-        self.end()
+    @staticmethod
+    def html(lines: Sequence[RunLine], now: datetime) -> str:
+        """The live form."""
+        return board_html(lines, now)
 
-    def _in_sight(self) -> bool:
+    @staticmethod
+    def text(lines: Sequence[RunLine]) -> str:
+        """For front ends without widgets."""
+        return board_text(lines)
+
+    @staticmethod
+    def bundle(lines: Sequence[RunLine], now: datetime) -> Bundle:
+        """The finished form."""
+        return board_bundle(lines, now)
+
+    def in_sight(self) -> bool:
         """Whether a front end may still show it: asked now and then, and answered by one that does."""
         now = time.monotonic()
         if now - self._asked >= _ASK_SECONDS:
@@ -131,7 +103,7 @@ def _line(row: RunRow, board: Board) -> RunLine:
     running = "waiting" if waiting else "running"
     return RunLine(
         run_id=row.run_id,
-        name=" ".join(filter(None, [row.brain, row.model])) if row.flavour == "agent" else "Sandbox",
+        name=_name(row),
         task=one_line(row.task, 300),
         status="lost" if gone else running if row.live else row.status,
         started_at=row.started_at,
@@ -143,6 +115,13 @@ def _line(row: RunRow, board: Board) -> RunLine:
     )
 
 
+def _name(row: RunRow) -> str:
+    if row.flavour == "sandbox":
+        return "Sandbox"
+    name = " ".join(filter(None, [row.brain, row.model]))
+    return name or ("Plugin audit" if row.flavour == "audit" else "")
+
+
 def _where(row: RunRow, board: Board) -> str:
     kernel = "" if not row.live or row.run_id in board.here else "in another kernel"
     return ", ".join(filter(None, [row.notebook, kernel]))
@@ -151,17 +130,5 @@ def _where(row: RunRow, board: Board) -> str:
 def _as_event(request: ApprovalRequest) -> ApprovalRequested:
     """The question in the form that cards take."""
     return ApprovalRequested(
-        run_id=request.run_id,
-        session_id=request.session_id,
-        at=request.requested_at,
-        approval_id=request.id,
-        subject=request.kind,
-        title=request.title,
-        detail=request.detail,
-        reason=request.reason,
-        arguments=dict(request.arguments),
-        call_id=request.call_id,
-        deadline=request.deadline,
-        options=request.options,
-        content_hash=request.content_hash,
+        run_id=request.run_id, session_id=request.session_id, at=request.requested_at, **asked_fields(request)
     )

@@ -1,6 +1,6 @@
 """Completion and inspection of our own words: in the kagura kernel everywhere, in a Python kernel on our magics.
 
-What can stand where is the grammar's knowledge (`kagura_kernel.cockpit.completing`); here it meets IPython.
+What can stand where is the grammar's knowledge (`kagura_kernel.cockpit.lines.completing`); here it meets IPython.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kagura_kernel.cockpit.completing import Completions
+    from kagura_kernel.cockpit.lines.completing import Completions
 
 IDENTIFIER = "kagura"
 """By which settings of IPython's completer name the matcher."""
@@ -48,8 +48,8 @@ def _replied(found: Completions | None, cursor: int) -> dict[str, Any]:
 
 def explained(shell: Any, code: str, cursor: int, *, prompt: bool) -> str | None:
     """What stands at the cursor, in words, or None where that is not ours to say."""
-    from kagura_kernel.cockpit.explaining import explain
-    from kagura_kernel.jupyter.names import names_of
+    from kagura_kernel.cockpit.lines.explaining import explain
+    from kagura_kernel.jupyter.completion.names import names_of
 
     return explain(code, cursor, names_of(shell), prompt=prompt)
 
@@ -138,7 +138,7 @@ def _matcher(shell: InteractiveShell) -> Any:
 
 
 def _completions(shell: Any, code: str, cursor: int, *, prompt: bool) -> Completions | None:
-    from kagura_kernel.cockpit.completing import complete
-    from kagura_kernel.jupyter.names import names_of
+    from kagura_kernel.cockpit.lines.completing import complete
+    from kagura_kernel.jupyter.completion.names import names_of
 
     return complete(code, cursor, names_of(shell), prompt=prompt)

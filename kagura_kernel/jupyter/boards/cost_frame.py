@@ -15,6 +15,6 @@ class CostFrame(pd.DataFrame):
         with calm():
             # Looked up here, so that the frame holds nothing but its rows and can be copied and stored like any other.
             from kagura_kernel.assembly import get_cockpit
-            from kagura_kernel.jupyter.cost_panel import show_costs
+            from kagura_kernel.jupyter.boards.cost_panel import show_costs
 
             show_costs(get_cockpit())

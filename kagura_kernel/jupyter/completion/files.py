@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from kagura_kernel.cockpit.grammar import Kind
-from kagura_kernel.cockpit.lookup import Name
+from kagura_kernel.cockpit.lines.lookup import Name
 
 MOST = 200
 """So many names are given."""

@@ -10,7 +10,7 @@ from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.jupyter import run_board
+from kagura_kernel.jupyter.boards import live_board, run_board
 from kagura_kernel.jupyter.cards.board import board_bundle, board_html, board_text, is_simple
 from kagura_kernel.jupyter.tables import board_table
 from kagura_kernel.testing.box import FakeBackend
@@ -195,14 +195,14 @@ def slots(monkeypatch):
         made.append(FakeSlot())
         return made[-1]
 
-    monkeypatch.setattr(run_board, "Slot", make)
-    monkeypatch.setattr(run_board, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(live_board, "Slot", make)
+    monkeypatch.setattr(live_board, "LOOK_SECONDS", 0.01)
     return made
 
 
 async def test_a_board_follows_every_process_and_ends_with_the_last_run(cockpit, journal, slots):
     run = told(journal)
-    assert run_board.show_board(cockpit)
+    assert run_board.RunBoard.show(cockpit)
     (slot,) = slots
     journal.append(run.asked())
     await eventually(lambda: "git push" in slot.shown[-1])
@@ -211,38 +211,38 @@ async def test_a_board_follows_every_process_and_ends_with_the_last_run(cockpit,
     journal.append(run.finished())
     await eventually(lambda: slot.written)
     assert slot.written[0].startswith("[runs: none goes on]\nrun-1  done")
-    assert run_board._open == []
+    assert run_board.RunBoard.current is None
 
 
 async def test_a_board_that_no_front_end_shows_any_more_asks_the_journal_no_longer(cockpit, journal, slots):
     told(journal)
-    run_board.show_board(cockpit)
+    run_board.RunBoard.show(cockpit)
     (slot,) = slots
     slot.unseen = run_board.SEEN_SECONDS
     await eventually(lambda: slot.written)
-    assert run_board._open == []
+    assert run_board.RunBoard.current is None
 
 
 async def test_a_second_board_ends_the_first(cockpit, journal, slots):
     told(journal)
-    run_board.show_board(cockpit)
-    run_board.show_board(cockpit)
+    run_board.RunBoard.show(cockpit)
+    run_board.RunBoard.show(cockpit)
     assert len(slots[0].written) == 1
     assert slots[1].written == []
-    run_board._open[-1].end()
+    run_board.RunBoard.current.end()
 
 
 async def test_where_nothing_goes_on_the_board_is_static_at_once(cockpit, journal, slots, monkeypatch):
     journal.append(told(journal).finished())
     written = []
-    monkeypatch.setattr(run_board, "write_once", written.append)
-    assert run_board.show_board(cockpit)
+    monkeypatch.setattr(live_board, "write_once", written.append)
+    assert run_board.RunBoard.show(cockpit)
     assert slots == []
     assert written[0][0]["text/plain"].startswith("[runs: none goes on]")
 
 
 def test_without_a_loop_there_is_no_board(cockpit, slots):
-    assert not run_board.show_board(cockpit)
+    assert not run_board.RunBoard.show(cockpit)
     assert slots == []
 
 

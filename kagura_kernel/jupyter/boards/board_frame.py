@@ -1,18 +1,26 @@
-"""What `%kagura watch` gives in a notebook: a DataFrame to work with, which as the end of a cell is the live board."""
+"""A DataFrame to work with, which as the end of a cell is a live board."""
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import pandas as pd
 
+from kagura_kernel.jupyter.boards.live_board import LiveBoard
 from kagura_kernel.jupyter.errors import calm
-from kagura_kernel.jupyter.run_board import show_board
 
 
-class WatchFrame(pd.DataFrame):
-    """The runs as they are now. What is taken out of it is an ordinary DataFrame, and shown as one."""
+class BoardFrame(pd.DataFrame):
+    """Rows as they are now.
+
+    Attributes:
+        board: What is shown in place of the table.
+    """
+
+    board: ClassVar[type[LiveBoard[Any]]]
 
     def _ipython_display_(self) -> None:
-        """Show the board of all runs, which lives; IPython calls this in place of showing the table.
+        """Show the board, which lives; IPython calls this in place of showing the table.
 
         Raises:
             NotImplementedError: no loop runs that could keep it alive; IPython shows the table then.
@@ -21,5 +29,5 @@ class WatchFrame(pd.DataFrame):
             # Looked up here, so that the frame holds nothing but its rows and can be copied and stored like any other.
             from kagura_kernel.assembly import get_cockpit
 
-            if not show_board(get_cockpit()):
+            if not self.board.show(get_cockpit()):
                 raise NotImplementedError

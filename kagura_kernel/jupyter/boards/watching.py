@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.jupyter.run_board import ENDED
+from kagura_kernel.jupyter.boards.run_board import ENDED
 from kagura_kernel.jupyter.surface import Surface, surface_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def watch(cockpit: Cockpit, shell: Any) -> Any:
 
     table = board_table(cockpit.board(ended=ENDED), datetime.now(UTC))
     if surface_of(shell) is Surface.NOTEBOOK:
-        from kagura_kernel.jupyter.watch_frame import WatchFrame
+        from kagura_kernel.jupyter.boards.watch_frame import WatchFrame
 
         return WatchFrame(table)
     return table

@@ -15,9 +15,9 @@ from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.events import ChangeRow, ChangesCollected
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.jupyter.file_names import MOST, files
-from kagura_kernel.jupyter.names import ShellNames, names_of
-from kagura_kernel.jupyter.variable_names import variables
+from kagura_kernel.jupyter.completion.files import MOST, files
+from kagura_kernel.jupyter.completion.names import ShellNames, names_of
+from kagura_kernel.jupyter.completion.variables import variables
 from kagura_kernel.testing.sample_run import SampleRun
 
 PATIENT = 60.0
@@ -144,7 +144,7 @@ def test_what_takes_longer_than_a_blink_is_given_up_for_this_time():
 
 
 def test_kinds_without_names_have_none(names):
-    for kind in (Kind.COUNT, Kind.SECONDS, Kind.USD, Kind.URL, Kind.TIME, Kind.PAIR, Kind.TARGET):
+    for kind in (Kind.COUNT, Kind.SECONDS, Kind.USD, Kind.URL, Kind.TIME, Kind.TARGET):
         assert names.names(kind, "", ("x",)) == ()
 
 

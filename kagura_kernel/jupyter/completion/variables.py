@@ -6,7 +6,7 @@ import types
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kagura_kernel.cockpit.lookup import Name
+from kagura_kernel.cockpit.lines.lookup import Name
 
 MOST = 500
 """So many names are given."""

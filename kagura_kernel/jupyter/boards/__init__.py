@@ -1,0 +1,1 @@
+"""Tables that show themselves as live boards below a cell: leases, runs, costs."""

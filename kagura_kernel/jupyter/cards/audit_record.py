@@ -1,0 +1,126 @@
+"""An audit or an enabling as plain text, and as a record for programs, beside its card in the notebook file.
+
+As of runs: what differs from time to time, ids, times and who decided, stands in the output's metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.domain.audit_report import report_of
+from kagura_kernel.jupyter.cards.ask import verdict_words
+from kagura_kernel.jupyter.cards.audit import CONFIGURED, audit_html
+from kagura_kernel.jupyter.cards.audit_form import decision_words, title_words
+from kagura_kernel.jupyter.cards.audit_report import CACHED, OPENS_NAME, opened
+from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView
+from kagura_kernel.jupyter.cards.audited import audit_record
+from kagura_kernel.jupyter.cards.escape import one_line, visible
+from kagura_kernel.jupyter.cards.record import Bundle, clean
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.plugins import PluginAudit
+    from kagura_kernel.jupyter.cards.audit_view import Subject
+
+AUDIT_MIME = "application/vnd.kagura.audit+json"
+
+_SENTENCE, _LINE = 600, 240
+_MOST = 60
+
+
+def audit_bundle(view: AuditView) -> Bundle:
+    """An audit for a display slot."""
+    data = {"text/plain": card_text(view), "text/html": audit_html(view), AUDIT_MIME: card_record(view)}
+    return data, {"kagura": card_metadata(view)}
+
+
+def card_text(view: AuditView) -> str:
+    """The whole card; nothing in it differs between two runs of the same thing."""
+    about = view.subject
+    name = f" of {about.name} {about.version}" if about is not None else ""
+    lines = [f"[plugin audit{name}: {STATES[view.state][0].lower()}]"]
+    lines += [f"! {visible(text)}" for text in view.notes]
+    lines += [f"? {visible(ask.request.title)}  {verdict_words(ask)}" for ask in view.questions]
+    if view.audit is not None:
+        lines += report_lines(view.audit, about, cached=view.cached)
+    if view.waiting:
+        lines.append(f"? {visible(title_words(view))}?  Not answered")
+    elif words := decision_words(view):
+        lines.append(words)
+    return "\n".join([*lines, *_end(view)])
+
+
+def report_lines(audit: PluginAudit, subject: Subject | None, *, cached: bool) -> Iterator[str]:
+    """The report, for the card's text and for a console."""
+    report = report_of(audit)
+    yield f"{report.risk_words}. {report.verdict_words} ({report.counts})."
+    if report.summary:
+        yield one_line(report.summary, _SENTENCE)
+    for remark in filter(None, [report.remark, CACHED if cached else ""]):
+        yield f"! {one_line(remark, _SENTENCE)}"
+    for fact in report.facts:
+        if fact.name != "Permissions":
+            yield f"  {fact.name}: {one_line(fact.text, _SENTENCE)}"
+    config = subject.config if subject is not None else {}
+    would = [
+        f"{word.lower()} {', '.join(one.words for one in entries)}"
+        for word, entries in opened(audit.permissions, config)
+    ]
+    yield f"  {OPENS_NAME}: {one_line('; '.join(would), _SENTENCE) or 'nothing'}"
+    for shown, one in list(zip(report.findings, audit.findings, strict=True))[:_MOST]:
+        place = f" {one_line(shown.place, _LINE)}" if shown.place else ""
+        yield f"- {shown.word}{place}: {one_line(shown.message, _SENTENCE)} ({one_line(one.rule, _LINE)})"
+        if shown.source:
+            yield f"    | {one_line(shown.source, _LINE)}"
+    if (left := len(report.findings) - _MOST) > 0:
+        yield f"- … and {left:,} more"
+    for text, why in report.injections[:_MOST]:
+        yield f"> {one_line(text, _LINE)}"
+        if why:
+            yield f"    {one_line(why, _SENTENCE)}"
+
+
+def card_record(view: AuditView) -> dict[str, Any]:
+    """What was found and what came of it, without anything that differs from time to time."""
+    about, decision = view.subject, view.decision
+    record: dict[str, Any] = {
+        "version": 1,
+        "plugin": about.name if about is not None else "",
+        "plugin_version": about.version if about is not None else "",
+        "status": view.state,
+        "error_code": view.error.code if view.error is not None else "",
+        "verdict": decision.verdict if decision is not None else "",
+        "via": decision.via if decision is not None else "",
+        "approved": bool(view.enabled) and about is not None and about.approved,
+        "cached": view.cached,
+        "modules": list(about.modules) if about is not None else [],
+        "config": view.configured,
+        "audit": audit_record(view.audit) if view.audit is not None else None,
+    }
+    found: dict[str, Any] = clean(record)
+    return found
+
+
+def card_metadata(view: AuditView) -> dict[str, Any]:
+    """Ids, hashes, times and money."""
+    facts: dict[str, Any] = {"cost_usd": view.run.usd}
+    if view.run.started is not None:
+        facts |= {"run_id": view.run.started.run_id, "started_at": view.run.started.at.isoformat()}
+    if view.audit is not None:
+        facts |= {"content_hash": view.audit.content_hash, "auditor": view.audit.auditor}
+        facts["audited_at"] = view.audit.at.isoformat() if view.audit.at is not None else None
+    if view.decision is not None:
+        decision = view.decision
+        facts |= {"approval_id": decision.approval_id, "by": decision.by, "at": decision.at.isoformat()}
+    found: dict[str, Any] = clean(facts)
+    return found
+
+
+def _end(view: AuditView) -> Iterator[str]:
+    if view.configured:
+        told = ", ".join(f"{name}={one_line(text, _LINE)}" for name, text in view.configured.items())
+        yield f"{CONFIGURED} {told}."
+    if view.enabled:
+        yield visible(view.enabled)
+    elif view.error is not None:
+        yield f"{view.error.code}: {visible(view.why)}"

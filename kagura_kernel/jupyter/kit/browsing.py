@@ -1,0 +1,179 @@
+"""What `%kagura kit show` gives: a staged kit as a value, which as the end of a cell is a card to look into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.jupyter.cards.frame import framed
+from kagura_kernel.jupyter.cards.kit_files import (
+    SHOWN,
+    OpenedFile,
+    file_html,
+    file_text,
+    files_html,
+    kit_head_html,
+)
+from kagura_kernel.jupyter.cards.kit_text import counts, staged_lines, whose
+from kagura_kernel.jupyter.cards.record import Bundle, clean
+from kagura_kernel.jupyter.slots import Slot, write_once
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kagura_kernel.cockpit.staged_kit import StagedKit
+    from kagura_kernel.domain.kit import StagedFile
+
+KIT_MIME = "application/vnd.kagura.kit+json"
+LABEL = "Kit"
+
+
+class KitBrowser:
+    """A kit to look into.
+
+    Attributes:
+        kit: What was staged.
+        files: Its files, as a DataFrame.
+
+    Args:
+        kit: What was staged.
+        opened: The file to open first; empty for none.
+        live: Whether a click can open another one.
+
+    Raises:
+        KitGone: the kit is not kept any more.
+        UsageError: it has no such file.
+    """
+
+    def __init__(self, kit: StagedKit, opened: str = "", *, live: bool = False) -> None:
+        self.kit = kit
+        self._shown = _Shown(kit, kit.files(), _open(kit, opened) if opened else None)
+        self._live = live
+
+    @property
+    def files(self) -> pd.DataFrame:
+        """One line for each file: its place, its bytes, how often and of what it was redacted."""
+        from kagura_kernel.jupyter.kit.tables import files_table
+
+        return files_table(self._shown.files)
+
+    def read(self, place: str) -> str:
+        """What is in one of its files, with markers where secrets were; empty for what is no text.
+
+        Raises:
+            KitGone: it is not kept any more.
+            UsageError: it has no such file.
+        """
+        return self.kit.read(place).text
+
+    def __repr__(self) -> str:
+        return self._shown.text()
+
+    def _ipython_display_(self) -> None:
+        """Show it: with buttons where somebody can press them, otherwise as it stays in the notebook."""
+        if self._live:
+            KitCard(self._shown)
+        else:
+            write_once(self._shown.bundle())
+
+
+@dataclass
+class _Shown:
+    """What a card shows, drawn anew as files are opened.
+
+    Attributes:
+        kit: What was staged.
+        files: Those that are there.
+        opened: The one that is open.
+    """
+
+    kit: StagedKit
+    files: tuple[StagedFile, ...]
+    opened: OpenedFile | None = field(default=None)
+
+    @property
+    def _target(self) -> str:
+        return self.opened.target if self.opened is not None else ""
+
+    def parts(self) -> dict[str, str]:
+        """The live card."""
+        return {
+            "head": kit_head_html(self.kit),
+            "files": files_html(self.kit, self.files, self._target, live=True) if self.files else self._nothing(),
+            "file": file_html(self.opened) if self.files else "",
+        }
+
+    def bundle(self) -> Bundle:
+        """As it stays in the notebook."""
+        files = files_html(self.kit, self.files, self._target, live=False) if self.files else self._nothing()
+        file = f"<div>{file_html(self.opened)}</div>" if self.opened is not None else ""
+        body = f'<div class="kg-body{" kg-browse" if file else ""}"><div>{files}</div>{file}</div>'
+        data = {
+            "text/plain": self.text(),
+            "text/html": framed(kit_head_html(self.kit) + body, LABEL),
+            KIT_MIME: clean(self._record()),
+        }
+        return data, {"kagura": {"digest": self.kit.digest}}
+
+    def text(self) -> str:
+        """For readers without HTML."""
+        said = counts(self.kit)
+        lines = [f"[{whose(self.kit)}: {said}]" if said else f"[{whose(self.kit)}: nothing is staged]"]
+        lines += staged_lines(self.kit, every_file=True)
+        return "\n".join([*lines, *(["", file_text(self.opened)] if self.opened is not None else [])])
+
+    def _record(self) -> dict[str, Any]:
+        files = [
+            {"place": one.target, "size": one.size, "redactions": one.redactions, "kinds": list(one.kinds)}
+            for one in self.files
+        ]
+        return {"version": 1, "agent": self.kit.agent, "files": files}
+
+    def _nothing(self) -> str:
+        return files_html(self.kit, (), live=False) + (
+            '<div class="kg-soft">There is no file in this kit: the box sees what it needs in its workspace.</div>'
+        )
+
+
+class KitCard:
+    """A live card of a kit. It stays open: nothing in it ends."""
+
+    def __init__(self, shown: _Shown) -> None:
+        self._shown = shown
+        self._slot = Slot()
+        self._slot.open(LABEL, shown.text(), shown.parts(), self._pressed, shown.bundle())
+
+    def _pressed(self, content: Mapping[str, Any]) -> None:
+        if content.get("act") != "open":
+            return
+        try:
+            self._shown.opened = _open(self._shown.kit, str(content.get("id") or ""))
+        except KaguraError as error:
+            # Somebody took it away meanwhile; nobody would see an exception here.
+            self._slot.tell(error.message)
+            return
+        parts = self._shown.parts()
+        self._slot.show({key: parts[key] for key in ("files", "file")})
+        # Frees the buttons, which wait for an answer.
+        self._slot.tell("")
+        self._slot.keep(self._shown.bundle, at_once=True)
+
+
+def _open(kit: StagedKit, place: str) -> OpenedFile:
+    """One file as the card shows it.
+
+    Raises:
+        KitGone: it is not kept any more.
+        UsageError: it has no such file.
+    """
+    found = kit.read(place)
+    return OpenedFile(
+        target=found.target,
+        text=found.text[: SHOWN + 1],
+        blocks=tuple((block.start, block.end, block.kind) for block in found.blocks),
+        size=found.size,
+        is_text=found.is_text,
+        cut=found.cut,
+    )

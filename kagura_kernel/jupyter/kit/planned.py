@@ -1,0 +1,25 @@
+"""`%kagura kit plan` for reading."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.kits import AgentPlan
+
+
+class PlanText:
+    """The plan as the value of a cell: text to read, with the plan behind it.
+
+    Attributes:
+        plan: What a run would be given.
+    """
+
+    def __init__(self, plan: AgentPlan) -> None:
+        self.plan = plan
+
+    def __repr__(self) -> str:
+        from kagura_kernel.cockpit.kit_words import plan_lines
+        from kagura_kernel.jupyter.cards.escape import visible
+
+        return "\n".join(map(visible, plan_lines(self.plan)))

@@ -1,0 +1,59 @@
+"""Commands about agents and their kits in a notebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.jupyter.steering.asked import Asked, say
+from kagura_kernel.jupyter.surface import Surface, loop_runs, surface_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kagura_kernel.jupyter.kit.browsing import KitBrowser
+    from kagura_kernel.jupyter.kit.planned import PlanText
+
+
+def agents(asked: Asked) -> pd.DataFrame:
+    """The agents that have a name."""
+    from kagura_kernel.jupyter.kit.tables import agents_table
+
+    return agents_table(asked.cockpit.kits.named())
+
+
+def plan(asked: Asked) -> PlanText:
+    """What a run of an agent would be given."""
+    from kagura_kernel.jupyter.kit.planned import PlanText
+
+    return PlanText(asked.cockpit.kits.plan(asked["agent"]))
+
+
+def build(asked: Asked) -> None:
+    """Stage an agent's kit."""
+    from kagura_kernel.jupyter.cards.kit_text import built_lines
+
+    kit = asked.cockpit.kits.build(asked["agent"])
+    say("\n".join(built_lines(kit, unchanged=kit.unchanged)))
+
+
+def show(asked: Asked) -> KitBrowser:
+    """What is staged, to look into."""
+    from kagura_kernel.cockpit.kits import one_of
+    from kagura_kernel.jupyter.kit.browsing import KitBrowser
+
+    one_of(asked["agent"], asked["run"])
+    cockpit = asked.cockpit
+    if asked["run"] is not None:
+        from kagura_kernel.cockpit.naming import named_run
+
+        kit = cockpit.kits.of_run(cockpit.journal, named_run(cockpit.journal, asked["run"]))
+    else:
+        kit = cockpit.kits.build(asked["agent"])
+    return KitBrowser(kit, asked["file"] or "", live=surface_of(asked.shell) is Surface.NOTEBOOK and loop_runs())
+
+
+def redact(asked: Asked) -> Any:
+    """A file without its secrets."""
+    from kagura_kernel.jupyter.kit.redacted import RedactedText
+
+    return RedactedText(asked["file"].name, asked.cockpit.kits.redact_file(asked["file"]))

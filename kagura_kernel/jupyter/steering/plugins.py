@@ -1,0 +1,153 @@
+"""Commands about plugins in a notebook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.jupyter.steering.asked import Asked, say
+from kagura_kernel.jupyter.surface import Surface, person, surface_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kagura_kernel.cockpit.plugin_talk import PluginTalk
+
+VIA = "command"
+
+
+def listed(asked: Asked) -> pd.DataFrame:
+    """All plugins, as this session has them."""
+    from kagura_kernel.jupyter.plugins.tables import plugins_table
+
+    return plugins_table(asked.cockpit.plugins.rows(asked["session"]))
+
+
+async def enable(asked: Asked) -> None:
+    """Audit, decide, configure, enable."""
+    from kagura_kernel.cockpit.plugin_intents import EnablePlugin, as_typed
+    from kagura_kernel.domain.plugins import Risk
+
+    accept = Risk[asked["accept_risk"].upper()] if asked["accept_risk"] else None
+    intent = EnablePlugin(words=as_typed(asked["values"]), accept=accept, **_about(asked))
+    await _follow(asked, asked.cockpit.plugins.enable(intent))
+
+
+async def audit(asked: Asked) -> None:
+    """Examine a plugin anew."""
+    from kagura_kernel.cockpit.plugin_intents import AuditPlugin
+
+    await _follow(asked, asked.cockpit.plugins.audit(AuditPlugin(**_about(asked))))
+
+
+def disable(asked: Asked) -> None:
+    """Take a plugin away from this session's boxes."""
+    name = asked["name"]
+    gone = asked.cockpit.plugins.disable(name, by=person(), via=VIA, session=asked["session"])
+    say(f"{name} is disabled." if gone else f"{name} was not enabled in this session.")
+
+
+def approve(asked: Asked) -> None:
+    """Trust a plugin's files in later sessions."""
+    from kagura_kernel.cockpit.plugin_prompting import approved_text
+
+    row = asked.cockpit.plugins.approve(asked["name"], by=person(), via=VIA)
+    say(approved_text(row))
+
+
+def unapprove(asked: Asked) -> None:
+    """Take an approval back."""
+    name = asked["name"]
+    gone = asked.cockpit.plugins.unapprove(name, by=person(), via=VIA)
+    if not gone:
+        # What was removed by hand may still be approved; a name that is nothing at all is a slip.
+        asked.cockpit.plugins.row(name)
+    say(f"{name} is approved no longer." if gone else f"{name} was not approved.")
+
+
+def scan(asked: Asked) -> Any:
+    """What the static scan finds in these places."""
+    from kagura_kernel.jupyter.plugins.tables import findings_table
+    from kagura_kernel.plugins.scan import scan_path
+
+    return findings_table([scan_path(Path(path)) for path in asked["path"]])
+
+
+def config(asked: Asked) -> pd.DataFrame:
+    """What a plugin can be told, and was."""
+    from kagura_kernel.jupyter.plugins.tables import settings_table
+
+    plugins = asked.cockpit.plugins
+    return settings_table(
+        plugins.examine(asked["name"]).schema, plugins.row(asked["name"], session=asked["session"]).config
+    )
+
+
+def logs(asked: Asked) -> pd.DataFrame:
+    """What happened to a plugin."""
+    from kagura_kernel.jupyter.plugins.tables import logs_table
+
+    lines = asked.cockpit.plugins.logs(asked["name"], asked["limit"])
+    if not lines:
+        asked.cockpit.plugins.row(asked["name"])
+    return logs_table(lines)
+
+
+def install(asked: Asked) -> None:
+    """Copy a plugin into the person's own ones."""
+    from kagura_kernel.cockpit.plugin_shelf import installed_text
+
+    shelf = asked.cockpit.plugins.shelf
+    found = shelf.install(asked["source"], asked["sha256"], replace=asked["replace"], by=person(), via=VIA)
+    say(installed_text(found, shelf.barred(found.name), f"{asked.prefix}plugin enable {found.name}"))
+
+
+def remove(asked: Asked) -> None:
+    """Delete one of the person's own plugins."""
+    asked.cockpit.plugins.shelf.remove(asked["name"], by=person(), via=VIA)
+    say(f"{asked['name']} is removed.")
+
+
+def trust(asked: Asked) -> Any:
+    """Trust an author's key, or list those that are trusted."""
+    from kagura_kernel.jupyter.plugins.tables import authors_table
+
+    plugins = asked.cockpit.plugins
+    author, key = asked["author"], asked["key"]
+    if author is None:
+        return authors_table(plugins.shelf.authors())
+    if asked["remove"]:
+        gone = plugins.shelf.distrust(author, by=person(), via=VIA)
+        say(f"{author} is trusted no longer." if gone else f"{author} was not trusted.")
+    else:
+        plugins.shelf.trust(author, key or "", by=person(), via=VIA)
+        say(f"{author} is trusted. A signature says who wrote a plugin; enabling it is still yours to decide.")
+    return None
+
+
+def _about(asked: Asked) -> dict[str, Any]:
+    from kagura_kernel.jupyter.place import place_of
+
+    surface = surface_of(asked.shell)
+    return {
+        "name": asked["name"],
+        "session": asked.values.get("session"),  # noqa: PD011 - not of a DataFrame
+        "brain": asked["brain"],
+        "model": asked["model"],
+        "budget_usd": asked["budget_usd"],
+        "replay": asked["replay"],
+        "record": asked["record"],
+        "static": asked["static"],
+        "headless": asked.blocked or surface is Surface.HEADLESS,
+        "origin": "terminal" if surface in {Surface.TERMINAL, Surface.CONSOLE} else "notebook",
+        "place": place_of(asked.shell),
+        "by": person(),
+        "via": VIA,
+    }
+
+
+async def _follow(asked: Asked, talk: PluginTalk) -> None:
+    from kagura_kernel.jupyter.plugins.following import follow_talk
+
+    surface = surface_of(asked.shell)
+    await follow_talk(asked.cockpit, talk, Surface.INSIDE if asked.blocked else surface)
