@@ -18,9 +18,9 @@ export const TRANSLATION_DOMAIN = 'kagura_kernel';
 export const PANEL_ID = 'kagura-sidebar';
 
 /** What changed in the journal. */
-export type Topic = 'runs' | 'approvals' | 'leases' | 'costs';
+export type Topic = 'runs' | 'approvals' | 'leases' | 'costs' | 'plugins';
 
-export const TOPICS: readonly Topic[] = ['runs', 'approvals', 'leases', 'costs'];
+export const TOPICS: readonly Topic[] = ['runs', 'approvals', 'leases', 'costs', 'plugins'];
 
 /** One event of the journal, as the server announces it. */
 export interface IChange {
@@ -132,6 +132,91 @@ export interface ICosts {
   by_day: readonly IDayCost[];
 }
 
+export interface IPermissions {
+  read: readonly string[];
+  write: readonly string[];
+  net: readonly string[];
+}
+
+/** An audit that the session's process has run, or runs. */
+export interface IAuditRun {
+  run_id: string;
+  status: string;
+  live: boolean;
+  error_code: string;
+  error: string;
+}
+
+/** What a session can be told about a plugin. */
+export type PluginDeed = 'audit' | 'enable' | 'disable' | 'approve' | 'unapprove';
+
+export interface IPlugin {
+  name: string;
+  version: string;
+  description: string;
+  /** `bundled`, `user` or `project`. */
+  place: string;
+  project: string;
+  modules: readonly string[];
+  permissions: IPermissions;
+  content_hash: string;
+  /** In the session that is looked at. */
+  state: string;
+  why: string;
+  changed_at: string | null;
+  /** Of the latest audit of exactly these files; null while there is none. */
+  risk: string | null;
+  dangerous: boolean;
+  static_only: boolean;
+  audited_at: string | null;
+  approved: boolean;
+  signed_by: string;
+  problem: string;
+  quarantine: string;
+  config: Readonly<Record<string, string>>;
+  opens: IPermissions | null;
+  audit_run: IAuditRun | null;
+  /** What was last asked for in the session and came to nothing. */
+  failure: { why: string; at: string } | null;
+  /** What the session was told and has not heard yet. */
+  waiting: readonly string[];
+}
+
+/** The session whose plugins are shown. */
+export interface IPluginSession {
+  session_id: string;
+  notebook: string;
+  live: boolean;
+}
+
+export interface IPlugins {
+  items: readonly IPlugin[];
+  /** Null while the kernel that is looked at has not used kagura. */
+  session: IPluginSession | null;
+}
+
+export interface IFinding {
+  severity: string;
+  word: string;
+  message: string;
+  place: string;
+  source: string;
+}
+
+export interface IPluginAudit {
+  content_hash: string;
+  risk: string;
+  risk_words: string;
+  verdict_words: string;
+  counts: string;
+  summary: string;
+  remark: string;
+  facts: readonly { name: string; text: string; good: boolean | null }[];
+  findings: readonly IFinding[];
+  injections: readonly { text: string; why: string }[];
+  dangerous: boolean;
+}
+
 /** One page of a list; `next` is the cursor of the page after it. */
 export interface IPage<T> {
   items: readonly T[];
@@ -139,7 +224,7 @@ export interface IPage<T> {
 }
 
 /**
- * One section of the panel: approvals, runs, leases, costs, or one of another extension.
+ * One section of the panel: approvals, runs, plugins, leases, costs, or one of another extension.
  *
  * A further section is one more value of this type, given to `ISections.add`.
  */
@@ -148,7 +233,7 @@ export interface ISection {
   readonly id: string;
   /** Its heading, translated. */
   readonly title: string;
-  /** Sections stand in the order of their ranks; ours are 100, 200, 300 and 400. */
+  /** Sections stand in the order of their ranks; ours are 100, 200, 250, 300 and 400. */
   readonly rank: number;
   /** Whether it takes the height that the others leave, as a long list does. */
   readonly grows?: boolean;

@@ -14,6 +14,12 @@ export class FakeServer {
   approvals: IRow[] = [];
   leases: IRow[] = [];
   costs: IRow = { today: { usd: 0, runs: 0, unpriced_runs: 0 }, notebook: null, budget: null, by_day: [] };
+  plugins: IRow[] = [];
+  /** The session of the notebook that is looked at; null while its kernel has not used kagura. */
+  session: IRow | null = { session_id: 'ses-1', notebook: 'a.ipynb', live: true };
+  audits: Record<string, IRow> = {};
+  /** What the session was told: deed, plugin, and the request's body. */
+  readonly told: { deed: string; plugin: string; body: IRow }[] = [];
   seq = 1;
   /** Whether it answers at all. */
   up = true;
@@ -71,6 +77,14 @@ export class FakeServer {
         return fresh(request, { items: this.leases, next: null });
       case 'costs':
         return fresh(request, this.costs);
+      case 'plugins':
+        if (act === 'audit') {
+          const audit = this.audits[words.get('content_hash') ?? ''];
+          return audit
+            ? fresh(request, audit)
+            : json(404, { code: 'ERR_UNKNOWN_NAME', message: 'No audit.' });
+        }
+        return fresh(request, { items: this.plugins, session: this.session, next: null });
       default:
         return json(404, {});
     }
@@ -104,6 +118,9 @@ export class FakeServer {
       this.leases = this.leases.filter(row => row['lease_id'] !== id);
       return json(202, {});
     }
+    if (act.startsWith('plugins/')) {
+      return this._tell(act.slice('plugins/'.length), id, JSON.parse(body) as IRow);
+    }
     const row = this.approvals.find(found => found['id'] === id);
     if (!row) {
       return json(404, { code: 'ERR_APPROVAL_UNKNOWN', message: `No approval is named ${id}.` });
@@ -118,6 +135,69 @@ export class FakeServer {
     Object.assign(row, { verdict, answer, by: 'ada', via: 'sidebar' });
     return json(200, row);
   }
+
+  /** A word waits until a test lets the kernel hear it. */
+  private _tell(deed: string, plugin: string, body: IRow): IAnswer {
+    const row = this.plugins.find(found => found['name'] === plugin);
+    if (!row || this.session?.['live'] !== true) {
+      return json(409, { code: 'ERR_SESSION_GONE', message: 'No process holds the session.' });
+    }
+    this.told.push({ deed, plugin, body });
+    this.changePlugin(plugin, { waiting: [{ deed, by: 'ada', at: '' }] });
+    return json(202, {});
+  }
+
+  changePlugin(name: string, changes: IRow): void {
+    this.plugins = this.plugins.map(row => (row['name'] === name ? { ...row, ...changes } : row));
+  }
+}
+
+export function aPlugin(name: string, changes: IRow = {}): IRow {
+  return {
+    name,
+    version: '1.0.0',
+    description: `The plugin ${name}`,
+    place: 'project',
+    project: '/home/ada/project',
+    modules: [name],
+    permissions: { read: ['{base_dir}'], write: [], net: [] },
+    content_hash: 'ab',
+    state: 'discovered',
+    why: '',
+    changed_at: null,
+    risk: null,
+    dangerous: false,
+    audited_at: null,
+    approved: false,
+    audit_run: null,
+    waiting: [],
+    ...changes
+  };
+}
+
+export function anAudit(changes: IRow = {}): IRow {
+  return {
+    content_hash: 'ab',
+    risk: 'MEDIUM',
+    risk_words: 'Medium risk',
+    verdict_words: 'Look at it yourself before you enable it',
+    counts: '1 warning',
+    summary: 'It greets.',
+    remark: '',
+    facts: [{ name: 'Auditor', text: 'claude', good: null }],
+    findings: [
+      {
+        severity: 'warning',
+        word: 'Warning',
+        message: 'Reads the environment',
+        place: 'plugin.py:3',
+        source: 'os.environ'
+      }
+    ],
+    injections: [],
+    dangerous: false,
+    ...changes
+  };
 }
 
 export function aRun(number: number, changes: IRow = {}): IRow {

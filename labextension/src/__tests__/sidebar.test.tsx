@@ -7,6 +7,7 @@ import { SectionList } from '../panel/sectionList.js';
 import { approvalsSection } from '../panel/sections/approvals.js';
 import { costsSection } from '../panel/sections/costs.js';
 import { leasesSection } from '../panel/sections/leases.js';
+import { pluginsSection } from '../panel/sections/plugins.js';
 import { runsSection } from '../panel/sections/runs.js';
 import { Sidebar } from '../panel/sidebar.js';
 import { anApproval, english, FakeServer, HandPage, HandTimers } from './fakeServer.js';
@@ -20,10 +21,11 @@ async function drawn(fill: (server: FakeServer) => void, closed: string[] = []):
     kagura.approvals.refresh(),
     kagura.runs.refresh(),
     kagura.leases.refresh(),
+    kagura.plugins.refresh(),
     kagura.costs.refresh()
   ]);
   const sections = new SectionList({ load: () => Promise.resolve(closed), save: () => undefined });
-  for (const section of [costsSection, approvalsSection, leasesSection, runsSection]) {
+  for (const section of [costsSection, approvalsSection, leasesSection, pluginsSection, runsSection]) {
     sections.add(section(kagura, english));
   }
   await Promise.resolve();
@@ -35,10 +37,11 @@ async function drawn(fill: (server: FakeServer) => void, closed: string[] = []):
 test('sections stand by their rank, and empty ones say what they are for', async () => {
   const html = await drawn(() => undefined);
   const order = [...html.matchAll(/id="kgs-heading-(\w+)"/g)].map(found => found[1]);
-  assert.deepEqual(order, ['approvals', 'runs', 'leases', 'costs']);
+  assert.deepEqual(order, ['approvals', 'runs', 'plugins', 'leases', 'costs']);
   for (const words of [
     'Nothing waits for you',
     'No run yet',
+    'No plugin is known here',
     'No credential is lent',
     'No run in these days'
   ]) {
@@ -90,6 +93,28 @@ test('a host offers what its card offers, with the whole address', async () => {
   }
 });
 
+test('a call of a tool shows its exact arguments, and offers the smaller yes first', async () => {
+  const html = await drawn(server => {
+    const more = {
+      arguments: { toolset: 'mail', tool: 'send', arguments: { to: 'ada' } },
+      options: ['this call', 'this run']
+    };
+    server.approvals = [
+      anApproval('app-1', {
+        kind: 'tool',
+        title: 'Call send of the toolset mail',
+        detail: 'mail: send',
+        ...more
+      })
+    ];
+  });
+  for (const words of ['Tool', 'Call send of the toolset mail', '&quot;to&quot;: &quot;ada&quot;']) {
+    assert.ok(html.includes(words), words);
+  }
+  assert.ok(html.indexOf('Allow for this call') < html.indexOf('Allow for this run'));
+  assert.ok(html.includes('Allow for this call'));
+});
+
 test('a question offers its answers, or a field', async () => {
   const asked = (options: string[]) =>
     drawn(server => {
@@ -106,9 +131,9 @@ test('a question offers its answers, or a field', async () => {
 
 test('a second section of the same name is refused', () => {
   const sections = new SectionList({ load: () => Promise.resolve([]), save: () => undefined });
-  const section = { id: 'plugins', title: 'Plugins', rank: 250, render: () => null };
+  const section = { id: 'mine', title: 'Mine', rank: 250, render: () => null };
   const added = sections.add(section);
-  assert.throws(() => sections.add(section), /plugins/);
+  assert.throws(() => sections.add(section), /mine/);
   added.dispose();
   assert.equal(sections.items.length, 0);
 });

@@ -1,7 +1,19 @@
 /**
  * The REST interface of the server extension, typed. It knows no Jupyter: whoever makes one hands in how a request is sent.
  */
-import type { IApproval, ICosts, IDecision, ILease, IPage, IRun, IStatus, Verdict } from '../tokens.js';
+import type {
+  IApproval,
+  ICosts,
+  IDecision,
+  ILease,
+  IPage,
+  IPluginAudit,
+  IPlugins,
+  IRun,
+  IStatus,
+  PluginDeed,
+  Verdict
+} from '../tokens.js';
 import * as decode from './decode.js';
 import { bad, good, kindOf, type Result } from './result.js';
 
@@ -26,6 +38,14 @@ export interface IRunQuery {
   before?: string;
   state?: 'live' | 'ended';
   q?: string;
+}
+
+/** What a session is told about a plugin; files that were shown are named by their hash. */
+export interface IPluginOrder {
+  session_id: string;
+  content_hash?: string;
+  /** Settings, each `field=value`. */
+  configuration?: string;
 }
 
 /** How many answers are kept to be asked for with their ETag. */
@@ -83,6 +103,21 @@ export class KaguraClient {
 
   costs(days: number, notebook: string): Promise<Result<ICosts>> {
     return this._get(`costs${queryText({ days, notebook })}`, decode.costs);
+  }
+
+  /** The plugins that a notebook's session can have; its kernel's id says more than its name. */
+  plugins(notebook: string, kernel: string): Promise<Result<IPlugins>> {
+    return this._get(`plugins${queryText({ notebook, kernel })}`, decode.plugins);
+  }
+
+  pluginAudit(name: string, content_hash: string): Promise<Result<IPluginAudit>> {
+    const asked = queryText({ content_hash });
+    return this._get(`plugins/${encodeURIComponent(name)}/audit${asked}`, decode.pluginAudit);
+  }
+
+  /** Leaves a session a word about a plugin; that it was heard is seen in the list. */
+  tellPlugin(name: string, deed: PluginDeed, order: IPluginOrder): Promise<Result<null>> {
+    return this._post(`plugins/${encodeURIComponent(name)}/${deed}`, order, () => null);
   }
 
   /** An answer that has not changed comes back as the very same value, so that nothing is drawn again. */

@@ -5,13 +5,19 @@
 import {
   TOPICS,
   type IApproval,
+  type IAuditRun,
   type IBudget,
   type IChange,
   type ICosts,
   type IDayCost,
   type IDecision,
+  type IFinding,
   type ILease,
   type IPage,
+  type IPermissions,
+  type IPlugin,
+  type IPluginAudit,
+  type IPlugins,
   type IRun,
   type ISpent,
   type IStatus,
@@ -140,6 +146,40 @@ export function costs(value: unknown): ICosts {
   };
 }
 
+export function plugins(value: unknown): IPlugins {
+  const from = fields(value);
+  const session = fields(from.session);
+  const session_id = text(session.session_id);
+  return {
+    items: list(from.items)
+      .map(plugin)
+      .filter(item => item.name),
+    session: session_id ? { session_id, notebook: text(session.notebook), live: session.live === true } : null
+  };
+}
+
+export function pluginAudit(value: unknown): IPluginAudit {
+  const from = fields(value);
+  return {
+    content_hash: text(from.content_hash),
+    risk: text(from.risk),
+    risk_words: text(from.risk_words),
+    verdict_words: text(from.verdict_words),
+    counts: text(from.counts),
+    summary: text(from.summary),
+    remark: text(from.remark),
+    facts: list(from.facts)
+      .map(fields)
+      .map(fact => ({ name: text(fact.name), text: text(fact.text), good: booleanOrNull(fact.good) })),
+    findings: list(from.findings).map(finding),
+    injections: list(from.injections)
+      .map(fields)
+      .map(one => ({ text: text(one.text), why: text(one.why) })),
+    // What cannot be read is no leave to enable it.
+    dangerous: from.dangerous !== false
+  };
+}
+
 /** An event of our schema; null when it is something else. */
 export function change(value: unknown): IChange | null {
   const from = fields(value);
@@ -170,4 +210,77 @@ function budget(value: unknown): IBudget | null {
   return limit === null
     ? null
     : { usd_limit: limit, usd_spent: numberOrNull(from.usd_spent), run_id: text(from.run_id) };
+}
+
+function plugin(value: unknown): IPlugin {
+  const from = fields(value);
+  return {
+    name: text(from.name),
+    version: text(from.version),
+    description: text(from.description),
+    place: text(from.place),
+    project: text(from.project),
+    modules: texts(from.modules),
+    permissions: permissions(from.permissions),
+    content_hash: text(from.content_hash),
+    state: text(from.state),
+    why: text(from.why),
+    changed_at: textOrNull(from.changed_at),
+    risk: textOrNull(from.risk),
+    dangerous: from.dangerous === true,
+    static_only: from.static_only === true,
+    audited_at: textOrNull(from.audited_at),
+    approved: from.approved === true,
+    signed_by: text(from.signed_by),
+    problem: text(from.problem),
+    quarantine: text(from.quarantine),
+    config: Object.fromEntries(Object.entries(fields(from.config)).map(([name, told]) => [name, text(told)])),
+    opens: from.opens === null || from.opens === undefined ? null : permissions(from.opens),
+    audit_run: auditRun(from.audit_run),
+    failure: failure(from.failure),
+    waiting: list(from.waiting).map(word => text(fields(word).deed))
+  };
+}
+
+function auditRun(value: unknown): IAuditRun | null {
+  const from = fields(value);
+  const run_id = text(from.run_id);
+  return run_id
+    ? {
+        run_id,
+        status: text(from.status),
+        live: from.live === true,
+        error_code: text(from.error_code),
+        error: text(from.error)
+      }
+    : null;
+}
+
+function failure(value: unknown): { why: string; at: string } | null {
+  const from = fields(value);
+  return text(from.at) ? { why: text(from.why), at: text(from.at) } : null;
+}
+
+function permissions(value: unknown): IPermissions {
+  const from = fields(value);
+  return { read: texts(from.read), write: texts(from.write), net: texts(from.net) };
+}
+
+function finding(value: unknown): IFinding {
+  const from = fields(value);
+  return {
+    severity: text(from.severity),
+    word: text(from.word),
+    message: text(from.message),
+    place: text(from.place),
+    source: text(from.source)
+  };
+}
+
+function texts(value: unknown): readonly string[] {
+  return list(value).map(text).filter(Boolean);
+}
+
+function booleanOrNull(value: unknown): boolean | null {
+  return typeof value === 'boolean' ? value : null;
 }

@@ -6,6 +6,7 @@ import { ApprovalsModel } from './approvals.js';
 import { CostsModel } from './costs.js';
 import { Feed } from './feed.js';
 import { LeasesModel } from './leases.js';
+import { PluginsModel } from './plugins.js';
 import { RunsModel } from './runs.js';
 import { Ticker } from './ticker.js';
 import { documentVisibility, pageTimers, type IPageVisibility, type ITimers } from './timing.js';
@@ -24,6 +25,7 @@ export class Kagura {
     this.runs = new RunsModel(client);
     this.leases = new LeasesModel(client);
     this.costs = new CostsModel(client);
+    this.plugins = new PluginsModel(client, timers);
     this.ticker = new Ticker(timers, page, () => client.clockOffset);
     this.feed = new Feed({
       client,
@@ -64,10 +66,13 @@ export class Kagura {
     return this._shown;
   }
 
-  /** Says which notebook is looked at; empty for none. */
-  look(notebook: string): void {
+  /** Says which notebook is looked at, and the id of its kernel; empty for none. */
+  look(notebook: string, kernel = ''): void {
     if (this.costs.look(notebook)) {
       this.feed.touch('costs');
+    }
+    if (this.plugins.look(notebook, kernel)) {
+      this.feed.touch('plugins');
     }
   }
 
@@ -80,6 +85,7 @@ export class Kagura {
   readonly runs: RunsModel;
   readonly leases: LeasesModel;
   readonly costs: CostsModel;
+  readonly plugins: PluginsModel;
   readonly feed: Feed;
   readonly ticker: Ticker;
   private readonly _stream: IEventStream | null;

@@ -131,7 +131,17 @@ export function kindWords(trans: TranslationBundle, kind: string): { label: stri
         )
       };
     case 'plugin':
-      return { label: trans.__('Plugin'), meaning: trans.__('It would let this plugin be used.') };
+      return {
+        label: trans.__('Plugin'),
+        meaning: trans.__(
+          'Enable lets programs in the boxes of this session call it. Approve also trusts exactly these files in later sessions.'
+        )
+      };
+    case 'tool':
+      return {
+        label: trans.__('Tool'),
+        meaning: trans.__('It would call this tool with exactly these arguments.')
+      };
     case 'write':
       return { label: trans.__('Write'), meaning: trans.__('It would change files of the project.') };
     case 'question':

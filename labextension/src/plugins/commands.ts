@@ -50,13 +50,13 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
 
     commands.addCommand(Commands.open, {
       label: trans.__('Agent runs'),
-      caption: trans.__('Approvals, runs, leases and costs'),
+      caption: trans.__('Approvals, runs, plugins, leases and costs'),
       icon: bellIcon,
       execute: () => shell.activateById(panel.id)
     });
     commands.addCommand(Commands.toggle, {
       label: trans.__('Show agent runs'),
-      caption: trans.__('Show or hide the panel with approvals, runs, leases and costs'),
+      caption: trans.__('Show or hide the panel with approvals, runs, plugins, leases and costs'),
       isToggleable: true,
       isToggled: () => panel.isVisible,
       execute: () => {

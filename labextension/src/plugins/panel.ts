@@ -1,4 +1,5 @@
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { ISessionContext } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
@@ -9,6 +10,7 @@ import { SectionList, type IMemory } from '../panel/sectionList.js';
 import { approvalsSection } from '../panel/sections/approvals.js';
 import { costsSection } from '../panel/sections/costs.js';
 import { leasesSection } from '../panel/sections/leases.js';
+import { pluginsSection } from '../panel/sections/plugins.js';
 import { runsSection } from '../panel/sections/runs.js';
 import { KaguraPanel } from '../panel/widget.js';
 import { ISections, TRANSLATION_DOMAIN } from '../tokens.js';
@@ -23,7 +25,7 @@ const MEMORY_ID = 'kagura-kernel:closed-sections';
 export const IPanel = new Token<KaguraPanel>('kagura-kernel:IPanel', 'The panel with the agent runs.');
 
 /** The list of sections: a further one of ours is a file in `panel/sections` and a line here. */
-const SECTIONS = [approvalsSection, runsSection, leasesSection, costsSection];
+const SECTIONS = [approvalsSection, runsSection, pluginsSection, leasesSection, costsSection];
 
 export const sectionsPlugin: JupyterFrontEndPlugin<ISections> = {
   id: 'kagura-kernel:sections',
@@ -49,7 +51,7 @@ export const sectionsPlugin: JupyterFrontEndPlugin<ISections> = {
 
 export const panelPlugin: JupyterFrontEndPlugin<KaguraPanel> = {
   id: SETTINGS_ID,
-  description: 'The panel with approvals, runs, leases and costs of kagura-kernel.',
+  description: 'The panel with approvals, runs, plugins, leases and costs of kagura-kernel.',
   autoStart: true,
   requires: [IKagura, ISections],
   optional: [ITranslator, ILayoutRestorer, ISettingRegistry, INotebookTracker],
@@ -78,12 +80,30 @@ export const panelPlugin: JupyterFrontEndPlugin<KaguraPanel> = {
         app.shell.add(panel, settings.position, { rank: RANK });
       }
     });
-    const look = () => kagura.look(places().ofJournal(tracker?.currentWidget?.context.path ?? ''));
-    tracker?.currentChanged.connect(look);
-    look();
+    followNotebook(tracker, (path, kernel) => kagura.look(places().ofJournal(path), kernel));
     return panel;
   }
 };
+
+/** Says which notebook is in front and which kernel it has, now and whenever either is another one. */
+function followNotebook(
+  tracker: INotebookTracker | null,
+  look: (path: string, kernel: string) => void
+): void {
+  let context: ISessionContext | null = null;
+  const tell = () => {
+    const { currentWidget } = tracker ?? {};
+    look(currentWidget?.context.path ?? '', context?.session?.kernel?.id ?? '');
+  };
+  const follow = () => {
+    context?.kernelChanged.disconnect(tell);
+    context = tracker?.currentWidget?.sessionContext ?? null;
+    context?.kernelChanged.connect(tell);
+    tell();
+  };
+  tracker?.currentChanged.connect(follow);
+  follow();
+}
 
 /** Which sections are closed is kept with the layout; where nothing is kept, all are open. */
 function memory(state: IStateDB | null): IMemory {

@@ -1,7 +1,7 @@
 import { useState, type FormEvent } from 'react';
 import { oneLine, visible } from '../../model/visible.js';
 import type { IApproval, Verdict } from '../../tokens.js';
-import { NEVER, THIS_RUN, THIS_SESSION } from '../asked.js';
+import { NEVER, THIS_CALL, THIS_RUN, THIS_SESSION } from '../asked.js';
 import { usePanel } from '../context.js';
 import { Button } from '../parts.js';
 
@@ -66,12 +66,19 @@ function Plain({ approval, disabled, decide, about }: IChoicesProps) {
 function Options({ approval, disabled, decide, about }: IChoicesProps) {
   const { trans } = usePanel();
   const allowing = approval.options.filter(option => option !== NEVER);
-  const word = (option: string) =>
-    option === THIS_RUN
-      ? trans.__('Allow for this run')
-      : option === THIS_SESSION
-        ? trans.__('Allow for this session')
-        : trans.__('Allow: %1', visible(option));
+  const word = (option: string) => {
+    switch (option) {
+      case THIS_CALL:
+        return trans.__('Allow for this call');
+      case THIS_RUN:
+        return trans.__('Allow for this run');
+      case THIS_SESSION:
+        return trans.__('Allow for this session');
+      default:
+        // Enable and Approve say what they do.
+        return approval.kind === 'plugin' ? visible(option) : trans.__('Allow: %1', visible(option));
+    }
+  };
   return (
     <>
       {allowing.map((option, index) => (

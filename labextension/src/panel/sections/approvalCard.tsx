@@ -153,7 +153,7 @@ function Why({ approval }: { readonly approval: IApproval }) {
     return null;
   }
   if (!reason) {
-    return ['network', 'launch', 'credential'].includes(approval.kind) ? null : (
+    return ['network', 'launch', 'credential', 'plugin'].includes(approval.kind) ? null : (
       <div className="kgs-soft">{trans.__('The agent gave no reason.')}</div>
     );
   }
