@@ -7,7 +7,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 BIN=$PWD/.venv/bin
 failed=()
-unsteady=()
 
 # Compiled and rewritten modules are kept, whatever the caller prefers: hundreds of short-lived processes read them, and
 # rewriting a large library anew in every worker trips over a fault of CPython 3.11 ("AST constructor recursion depth").
@@ -18,23 +17,6 @@ step() {
   shift
   printf '\n\033[1m== %s\033[0m\n' "$name"
   "$@" || failed+=("$name")
-}
-
-# A machine that does other things at the same time can make one test of thousands lose a race. What fails beside others
-# is run once more, by itself: if it fails again it has failed; if it passes it is named as unsteady, and is to be mended.
-# More than a few are no accident.
-UNSTEADY=3
-
-pytest_steadily() {
-  local status=0 count
-  rm -f .pytest_cache/v/cache/lastfailed
-  "$BIN/python" -m pytest "$@" || status=$?
-  [ "$status" = 1 ] || return "$status"
-  count=$("$BIN/python" -c 'import json; print(len(json.load(open(".pytest_cache/v/cache/lastfailed"))))') || return 1
-  [ "$count" -le "$UNSTEADY" ] || return 1
-  printf '\n\033[1m-- once more, by themselves\033[0m\n'
-  "$BIN/python" -m pytest --last-failed --last-failed-no-failures none "${@: -1}" || return 1
-  unsteady+=("$count")
 }
 
 # nbval runs each notebook in a kernel of its own, so the notebook's home is given by the environment.
@@ -73,7 +55,7 @@ step "contracts" "$BIN/lint-imports" --no-logo
 step "labextension" labextension format:check types
 if [ "${1:-}" != lint ]; then
   # Once, quietly and again if need be: from here on every run finds everything rewritten.
-  for _ in 1 2 3; do "$BIN/python" -m pytest --collect-only -q tests/unit >/dev/null 2>&1 && break; done
+  for _ in 1 2 3; do "$BIN/python" -m pytest --collect-only -q tests >/dev/null 2>&1 && break; done
   step "labextension tests" labextension test size
   step "notebooks" notebooks
   # Where the checks must be whole, a Docker daemon that does not start is a failure; elsewhere its tests are skipped.
@@ -82,14 +64,11 @@ if [ "${1:-}" != lint ]; then
   [ "$(id -u)" = 0 ] && step "images" "$BIN/python" -m kagura_kernel.testing.docker_images
   # By themselves: the browser's driver keeps a loop running in its thread, where no other test could start one. Each of the
   # workers has a JupyterLab and a browser of its own.
-  step "browser" pytest_steadily -n "${WORKERS:-2}" tests/browser
+  step "browser" "$BIN/python" dev/steadily.py -n "${WORKERS:-2}" tests/browser
   # Two workers; conftest keeps tests that share a daemon, a browser or a database on one of them.
-  step "tests" pytest_steadily -n "${WORKERS:-2}" --dist loadgroup --ignore=tests/browser tests
+  step "tests" "$BIN/python" dev/steadily.py -n "${WORKERS:-2}" --dist loadgroup --ignore=tests/browser tests
 fi
 
-if [ ${#unsteady[@]} -gt 0 ]; then
-  printf '\nunsteady: tests that failed beside others and passed by themselves; they are named above\n'
-fi
 if [ ${#failed[@]} -gt 0 ]; then
   printf '\nfailed: %s\n' "${failed[*]}"
   exit 1

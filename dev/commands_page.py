@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kagura_kernel.cockpit.reference import commands_page
+from kagura_kernel.cockpit.lines.reference import commands_page
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+from kagura_kernel.assembly.kits import kit_parts, read_mcp_config, redactor_of, resolve_for
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.brain.recording import RecordingBrain
 from kagura_kernel.brain.replay import open_cassette
 from kagura_kernel.brain.selection import choose
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
+from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings
 from kagura_kernel.cockpit.ordering import Choices
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.clock import Clock, SystemClock
@@ -18,6 +21,7 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
+from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.membrane.credentials.grants import parse_grant
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.membrane.credentials.terms import lease_terms
@@ -25,12 +29,18 @@ from kagura_kernel.membrane.egress.resolving import Resolver, SystemResolver
 from kagura_kernel.membrane.leasing import check_grants
 from kagura_kernel.membrane.mounts import check_project
 from kagura_kernel.membrane.parts import MembraneParts
+from kagura_kernel.plugins.approvals import ApprovalBook, QuarantineBook
+from kagura_kernel.plugins.enabled import StartJail
+from kagura_kernel.plugins.manager import PluginManager
+from kagura_kernel.plugins.parts import ManagerParts
+from kagura_kernel.plugins.places import plugin_places
+from kagura_kernel.plugins.trust import TrustBook
 from kagura_kernel.runs.order import LaunchedBox
 from kagura_kernel.runs.prices import price
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 
 
-def fake_cockpit(
+def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
     home: Path,
     *,
     backend: SandboxBackend,
@@ -39,6 +49,8 @@ def fake_cockpit(
     clock: Clock | None = None,
     registry: Registry | None = None,
     resolver: Callable[[], Resolver] = SystemResolver,
+    start_jail: StartJail | None = None,
+    redactor: Redactor | None = None,
 ) -> Cockpit:
     """A cockpit on a journal in `home`; the caller closes it.
 
@@ -50,6 +62,8 @@ def fake_cockpit(
         clock: The time.
         registry: Credential providers.
         resolver: Makes what turns names into addresses.
+        start_jail: Makes the jails of plugins; None leaves plugins out.
+        redactor: Takes secrets out; None leaves them in, and stages no kits.
     """
     clock = clock or SystemClock()
     journal = Journal.open(home, clock=clock)
@@ -66,16 +80,21 @@ def fake_cockpit(
         signed = [(brain.name, brain.resolve_auth()) for brain in brains]
         return [PartStatus(backend.name, found.ok, found.reason)], [PartStatus(n, a.ready, a.reason) for n, a in signed]
 
+    check = partial(check_project, home=None, private=[home])
+    environ = {"HOME": str(home / "person"), "KAGURA_HOME": str(home), "KAGURA_CONFIG": str(home / "config.toml")}
+    kits = KitDesk(KitSurroundings(settings, environ, home, clock, check, lambda: redactor or redactor_of(home)))
     choices = Choices(
         settings=settings,
         boxes=(backend.name,),
         choose_brain=lambda name: choose(name, by_name),
         replay=open_cassette,
         record=RecordingBrain,
-        check_project=lambda path: check_project(path, home=None, private=[home]),
+        check_project=check,
         resume=lambda session_id, brain: session_last_brain_session(journal, session_id, brain=brain),
         owner=process_owner(),
         check_credentials=lambda grants: check_grants(grants, providers),
+        resolve_agent=resolve_for(kits),
+        read_mcp_config=partial(read_mcp_config, home),
     )
     return Cockpit(
         CockpitParts(
@@ -94,5 +113,31 @@ def fake_cockpit(
                 frozenset(map(parse_grant, settings.preapproved_grants)),
                 resolver=resolver,
             ),
+            kits=kits,
+            kit_parts=None if redactor is None else kit_parts(kits),
+            redactor=redactor,
+            make_plugins=None
+            if start_jail is None
+            else lambda: _plugins(home, journal, clock, settings, choices.owner, start_jail),
+        )
+    )
+
+
+def _plugins(
+    home: Path, journal: Journal, clock: Clock, settings: Settings, owner: str, start_jail: StartJail
+) -> PluginManager:
+    return PluginManager(
+        ManagerParts(
+            journal=journal,
+            clock=clock,
+            owner=owner,
+            places=partial(plugin_places, home),
+            person=None,
+            private=(home,),
+            approvals=ApprovalBook(home / "approved-plugins.json", clock),
+            quarantine=QuarantineBook(home / "quarantined-plugins.json", clock),
+            trust=TrustBook(home / "trusted-authors.json"),
+            start_jail=start_jail,
+            max_risk=settings.plugin_max_risk,
         )
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from kagura_kernel.testing.compiled_rules import share_rules
+
 TOKEN = "KAGURA_TEST_HOME_IS_A_FAKE"  # noqa: S105 - the name of a variable
 """Variable that every process of a test session carries; leftovers are recognised by its value."""
 
@@ -39,6 +41,7 @@ def apply(environment: MutableMapping[str, str], base: Path, *, token: str, keyc
         path = base / folder
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         environment[name] = str(path)
+    share_rules(Path(environment["KAGURA_HOME"]))
     environment[TOKEN] = token
     environment["DOCKER_HOST"] = f"unix://{base}/run/no-docker-daemon-without-its-marker.sock"
     # The kernels of this environment, whatever the machine has installed beside them.

@@ -26,14 +26,20 @@ from kagura_kernel.domain.events import (
     TextStreamed,
     VariableCrossed,
 )
+from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.jupyter.cards import board
+from kagura_kernel.jupyter.cards.audit import audit_html
 from kagura_kernel.jupyter.cards.changes import changes_html
 from kagura_kernel.jupyter.cards.costs import BudgetLine, Sum, costs_html
 from kagura_kernel.jupyter.cards.frame import framed, run_html, style
+from kagura_kernel.jupyter.cards.kit_files import file_html, files_html, kit_head_html
 from kagura_kernel.jupyter.cards.leases import board_html, line_of
+from kagura_kernel.jupyter.cards.plugins import plugins_html
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
+from kagura_kernel.testing.sample_audit import SampleAudit, fooled, sample_plugins
+from kagura_kernel.testing.sample_kit import FILES, SampleKit, opened
 from kagura_kernel.testing.sample_run import SampleRun
 
 LIGHT, DARK, CONTRAST = "theme-light-extension", "theme-dark-extension", "theme-dark-high-contrast-extension"
@@ -175,6 +181,8 @@ def cards() -> dict[str, str]:
     return {
         "run": run_html(told),
         "failed run": run_html(failed),
+        "run with a kit": run_html(kitted_run()),
+        "kit": framed(kit_inside(), "Kit"),
         "changes": framed(changes_html(changes(), live=True, previews=previews()), "Changes of a run"),
         "leases": framed(board_html(held, now + timedelta(seconds=60)), "Leases"),
         "runs": framed(board.board_html(_board(), now + timedelta(seconds=60)), "Runs"),
@@ -182,7 +190,42 @@ def cards() -> dict[str, str]:
             [Sum("Today", 1.24, 1, 12), Sum("This notebook", None, 2, 2)], BudgetLine("run-1", 0.5, 0.42)
         ),
         "panel": framed(PANEL, "Panel"),
+        "plugin audit": audit_html(_enabling().enabled()),
+        "refused plugin": audit_html(_enabling(fooled()).failed()),
+        "plugins": plugins_html(sample_plugins()),
     }
+
+
+def kitted_run() -> RunView:
+    """A run whose agent brought everything that one can bring, and of whose toolsets one is gone."""
+    sample, kit = SampleRun(), SampleKit()
+    staged = kit.staged(unresolved=(kit.unresolved(),))
+    events = [
+        sample.started(),
+        staged,
+        sample.boxed(),
+        kit.started(),
+        kit.ended(),
+        sample.said("Done."),
+        sample.finished(),
+    ]
+    return RunView().apply_all(events)
+
+
+def kit_inside() -> str:
+    """A kit to look into, with a file of it open."""
+    staged, file = SampleKit().staged(), opened()
+    return (
+        f'{kit_head_html(staged)}<div class="kg-body kg-browse">'
+        f"<div>{files_html(staged, FILES, file.target, live=True)}</div><div>{file_html(file)}</div></div>"
+    )
+
+
+def _enabling(report: PluginAudit | None = None) -> SampleAudit:
+    sample = SampleAudit()
+    sample.asked(report)
+    sample.decided()
+    return sample
 
 
 def _board() -> list[board.RunLine]:

@@ -20,13 +20,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from kagura_kernel.journal.leases import LeaseRow
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter import server as server_package
+from kagura_kernel.testing.compiled_rules import share_rules
 from kagura_kernel.testing.patience import wait_until
 from kagura_kernel.testing.sample_run import SampleRun
 
@@ -148,6 +149,7 @@ def start(base: Path, arguments: tuple[str, ...], environment: Mapping[str, str]
     for name in ("home", "data", "runtime", "config", "root"):
         (base / name).mkdir(mode=0o700, exist_ok=True)
     home = base / "kagura"
+    share_rules(home)
     everything = os.environ | {
         "HOME": str(base / "home"),
         "KAGURA_HOME": str(home),

@@ -15,6 +15,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kagura_kernel.jupyter import kernel as kagura
+from kagura_kernel.testing.compiled_rules import share_rules
 
 KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python"}
 SPEC = Path(kagura.__file__).with_name("spec")
@@ -55,9 +56,14 @@ class Ran:
     @property
     def text(self) -> str:
         """All that a reader without widgets sees: streams, plain texts and tracebacks."""
-        parts = []
+        parts: list[str] = []
+        before = ""
         for output in self.outputs:
+            stream, before = before, output.get("name", "")
             match output["output_type"]:
+                case "stream" if parts and stream == before:
+                    # One text, in as many messages as the kernel's timing made of it.
+                    parts[-1] += output["text"]
                 case "stream":
                     parts.append(output["text"])
                 case "error":
@@ -107,6 +113,7 @@ def run_cells(
 def kernel_environ(home: Path, **more: str) -> dict[str, str]:
     """A kernel's environment that holds nothing of ours: a home of its own, and what is handed in."""
     home.mkdir(parents=True, exist_ok=True)
+    share_rules(home / "kagura")
     return {
         "HOME": str(home),
         "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",

@@ -20,22 +20,31 @@ _Made = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
 def trusting() -> ssl.SSLContext:
     """A client's context that trusts this authority and no other."""
-    return ssl.create_default_context(cadata=_authority()[0].public_bytes(Encoding.PEM).decode())
+    return ssl.create_default_context(cadata=authority().decode())
 
 
 @cache
 def serving(name: str) -> ssl.SSLContext:
     """A server's context with a certificate for this host name or address."""
-    certificate, key = _signed(name)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "server.pem"
-        path.write_bytes(
-            certificate.public_bytes(Encoding.PEM)
-            + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        )
+        path.write_bytes(certificate(name))
         context.load_cert_chain(path)
     return context
+
+
+@cache
+def certificate(name: str) -> bytes:
+    """A certificate for this host name or address with its key, as PEM."""
+    signed, key = _signed(name)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return signed.public_bytes(Encoding.PEM) + private
+
+
+def authority() -> bytes:
+    """The authority's own certificate, as PEM."""
+    return _authority()[0].public_bytes(Encoding.PEM)
 
 
 @cache
@@ -58,13 +67,13 @@ def _authority() -> _Made:
 
 
 def _signed(name: str) -> _Made:
-    authority, signer = _authority()
+    issuer, signer = _authority()
     key = ec.generate_private_key(ec.SECP256R1())
     try:
         subject: x509.GeneralName = x509.IPAddress(ip_address(name))
     except ValueError:
         subject = x509.DNSName(name)
-    builder = _builder(_name(name), authority.subject, key).add_extension(
+    builder = _builder(_name(name), issuer.subject, key).add_extension(
         x509.SubjectAlternativeName([subject]), critical=False
     )
     return builder.sign(signer, SHA256()), key

@@ -30,10 +30,14 @@ from tests.bench.contenders import MITMDUMP
 from tests.bench.flowing import bytes_out_of_a_box
 from tests.bench.harness import Bench, Line, Missing, table
 from tests.bench.kernels import idle_kernel, kernel_start
+from tests.bench.kits import kit_staged
 from tests.bench.leasing import lease_acquired_and_released, request_through_a_lease, scrubbed_output
 from tests.bench.loading import loading
 from tests.bench.opening import membrane_opened
+from tests.bench.plugging import plugin_called_from_a_box
+from tests.bench.redacting import redaction
 from tests.bench.replayed import replayed_run
+from tests.bench.showing import further_directory_shown
 from tests.bench.starting import bubblewrap_box_ready, docker_box_ready, gvisor_box_ready
 from tests.bench.streaming import stalls_while_a_box_prints
 
@@ -44,13 +48,17 @@ ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     bubblewrap_box_ready,
     docker_box_ready,
     gvisor_box_ready,
+    further_directory_shown,
     membrane_opened,
     bytes_out_of_a_box,
     connections_out_of_a_box,
     lease_acquired_and_released,
     request_through_a_lease,
     scrubbed_output,
+    plugin_called_from_a_box,
+    redaction,
     loading,
+    kit_staged,
     kernel_start,
     idle_kernel,
     replayed_run,
