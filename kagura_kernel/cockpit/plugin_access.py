@@ -13,6 +13,7 @@ from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.journal.plugin_words import plugin_words_wait
 
 if TYPE_CHECKING:
+    from kagura_kernel.cockpit.plugin_talk import PluginTalk
     from kagura_kernel.cockpit.plugins import PluginDesk
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.plugins.calling import EnabledPlugin
@@ -45,6 +46,8 @@ class LazyPlugins:
         self._journal = journal
         self._lock = threading.Lock()
         self._manager: PluginManager | None = None
+        self._hearing = asyncio.Lock()
+        self._begun: set[PluginTalk] = set()
 
     @property
     def made(self) -> PluginManager | None:
@@ -64,14 +67,16 @@ class LazyPlugins:
 
         Args:
             session_ids: Of this process.
-            wait: Whether to wait for what nobody has to be asked about.
+            wait: Whether to wait for what nobody has to be asked about, also where it was begun earlier.
         """
-        # A manager looks by itself, for sessions besides that have a plugin and have run nothing yet.
-        if self._manager is None and not plugin_words_wait(self._journal, session_ids):
-            return
-        begun = await self._desk().hear(session_ids)
-        if wait and begun:
-            ends = [asyncio.ensure_future(talk.wait()) for talk in begun]
+        # One at a time: a run must not pass by a word that somebody else here has taken and not carried out yet.
+        async with self._hearing:
+            # A manager looks by itself, for sessions besides that have a plugin and have run nothing yet.
+            if self._manager is not None or plugin_words_wait(self._journal, session_ids):
+                self._begun.update(await self._desk().hear(session_ids))
+        self._begun = {talk for talk in self._begun if not talk.done}
+        if wait and self._begun:
+            ends = [asyncio.ensure_future(talk.wait()) for talk in self._begun]
             await asyncio.wait(ends, timeout=HEAR_SECONDS)
             for end in ends:
                 # Their errors are rows; a run without the plugin is still a run.
