@@ -19,8 +19,8 @@ Listener = Callable[[AnyEvent], None]
 MAX_CROSSINGS = 10_000
 """Connections, uses of leases and calls of plugins that are told to those who listen late; the journal has them all."""
 
-_BEGINS_WITHIN = 10.0
-"""Seconds; more than the rules of redaction, which look at a run's task first, take to be compiled."""
+_BEGINS_WITHIN = 60.0
+"""Seconds; more than the rules of redaction, which look at a run's task first, take to be compiled on a busy machine."""
 
 _CROSSINGS = (EgressDecided, EgressClosed, LeaseUsed, PluginCalled)
 
@@ -149,7 +149,7 @@ class RunHandle:
     def wait_begun(self) -> None:
         """Block until its first fact is in the journal, where others find it; never from the engine's thread.
 
-        Returns at once where it waits for another run of its session, when it is over, and after ten seconds.
+        Returns at once where it waits for another run of its session, when it is over, and after a minute.
         """
         self._begun.wait(_BEGINS_WITHIN)
 

@@ -12,6 +12,7 @@ BoxId = NewType("BoxId", str)
 ApprovalId = NewType("ApprovalId", str)
 CallId = NewType("CallId", str)
 LeaseId = NewType("LeaseId", str)
+MemoryId = NewType("MemoryId", str)
 
 # Crockford's alphabet: no letter that a reader could take for a digit.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -54,3 +55,8 @@ def new_call_id() -> CallId:
 def new_lease_id() -> LeaseId:
     """A fresh lease id, `lea-…`; it also marks the credential at its provider, where that keeps names."""
     return LeaseId(_stamp("lea"))
+
+
+def new_memory_id() -> MemoryId:
+    """A fresh memory id, `mem-…`."""
+    return MemoryId(_stamp("mem"))

@@ -74,6 +74,10 @@
     │   ├── JournalUnreadable            ERR_JOURNAL_UNREADABLE
     │   ├── JournalTooNew                ERR_JOURNAL_TOO_NEW
     │   └── JournalTampered              ERR_JOURNAL_TAMPERED
+    ├── MemoryStoreError                 ERR_MEMORY
+    │   ├── MemoryUnavailable            ERR_MEMORY_UNAVAILABLE
+    │   ├── MemoryUnknown                ERR_MEMORY_UNKNOWN
+    │   └── MemoryInvalid                ERR_MEMORY_INVALID
     ├── PluginError                      ERR_PLUGIN
     │   ├── PluginInvalid                ERR_PLUGIN_INVALID
     │   ├── PluginRefused                ERR_PLUGIN_REFUSED
@@ -176,6 +180,7 @@ from kagura_kernel.domain.errors.kit import (
     ToolHostsUnresolved,
     ToolsetError,
 )
+from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError, MemoryUnavailable, MemoryUnknown
 from kagura_kernel.domain.errors.plugins import (
     PluginBusy,
     PluginCallRefused,
@@ -278,6 +283,10 @@ __all__ = [
     "LeaseUnavailable",
     "LeaseUnknown",
     "McpConfigInvalid",
+    "MemoryInvalid",
+    "MemoryStoreError",
+    "MemoryUnavailable",
+    "MemoryUnknown",
     "NotThisTime",
     "PathNotShown",
     "PluginBusy",
