@@ -20,7 +20,7 @@ MAX_CROSSINGS = 10_000
 """Connections, uses of leases and calls of plugins that are told to those who listen late; the journal has them all."""
 
 _BEGINS_WITHIN = 60.0
-"""Seconds; more than the rules of redaction, which look at a run's task first, take to be compiled on a busy machine."""
+"""Seconds; more than the rules of redaction, which look at a task first, take to be compiled on a busy machine."""
 
 _CROSSINGS = (EgressDecided, EgressClosed, LeaseUsed, PluginCalled)
 
