@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kagura_kernel.domain.errors import ConfigurationError, UsageError
+from kagura_kernel.domain.kit import KIT_DIR
 from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
 from kagura_kernel.membrane.credentials.terms import LeaseTerms, span
@@ -30,6 +31,11 @@ class Mount:
     source: Path
     target: str = WORKSPACE
     mode: Literal["copy", "read"] = "copy"
+
+    @property
+    def shown(self) -> str:
+        """What to call it; a kit lies in a directory of ours that says nothing to anybody."""
+        return "its kit" if self.target == KIT_DIR else str(self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,7 @@ class RunGrant:
         """The fields of `RunGranted` that say what is given."""
         return {
             "image": self.image,
-            "mounts": [{"source": str(m.source), "target": m.target, "mode": m.mode} for m in self.mounts],
+            "mounts": [{"source": m.shown, "target": m.target, "mode": m.mode} for m in self.mounts],
             "credentials": tuple(map(str, self.credentials)),
             "egress": tuple(word for word in self.net if word != ASK),
             "ask": self.egress.ask,

@@ -156,7 +156,7 @@ class Membrane:
         title = f"Let this run hold {names}" if only_credentials else "Start this run with a box that it may change"
         if self._grant.asked:
             title = f"Start this run as the definition of the agent {self._grant.asker!r} asks"
-        seen = [f"sees {mount.source} as {mount.target}" for mount in self._grant.mounts]
+        seen = [f"sees {mount.shown} as {mount.target}" for mount in self._grant.mounts]
         image = [f"runs the image {self._grant.image}"] if self._grant.image else []
         return ApprovalRequest(
             id=new_approval_id(),

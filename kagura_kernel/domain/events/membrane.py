@@ -14,7 +14,7 @@ class MountRow(BaseModel):
     """One folder of the host that a box sees.
 
     Attributes:
-        source: On the host.
+        source: On the host; `its kit` for the kit, whose contents `kit.staged` tells.
         target: In the box.
         mode: `copy` is a copy-on-write view, `read` cannot be written.
     """

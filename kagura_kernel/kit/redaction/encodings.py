@@ -40,6 +40,11 @@ def encoding_of(data: bytes) -> str | None:
     return _eastern(data) or next((name for name in ("cp1252", "latin-1") if _reads(data, name)), None)
 
 
+def is_plain(data: bytes) -> bool:
+    """Whether all of it is ordinary text in UTF-8, whatever its first bytes look like."""
+    return _reads(data, "utf-8") and not any(byte in _CONTROLS for byte in set(data))
+
+
 def _wide(data: bytes) -> str | None:
     """UTF-16 or 32 without a mark, by where its zeros are."""
     sample = data[:4096]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -23,8 +22,9 @@ MAX_BYTES = 256 << 10
 EXPECTED = frozenset({"AGENTS.md", "CLAUDE.md"})
 """Names that are asked for wherever they may be; that there is none goes without saying."""
 
-# What people write for agents; anything else that lies about may be meant for nobody.
-_FOR_AGENTS = re.compile(r"[^./][^/]*\.md", re.IGNORECASE)
+FOR_AGENTS = EXPECTED | {"GEMINI.md"}
+"""Names that people give to what they write for agents; anything else that lies about may be meant for nobody."""
+
 _WHY = "asked for by add_prompt_files"
 
 
@@ -116,7 +116,7 @@ class _Search:
                     path=f"{WORKSPACE if live else KIT_DIR}/{target}",
                     file=file,
                     own=own,
-                    asks=not live and name in self._foreign and not _FOR_AGENTS.fullmatch(name),
+                    asks=not live and name in self._foreign and name not in FOR_AGENTS,
                 )
             )
         return True

@@ -130,6 +130,7 @@ def test_a_grant_can_be_widened_before_anything_starts_and_says_what_has_to_be_a
     assert wider.asked == ("pypi.org:443",)
     assert Target("pypi.org", 443) in wider.egress.granted
     assert wider.mounts[-1] == kit
+    assert wider.to_event()["mounts"][-1] == {"source": "its kit", "target": "/kagura/kit", "mode": "read"}
     assert grant.widened(("pypi.org",), asked=False).asked == ()
     assert "may reach pypi.org:443" in wider.beyond(LeaseTerms())
 

@@ -102,6 +102,23 @@ def test_media_are_copied_and_what_cannot_be_looked_into_is_left_out_with_a_reas
         assert left.reason
 
 
+@pytest.mark.parametrize(
+    "begin", ["ID3 tags are ", "GIF89a\n", "%PDF-1.4\n", "RIFF0000WAVE\n", "....ftyp\n", "#!AMR\n", "icns\n"]
+)
+def test_a_note_that_begins_like_a_medium_is_a_note(begin: str) -> None:
+    done = shared_redactor().redact_file(f"{begin}\npassword = Kd83!jskQ\n".encode(), "note.md")
+    assert done.data == f"{begin}\npassword = [REDACTED:password]\n".encode()
+
+
+@pytest.mark.parametrize(
+    "begin", [b"\x89PNG\r\n\x1a\n\x00\x00", b"\xff\xd8\xff\xe0", b"ID3\x04\x00\x00", b"%PDF-1.7\n%\xe2\xe3"]
+)
+def test_a_medium_in_which_a_secret_stands_legibly_is_left_out(begin: bytes) -> None:
+    left = shared_redactor().redact_file(begin + b"\x00\x01\n\npassword = Kd83!jskQ\n\x00\xff\x00", "picture")
+    assert left.data is None
+    assert "legibly" in left.reason
+
+
 def test_a_plain_value_of_yaml_stays_one_text() -> None:
     text = b"password: Kd83!jskQ  # of the db\nlist: [a, Kd]\n"
     done = shared_redactor().redact_file(text, "app.yaml")
