@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-FEW = 3
+FEW = 5
 FAILED = 1
 """What pytest exits with when tests failed, and only then."""
 

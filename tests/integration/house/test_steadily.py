@@ -78,7 +78,7 @@ def test_what_fails_twice_has_failed(tmp_path: Path) -> None:
 
 
 def test_many_failures_are_no_accident(tmp_path: Path) -> None:
-    code, _, ran = run(tmp_path, TESTS.format(grouped=0, named=0, others=99), *WORKERS)
+    code, _, ran = run(tmp_path, TESTS.format(grouped=99, named=99, others=99), *WORKERS)
     assert (code, ran) == (1, {"grouped": 1, "named": 1, "others": 4})
 
 
