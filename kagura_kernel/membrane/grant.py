@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kagura_kernel.domain.errors import ConfigurationError, UsageError
+from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood, UsageError
 from kagura_kernel.domain.kit import KIT_DIR
 from kagura_kernel.domain.policy import SandboxPolicy
 from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
@@ -118,6 +118,9 @@ class RunGrant:
         }
 
 
+_NAMED = 4
+"""Hosts of a set that stand in one line."""
+
 WRITABLE_ROOT = "may change the whole system in its box, as a root that is nobody outside; all of it is gone at the end"
 
 
@@ -205,4 +208,15 @@ def _egress(words: Sequence[str], sets: HostSets) -> EgressPolicy:
 
 def _hosts(word: str, sets: HostSets) -> str:
     targets = sets.get(word)
-    return f"{word} ({', '.join(map(str, targets[:4]))}{', …' if len(targets) > 4 else ''})" if targets else word  # noqa: PLR2004 - a line
+    if targets:
+        return f"{word} ({', '.join(map(str, targets[:_NAMED]))}{', …' if len(targets) > _NAMED else ''})"
+    return word if word.isascii() else f"{word} ({_spelled(word)})"
+
+
+def _spelled(word: str) -> str:
+    """What a word with foreign letters opens, in the spelling that counts: a letter may look like another."""
+    try:
+        target = parse_target(word, HTTPS)
+    except HostNotUnderstood:
+        return word.encode("ascii", "backslashreplace").decode()
+    return str(target) if word.endswith(f":{target.port}") else target.host

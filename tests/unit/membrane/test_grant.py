@@ -151,3 +151,15 @@ def test_a_file_of_the_person_is_told_like_every_other_power():
 def test_what_a_person_has_closed_is_opened_by_nobody_else():
     grant = granted(net=("none",))
     assert grant.widened(("pypi.org",), asked=True) == grant
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("рypi.org", "may reach рypi.org (xn--ypi-zed.org)"),
+        ("bücher.example:8443", "may reach bücher.example:8443 (xn--bcher-kva.example:8443)"),
+        ("pypi.org", "may reach pypi.org"),
+    ],
+)
+def test_a_host_with_foreign_letters_is_told_with_the_spelling_that_counts(word, said):
+    assert granted(net=(word,)).beyond(LeaseTerms()) == (said,)
