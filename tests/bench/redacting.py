@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import random
 import sys
 import tempfile
 from collections.abc import Callable
@@ -19,6 +21,7 @@ SIZE = 4 * 2**20
 HOSTILE_SIZE = 2**20
 LINES = 500
 PLAIN = "2026-03-04 11:02:51 INFO  worker 7 took order 48211 from the queue in 14 ms and wrote 3 rows\n"
+SECRET = "2026-03-04 11:02:51 INFO  connecting with password=Kd83!jskQ9z to the queue\n"
 TALKING = "the password is checked by the server; a token that has expired is refused with 401\n"
 HOSTILE = (
     "a",
@@ -30,7 +33,16 @@ HOSTILE = (
     "ghp_",
     "the password is ",
     "\n",
+    "a\n",
+    "login: ",
+    "recovery codes: ",
+    "A",
+    "0",
+    " ",
+    "-----END RSA PRIVATE KEY-----\n",
 )
+"""What is repeated; each was chosen against one way of looking."""
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 START = (
     "import sys; from pathlib import Path; from kagura_kernel.kit.redaction.redactor import Redactor; "
     "Redactor(Path(sys.argv[1])).redact('password = Zeta-kilo-4711!')"
@@ -53,6 +65,27 @@ def mixed(size: int) -> str:
     raise Missing(f"the sources of this Python have less than {size} characters")
 
 
+def hostile_texts(size: int) -> dict[str, str]:
+    """Texts of about that many bytes that would make a careless search slow, by what they are."""
+    chance = random.Random(7)
+    lines = ["".join(chance.choices(LETTERS, k=64)) for _ in range(size // 65 + 1)]
+    framed = "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n"
+    notes = [{"id": number, "note": f'says "hi"\nand token {number}'} for number in range(size // 64 + 1)]
+    repeated = {f"{unit!r} again and again": (unit * (size // len(unit) + 1))[:size] for unit in HOSTILE}
+    return repeated | {
+        "lines of 64 columns of base64": "\n".join(lines),
+        "lines of 64 columns of base64 that end as on Windows": "\r\n".join(lines),
+        "base64 without line ends": "".join(lines),
+        "one key of that size": framed.format("\n".join(lines)),
+        "one key of that size in one line": framed.format("".join(lines)),
+        "JSON in one line": json.dumps(notes),
+        "JSON with a line for each value": json.dumps(notes, indent=1),
+        "lists in lists": "[" * (size // 2) + "]" * (size // 2),
+        "mappings in mappings": '{"a":' * (size // 6) + "1" + "}" * (size // 6),
+        "brackets in brackets": "(" * (size // 2) + ")" * (size // 2),
+    }
+
+
 async def redaction(bench: Bench) -> list[Line]:
     """Throughput on three kinds of text and on hostile ones, one line, and the start."""
     redactor = Redactor(bench.folder / "compiled")
@@ -60,7 +93,7 @@ async def redaction(bench: Bench) -> list[Line]:
     plain = (PLAIN * (SIZE // len(PLAIN) + 1))[:SIZE]
     text = mixed(SIZE)
     clean = _without_secrets(redactor, text)
-    hostile = [(unit * (HOSTILE_SIZE // len(unit) + 1))[:HOSTILE_SIZE] for unit in HOSTILE]
+    hostile = list(hostile_texts(HOSTILE_SIZE).values())
     figures = await interleaved(
         max(3, bench.samples // 4),
         mixed=_seconds(lambda: redactor.redact(text)),
@@ -69,7 +102,9 @@ async def redaction(bench: Bench) -> list[Line]:
         hostile=_slowest(redactor, hostile),
         line=_seconds(lambda: [redactor.redact(PLAIN) for _ in range(LINES)]),
         talking=_seconds(lambda: [redactor.redact(TALKING) for _ in range(LINES)]),
-        stream=_seconds(lambda: _streamed(redactor)),
+        stream=_seconds(lambda: _streamed(redactor, PLAIN)),
+        talk=_seconds(lambda: _streamed(redactor, TALKING)),
+        secrets=_seconds(lambda: _streamed(redactor, SECRET)),
     )
     start = await interleaved(
         3, warm_up=0, cold=lambda: _start(bench.folder, fresh=True), cached=lambda: _start(bench.folder, fresh=False)
@@ -79,10 +114,12 @@ async def redaction(bench: Bench) -> list[Line]:
         _speed("redaction of mixed text", SIZE / figures["mixed"], samples, Bound("≥ 20 MB/s", 20, "least")),
         _speed("redaction of mixed text without secrets", len(clean) / figures["clean"], samples),
         _speed("redaction of a log without secrets", SIZE / figures["plain"], samples),
-        _speed(f"redaction of the slowest of {len(HOSTILE)} hostile texts", HOSTILE_SIZE / figures["hostile"], samples),
+        _speed(f"redaction of the slowest of {len(hostile)} hostile texts", HOSTILE_SIZE / figures["hostile"], samples),
         _micro("redaction of one line of a log", figures["line"] / LINES, samples),
         _micro("redaction of one line that talks of passwords", figures["talking"] / LINES, samples),
         _micro("one line through a stream", figures["stream"] / LINES, samples, Bound("5,000 lines/s", 200)),
+        _micro("one line that talks of passwords through a stream", figures["talk"] / LINES, samples),
+        _micro("one line with a secret through a stream", figures["secrets"] / LINES, samples),
         Line("first redaction in a fresh process, nothing compiled", figure=start["cold"], unit="s", samples=3),
         Line("first redaction in a fresh process, rules compiled before", figure=start["cached"], unit="s", samples=3),
     ]
@@ -116,10 +153,10 @@ def _slowest(redactor: Redactor, texts: list[str]) -> Measure:
     return once
 
 
-def _streamed(redactor: Redactor) -> None:
+def _streamed(redactor: Redactor, line: str) -> None:
     stream = redactor.stream()
     for _ in range(LINES):
-        stream.feed(PLAIN)
+        stream.feed(line)
     stream.finish()
 
 

@@ -15,6 +15,16 @@ _MARKS = (
 )
 _DECLARED = re.compile(rb"(?:coding[:=][ \t]*|encoding[ \t]*=[ \t]*[\"']|charset[ \t]*=[ \t]*[\"']?)([-\w.]{2,30})")
 _EAST = ("shift_jis", "euc_jp", "gb18030", "cp932", "big5", "euc_kr")
+_JAPANESE = frozenset({"shift_jis", "euc_jp", "cp932"})
+_CYRILLIC = ("cp1251", "koi8_r", "cp866")
+_CYRILLIC_WORD = re.compile("[\u0430-\u044f]{3,}")
+"""Read in another encoding, small letters become capitals or signs; a Western text has no such letters in a row."""
+_MISTAKEN = frozenset({*_EAST, *_CYRILLIC, "cp1252", "latin-1"})
+_POSSIBLE = 0.25
+_ONE_OF_MANY = 0.5
+_SHORT, _LONG = 4096, 64 * 1024
+_SWITCHES = re.compile(rb"\x1b\$[@B]|\x1b\(J")
+"""What begins letters of Japanese in seven bits."""
 _CONTROLS = frozenset(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27}
 _SAMPLE = 1 << 20
 
@@ -24,20 +34,25 @@ def encoding_of(data: bytes) -> str | None:
     for mark, name in _MARKS:
         if data.startswith(mark):
             return name if _reads(data, name) else None
+    if in_seven_bits(data):
+        return "iso2022_jp"
     if _reads(data, "utf-8"):
         return None if b"\x00" in data and (wide := _wide(data)) is None else (_wide(data) or "utf-8")
     wide = _wide(data)
-    if wide is not None:
+    if wide is not None or any(byte in _CONTROLS for byte in set(data[:_SAMPLE])):
         return wide
-    if any(byte in _CONTROLS for byte in set(data[:_SAMPLE])):
-        return None
+    western = (name for name in ("cp1252", "latin-1") if _reads(data, name))
+    return _declared(data) or _of_its_language(data) or next(western, None)
+
+
+def _declared(data: bytes) -> str | None:
+    """The encoding that a text says it has, if that is true."""
     declared = _DECLARED.search(data, 0, 1000)
     if declared is not None:
         with suppress(LookupError):
             name = codecs.lookup(declared.group(1).decode()).name
-            if _reads(data, name):
-                return name
-    return _eastern(data) or next((name for name in ("cp1252", "latin-1") if _reads(data, name)), None)
+            return name if _reads(data, name) else None
+    return None
 
 
 def is_plain(data: bytes) -> bool:
@@ -45,19 +60,55 @@ def is_plain(data: bytes) -> bool:
     return _reads(data, "utf-8") and not any(byte in _CONTROLS for byte in set(data))
 
 
+def in_seven_bits(data: bytes) -> bool:
+    """Whether this is Japanese in bytes of ASCII, as mails have it."""
+    return _SWITCHES.search(data) is not None and _reads(data, "iso2022_jp")
+
+
+def possible_encodings(data: bytes) -> tuple[str, ...]:
+    """Every encoding in which a piece of something may be text: there is too little of it to tell which one it is."""
+    if b"\x00" in data:
+        wide = _wide(data)
+        return (wide,) if wide is not None else ()
+    if any(byte in _CONTROLS for byte in set(data)):
+        return ()
+    if in_seven_bits(data):
+        return ("iso2022_jp",)
+    western = ("cp1252",) if _reads(data, "cp1252") else ()
+    return *other_encodings(data, "cp1252"), *western
+
+
+def other_encodings(data: bytes, best: str) -> tuple[str, ...]:
+    """Further encodings in which these bytes are text of another language, for which the best one could be mistaken."""
+    if best not in _MISTAKEN:
+        return ()
+    sample = data[:_SHORT]
+    readable = [name for name in (*_EAST, *_CYRILLIC) if name != best and _reads(data, name)]
+    return tuple(name for name in readable if _score(sample.decode(name, "ignore"), name) > _POSSIBLE)
+
+
 def _wide(data: bytes) -> str | None:
     """UTF-16 or 32 without a mark, by where its zeros are."""
     sample = data[:4096]
-    if sample.count(0) * 5 < len(sample):
+    zeros = sample.count(0)
+    if not zeros:
         return None
     even, odd = sample[::2].count(0), sample[1::2].count(0)
     order = ("le", "be") if odd >= even else ("be", "le")
     for name, width in [(f"utf-{size * 8}-{end}", size) for size in (4, 2) for end in order]:
         if len(data) % width == 0 and _reads(data, name):
             text = data.decode(name)
-            if not any(ord(letter) in _CONTROLS for letter in set(text)):
+            # With few zeros it is a language that needs both bytes of most letters, or no text at all.
+            few = zeros * 5 < len(sample)
+            if not any(ord(letter) in _CONTROLS for letter in set(text)) and (not few or _written(text[:2048])):
                 return name
     return None
+
+
+def _written(text: str) -> bool:
+    """Whether these are letters of East Asia, or of ASCII."""
+    good = sum(letter.isascii() or _weight(ord(letter)) >= _ONE_OF_MANY for letter in text)
+    return good >= len(text) * 0.95
 
 
 def _reads(data: bytes, name: str) -> bool:
@@ -68,25 +119,29 @@ def _reads(data: bytes, name: str) -> bool:
         return False
 
 
-def _eastern(data: bytes) -> str | None:
-    """The encoding in which the text reads best, when it is one of East Asia."""
+def _of_its_language(data: bytes) -> str | None:
+    """The encoding in which the text reads best, when it is one of East Asia or a Cyrillic one."""
     best, most = None, 0.6
-    for name in _EAST:
+    for name in (*_EAST, *_CYRILLIC):
         if not _reads(data, name):
             continue
-        score = _east_asian(data.decode(name))
+        score = _score(data[:_LONG].decode(name, "ignore"), name)
         if score > most:
             best, most = name, score
     return best
 
 
-def _east_asian(text: str) -> float:
-    """Which share of the letters outside ASCII are ones that such texts are full of."""
+def _score(text: str, name: str) -> float:
+    """Which share of the letters outside ASCII are ones that texts in this encoding are full of."""
     other = [letter for letter in text if ord(letter) > 127]
     if not other:
         return 0.0
-    good = sum(_weight(ord(letter)) for letter in other)
-    return good / len(other)
+    if name in _CYRILLIC:
+        return sum(map(len, _CYRILLIC_WORD.findall(text))) / len(other)
+    score = sum(_weight(ord(letter)) for letter in other) / len(other)
+    kana = any("\u3041" <= letter <= "\u30ff" for letter in other)
+    # Hardly a Japanese sentence does without them, and Chinese and Korean ones read as kanji alone.
+    return score if kana or name not in _JAPANESE else score * 0.8
 
 
 def _weight(point: int) -> float:

@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from kagura_kernel.kit.redaction.encoded import decoded_text
 from kagura_kernel.kit.redaction.json_forms import fitted_to_json, inner_texts, json_documents
 from kagura_kernel.kit.redaction.line_forms import fitted_to_lines
+from kagura_kernel.kit.redaction.meanwhile import meanwhile
 from kagura_kernel.kit.redaction.patterns import Lazy, Text
 from kagura_kernel.kit.redaction.plausible import password, placeholder, published
+from kagura_kernel.kit.redaction.prefixes import without_prefixes
 from kagura_kernel.kit.redaction.regions import said_regions, windows
 from kagura_kernel.kit.redaction.rules import (
+    adjacent,
     assignments,
+    calls,
     commands,
+    devices,
     files,
     headers,
     keys,
@@ -21,11 +26,14 @@ from kagura_kernel.kit.redaction.rules import (
     lists,
     literals,
     markup,
+    members,
     prose,
     seeds,
+    servers,
     tokens,
     uris,
 )
+from kagura_kernel.kit.redaction.sights import BETWEEN, Sight, as_shown
 from kagura_kernel.kit.redaction.spans import Span, merged
 
 Scan = Callable[[bytes], Sequence[Span]]
@@ -35,12 +43,15 @@ _EVERYWHERE = (keys.find, tokens.find, uris.find, seeds.find, kubernetes.find, l
 """What says itself that it is a secret, wherever it stands."""
 _WHERE_SAID = (
     headers.find, markup.find, assignments.find, commands.find, files.find, prose.find,
+    adjacent.find, calls.find, devices.find, members.find, servers.find,
 )  # fmt: skip
 """What is one because a word nearby says so."""
-_BASE64 = Lazy(r"(?:^|[^A-Za-z0-9+/=_\-])([A-Za-z0-9+/_\-]{16,}={0,2})", ignore_case=False)
-_MOST_BASE64 = 20000
+_THREE = r"[CDI-Za-f][AC-HQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_\-]"
+"""Base64 of three bytes that may be signs of ASCII; most runs of letters and digits begin otherwise."""
+_BASE64 = Lazy(rf"(?:^|[^A-Za-z0-9+/=_\-])((?:{_THREE}){{4}}[A-Za-z0-9+/_\-]*={{0,2}})", ignore_case=False)
 _LEAST = 8
 _LONG = 64 * 1024
+"""Bytes from which on a text is looked through in two threads, and again only where it was changed."""
 
 
 def find(data: bytes, scan: Scan, name: str = "", near: Sequence[tuple[int, int]] = ()) -> list[Span]:
@@ -54,47 +65,92 @@ def find(data: bytes, scan: Scan, name: str = "", near: Sequence[tuple[int, int]
     """
     documents = json_documents(data)
     if near and not documents and len(data) > _LONG:
-        spans = list(_together(data, list(windows(data, near)), lambda text: _whole(text, scan)))
+        spans = list(_together(data, list(windows(data, near)), lambda text: _shown(text, scan)))
     else:
-        spans = list(_whole(data, scan))
-    for document in documents:
-        for text in inner_texts(data, document):
-            spans += text.outside(_whole(text.data, scan))
-    found = merged(data, spans)
-    for document in documents:
-        found = fitted_to_json(data, found, document)
+        spans = list(_shown(data, scan))
+    spans += _within_strings([text for document in documents for text in inner_texts(data, document)], scan)
+    found = merged(data, fitted_to_json(data, spans, documents))
     return merged(data, fitted_to_lines(data, found, name))
 
 
+def _shown(data: bytes, scan: Scan) -> Iterator[Span]:
+    """What is found in a text as its reader sees it."""
+    sight = as_shown(data)
+    return _whole(data, scan) if sight is None else sight.outside(_whole(sight.data, scan))
+
+
+def _within_strings(texts: Sequence[Sight], scan: Scan) -> Iterator[Span]:
+    """What is found in what strings mean, as places of the text around them."""
+    sights = [as_shown(text.data) for text in texts]
+    shown = [text.data if sight is None else sight.data for text, sight in zip(texts, sights, strict=True)]
+    found: dict[int, list[Span]] = {}
+    for number, span in _in_each(shown, lambda joined: _whole(joined, scan)):
+        found.setdefault(number, []).append(span)
+    for number, spans in found.items():
+        sight = sights[number]
+        yield from texts[number].outside(spans if sight is None else sight.outside(spans))
+
+
 def _whole(data: bytes, scan: Scan) -> Iterator[Span]:
-    yield from scan(data)
+    # The scanner leaves the interpreter to others while it works.
+    known = meanwhile(lambda: scan(data)) if len(data) >= _LONG else lambda: scan(data)
     text = Text.of(data)
+    parts = list(said_regions(text))
+    seen = list(_seen(text, parts, scan, known))
+    lines = without_prefixes(text, parts, seen)
+    if lines is None:
+        yield from seen
+        return
+    yield from lines.spared(seen)
+    if lines.sight.data:
+        yield from lines.sight.outside(_said_or_not(lines.sight.data, scan))
+
+
+def _seen(
+    text: Text, parts: Sequence[tuple[int, int]], scan: Scan, known: Callable[[], Sequence[Span]]
+) -> Iterator[Span]:
+    ruled = list(_ruled(text, parts, scan))
+    yield from known()
+    yield from ruled
+
+
+def _ruled(text: Text, parts: Sequence[tuple[int, int]], scan: Scan) -> Iterator[Span]:
     for rule in _EVERYWHERE:
         yield from rule(text)
     yield from _encoded(text, scan)
-    parts = list(said_regions(text))
     if parts:
         yield from _together(text, parts, lambda said: _said(said, scan))
 
 
-_BETWEEN = b"\n\x00\n"
-"""What no secret goes across."""
+def _said_or_not(data: bytes, scan: Scan) -> Iterator[Span]:
+    text = Text.of(data)
+    for rule in _EVERYWHERE:
+        yield from rule(text)
+    yield from _said(text, scan)
 
 
 def _together(data: bytes, parts: Sequence[tuple[int, int]], look: Callable[[bytes], Iterator[Span]]) -> Iterator[Span]:
-    """Looks through all parts at once: many short texts cost far more than a long one."""
+    """Looks through parts of a text."""
     if list(parts) == [(0, len(data))]:
         yield from look(data)
         return
+    for number, span in _in_each([data[start:end] for start, end in parts], look):
+        shift = parts[number][0]
+        yield Span(span.start + shift, span.end + shift, span.kind, span.further, span.quoted)
+
+
+def _in_each(texts: Sequence[bytes], look: Callable[[bytes], Iterator[Span]]) -> Iterator[tuple[int, Span]]:
+    """What is in each of these texts, with its number; many short ones cost far more than all of them as one."""
+    if not texts:
+        return
     begins = [0]
-    for start, end in parts:
-        begins.append(begins[-1] + end - start + len(_BETWEEN))
-    for span in look(_BETWEEN.join([data[start:end] for start, end in parts])):
+    for text in texts:
+        begins.append(begins[-1] + len(text) + len(BETWEEN))
+    for span in look(BETWEEN.join(texts)):
         number = bisect_right(begins, span.start) - 1
-        start, end = parts[number]
-        shift = start - begins[number]
-        if span.end + shift <= end:
-            yield Span(span.start + shift, span.end + shift, span.kind, span.further, span.quoted)
+        begin = begins[number]
+        if span.end - begin <= len(texts[number]):
+            yield number, Span(span.start - begin, span.end - begin, span.kind, span.further, span.quoted)
 
 
 def _said(data: bytes, scan: Scan) -> Iterator[Span]:
@@ -113,17 +169,21 @@ def _plain(data: bytes, scan: Scan) -> Iterator[Span]:
 
 def _encoded(data: bytes, scan: Scan) -> Iterator[Span]:
     """Base64 of a text that holds a secret; one layer."""
-    for number, found in enumerate(_BASE64.finditer(data)):
-        if number >= _MOST_BASE64:
-            return
+    places: list[Span] = []
+    texts: list[bytes] = []
+    for found in _BASE64.finditer(data):
         value = found.group(1) or b""
         text = decoded_text(value)
-        if text is None or len(text) < _LEAST:
+        if text is None or len(text) < _LEAST or placeholder(value) or published(value):
             continue
-        if placeholder(value) or published(value):
+        place = Span(found.start(1), found.end(1), "encoded")
+        if _login(data, place.start, text):
+            yield place
             continue
-        if _login(data, found.start(1), text) or next(iter(_plain(text, scan)), None) is not None:
-            yield Span(found.start(1), found.end(1), "encoded")
+        places.append(place)
+        texts.append(text)
+    for number in dict.fromkeys(number for number, _ in _in_each(texts, lambda joined: _plain(joined, scan))):
+        yield places[number]
 
 
 def _login(data: bytes, at: int, text: bytes) -> bool:

@@ -5,50 +5,24 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from kagura_kernel.kit.redaction.harmless import harmless
+from kagura_kernel.kit.redaction.plausible import is_word
+from kagura_kernel.kit.redaction.sights import Place, Sight, plainly_harmless
 from kagura_kernel.kit.redaction.spans import Span
 
 _STRING = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
 _PART = re.compile(rb"\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL)
 _SIMPLE = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f", b'"': b'"', b"\\": b"\\", b"/": b"/"}
+_LINE_END = re.compile(rb"(?<!\\)(?:\\\\)*((?:\\r|\\n|\\u000[aAdD])+)")
 _LEAST = 8
 _MOST_LINES = 20000
+_OF_LINES = frozenset({"private-key", "encoded", "seed-phrase", "recovery-code", "kubernetes-secret"})
+"""Kinds of secrets that go over the end of a line or of a string."""
 
 Region = tuple[int, int]
 """Where a document begins and ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class InnerText:
-    """What one string means, or strings that follow one another in a list, such as the lines of a notebook's cell.
-
-    Attributes:
-        data: UTF-8.
-        places: For each piece: where it begins in `data`, where in the document, and where it ends there.
-    """
-
-    data: bytes
-    places: Sequence[tuple[int, int, int]]
-
-    def outside(self, spans: Iterable[Span]) -> Iterator[Span]:
-        """The same secrets, as places of the document."""
-        begins = [place[0] for place in self.places]
-        for span in spans:
-            further = span.further
-            number = max(bisect_right(begins, span.start) - 1, 0)
-            while number < len(self.places) and begins[number] < span.end:
-                begin, start, end = self.places[number]
-                upto = begins[number + 1] if number + 1 < len(begins) else len(self.data)
-                same = upto - begin == end - start
-                first = start + max(0, span.start - begin) if same else start
-                last = start + min(upto, span.end) - begin if same else end
-                if last > first and span.start < upto:
-                    yield Span(first, last, span.kind, further=further)
-                    further = True
-                number += 1
 
 
 def json_documents(data: bytes) -> list[Region]:
@@ -76,7 +50,7 @@ def _parses(data: bytes) -> bool:
     return True
 
 
-def inner_texts(data: bytes, document: Region) -> Iterator[InnerText]:
+def inner_texts(data: bytes, document: Region) -> Iterator[Sight]:
     """What strings with escapes mean, when it could hold a secret."""
     group: list[tuple[int, int]] = []
     for found in _STRING.finditer(data, *document):
@@ -88,11 +62,11 @@ def inner_texts(data: bytes, document: Region) -> Iterator[InnerText]:
     yield from _meant(data, group)
 
 
-def _meant(data: bytes, group: Sequence[tuple[int, int]]) -> Iterator[InnerText]:
+def _meant(data: bytes, group: Sequence[tuple[int, int]]) -> Iterator[Sight]:
     if not group or not any(b"\\" in data[start:end] for start, end in group):
         return
     out: list[bytes] = []
-    places: list[tuple[int, int, int]] = []
+    places: list[Place] = []
     length = 0
     for start, end in group:
         for part in _PART.finditer(data, start, end):
@@ -101,8 +75,8 @@ def _meant(data: bytes, group: Sequence[tuple[int, int]]) -> Iterator[InnerText]
             out.append(meant)
             length += len(meant)
     text = b"".join(out)
-    if len(text) >= _LEAST and not harmless(text):
-        yield InnerText(text, places)
+    if len(text) >= _LEAST and not plainly_harmless(text):
+        yield Sight(text, places)
 
 
 def _means(part: bytes) -> bytes:
@@ -113,40 +87,79 @@ def _means(part: bytes) -> bytes:
     return _SIMPLE.get(part[1:], part)
 
 
-def fitted_to_json(data: bytes, spans: Sequence[Span], document: Region) -> list[Span]:
-    """The same secrets, cut at the ends of strings; numbers stay."""
-    if not any(document[0] <= span.start < document[1] for span in spans):
-        return list(spans)
-    strings = [found.span(1) for found in _STRING.finditer(data, *document)]
-    begins = [start for start, _ in strings]
+def fitted_to_json(data: bytes, spans: Sequence[Span], documents: Sequence[Region]) -> list[Span]:
+    """The same secrets, those of a document cut at the ends of its strings; numbers stay."""
+    begins = [start for start, _ in documents]
     out: list[Span] = []
+    inside: dict[int, list[Span]] = {}
     for span in spans:
-        if not document[0] <= span.start < document[1]:
+        number = bisect_right(begins, span.start) - 1
+        if number >= 0 and span.start < documents[number][1]:
+            inside.setdefault(number, []).append(span)
+        else:
             out.append(span)
-            continue
-        out += _pieces(data, span, strings, begins)
+    for number, found in inside.items():
+        strings = [string.span(1) for string in _STRING.finditer(data, *documents[number])]
+        starts = [start for start, _ in strings]
+        for span in found:
+            out += _pieces(data, span, strings, starts)
     return out
 
 
 def _pieces(data: bytes, span: Span, strings: Sequence[tuple[int, int]], begins: Sequence[int]) -> Iterator[Span]:
-    further = span.further
+    """A secret as parts of strings; what is none of many lines ends with the line or the string that it begins in."""
+    further, begun = span.further, False
+    goes_on = span.kind in _OF_LINES
     number = max(bisect_right(begins, span.start) - 1, 0)
-    while number < len(strings) and strings[number][0] < span.end:
+    while number < len(strings) and strings[number][0] < span.end and (goes_on or not begun):
         inner, outer = strings[number]
         start, end = max(span.start, inner), min(span.end, outer)
-        if start > inner and _escaped(data, inner, start):
-            start += 1
-        if end < outer and _escaped(data, inner, end):
-            end -= 1
-        if end > start:
-            yield replace(span, start=start, end=end, further=further)
-            further = True
+        start = _behind_escape(data, inner, start)
+        end = _before_escape(data, inner, end) if end < outer else end
+        for first, last in _lines(data, start, end, every=goes_on or (start, end) == (inner, outer)):
+            # A word that is left of what went over the end of its line is told by what the string means.
+            if goes_on or further or last == span.end or not is_word(data[first:last]):
+                yield replace(span, start=first, end=last, further=further)
+                further = True
+            begun = True
         number += 1
+
+
+def _lines(data: bytes, start: int, end: int, *, every: bool) -> Iterator[Region]:
+    """The lines of a piece of a string, without the escapes that end them; the first alone, unless all are wanted."""
+    at = start
+    for found in _LINE_END.finditer(data, start, end):
+        if found.start(1) > at:
+            yield at, found.start(1)
+            if not every:
+                return
+        at = found.end(1)
+    if end > at:
+        yield at, end
+
+
+_LONGEST_ESCAPE = 6
+
+
+def _before_escape(data: bytes, begin: int, at: int) -> int:
+    """The same place, or where an escape begins that it stands in."""
+    for start in range(at - 1, max(begin, at - _LONGEST_ESCAPE) - 1, -1):
+        if data[start] == _BACKSLASH and not _escaped(data, begin, start):
+            return start if at < start + (_LONGEST_ESCAPE if data[start + 1 : start + 2] == b"u" else 2) else at
+    return at
+
+
+def _behind_escape(data: bytes, begin: int, at: int) -> int:
+    start = _before_escape(data, begin, at)
+    return at if start == at else start + (_LONGEST_ESCAPE if data[start + 1 : start + 2] == b"u" else 2)
+
+
+_BACKSLASH = 0x5C
 
 
 def _escaped(data: bytes, begin: int, at: int) -> bool:
     """Whether the byte there belongs to the backslash before it."""
     count = at - 1
-    while count >= begin and data[count] == 0x5C:
+    while count >= begin and data[count] == _BACKSLASH:
         count -= 1
     return (at - 1 - count) % 2 == 1

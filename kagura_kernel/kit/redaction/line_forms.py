@@ -41,8 +41,12 @@ def fitted_to_lines(data: bytes, spans: Sequence[Span], name: str) -> list[Span]
 
 def _before_escape(data: bytes, span: Span) -> Span:
     """Without the sign that keeps a quote from ending the text around the secret."""
-    escapes = data[span.end - 1 : span.end] == b"\\" and data[span.end : span.end + 1] in {b'"', b"'"}
-    return replace(span, end=span.end - 1) if escapes else span
+    if data[span.end : span.end + 1] not in {b'"', b"'"}:
+        return span
+    value = data[span.start : span.end]
+    # Two of them are a backslash of the secret.
+    odd = (len(value) - len(value.rstrip(b"\\"))) % 2
+    return replace(span, end=span.end - odd)
 
 
 def _fitted(data: bytes, span: Span, *, toml: bool) -> Span:

@@ -24,6 +24,7 @@ _PASSWORD_WORDS = frozenset(
     smtppassword mailpassword mailpass ftppassword ftppass sshpass mypassword loginpassword storepass keypass
     keystorepassword truststorepassword storepassword keypassword secretpassword requirepass masterauth contrasena senha
     wachtwoord motdepasse mdp parola haslo pgpassword mysqlpwd passphrases authpass privpass proxypassword wifipassword
+    dbpw userpw adminpw smtppw ftppw mailpw sshpw loginpw mypw smbpass imappass emailpass mqttpass wifipass vncpass
     pw pin unlockcode masterpassword becomepass sudopass
     """.split()
 )
@@ -36,18 +37,18 @@ _TOKEN_WORDS = frozenset(
     deploykey hashkey secrettoken sharedaccesskey storagekey primarykeyvalue subscriptionkey functionkey hostkey bearer
     authorization xapikey xauthtoken privatetoken deploytoken npmtoken githubtoken gitlabtoken slacktoken bottoken
     pepper sessionkey cookie jwt sid sessionid phpsessid jsessionid csrfsecret nonce_secret privkey seckey keydata
-    connectionstring aeskey cryptokey cipherkey datakey kek dek
+    passwordsalt hashsalt appsalt cryptsalt sessionsalt secretsalt authsalt noncesalt currentkey authsession usersession appsession loginsession sessioncookie connectionstring aeskey cryptokey cipherkey datakey kek dek
     """.split()
 )
 _KEY_BEFORE = frozenset(
     b"""
-    api access secret private auth encryption encrypt signing sign master account shared service session storage
+    api access secret private auth validation decryption encryption encrypt signing sign master account shared service session storage
     subscription consumer license licence webhook hmac jwt aes fernet crypto cipher deploy bot admin integration
     ingest ingestion write read routing app application client stripe openai anthropic google aws azure gcp sendgrid
     twilio mailgun datadog sentry algolia mapbox firebase supabase cloudflare github gitlab slack discord heroku
     vultr linode square paypal braintree plaid coinbase binance kraken telegram airtable notion hubspot intercom
     pagerduty newrelic honeycomb grafana rollbar pinecone weaviate cohere mistral groq replicate huggingface
-    elevenlabs deepgram serpapi tavily exa maps places vision host wep wpa rcon unlock recovery sas dkim tsig rndc
+    des elevenlabs deepgram serpapi tavily exa maps places vision host wep wpa rcon unlock recovery sas dkim tsig rndc
     privat rapidapi etherscan infura alchemy moralis shared presharedkey preshared bugsnag amplitude segment mixpanel
     iterable customerio postmark sparkpost mandrill mailchimp resend loops zendesk freshdesk shopify magento woocommerce
     """.split()
@@ -85,21 +86,39 @@ def says(name: bytes) -> Says:
     words = [word.lower() for word in _PARTS.findall(name)]
     while words and words[-1].isdigit():
         words.pop()
-    if not words or (words[-1] in _NOT_SECRET_END and not _ends_as_secret(words)):
+    if not words or words[0] in _SAID_TO_PEOPLE or (words[-1] in _NOT_SECRET_END and not _ends_as_secret(words)):
         return Says.NOTHING
     last = words[-1]
     tail = b"".join(words[-2:])
-    if last in _PASSWORD_WORDS or tail in _PASSWORD_WORDS or b"".join(words[-3:]) in _PASSWORD_WORDS:
+    if last in _PASSWORD_WORDS or tail in _PASSWORD_WORDS or b"".join(words[-3:]) in _PASSWORD_WORDS or _glued(last):
         return Says.NOTHING if b"no" in words[:-1] or (last == b"pin" and len(words) > 2) else Says.PASSWORD
-    return Says.TOKEN if _token(words, last, tail) else Says.NOTHING
+    return Says.TOKEN if _token(words, last, tail, shouts=name.isupper() and len(words) > 1) else Says.NOTHING
 
 
-def _token(words: list[bytes], last: bytes, tail: bytes) -> bool:
+_GLUED = re.compile(
+    rb"(?!(?:no|re|un|set|get|has|is|ask|reset|forgot|change|show|hide|check|verify|valid|validate|confirm|split|parse|strip|print|read|input|prompt|make|generate|gen|mask|invalid|wrong|bad|"
+    rb"missing|need|use|allow|require|encode|hash|test|my|your|the)(?:pass|kenn))[a-z]{2,14}"
+    rb"(?:password|passwd|passwort|kennwort|passphrase|passcode|pwd)"
+)
+"""Two words written as one: `rpcpassword`, `masterpasswort`."""
+
+
+def _glued(word: bytes) -> bool:
+    return _GLUED.fullmatch(word) is not None
+
+
+def _token(words: list[bytes], last: bytes, tail: bytes, *, shouts: bool) -> bool:
     before = words[-2] if len(words) > 1 else b""
     if last in {b"token", b"tokens"}:
         return last == b"token" and not _NOT_TOKEN.intersection(words)
     if last in {b"key", b"keys"}:
-        secret = before in _KEY_BEFORE or b"secret" in words or b"private" in words or tail in _TOKEN_WORDS
+        secret = (
+            before in _KEY_BEFORE
+            or (shouts and before not in _OPEN_BEFORE)
+            or b"secret" in words
+            or b"private" in words
+            or tail in _TOKEN_WORDS
+        )
         return secret and not _PUBLIC.intersection(words)
     if last == b"base" and b"key" in words:
         return b"secret" in words
@@ -108,6 +127,20 @@ def _token(words: list[bytes], last: bytes, tail: bytes) -> bool:
     return (last in _TOKEN_WORDS or tail in _TOKEN_WORDS or last in {b"auth", b"dsn"}) and b"public" not in words
 
 
+_OPEN_BEFORE = frozenset(
+    b"""
+    primary foreign sort partition cache object s3 row message idempotency index lookup map dict json hash group shard
+    range translation i18n locale registry hot arrow config setting settings option theme state local event metric
+    feature flag meta options symbol props site recaptcha trace dedup join natural surrogate composite unique any context query redis lock rate
+    limit param parameter column field sequence routing order data rsa dsa ecdsa ec ed25519 x509 ca cert certificate
+    crypt alias kms no with last first new old get set has is use release tag color secondary
+    """.split()
+)
+"""What makes a key a mere name; any other word before it says token, when the name shouts: `KAGGLE_KEY`."""
+_SAID_TO_PEOPLE = frozenset(
+    b"label labels lbl msg message messages error errors i18n lang text txt placeholder hint title help tooltip".split()
+)
+"""How a name begins whose value is shown on a page."""
 _PUBLIC = frozenset({b"public", b"publishable", b"pub"})
 _SAYS_NOTHING_ITSELF = frozenset(
     b"""
@@ -121,3 +154,16 @@ _SAYS_NOTHING_ITSELF = frozenset(
 def _ends_as_secret(words: list[bytes]) -> bool:
     """`account_key`, `session id` and their like: two words that together are a secret, though the last is harmless."""
     return b"".join(words[-2:]) in _TOKEN_WORDS
+
+
+_RESOURCE = re.compile(rb"\barn:[\w:/*\-]*\Z")
+_PARAMETERS = (b":param", b"@param", b":arg", b":keyword", b":type", b":raises", b"* @param", b"@property")
+
+
+def documented(data: bytes, at: int) -> bool:
+    """Whether the name there is explained, as in `:param password: …`, or is a part of a resource's name or of a marker."""
+    if data[max(0, at - 10) : at] == b"[REDACTED:":
+        return True
+    low = max(0, at - 120)
+    line = data[max(low, data.rfind(b"\n", low, at) + 1) : at]
+    return line.lstrip().startswith(_PARAMETERS) or (b"arn:" in line and _RESOURCE.search(line) is not None)

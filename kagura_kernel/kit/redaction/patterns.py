@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any, Protocol
+
+from kagura_kernel.kit.redaction.groups import Group, Groups
 
 _MEMORY = 64 << 20
 """Bytes for the states of one pattern; with less, a pattern with many words falls back to a slow walk."""
@@ -48,11 +52,28 @@ class _Found:
         return self._data[start:end] if start >= 0 else None
 
 
+_BLOCK = 16 * 1024
+_REACH = 4 * 1024
+"""Bytes of a long text that are looked at together, and those behind them that a match may need."""
+_SMALL = 2 * 1024
+"""Bytes that are worth looking at apart where nothing goes across."""
+BETWEEN = b"\n\x00\n"
+"""What no secret goes across: it stands between texts that are looked through as one."""
+_MOST = 0.7
+"""The share of a text from which on a pattern is tried on all of it: many places cost more than one walk."""
+
+Windows = Sequence[tuple[int, int]]
+
+
 class Text(bytes):
     """A text that was looked through once for what every pattern must have in it."""
 
-    possible: frozenset[int]
-    """The numbers of the patterns that may match."""
+    possible: dict[int, Windows | None]
+    """Where the patterns may match, by their number: in these parts, or, with None, anywhere; others match nowhere."""
+    _gate: _Gate
+    _exact: dict[int, Windows | None]
+    _known: set[Group]
+    _blocks: Sequence[tuple[int, int]]
 
     @classmethod
     def of(cls, data: bytes) -> Text:
@@ -60,8 +81,59 @@ class Text(bytes):
         if type(data) is cls:
             return data
         text = cls(data)
-        text.possible = _gate().possible(data)
+        gate = _gate()
+        text._gate, text._exact, text._known = gate, {}, set()
+        if len(data) <= 2 * _BLOCK:
+            text._blocks = ((0, len(data)),)
+            text.possible = dict.fromkeys(gate.possible(data))
+        else:
+            text._blocks = list(_blocks(data))
+            common = gate.always()
+            text.possible = dict.fromkeys(common) | text._windows(lambda block: gate.possible(block) - common)
         return text
+
+    def places(self, number: int) -> Windows | None:
+        """Where this pattern may match; it is looked for with others, block by block, unless it is rare."""
+        windows = self.possible.get(number, ())
+        if windows is not None:
+            return windows
+        group = self._gate.groups.of(number)
+        if group is None:
+            return None
+        if group not in self._known:
+            self._known.add(group)
+            self._exact.update(self._windows(group.within))
+        return self._exact.get(number, ())
+
+    def _windows(self, found: Callable[[bytes], Iterable[int]]) -> dict[int, Windows | None]:
+        """The blocks in which each pattern is found; those that touch are one."""
+        if len(self._blocks) == 1:
+            return dict.fromkeys(found(self))
+        windows: dict[int, list[tuple[int, int]]] = {}
+        for start, end in self._blocks:
+            for number in found(self[start:end]):
+                own = windows.get(number)
+                if own is None:
+                    windows[number] = [(start, end)]
+                elif start <= own[-1][1]:
+                    own[-1] = own[-1][0], end
+                else:
+                    own.append((start, end))
+        return {number: None if _much(own, len(self)) else own for number, own in windows.items()}
+
+
+def _much(windows: Windows, size: int) -> bool:
+    return sum(end - start for start, end in windows) > _MOST * size
+
+
+def _blocks(data: bytes) -> Iterator[tuple[int, int]]:
+    """Parts of a text such that what matches anywhere lies in one of them: they overlap, or nothing goes across."""
+    at, size = 0, len(data)
+    while at < size:
+        cut = data.find(BETWEEN, at + _SMALL, at + _BLOCK)
+        # A pattern may begin with the end of the line before.
+        yield max(at - 1, 0), (min(at + _BLOCK + _REACH, size) if cut < 0 else cut + len(BETWEEN))
+        at = at + _BLOCK if cut < 0 else cut + len(BETWEEN)
 
 
 class Lazy:
@@ -79,10 +151,16 @@ class Lazy:
 
     def finditer(self, data: bytes, pos: int = 0, endpos: int | None = None) -> Iterator[Match]:
         """Every match from left to right, none touching another."""
-        # Most patterns end here for most texts: without a generator it costs a third.
-        if type(data) is Text and self._number not in data.possible:
-            return iter(())
-        return self._walked(data, pos, len(data) if endpos is None else min(endpos, len(data)))
+        windows: Windows | None = None
+        if type(data) is Text:
+            windows = data.possible.get(self._number, ())
+            if windows is None and not pos and endpos is None:
+                windows = data.places(self._number)
+            # Most patterns end here for most texts: without a generator it costs a third.
+            if windows is not None and not windows:
+                return iter(())
+        last = len(data) if endpos is None else min(endpos, len(data))
+        return self._walked(data, pos, last) if windows is None else self._within(data, pos, last, windows)
 
     def _walked(self, data: bytes, pos: int, last: int) -> Iterator[Match]:
         match, gate = self._search or self._compiled()
@@ -96,10 +174,30 @@ class Lazy:
             # An empty match would be found again and again.
             pos = end if end > pos else pos + 1
 
+    def _within(self, data: bytes, pos: int, last: int, windows: Windows) -> Iterator[Match]:
+        match, gate = self._search or self._compiled()
+        anywhere, there = gate.anywhere, gate.there
+        # Small parts of a long text are mostly looked through one after the other.
+        for number in range(bisect_left(windows, pos, key=_END), len(windows)):
+            start, stop = windows[number]
+            if start > last:
+                return
+            pos, stop = max(pos, start), min(stop, last)
+            while pos <= stop:
+                spans = match(anywhere, data, pos, stop)
+                start = spans[0][0]
+                if start < 0:
+                    break
+                # What begins in a part may end behind it.
+                spans = match(there, data, start, last) if stop < last else spans
+                yield _Found(data, spans)
+                end = spans[0][1]
+                pos = end if end > pos else pos + 1
+
     def search(self, data: bytes, pos: int = 0, endpos: int | None = None) -> Match | None:
         """The first match."""
-        if type(data) is Text and self._number not in data.possible:
-            return None
+        if type(data) is Text and data.possible.get(self._number, ()) is not None:
+            return next(self.finditer(data, pos, endpos), None)
         match, gate = self._search or self._compiled()
         return _one(match, gate.anywhere, data, pos, len(data) if endpos is None else min(endpos, len(data)))
 
@@ -117,6 +215,9 @@ class Lazy:
         gate = _gate()
         self._search = gate.engine(self._number).Match, gate
         return self._search
+
+
+_END = itemgetter(1)
 
 
 def _one(match: Any, anchor: Any, data: bytes, pos: int, endpos: int) -> Match | None:
@@ -147,14 +248,24 @@ class _Gate:
         self.there = native.RE2.Anchor.ANCHOR_START
         self.whole = native.RE2.Anchor.ANCHOR_BOTH
         self._count = len(_EVERY)
-        for text, ignore_case in _EVERY:
-            self._filter.Add(text.encode(), _options(ignore_case=ignore_case))
+        for number, (text, ignore_case) in enumerate(_EVERY):
+            # A pattern that is refused gets no number, and every later one would stand for its neighbour.
+            if self._filter.Add(text.encode(), _options(ignore_case=ignore_case)) != number:
+                raise ValueError(f"the engine refuses the pattern {text!r}")
         self._filter.Compile()
+        self.groups = Groups(lambda number: int(self.engine(number).ProgramSize()), _group)
+        self._always: frozenset[int] = frozenset(self._filter.Match(b"", True))  # noqa: FBT003
+        self._with_later = self._count, self._always
+
+    def always(self) -> frozenset[int]:
+        """The numbers of the patterns that may match any text."""
+        if self._with_later[0] != len(_EVERY):
+            self._with_later = len(_EVERY), self._always.union(range(self._count, len(_EVERY)))
+        return self._with_later[1]
 
     def possible(self, data: bytes) -> frozenset[int]:
         """The numbers of the patterns that may match."""
-        found = frozenset(self._filter.Match(data, True))  # noqa: FBT003
-        return found.union(range(self._count, len(_EVERY)))
+        return self.always().union(self._filter.Match(data, True))  # noqa: FBT003
 
     def engine(self, number: int) -> Any:
         """The engine's own pattern of this number."""
@@ -178,6 +289,12 @@ def _only_gate() -> _Gate:
 def _gate() -> _Gate:
     with _LOCK:
         return _only_gate()
+
+
+def _group(numbers: Sequence[int]) -> Group:
+    patterns = [(number, *_EVERY[number]) for number in numbers]
+    members = [(number, text if ignore_case else f"(?-i:{text})") for number, text, ignore_case in patterns]
+    return Group(members, _options(ignore_case=True))
 
 
 def _options(*, ignore_case: bool) -> Any:

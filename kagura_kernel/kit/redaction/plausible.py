@@ -20,7 +20,7 @@ _REFERENCE = re.compile(
     | (?:env|secret|secrets|vault|ssm|op|keyring|file|arn|ref|awssm|gcpsm|vals|var|local|data|module|input|inputs
         |params|config|cfg|settings|self|this|process|os|ctx|context|props|state|options|opts|args|request|req|env_var
         |values|steps|github|inputs|credentials|System|Environment|ENV|kwargs)(?:[.:\[(]|->).*
-    | %\{.* | %%.*%% | __\w+__ | @@.*@@ | \#\{.* | \[\[.* | /.* | \.{1,2}/.* | [A-Za-z]:\\.* | [\w$]+(?:\.[\w$]+)*\(.* | [\w$]+\[["'\w$].* | \*+ | [-_=+.\#~?]+ | \\.* | .*\$\{.*
+    | %\{.* | %%.*%% | __\w+__ | @@.*@@ | \#\{.* | \[\[.* | /(?!(?=[A-Za-z0-9/]*[+=])[A-Za-z0-9+/]{30,}={0,2}$).* | \.{1,2}/.* | [A-Za-z]:\\.* | [\w$]+(?:\.[\w$]+)*\(.* | [\w$]+\[["'\w$].* | \*+ | [-_=+.\#~?]+ | \\.* | .*\$\{.*
     | .*\{\{.* | .*\$\(.* | .*<[\w \-]+>.* | .*\{[A-Za-z_][\w.]*\}.*
     """
 )
@@ -105,6 +105,17 @@ def entropy(value: bytes) -> float:
     return -sum(count / total * math.log2(count / total) for count in counts)
 
 
+def chance(value: bytes, bits: float) -> bool:
+    """Whether it has at least so many bits per byte; for most values the number of different bytes says it."""
+    total, different = len(value), len(set(value))
+    if not 0 < total < _LONGEST:
+        return entropy(value) >= bits
+    # Least, when one byte stands there again and again and every other one once; most, when all do equally often.
+    if math.log2(total) - _BITS[total - different + 1] / total >= bits:
+        return True
+    return math.log2(different) >= bits and entropy(value) >= bits
+
+
 def placeholder(value: bytes) -> bool:
     """Whether this stands for a value and is none: `changeme`, `<token>`, `${TOKEN}`, `xxxxx`, an example of a standard."""
     value = value.strip()
@@ -125,7 +136,15 @@ def reference(value: bytes) -> bool:
 def _repeats(value: bytes) -> bool:
     """A short unit again and again: `abcabcabc`, `12121212`."""
     size = len(value)
-    return size >= 6 and any(value[unit:] == value[:-unit] for unit in range(1, min(size // 3, 12) + 1))
+    if size < 6:
+        return False
+    longest = min(size // 3, 12)
+    unit = value.find(value[:1], 1, longest + 1)
+    while unit > 0:
+        if value.startswith(value[unit:]):
+            return True
+        unit = value.find(value[:1], unit + 1, longest + 1)
+    return False
 
 
 _ONE_STEP = frozenset({1, -1})
@@ -140,8 +159,9 @@ def _climbs(value: bytes) -> bool:
 
 
 _WORDS = re.compile(rb"[A-Za-z]+")
-_IDENTIFIER = re.compile(rb"[A-Za-z_$][A-Za-z_$]*(?:[.\-_/][A-Za-z_$]+)*")
-_CAMEL = re.compile(rb"(?:[A-Z]?[a-z]{2,}|[A-Z]{2,5}(?=[A-Z][a-z]|$))+")
+# What is possessive here has one way to match: otherwise a few dozen letters keep the kernel busy for hours.
+_IDENTIFIER = re.compile(rb"[A-Za-z_$]++(?:[.\-/][A-Za-z_$]++)*+")
+_CAMEL = re.compile(rb"(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,5}(?=[A-Z][a-z]|$))++")
 _CALL = re.compile(rb"[A-Za-z_$][\w$.]*(?:\(|\[|::|->|=>)")
 _VERSION = re.compile(rb"[v^~<>=]*\d+(?:\.\d+){1,3}(?:[-+.\w]*)?")
 _NUMBER = re.compile(rb"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?%?|0x[0-9a-fA-F]{1,8}")
@@ -175,12 +195,17 @@ def is_word(value: bytes) -> bool:
     ) or bool(_TITLE.fullmatch(value))
 
 
+_FACT = re.compile(
+    b"|".join(
+        b"(?:%s)" % form.pattern for form in (_NUMBER, _VERSION, _DATE, _MAIL, _URL, _HOST, _FILE, _HASH, _PACKAGE)
+    )
+    + b"|(?s:%s)" % _OPEN_KEY.pattern
+)
+
+
 def is_fact(value: bytes) -> bool:
     """A number, a date, a version, an address, a file: said openly everywhere."""
-    return any(
-        form.fullmatch(value)
-        for form in (_NUMBER, _VERSION, _DATE, _MAIL, _URL, _HOST, _FILE, _HASH, _PACKAGE, _OPEN_KEY)
-    )
+    return _FACT.fullmatch(value) is not None
 
 
 _CLASSES = bytes.maketrans(
@@ -252,7 +277,7 @@ def token(value: bytes, least: int = 12) -> bool:
     if value.isdigit():
         return False
     letters = len(set(value))
-    if letters < 7 or entropy(value) < 2.6:
+    if letters < 7 or not chance(value, 2.6):
         return False
     return _mixed(value)
 
@@ -284,9 +309,8 @@ _CRYPTED = re.compile(
     rb"|\{(?:S?SHA(?:256|512)?|SMD5|MD5|CRYPT|BCRYPT|PBKDF2[\w-]*)\}[\w+/=.$]{16,}|SCRAM-SHA-256\$\S{40,}|\*[0-9A-F]{40}"
 )
 _VALIDATION = re.compile(rb"[a-z_]+(?::[\w,.]+)?(?:\|[a-z_]+(?::[\w,./^$-]+)?)+")
-_TYPE = re.compile(
-    rb"(?:[A-Za-z_][A-Za-z_.]*\d{0,2}[A-Za-z]*)(?:(?:<|\||&lt;?|\[\]|\):?)(?:[A-Za-z_][A-Za-z_.]*\d{0,2}[A-Za-z]*)?)+[>\])};,:]*"
-)
+_NAME = rb"(?>[A-Za-z_][A-Za-z_.]*+\d{0,2}[A-Za-z]*+)"
+_TYPE = re.compile(rb"%s(?:(?:<|\||&lt;?|\[\]|\):?)%s?)++[>\])};,:]*" % (_NAME, _NAME))
 
 
 def crypted(value: bytes) -> bool:

@@ -10,9 +10,10 @@ from kagura_kernel.kit.redaction import engine
 from kagura_kernel.kit.redaction.fields import redacted_fields
 from kagura_kernel.kit.redaction.file import redacted_file
 from kagura_kernel.kit.redaction.findings import Finding, Redacted, RedactedFile
-from kagura_kernel.kit.redaction.harmless import harmless
+from kagura_kernel.kit.redaction.foreign import without_foreign_secrets
 from kagura_kernel.kit.redaction.line_forms import PIECE
 from kagura_kernel.kit.redaction.scanner import KnownFormats
+from kagura_kernel.kit.redaction.sights import plainly_harmless
 from kagura_kernel.kit.redaction.spans import Put, moved, put_markers
 from kagura_kernel.kit.redaction.streams import RedactedBytes, RedactedStream
 
@@ -59,7 +60,7 @@ class Redactor:
 
     def _redact(self, text: str, name: str) -> Redacted:
         data = text.encode("utf-8", "surrogatepass")
-        if harmless(data):
+        if plainly_harmless(data):
             return Redacted(text)
         clean, puts = self._clean(data, name)
         if not puts:
@@ -80,11 +81,16 @@ class Redactor:
 
     def stream(self) -> RedactedStream:
         """For one text that comes in pieces."""
-        return RedactedStream(lambda text: self._redact(text, PIECE).text, lambda: self.ready)
+        return RedactedStream(self._piece, lambda: self.ready)
+
+    def _piece(self, text: str) -> str:
+        return self._redact(text, PIECE).text
 
     def byte_filter(self) -> ByteFilter:
         """For one stream of bytes, such as what a command prints."""
-        return RedactedBytes(self.stream())
+        return RedactedBytes(
+            RedactedStream(lambda text: without_foreign_secrets(self._piece(text), self._piece), lambda: self.ready)
+        )
 
     def fields(self, value: Any) -> Any:
         """The same value without secrets in its texts, keys too; the very same object when there was none.

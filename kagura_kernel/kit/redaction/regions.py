@@ -8,9 +8,12 @@ from kagura_kernel.kit.redaction.patterns import Lazy
 
 _SAYING = Lazy(
     r"[^\n]*(?:passw|pass(?:phrase|code|wd)|[_\-.]pass|pass[\"':=_ ]|passin|passout|pwd|pw\b|rabbitmqctl|net use|\botp\b|totp|p/w|psk|kennw|zugang|contrase|clave|senha|chave|wachtwoord|mot de passe|mdp|secret|token|"
-    r"[_\-. \"']key[\"'\s:=]|apikey|accesskey|[a-z]key[\"'\s:=<]|[_\-]key|key[_\-]|auth|credential|creds?\b|\blog-?in|sign.?in|\bpin\b|mnemonic|pepper|cookie|sess|\bsid|signature|[?&;][\w\-]+=|bearer|jwt|\bbasic |recovery|backup code|scratch code|"
+    r"[_\-. \"']key[\"'\s:=]|apikey|accesskey|[a-z]key[\"'\s:=<]|[_\-]key|key[_\-]|auth|credential|creds?\b|\blog[ -]?in|sign.?in|\bpin\b|mnemonic|pepper|cookie|sess|\bsid|signature|[?&;][\w\-]+=|bearer|jwt|\bbasic |recovery|backup code|scratch code|"
     r"wiederherst|notfall|schlüssel|identified|\brequire|machine|community|\bPSK\b|crypt|\s-[pPuUwaAkhXSyN](?:[^\s\w]|\s*\S)|--?p[aw]|\bpass |otp|\|[ \t]*su|chpasswd|vault|wpa_|\bsend\b|<<<|connect\(|"
     r"\$(?:2[aby]|1|5|6|y|apr1)\$|\{S?SHA|:(?:\d{2,5}|\*):[^\s:]+:[^\s:]+:|\]:\d+\s|ghp_|gho_|sk[-_]|xox[abp]|glpat|AKIA|npm_|pypi-|hf_|SG\.|eyJ|AIza|"
+    r"\{(?:plain|clear)|UGFzc3dv|\bidentify\b|/oper|one-time|verification code|hasło|(?:door|gate|alarm|lock|entry|safe|keypad|garage)[ -]?code|code (?:for|to) the|geheimzahl|\bu: \S+ p:|wi-?fi|wlan|\bunzip\b|unlock|entpack|verschlüssel|\broot:|redis\(|ldap|kinit|upsmon|\b(?:user|owner|input)_pw|smbpass|impacket|qpdf|etcdctl|_pw|\beap\b|xauth|anmelden|einloggen|://\S+[ \t]+(?:–|—|-|\|)[ \t]|://\w*:[\"']|key<|\bpuk\b|登录|登陆|登入|登錄|connection\(|mysqli|\bpdo\(|\.begin\(|hmac|\baes\b|aes\.|cipher|fernet|simple_bind|\bftp|imap_open|@tcp\(|send_?keys|tochararray|"
+    r"\bcurl\b|/p(?:ass(?:word)?)?:\S|alias set|psexec|rclone|/dev/stdin|\bsnmp|isakmp|\$7\$|\$[89]\$|phash|_salt|\buser \S+ (?:on|off|reset)\b|setuser|generated for|authtok|unseal|"
+    r"\bPASS\b|(?m:^)[ \t]*\"?[a-z][\w.@\\\-]*\"?[ \t]+\"?\*\"?[ \t]+\S{6}|"
     r"хasło|haslo|heslo|lösen|parola|şifre|пароль|ключ|токен|비밀번호|암호|패스워드|토큰|パス|トークン|暗証|合言葉|キー|鍵|コード|シークレット|認証|密码|密碼|口令|密钥|密鑰|令牌|钥|码|碼|凭|ログイン|账号|帳號|账户|アカウント)[^\n]*"
 )
 _BEFORE, _AFTER = 3, 5
@@ -70,6 +73,12 @@ def windows(data: bytes, places: Sequence[tuple[int, int]]) -> Iterator[tuple[in
         yield start, end
 
 
+def line_start(data: bytes, at: int, reach: int) -> int:
+    """Where the line of a place begins, or so many bytes before it, if that is nearer."""
+    low = max(0, at - reach)
+    return max(data.rfind(b"\n", low, at) + 1, low)
+
+
 def lines_with(data: bytes, word: bytes) -> Iterator[tuple[int, int]]:
     """The lines that hold these very bytes, without their ends; finding bytes is far quicker than any pattern."""
     at = data.find(word)
@@ -78,6 +87,16 @@ def lines_with(data: bytes, word: bytes) -> Iterator[tuple[int, int]]:
         end = len(data) if end < 0 else end
         yield data.rfind(b"\n", 0, at) + 1, end
         at = data.find(word, end)
+
+
+def around(data: bytes, word: bytes, reach: int) -> Iterator[tuple[int, int]]:
+    """Parts of the text so many bytes around these very bytes, in order, none touching another."""
+    at = data.find(word)
+    while at >= 0:
+        start, end = max(0, at - reach), at + reach
+        while 0 <= (at := data.find(word, at + 1)) <= end:
+            end = at + reach
+        yield start, min(end, len(data))
 
 
 _FOREIGN = Lazy(r"[^\n]*[^\x00-\x7f][^\n]*(?:\n[^\n]*)?")

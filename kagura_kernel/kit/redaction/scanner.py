@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ _OURS = frozenset(
 
 _PATIENCE = 6.0
 """Seconds that another process which compiles the same rules is waited for; a little more than it takes."""
+_PIECE = 64 * 1024
+"""Bytes that it is shown at once."""
+_MARGIN = 4 * 1024
+"""Bytes on both sides that it is shown with them: no known format is longer, nor are its parts further from each other."""
 
 
 class KnownFormats:
@@ -79,7 +84,7 @@ class KnownFormats:
             self._done.wait()
         if self._scanner is None:
             raise RedactionUnavailable(self._failure)
-        return [span for found in self._scanner.scan(data) if (span := _span(data, found)) is not None]
+        return list(_spans(self._scanner, data))
 
     def _compile(self) -> None:
         try:
@@ -96,22 +101,51 @@ def _scanner(cache_dir: Path | None) -> Any:
     if cache_dir is None:
         return Scanner(Rules(cache=False))
     cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # The library takes no rules from a place behind a link, and a person's data directory may be one.
+    place = os.path.realpath(cache_dir)
     with turn(cache_dir, _PATIENCE):
-        return Scanner(Rules(cache_dir=os.fspath(cache_dir)))
+        return Scanner(Rules(cache_dir=place))
 
 
-def _span(data: bytes, found: Any) -> Span | None:
+def _spans(scanner: Any, data: bytes) -> Iterator[Span]:
+    """What it finds in a text, which it is shown piece by piece: what it needs for one finding grows with the text."""
+    for start, end in _pieces(data):
+        low = max(0, start - _MARGIN)
+        for found in scanner.scan(data[low : end + _MARGIN]):
+            span = _span(data, low, found)
+            if span is not None and start <= span.start < end:
+                yield span
+
+
+def _pieces(data: bytes) -> Iterator[tuple[int, int]]:
+    """Parts of a text that are together all of it, each up to a line's end if there is one."""
+    at = 0
+    while len(data) - at > _PIECE:
+        end = data.rfind(b"\n", at + _PIECE // 2, at + _PIECE) + 1 or at + _PIECE
+        yield at, end
+        at = end
+    yield at, len(data)
+
+
+def _span(data: bytes, shift: int, found: Any) -> Span | None:
     rule = found.rule_id
-    if rule in _OURS or (_NOT_SECRET.search(rule) and rule not in _SECRET_ANYWAY):
+    if not _judged(rule):
         return None
     place = found.location
-    start, end = place["start_offset"], place["end_offset"]
+    start, end = shift + place["start_offset"], shift + place["end_offset"]
     value = data[start:end]
     if placeholder(value) or published(value) or is_word(value) or len(value) < 6:
         return None
     return Span(start, end, kind(rule))
 
 
+@cache
+def _judged(rule: str) -> bool:
+    """Whether what this rule finds is a secret, and none that our own rules judge."""
+    return rule not in _OURS and (rule in _SECRET_ANYWAY or _NOT_SECRET.search(rule) is None)
+
+
+@cache
 def kind(rule: str) -> str:
     """The kind in the marker of what a rule of the scanner found: `betterleaks.github-pat` is `github-pat`."""
     name = re.sub(r"[^a-z0-9]+", "-", rule.rpartition(".")[2].rpartition("/")[2].lower()).strip("-")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kagura_kernel.domain.kit import MARKER, marker
 
@@ -46,19 +46,23 @@ def merged(data: bytes, spans: Iterable[Span]) -> list[Span]:
     Of two that overlap one is made, with the kind of the one that begins first (of the longer, if both begin there).
     """
     joined: list[Span] = []
+    begun: set[str] = set()
     for span in sorted(spans, key=lambda one: (one.start, -one.end, one.further)):
         if span.end <= span.start:
             continue
         if joined and span.start < joined[-1].end:
             last = joined[-1]
-            # A piece of something longer has its marker before it, whatever else it may be.
-            further = last.further or span.further
+            # A piece of something longer has its marker before it, whatever else it may be, unless it begins in here.
+            further = last.further or (span.further and span.kind not in begun)
+            begun |= set() if span.further else {span.kind}
             joined[-1] = Span(last.start, max(last.end, span.end), last.kind, further, last.quoted or span.quoted)
             continue
         joined.append(span)
-    if b"[REDACTED:" not in data:
-        return joined
-    return [piece for span in joined for piece in _around_markers(data, span)]
+        begun = set() if span.further else {span.kind}
+    if b"[REDACTED:" in data:
+        joined = [piece for span in joined for piece in _around_markers(data, span)]
+    # Whatever is taken out of a text leaves a marker.
+    return [replace(joined[0], further=False), *joined[1:]] if joined else []
 
 
 def _around_markers(data: bytes, span: Span) -> list[Span]:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from kagura_kernel.kit.redaction.early import plain_length
-from kagura_kernel.kit.redaction.harmless import harmless
 from kagura_kernel.kit.redaction.patterns import Lazy
 from kagura_kernel.kit.redaction.regions import said_regions
 from kagura_kernel.kit.redaction.rules.seeds import is_seed_word
+from kagura_kernel.kit.redaction.sights import as_shown, plainly_harmless
 
 _GOES_ON = Lazy(
     r"[\"'`][ \t]*(?:\+|\.|&|\\|,|\(|\|)?\s*$|\\\s*$|[:=([{,|>][-+]?\s*$|<[\w:.\-]+(?:\s[^<>]*)?>\s*$|"
@@ -22,9 +22,11 @@ _LONG = Lazy(
     r"-BEGIN|private-lines|kind[\"']?\s*:\s*[\"']?secret\b|(?:recovery|backup|rescue|scratch|emergency).{0,20}(?:codes?|keys?)|"
     r"mnemonic|seed[ _-]?(?:phrase|words?)|\bseed\b[^\n]{0,20}:\s*$|(?:recovery|secret|backup|wallet|bip.?39)\b[^\n]{0,20}phrase|phrase\W*$|wiederherstellung|コード|助记词|シード|恢复|备用|insert\s+into|\bcopy\s+\S+\s*\(|"
     r"[\t,;|]\s*(?:pass(?:word|wd)?|pwd|secret|token|api[_ ]?key)|^\s*(?:pass(?:word|wd)?|secret|token|api[_ ]?key)\s*[\t,;|]|"
-    r"^[ \t>#+|*\"']*[A-Za-z0-9+/]{40,80}={0,2}(?:\\n)?[\"']?,?\s*$|^[ \t\"']*\d{1,2}\s?[.):]\s*[a-z]{3,8}\s*$|\"kty\"|modulus"
+    r"^[ \t>#+|*\"']*[A-Za-z0-9+/]{20,80}={0,2}(?:\\n)?[\"']?,?\s*$|^[ \t\"']*\d{1,2}\s?[.):]\s*[a-z]{3,8}\s*$|\"kty\"|modulus"
 )
 """A line that begins something longer: a key, a manifest, a table, a phrase."""
+_OF_KEY = Lazy(r"(?:^|[^A-Za-z0-9+/])[A-Za-z0-9+/]{20,80}={0,2}\s*$")
+"""A line of base64 behind whatever stands before the lines of a log; counts where a key has begun."""
 _BINDS = re.compile(r"[\"'`\\]|[A-Za-z0-9+/=]{16,}|^\s*\d{1,2}[.):]")
 """What may be the first part of something longer: a literal, a line of base64, a numbered word."""
 _LINES = re.compile(r"[^\n\r]*[\n\r]")
@@ -93,14 +95,21 @@ class RedactedStream:
     def _line(self, line: str) -> None:
         """Decide whether a line may go, or waits for what follows it."""
         data = line.encode("utf-8", "surrogatepass")
+        sight = as_shown(data)
         self._open.append(line)
         self._open_size += len(line)
-        further = _FAR if _LONG.search(data) is not None else _NEXT if _goes_on(data) else 0
+        further = self._further(data if sight is None else sight.data)
         ends = "-END" in line
         self._more = 0 if ends else max(self._more - 1, further)
         if not self._more or self._open_size > _MOST_HELD:
             self._due += self._open
             self._open, self._open_size, self._more = [], 0, 0
+
+    def _further(self, data: bytes) -> int:
+        """How many lines may belong to this one."""
+        if _LONG.search(data) is not None or (self._more > _NEXT and _OF_KEY.search(data) is not None):
+            return _FAR
+        return _NEXT if _goes_on(data) else 0
 
     def _cut(self) -> None:
         """Give a line without end a cut, at a space if there is one; what is left is longer than any token."""
@@ -116,7 +125,7 @@ class RedactedStream:
         if not self._due:
             return ""
         text = "".join(self._due)
-        if not self._ready() and not harmless(text.encode("utf-8", "surrogatepass")):
+        if not self._ready() and not plainly_harmless(text.encode("utf-8", "surrogatepass")):
             return ""
         self._due = []
         return self._rest(text)

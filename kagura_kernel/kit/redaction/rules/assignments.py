@@ -5,31 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kagura_kernel.kit.redaction.names import Says, says
+from kagura_kernel.kit.redaction.names import Says, documented, says
 from kagura_kernel.kit.redaction.patterns import Lazy, Match
-from kagura_kernel.kit.redaction.plausible import crypted, password, token, validation
+from kagura_kernel.kit.redaction.plausible import crypted, entropy, password, placeholder, token, validation
 from kagura_kernel.kit.redaction.spans import Span
 
 _WORDS = (
-    "pass|pwd|psk|kennwort|contrase|senha|wachtwoord|mdp|secret|token|key|auth|credential|mnemonic|pepper|cookie|"
-    "connection_?string|bearer|jwt|sess|(?:^|[^a-z])(?:pw|pin|sid|sas|sig)"
+    "pass|pwd|psk|kennwort|contrase|senha|wachtwoord|mdp|secret|token|key|auth|credential|mnemonic|pepper|cookie|salt|"
+    "connection_?string|bearer|jwt|sess|(?:^|[^a-z]|root|bind|admin|user|db|ftp|smtp|my|ssh|login|mail)(?:pw|pin|sid|sas|sig)"
 )
 
 _ASSIGNED = Lazy(
     rf"([\w.$\-]*(?:{_WORDS})[\w.\-]*)"
     r"((?:\\*[\"'`\])}]|\[\w*\]){0,3})"
-    r"(?:(\s*(?::[ \t]*[&*]?(?:'\w+[ \t]+)?(?:Optional\[|Final\[|Annotated\[)?[\w.:<>?]+(?:\[\w*\])?\]?(?:[ \t]*\|[ \t]*(?:None|null|undefined))?[ \t]*=|[ \t]+[*&]?[\w.<>]+(?:\[\])?[ \t]*:?=|\|\|=?|\?\?=?|\?:|\bor\b|:-|:=|=>|->|={1,3}|!==?|:)[ \t]*(?:new[ \t]+\w+)?(?:\(\s*)?)|(\s*,\s*)|(\(\s*))"
+    r"(?:(\s*(?::[ \t]*[&*]?(?:'\w+[ \t]+)?(?:Optional\[|Final\[|Annotated\[)?[\w.:<>?]+(?:\[\w*\])?\]?(?:[ \t]*\|[ \t]*(?:None|null|undefined))?[ \t]*=|[ \t]+(?:As[ \t]+)?[*&]?[\w.<>]+(?:\[\]|\(\w{1,4}\))?[ \t]*:?=|\|\|=?|\?\?=?|\?:|\bor\b|:-|:=|=>|->|={1,3}|!==?|<<?-|[+.]=|[ \t]+\.[ \t]+|:(?:[ \t]+(?:&[\w\-]+|!(?:!?str|!binary|string|plain)))*)[ \t]*(?:new[ \t]+\w+)?(?:(?:\[\]byte|\[\]rune|bytes|SecretStr|Secret|String|String::from|Buffer\.from|ByteString|L|TEXT|_T|Some|raw|[\w.]*GetBytes|strdup|NSString|md5|sha\d*|password|encrypt|crypt|hash|bcrypt)?\(\s*)?)|(\s*,\s*)|(\(\s*))"
     r"(?:[bBrRuUfFlL@$]{0,2}\"\"\"([^\"]+)\"\"\"|[|>][-+]?[ \t]*\n[ \t]+([^\s\"']+)[ \t]*(?:\n|$)"
     r"|(?:[bBrRuUfFlL@$]{0,2}|N)\"((?:[^\"\\\n]|\\[^\n])+)\"|(?:[bBrRuUfFlL@$]{0,2}|N)'((?:[^'\\\n]|\\[^\n]|'')+)'|`([^`\n]+)`"
     r"|\\+[\"']([^\"'\\\n]+)|([^\s\"'`,;<>(){}\[\]\\|&][^\s\"'`]*))"
 )
+_TYPED = re.compile(rb"[ \t]+[\w.]+[ \t]*=[ \t]*")
 _QUOTED = (6, 8, 9, 10, 11)
 _BLOCK = 7
+_BACKTICKS = 10
 _BARE = 12
 
 _SPACED = Lazy(
-    r"(?:^|\n|;)[ \t]*(?:(?:export|ENV|ARG|setenv|setx|set|SetEnv|env|fastcgi_param|default|hide|#[ \t]*define|#define|%define|set[ \t]+-\w+|set[ \t]+--\w+|let|var|proxy_set_header|add_header)[ \t]+|\"?/{2}[^\s=]+:)?"
-    rf"([\w.\-]*(?:{_WORDS})[\w.\-]*)[ \t]+(\"[^\"\n]+\"|'[^'\n]+'|[^\s\"'=:;,(){{}}]\S*)[ \t]*;?[ \t]*(?:\n|\r|$|#)"
+    r"(?:(?m:^)|;)[ \t]*(?:(?:export|ENV|ARG|setenv|setx|set|SetEnv|env|fastcgi_param|default|hide|#[ \t]*define|#define|%define|set[ \t]+-\w+|set[ \t]+--\w+|let|var|proxy_set_header|add_header)[ \t]+|\"?/{2}[^\s=]+:)?"
+    rf"([\w.\-]*(?:{_WORDS})[\w.\-]*)[ \t]+(\"[^\"\n]+\"|'[^'\n]+'|[^\s\"'=:;,(){{}}]\S*)[ \t]*;?[ \t]*(?:\r?(?m:$)|#)"
 )
 """Configurations that put nothing but a space between a name and its value, one to a line."""
 
@@ -40,16 +42,29 @@ _CONNECTION = Lazy(
 
 def find(data: bytes) -> Iterator[Span]:
     """Values behind names that say secret."""
-    for found in _ASSIGNED.finditer(data):
+    at = 0
+    while (found := _ASSIGNED.search(data, at)) is not None:
         yield from _assigned(data, found)
+        at = _next(data, found)
     for found in _SPACED.finditer(data):
         yield from _spaced(found)
+
+
+def _next(data: bytes, found: Match) -> int:
+    """From where to go on: `<machineKey validationKey="…"` and `${NAME:-…}` have a second name in what was read."""
+    if found.start(_BARE) >= 0 and data.startswith(b"${", found.start(_BARE)):
+        return found.start(_BARE) + 2
+    if _TYPED.fullmatch(found.group(3) or b"") is not None:
+        return found.end(1)
+    return found.end()
 
 
 def _assigned(data: bytes, found: Match) -> Iterator[Span]:
     name = found.group(1) or b""
     what = says(name)
     if what is Says.NOTHING:
+        return
+    if not _opens(data, found):
         return
     group = next(number for number in (*_QUOTED, _BLOCK, _BARE) if found.group(number) is not None)
     start, end = found.start(group), found.end(group)
@@ -58,22 +73,104 @@ def _assigned(data: bytes, found: Match) -> Iterator[Span]:
         if separated_by_comma or called:
             return
         end = _bare_end(data, found.start(1), start, end)
-    elif separated_by_comma and not found.group(2):
+    elif group == _BACKTICKS and b" " in data[start:end]:
+        return  # a shell runs it
+    elif separated_by_comma and (
+        not found.group(2) or b" " in data[start:end] or data[found.start(1) - 1 : found.start(1)] == b"/"
+    ):
         return
     value = data[start:end]
+    if value.startswith((b'\\"', b"\\'")) and value.endswith(value[:2]):
+        start, end, value = start + 2, end - 2, value[2:-2]
     if secret(what, name, value) and not (group == _BARE and _code(data, value, found.start(1), end)):
         yield Span(start, end, kind_of(what, name))
+
+
+def _opens(data: bytes, found: Match) -> bool:
+    """Whether a value can stand there: not behind a name in a documentation, in a resource's name or before an attribute."""
+    if documented(data, found.start(1)):
+        return False
+    operator = found.group(3) or b""
+    if b"\n" in operator and _NEXT_LINE.match(operator):
+        return False
+    return not (_ATTRIBUTE.match(operator) and (found.group(2) or b"")[-1:] in {b'"', b"'"})
+
+
+_NEXT_LINE = re.compile(rb"\s*\n\s*[\w.*&<>]+[ \t]*:?=")
+_ATTRIBUTE = re.compile(rb"[ \t]+[a-z\-]+[ \t]*=")
+
+
+def worded(value: bytes) -> bool:
+    """Letters of any script and what stands between words: `Contraseña`, `Passwort ändern`."""
+    if value.isascii():
+        return False
+    text = value.decode("utf-8", "replace")
+    return all(one.isalpha() or one in " .,:;!?'’()-…" for one in text)
 
 
 def secret(what: Says, name: bytes, value: bytes) -> bool:
     """Whether a value behind such a name is a secret."""
     if crypted(value):
         return what is Says.PASSWORD
-    if validation(value):
+    if (
+        TESTED.match(value)
+        or validation(value)
+        or _TYPE.fullmatch(value)
+        or worded(value)
+        or value.startswith((b", ", b"), ", b") ", b":"))
+    ):
         return False
     if what is Says.PASSWORD:
-        return password(value)
+        return password(value) or (_phrase(value) and (name.isupper() or b"phrase" in name.lower()))
+    if _long(name, value) or (_memorable(name, value) and password(value)):
+        return True
+    if b" " in value:
+        parts = value.split()
+        return len(parts) <= 6 and all(map(_PART.fullmatch, parts)) and any(token(part, 8) for part in parts)
     return token(value, 8 if b"secret" in name.lower() else 10)
+
+
+TESTED = re.compile(rb"[Tt]est(?:[A-Z_]\w*|s?/\S*)$")
+"""Names of tests, which stand behind `PASS:`."""
+_TYPE = re.compile(rb"\[?[A-Z][A-Za-z]*!?\]?!?[):,]*")
+_STOP = frozenset(b"please your enter set here the this that must should with from into and for not you change".split())
+
+
+def _phrase(value: bytes) -> bool:
+    """Four words or more that are no sentence: `lantern juniper copper walnut`."""
+    words = value.split()
+    return 4 <= len(words) <= 10 and all(
+        word.isalpha() and word.islower() and 3 <= len(word) <= 10 and word not in _STOP for word in words
+    )
+
+
+def _long(name: bytes, value: bytes) -> bool:
+    """A key of an application that was made of all signs of a keyboard, brackets too."""
+    if not 40 <= len(value) <= 200 or any(
+        sign in value for sign in (b" ", b'"', b"'", b";", b"->", b"${", b"{{", b"=>")
+    ):
+        return False
+    lower = name.lower()
+    digits = sum(48 <= byte <= 57 for byte in value)
+    return (
+        (b"secret" in lower or lower.endswith(b"key"))
+        and digits >= 3
+        and entropy(value) > 4.2
+        and not placeholder(value)
+    )
+
+
+_MEMORABLE = re.compile(rb"[A-Za-z][\w.+\-]{3,40}\d{2,}[!@#$%&*?]+")
+_NUMBERED_NAME = re.compile(rb"[A-Z][a-z]{6,}\d{2,4}")
+
+
+def _memorable(name: bytes, value: bytes) -> bool:
+    """What people make up where a token is asked for: words, a number, mostly a sign."""
+    shouts = name.isupper() and name.endswith((b"_TOKEN", b"_SECRET"))
+    return _MEMORABLE.fullmatch(value) is not None or (shouts and _NUMBERED_NAME.fullmatch(value) is not None)
+
+
+_PART = re.compile(rb"[\w!@#%&*+=?.][\w!@#%&*+=?.\-]*")
 
 
 def kind_of(what: Says, name: bytes) -> str:
@@ -98,6 +195,8 @@ def _bare_end(data: bytes, key: int, start: int, end: int) -> int:
         cut = value.find(b"&")
         if cut >= 0 and (before in {b"?", b"&"} or b"=" in value[cut:]):
             value = value[:cut]
+    for operator in (b"&&", b"||"):
+        value = value.partition(operator)[0]
     if b";" in value:
         value = value[: value.find(b";")]
     if b"," in value and b"=" in value[value.find(b",") :]:
@@ -113,18 +212,22 @@ def _bare_end(data: bytes, key: int, start: int, end: int) -> int:
 def _code(data: bytes, value: bytes, key: int, end: int) -> bool:
     """Whether a value without quotes is a variable or an expression of a program."""
     follows = data[end : end + 1]
+    if _SNAKE.fullmatch(value) or (_SENTENCE.match(data, end) and _NUMBERED.fullmatch(value)):
+        return True
     if not _IDENTIFIER.fullmatch(value):
         return bool(_EXPRESSION.search(value))
-    if follows in {b"(", b"[", b"."}:
-        return True
     if follows in {b")", b",", b";"} or data[end : end + 2] in {b" )", b" ;"}:
         line = data[data.rfind(b"\n", max(0, key - 2000), key) + 1 : end]
         if _CONNECTION.search(line):
             return False
         return len(value) < 12 or not token(value, 12)
-    return len(value) < 8 and sum(48 <= byte <= 57 for byte in value) == 1 and not value[-1:].isdigit()
+    short = len(value) < 8 and sum(48 <= byte <= 57 for byte in value) == 1 and not value[-1:].isdigit()
+    return short or follows in {b"(", b"[", b"."}
 
 
+_SENTENCE = re.compile(rb" [a-z]{2,12} [a-z]{2,}")
+_SNAKE = re.compile(rb"[a-z]{2,}(?:_[a-z]{2,})+_?v?\d{0,2}")
+_NUMBERED = re.compile(rb"[a-z]{3,}\d{0,2}")
 _ESCAPE = re.compile(rb"\\+[nrtu]")
 _IDENTIFIER = Lazy(r"[a-z_$][\w$]*")
 _EXPRESSION = Lazy(r"^[\w.]+\(|^[a-z_]\w*(?:\.[a-z_]\w*)+[()\[\]]?|^[a-z_]\w*(?:\.[a-z_]\w*)+$|::|=>|&&|\|\||^\w+\[")
@@ -133,7 +236,7 @@ _EXPRESSION = Lazy(r"^[\w.]+\(|^[a-z_]\w*(?:\.[a-z_]\w*)+[()\[\]]?|^[a-z_]\w*(?:
 def _spaced(found: Match) -> Iterator[Span]:
     name = found.group(1) or b""
     what = says(name)
-    if what is Says.NOTHING:
+    if what is Says.NOTHING or name == b"PASS":  # so tests say that they passed
         return
     start, end = found.start(2), found.end(2)
     value = found.group(2) or b""
@@ -141,5 +244,5 @@ def _spaced(found: Match) -> Iterator[Span]:
         start, end, value = start + 1, end - 1, value[1:-1]
     elif value.endswith(b";"):
         end, value = end - 1, value[:-1]
-    if secret(what, name, value) and not value.endswith((b"(", b"{", b".")):
+    if secret(what, name, value) and not value.endswith((b"(", b"{", b".", b"()")) and value[:1] != b"*":
         yield Span(start, end, kind_of(what, name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.names import Says, says
@@ -27,10 +28,16 @@ _PROGRAMS = (
     rf"\b(?:mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport|mongostat|cqlsh|arangosh|neo4j|cypher-shell|clickhouse-client|influx|couchbase-cli|cbq|dsconf)\s{_ARGS}-p[\s=]*",
     rf"\b(?:sqlcmd|bcp|osql|isql|tsql|db2|ipmitool|zip|unzip|hydra|netexec|nxc|crackmapexec|fping)\s{_ARGS}-[Pp]\s*",
     rf"\b(?:7z|7za|7zr|rar|unrar)\s{_ARGS}-h?p",
-    rf"\b(?:twine|ftp|ncftp|plink|pscp|psftp|pgcli|evil-winrm|cockroach|htpasswd|snowsql|kinit|lpass|bw|svn|hg|rdesktop|xfreerdp|mosquitto_pub|mosquitto_sub|kcat|mqtt|nmcli|dbt|flyway|liquibase|impala-shell|beeline|presto|trino)\s{_ARGS}(?:-p|-P|-pw|-w|/p:)[\s=]*",
+    rf"\b(?:twine|psexec|psexec64|winrs|ftp|ncftp|plink|pscp|psftp|pgcli|evil-winrm|cockroach|htpasswd|snowsql|kinit|lpass|bw|svn|hg|rdesktop|xfreerdp|mosquitto_pub|mosquitto_sub|kcat|mqtt|nmcli|dbt|flyway|liquibase|impala-shell|beeline|presto|trino)\s{_ARGS}(?:-p|-P|-pw|-w|/p:|/pass:)[\s=]*",
     rf"\b(?:mosquitto_pub|mosquitto_sub)\s{_ARGS}-P\s*",
     r"(?:-pass(?:in|out)?|--?passphrase|-password)[\s=]+(?:pass:)",
     rf"\bopenssl\s{_ARGS}-k\s+",
+    rf"\b(?:xfreerdp|wfreerdp|xfreerdp3|cmdkey|mstsc|runas|wmic)\s{_ARGS}/(?:p|pass|password):\s*",
+    rf"\brclone\s+config\s+(?:create|update|password)\s{_ARGS}(?:pass|password)[\s=]+",
+    r"\brclone\s+obscure\s+",
+    rf"\bschtasks(?:\.exe)?\s{_ARGS}/rp\s+",
+    r"\b(?:wandb|comet|neptune|railway|netlify|surge|vercel|railway)\s+login\s+(?:--?\S+[\s=]+)*",
+    rf"\brsync\s{_ARGS}--password-file=<\(\s*(?:echo|printf)\s+(?:-n\s+)?(?:'%s'\s+)?",
     rf"\bssh-keygen\s{_ARGS}-[NP]\s*",
     rf"\b(?:keytool|jarsigner|apksigner)\s{_ARGS}-{{1,2}}(?:storepass|keypass|srcstorepass|deststorepass|ks-pass|key-pass|pass)[\s=]+(?:pass:)?",
     r"\bnet\s+use\s+(?:\w:\s+)?\\\\\S+\s+(?:/user:\S+\s+)?",
@@ -43,7 +50,6 @@ _PROGRAMS = (
     r"\bwpa_passphrase\s+(?:\"[^\"\n]*\"|'[^'\n]*'|\S+)\s+",
     r"\b(?:nmcli|iwctl|networksetup)\s[^\n|;&]*?(?:password|--passphrase|wifi-sec\.psk)\s+",
     r"(?i:--from-literal[\s=]+[\"']?[\w.\-]*(?:pass|pwd|secret|token|key|auth|credential)[\w.\-]*=)",
-    r"\b(?:snmpget|snmpwalk|snmpset|snmpbulkwalk)\s(?:[^\n|;&]*?\s)?-[AX]\s*",
     r"\bhtpasswd\s+-\w*b\w*\s+(?:-\w+\s+)*(?:\S+\s+)?\S+\s+(?:#\s*)?",
     r"\busermod\s(?:[^\n|;&]*?\s)?(?:-p|--password)[\s=]*",
     r"\buseradd\s(?:[^\n|;&]*?\s)?-p\s*",
@@ -56,21 +62,35 @@ _PROGRAMS = (
     r"\b(?:ansible|ansible-playbook)\s[^\n|;&]*?(?:_pass|_password|_become_pass)=",
     r"\b(?:gpg|gpg2)\s[^\n|;&]*?--passphrase[\s=]+",
     r"\b(?:crm|snmpusm|bitwarden|dig|nsupdate|rndc)\s[^\n|;&]*?-y\s+(?:hmac-\w+:)?[\w.\-]+:",
-    r"\b(?:ConvertTo-SecureString)\s+(?:-String\s+)?",
+    r"\bConvertTo-SecureString\s+(?:-\w+\s+)*",
+    r"(?i:\b(?:etcdctl\s+put|consul\s+kv\s+put|vault\s+kv\s+put|redis-cli\s+set|chamber\s+write|doppler\s+secrets\s+set)\s+\S*(?:pass|secret|token|key|pwd)[\w.\-]*[\s=]+)",
+    r"\b(?:put-parameter|keyvault\s+secret\s+set|put-secret-value|create-secret|secrets?\s+(?:set|create|add|put))\b[^\n]*?\s--(?:value|secret-string|body|data)[\s=]+",
+    r"\b(?:user_pw|owner_pw|input_pw)\s+",
+    r"\bqpdf\s[^\n]*?--encrypt\s+",
+    r"\bvirsh\s[^\n]*?secret-set-value\s[^\n]*?--base64\s+",
+    r"\bbw\s+(?:login\s+\S+@\S+|unlock)\s+",
+    r"\bsecurity\s+add-(?:generic|internet)-password\s[^\n]*?-w\s+",
+    r"\b(?:impacket-\w+|\w*(?:psexec|wmiexec|smbexec|secretsdump|mssqlclient)(?:\.py)?)\s[^\n]*?[\w.\-]+/[\w.\-$]+:",
 )
 """Behind these stands a password or something else, so that it must look like one."""
 _USERS = (
-    rf"\b(?:curl|http|https|xh|wget|httpie|lftp|ncftpput|ncftpget)\s{_ARGS}(?:-u|-a|--user|--auth|--proxy-user|-U)[\s=]*",
+    rf"\b(?:curl|etcdctl|rabbitmqadmin|http|https|xh|wget|httpie|lftp|ncftpput|ncftpget)\s{_ARGS}(?:-[a-zA-Z]*u|-a|--user|--auth|--proxy-user|-U)[\s=]*",
     rf"\b(?:smbclient|rpcclient|smbmap|net|winexe|wmic|smbget)\s{_ARGS}-U[\s=]*",
-    r"\b(?:passwd|chpasswd|sudo|su|login|docker|gh|cryptsetup|gpg|kinit|faas-cli|helm|podman)\b[^\n]*?<<<\s*",
 )
 """Behind these stand a user and a password."""
-_FLAG = r"--?(?:[\w-]*-)?(?:password|passwd|passphrase|pass|pwd|pw|storepass|keypass|requirepass|masterauth|srcpass|destpass|bindpw|secret|token|api-?key|apikey|auth-?token|access-?key|secret-?(?:access-?)?key|client-?secret|account-?key|sas-token|encryption-?key|license-?key|private-?key|adminpass\w*|http-password|ftp-password|proxy-password|stdin-password|oauth2-bearer|jwt|setcookie|psk|p12-password|admin-password)(?:\s+|=)"
-_CALL = r"\b(?:Login|login|signIn|authenticate|logIn|sign_in|HTTPBasicAuth|HTTPDigestAuth|BasicAuth|basicAuth|basic_auth|NetworkCredential|UsernamePasswordCredentials|UsernamePasswordCredential|PasswordAuthentication|PlainAuth|UserPassword|url\.UserPassword|auth_basic|SetBasicAuth|setBasicAuth|credentials|Credentials|withCredentials|mysqli_connect|mysqli|mysql_connect|pg_connect|getConnection|PDO|connect|Connect|createUser|create_user|add_user|fill|auth|mysql_real_connect|mysql\.createConnection)\s*(?:=\s*|\(\s*|=\s*\(\s*)(?:[\"'][^\"'\n]*[\"']\s*,\s*){1,3}(?:password\s*=\s*|pass\s*=\s*)?"
-_ECHO = r"\b(?:echo|printf)\s+(?:-\w+\s+)*(?:'%s(?:\\n)?'\s+|\"%s(?:\\n)?\"\s+)?(?:-\w+\s+)*"
+_HERE = r"\b(?:passwd|chpasswd|sudo|su|login|docker|gh|glab|cryptsetup|gpg|kinit|faas-cli|helm|podman|smbpasswd|vault|openssl|borg|restic|sshfs|vncpasswd|pass|secret-tool|read)\b[^\n]*?<<<\s*"
+"""A here-string: what a program reads, mostly a password, or a user and one."""
+_SNMP = Lazy(r"\bsnmp(?:get|getnext|walk|set|bulkwalk|bulkget|table|trap|df|status|test|inform)\s[^\n]*")
+_SNMP_FLAG = r"\s-[AXc]\s*"
+_TWICE = Lazy(
+    r"\(\s*echo\s+(?:-n\s+)?[\"']?([^\s\"';]+)[\"']?\s*;\s*(?:sleep\s+\d+\s*;\s*)?echo\s+[\"']?([^\s\"';)]+)[\"']?\s*;?\s*\)\s*\|\s*(?:sudo\s+)?(?:smbpasswd|passwd|vncpasswd|mosquitto_passwd|cryptsetup)"
+)
+"""A new password, and the same again."""
+_FLAG = r"--?(?:[\w-]*-)?(?:password|passwd|passphrase|pass|pwd|pw|storepass|keypass|requirepass|masterauth|srcpass|destpass|bindpw|secret|secret-string|token|api-?key|apikey|auth-?token|access-?key|secret-?(?:access-?)?key|client-?secret|account-?key|sas-token|encryption-?key|license-?key|private-?key|adminpass\w*|http-password|ftp-password|proxy-password|stdin-password|oauth2-bearer|jwt|setcookie|psk|p12-password|admin-password)(?:\s+|=)"
+_ECHO = r"\b(?:echo|printf|yes)\s+(?:-\w+\s+)*(?:'%s(?:\\n)?'\s+|\"%s(?:\\n)?\"\s+)?(?:-\w+\s+)*"
 _SEND = r"\b(?:send|expect_send|sendline)\s*(?:--\s+)?\(?\s*"
 _PIPED = Lazy(
-    r"[\"']?\s*\|\s*(?:\w+=\S+\s+)*(?:sudo\b[^\n|]*-S|(?:sudo\s+)?(?:chpasswd|passwd|docker|podman|gh\s+auth|helm|su\b|smbpasswd|cryptsetup|kinit|gpg|openssl|faas-cli|npm|vault|heroku|argocd|az|oc|restic|borg|saslpasswd2))"
+    r"[\"']?\s*\|\s*(?:\w+=\S+\s+)*(?:sudo\b[^\n|]*-S|(?:sudo\s+)?(?:chpasswd|passwd|docker|podman|gh\s+auth|helm|su\b|smbpasswd|cryptsetup|kinit|gpg|openssl|faas-cli|npm|vault|heroku|argocd|az|oc|restic|borg|saslpasswd2|kubectl\b[^\n|]*/dev/stdin|rclone|pass\s+insert|secret-tool|wpa_passphrase|mysql_config_editor|kopia|htpasswd|argon2|sshpass|keyring))"
 )
 
 
@@ -83,25 +103,40 @@ _CERTAINLY = _any(*_CERTAIN)
 _MAYBE = _any(*_PROGRAMS)
 _USER = _any(*_USERS)
 _FLAGGED = _any(_FLAG, ignore_case=True)
-_CALLED = _any(_CALL)
 _ECHOED = _any(_ECHO)
 _SENT = _any(_SEND)
+_HERE_STRING = _any(_HERE)
+_SNMP_GIVEN = _any(_SNMP_FLAG)
 
 
 def find(data: bytes) -> Iterator[Span]:
     """What programs are given as a password or a token."""
     for found in _CERTAINLY.finditer(data):
         yield from _given(data, found, certain=True)
-    for pattern in (_MAYBE, _FLAGGED, _CALLED):
+    for pattern in (_MAYBE, _FLAGGED):
         for found in pattern.finditer(data):
             yield from _given(data, found)
     for found in _USER.finditer(data):
         yield from _behind_user(data, found)
-    for found in _ECHOED.finditer(data):
-        if _PIPED.match(data, found.end()) is not None:
-            yield from _behind_user(data, found) or _given(data, found)
+    for line in _SNMP.finditer(data):
+        for found in _SNMP_GIVEN.finditer(data, line.start(), line.end()):
+            yield from _given(data, found)
     for found in _SENT.finditer(data):
         yield from _typed(data, found)
+    yield from _handed_over(data)
+
+
+def _handed_over(data: bytes) -> Iterator[Span]:
+    """What a program reads instead of being given it."""
+    for found in _HERE_STRING.finditer(data):
+        yield from _read(data, found)
+    for found in _ECHOED.finditer(data):
+        if _PIPED.match(data, found.end()) is not None:
+            yield from _read(data, found)
+    for found in _TWICE.finditer(data):
+        for group in (1, 2):
+            if _believed(found.group(group) or b"", certain=True):
+                yield Span(found.start(group), found.end(group), KIND)
 
 
 def _place(found: Match) -> tuple[int, int, bool]:
@@ -113,9 +148,13 @@ def _given(data: bytes, found: Match, *, certain: bool = False) -> list[Span]:
     start, end, quoted = _place(found)
     value = data[start:end]
     if not quoted:
-        value = value.rstrip(b",)]}")
+        value = value.rstrip(b",)]}:")
         end = start + len(value)
-    if value.startswith(b"-") or (b"=" in value and says(value.partition(b"=")[0]) is not Says.NOTHING):
+    if (
+        value.startswith(b"-")
+        or (not quoted and _KEYWORD.match(value))
+        or (b"=" in value and says(value.partition(b"=")[0]) is not Says.NOTHING)
+    ):
         return []
     return [Span(start, end, KIND)] if _believed(value, certain=certain or quoted) else []
 
@@ -128,6 +167,16 @@ def _behind_user(data: bytes, found: Match) -> list[Span]:
     if cut < 0 or user == word or b"//" in value:
         return []
     return [Span(start + cut + 1, end, KIND)] if _believed(word, certain=True) else []
+
+
+def _read(data: bytes, found: Match) -> list[Span]:
+    """What a program reads: a password alone, or behind a user and a colon."""
+    start, end, _ = _place(found)
+    return _behind_user(data, found) if _USER_NAME.match(data, start, end) else _given(data, found)
+
+
+_KEYWORD = re.compile(rb"[a-z_]{2,}=[a-z]")
+_USER_NAME = re.compile(rb"[A-Za-z_][\w.@\-]*:")
 
 
 def _typed(data: bytes, found: Match) -> list[Span]:

@@ -15,10 +15,10 @@ _NETRC_LINE = Lazy(
     r"(?:^|\n)[ \t]*(?:login[ \t]+\S+[ \t]+)(?:password|passwd)[ \t]+(\S+)|(?:^|\n)[ \t]*login[ \t]+\S+[ \t]*\r?\n[ \t]*(?:password|passwd)[ \t]+(\S+)"
 )
 _PGPASS = Lazy(
-    r"(?:^|\n)[ \t]*((?:\*|[\w.\-]+)):((?:\*|\d{2,5})):((?:\*|[\w\-$.]+)):((?:\*|[\w.\-@$]+)):((?:[^\s:\\]|\\[:\\])+)[ \t]*(?:\r|\n|$)"
+    r"(?m:^)[ \t]*((?:\*|[\w.\-]+)):((?:\*|\d{2,5})):((?:\*|[\w\-$.]+)):((?:\*|[\w.\-@$]+)):((?:[^\s:\\]|\\[:\\])+)[ \t]*\r?(?m:$)"
 )
 _HTPASSWD = Lazy(
-    r"(?:^|\n|\s|[\"'])[\w.@\-]+:(\$(?:2[abxy]|apr1|1|5|6|y|7|gy)\$[\w./$,=]{20,}|\{SHA\}[\w+/=]{20,}|[./0-9A-Za-z]{13}(?:\r|\n|$))"
+    r"(?:^|\n|\s|[\"'])[\w.@\-]+:(\${1,2}(?:2[abxy]|apr1|1|5|6|y|7|gy)\${1,2}[\w./$,+=]{20,}|\{SHA\}[\w+/=]{20,}|[./0-9A-Za-z]{13}(?:\r|\n|$))"
 )
 _SHADOW = Lazy(r"(?:^|\n|\s)[a-z_][\w\-]*:[!*]?(\$(?:2[abxy]|1|5|6|y|7|gy)\$[\w./$,=]{20,}):\d*:")
 _REDIS = Lazy(
@@ -26,16 +26,16 @@ _REDIS = Lazy(
 )
 _REDIS_SAID = Lazy(r"\b(?:requirepass|masterauth)[\"']?[\s=:,]+[\"']?([^\s\"',;\]]+)")
 _REDIS_ACL = Lazy(r"\b(?:user|acl\s+setuser)\s+\S+\s[^\n]*?[\s]>([^\s\"']+)")
-_REDIS_AUTH = Lazy(r"(?:^|\n|>\s?)[ \t]*AUTH[ \t]+(?:[\w\-]+[ \t]+)?([^\s\"']{6,})[ \t]*(?:\r|\n|$)", ignore_case=False)
-_SHARED = Lazy(r"\b(?:PSK|XAUTH|EAP|RSA)[ \t]+\"([^\"\n]+)\"")
+_REDIS_AUTH = Lazy(r"(?:(?m:^)|>\s?)[ \t]*AUTH[ \t]+(?:[\w\-]+[ \t]+)?([^\s\"']{6,})[ \t]*\r?(?m:$)", ignore_case=False)
+_SHARED = Lazy(r"\b(?:PSK|XAUTH|EAP|RSA)[ \t]+\"([^\"\n]+)\"|[\w.\]][ \t]*:[ \t]*PSK[ \t]+([^\s\"]{6,})[ \t]*\r?(?m:$)")
 _BIND_KEY = Lazy(r"\bsecret\s+\"([A-Za-z0-9+/=]{16,})\"\s*;")
-_POSTFIX = Lazy(r"(?:^|\n)[ \t]*\[?[\w.\-]+\.[a-z]{2,}\]?(?::\d+)?[ \t]+[\w.@+\-]+:(\S+)[ \t]*(?:\r|\n|$)")
+_POSTFIX = Lazy(r"(?m:^)[ \t]*\[?[\w.\-]+\.[a-z]{2,}\]?(?::\d+)?[ \t]+[\w.@+\-]+:(\S+)[ \t]*\r?(?m:$)")
 _CISCO = Lazy(
     r"\b(?:enable\s+(?:secret|password)|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:secret|password)|password|key-string|"
-    r"(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key|neighbor\s+\S+\s+password|wpa-psk\s+ascii|ppp\s+chap\s+password|key)\s+(?:[0-9]\s+)(\S+)"
+    r"(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key|neighbor\s+\S+\s+password|wpa-psk\s+ascii|ppp\s+chap\s+password|key)[ \t]+[0-9][ \t]+(\S+)"
 )
 _CISCO_PLAIN = Lazy(
-    r"(?:^|\n)[ \t]*(?:enable\s+(?:secret|password)|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:secret|password)|(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key)\s+([^\s\"]{5,})[ \t]*(?:\r|\n|$)"
+    r"(?m:^)[ \t]*(?:enable\s+(?:secret|password)|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:secret|password)|(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key)\s+([^\s\"]{5,})[ \t]*\r?(?m:$)"
 )
 _COMMUNITY = Lazy(
     r"\bsnmp-server\s+community\s+(\S+)|\br[ow]community6?\s+(\S+)|\bcreateUser\s+\S+\s+(?:MD5|SHA\S*)\s+\"?([^\s\"]+)"
@@ -99,7 +99,7 @@ def _kept(data: bytes) -> Iterator[Span]:
         for found in pattern.finditer(data):
             start, end = _group(found)
             value = data[start:end].strip()
-            if crypted(value):
+            if crypted(value.replace(b"$$", b"$")):
                 yield Span(start, start + len(value), "password-hash")
 
 

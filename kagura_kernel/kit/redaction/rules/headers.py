@@ -13,7 +13,7 @@ from kagura_kernel.kit.redaction.spans import Span
 
 _SCHEME = Lazy(
     r"\b(Bearer|Basic|Token|ApiKey|Api-Key|Key|SSWS|GenieKey|Negotiate|Splunk|Klaviyo-API-Key|Bot|OAuth|JWT|GoogleLogin\s+auth=)"
-    r"(?:\s+token=)?\s*(?:\\?[\"'])?[\s=:]\s*(?:\\?[\"'])?([\w.~+/\-:|=%]{8,})"
+    r"(?:[ \t]+token=)?[ \t]*(?:\\?[\"'])?[ \t=:][ \t]*(?:\\?[\"'])?([\w.~+/\-:|=%]{8,})"
 )
 _HEADER = Lazy(
     r"((?:Proxy-)?Authorization|X-[\w\-]*(?:Key|Token|Auth|Secret|Password|Signature|Session)[\w\-]*|[\w\-]*(?:Api-?Key|-Token|-Secret)|"
@@ -21,6 +21,7 @@ _HEADER = Lazy(
     r"\\?[\"']?\s*[:,=]\s*(?:\\?[\"'])?([A-Za-z0-9_.~+/\-=|%]{8,})"
 )
 _COOKIE = Lazy(r"\b(?:set-)?cookie2?\\?[\"']?\s*[:,]\s*(?:\\?[\"'])?([^\n\r\"]+)")
+_CURL_COOKIE = Lazy(r"\b(?:curl|http|wget)\s[^\n]*?\s(?:-b|--cookie)[\s=]+[\"']?([^\"'\n]+)", ignore_case=False)
 _CRUMB = Lazy(r"([\w.\-]+)=([^;\s,\"'\\]+)")
 _QUERY = Lazy(
     r"[?&;](?:amp;)?(access_token|refresh_token|id_token|token|sig|signature|x-amz-signature|x-amz-security-token|"
@@ -42,8 +43,9 @@ _WEAK = frozenset({b"key", b"token", b"bot", b"oauth", b"jwt", b"negotiate"})
 def find(data: bytes) -> Iterator[Span]:
     """What proves who somebody is in requests, answers and addresses."""
     yield from _authorizations(data)
-    for found in _COOKIE.finditer(data):
-        yield from _crumbs(data, found.start(1), found.end(1))
+    for pattern in (_COOKIE, _CURL_COOKIE):
+        for found in pattern.finditer(data):
+            yield from _crumbs(data, found.start(1), found.end(1))
     if b"=" in data and (b"?" in data or b"&" in data):
         for found in _QUERY.finditer(data):
             value = found.group(2) or b""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
 
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.plausible import entropy, placeholder
-from kagura_kernel.kit.redaction.regions import lines_with
+from kagura_kernel.kit.redaction.plausible import chance, entropy, placeholder
+from kagura_kernel.kit.redaction.regions import around, line_start, lines_with
 from kagura_kernel.kit.redaction.spans import Span
 
 KIND = "private-key"
@@ -31,9 +32,14 @@ _WIDE = Lazy(
     r"[ \t>#+|*]*[A-Za-z0-9+/]{1,70}={0,2}\s*(?:\n|$)",
     ignore_case=False,
 )
+_RUN = Lazy(r"(?:[ \t>#+|*]*[A-Za-z0-9+/]{64,76}={0,2}\r?\n)*", ignore_case=False)
 _OPEN = Lazy(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+-{4,5}", ignore_case=False)
 _MEMBER = Lazy(r"\\*[\"']?\b(?:d|p|q|dp|dq|qi|k)\\*[\"']?\s*:\s*\\*[\"']?([A-Za-z0-9_\-]{16,})", ignore_case=False)
 _XML = Lazy(r"<(?:D|P|Q|DP|DQ|InverseQ)>\s*([A-Za-z0-9+/=\s]{24,}?)\s*</", ignore_case=False)
+_BACK = 64 * 1024
+"""Bytes before a place that may say what stands there."""
+_WIDEST = 300
+"""Bytes of a line, with what stands between it and the next."""
 _OPENLY = (
     b"iVBOR",
     b"/9j/",
@@ -52,31 +58,36 @@ _OPENLY = (
 
 def find(data: bytes) -> Iterator[Span]:
     """The bodies of private keys; their frames stay, so that one sees what was there."""
-    if b"PRIVATE KEY" in data:
-        for start, end in lines_with(data, b"PRIVATE KEY"):
-            for found in _BEGIN.finditer(data, start, end):
-                yield from _body(data, found.end())
-            for found in _END.finditer(data, start, end):
-                yield from _body_before(data, found.start())
-    if b"Private-Lines" in data:
-        for found in _PUTTY.finditer(data):
-            yield from _body(data, found.end())
-    yield from _bare(data)
-    yield from _wide(data)
+    taken: set[int] = set()
+    for body in _bodies(data, taken):
+        taken.update(span.start for span in body)
+        yield from body
     yield from _members(data)
 
 
-def _bare(data: bytes) -> Iterator[Span]:
-    """Bodies without a frame, by how keys begin."""
+def _bodies(data: bytes, taken: Collection[int]) -> Iterator[list[Span]]:
+    """Every body; `taken` are the beginnings of the lines of those that were found already."""
+    lines = list(lines_with(data, b"PRIVATE KEY"))
+    for start, end in lines:
+        for found in _BEGIN.finditer(data, start, end):
+            yield _body(data, found.end())
+    for start, end in lines_with(data, b"Private-Lines"):
+        for found in _PUTTY.finditer(data, start, end):
+            yield _body(data, found.end())
+    for start, end in lines:
+        for found in _END.finditer(data, start, end):
+            yield _body_before(data, found.start(), taken)
     if any(begin in data for begin in _BEGINNINGS):
         for found in _BARE.finditer(data):
-            yield from _body(data, found.start())
+            if found.start() not in taken:
+                yield _body(data, found.start())
+    yield from _wide(data, taken)
 
 
 def _members(data: bytes) -> Iterator[Span]:
     """The private numbers of keys in JSON and XML."""
-    if b"kty" in data:
-        for found in _MEMBER.finditer(data):
+    for start, end in around(data, b"kty", _BACK):
+        for found in _MEMBER.finditer(data, start, end):
             value = found.group(1) or b""
             if not placeholder(value) and entropy(value) > 3:
                 yield Span(found.start(1), found.end(1), KIND)
@@ -89,8 +100,13 @@ def _body(data: bytes, at: int) -> list[Span]:
     """The lines of base64 from there on, up to the first line that is something else."""
     spans: list[Span] = []
     total = 0
+    line = line_start(data, at, _WIDEST)
+    added = line < at and data[line : line + 1] == b"+"
     while (found := _LINE.match(data, at)) is not None:
         start, end = found.start(1), found.end(1)
+        # What stands before each line of a difference may begin a line of base64 too.
+        if spans and not added:
+            start = _with_signs(data, start)
         long = end - start >= 20 and not _plain(data[start:end])
         if not long and not (spans and _last(data, start, end)):
             break
@@ -102,9 +118,17 @@ def _body(data: bytes, at: int) -> list[Span]:
     return spans if total >= 32 else []
 
 
+def _with_signs(data: bytes, start: int) -> int:
+    """Where a line begins that begins with signs of base64 which stand between lines too."""
+    at = start
+    while data[at - 1 : at] == b"+":
+        at -= 1
+    return at if data[at - 1 : at] == b"\n" else start
+
+
 def _plain(run: bytes) -> bool:
     """One long word or a path, and no chance."""
-    return run.islower() or entropy(run) < 2.5
+    return run.islower() or not chance(run, 2.5)
 
 
 def _last(data: bytes, start: int, end: int) -> bool:
@@ -118,26 +142,22 @@ def _last(data: bytes, start: int, end: int) -> bool:
     return rest.startswith(b"----") or not (word.isalpha() and (word.islower() or word.istitle() or word != run))
 
 
-_BACK = 64 * 1024
-
-
-def _body_before(data: bytes, end: int) -> list[Span]:
+def _body_before(data: bytes, end: int, taken: Collection[int]) -> list[Span]:
     """The lines of base64 right before a frame's end, when their beginning was cut off."""
     low = max(0, end - _BACK)
     begin = max(data.rfind(b"-----", low, end), low)
     pieces: list[Span] = []
     at = end
     while at > begin:
-        trimmed = data[begin:at].rstrip(b" \t\r\n\\\"'+,;>#|*.()&`")
-        stop = begin + len(trimmed)
-        start = stop
-        while start > begin and stop - start < 80 and data[start - 1] in _BASE64:
-            start -= 1
+        ending = data[max(begin, at - _WIDEST) : at]
+        line = ending.rstrip(b" \t\r\n\\\"'+,;>#|*.()&`")
+        stop = at - len(ending) + len(line)
+        start = stop - min(len(line) - len(line.rstrip(_BASE64)), 80)
         # A line that ends in `\n` as two characters leaves its `n` behind.
         if data[start - 1 : start] == b"\\" and data[start : start + 1] in b"nr":
             start += 1
         short = stop - start < 20
-        if stop - start < 2 or (short and pieces) or _plain(data[start:stop]):
+        if stop - start < 2 or (short and pieces) or start in taken or _plain(data[start:stop]):
             break
         pieces.append(Span(start, stop, KIND))
         at = start
@@ -147,24 +167,48 @@ def _body_before(data: bytes, end: int) -> list[Span]:
     return [Span(one.start, one.end, KIND, further=number > 0) for number, one in enumerate(pieces)]
 
 
-_BASE64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 
 
-def _wide(data: bytes) -> Iterator[Span]:
+def _wide(data: bytes, taken: Collection[int]) -> Iterator[list[Span]]:
     """Lines as wide as those of keys, without any frame: a body from the middle of a key."""
+    done = 0
+    frames: Sequence[tuple[int, bool]] | None = None
     for found in _WIDE.finditer(data):
-        first = found.group(1) or b""
-        frame = None
-        for opened in _OPEN.finditer(data, max(0, found.start() - _BACK), found.start() + 1):
-            frame = opened
-        inside = frame is not None and b"BEGIN" in (frame.group() or b"")
-        if inside or first.startswith(_OPENLY) or (first.startswith(b"MII") and first[6:9] in {b"CCA", b"ANB", b"DCC"}):
+        start = found.start(1)
+        if start < done or start in taken:
             continue
-        if entropy(first) < 4.2 or all(byte in b"0123456789abcdefABCDEF" for byte in first):
-            continue
-        if _known_elsewhere(data, found.start(1)):
-            continue
-        yield from _body(data, found.start(1))
+        frames = _frames(data) if frames is None else frames
+        if _framed(data, frames, start) or _known_elsewhere(data, start) or _open(found.group(1) or b""):
+            # What the first line is, those below it are too.
+            run = _RUN.match(data, start)
+            done = run.end() if run is not None else found.end()
+        elif _random(found.group(1) or b""):
+            body = _body(data, start)
+            done = body[-1].end if body else found.end()
+            yield body
+
+
+def _open(first: bytes) -> bool:
+    """Whether base64 begins as pictures, archives, certificates and public keys do."""
+    return first.startswith(_OPENLY) or (first.startswith(b"MII") and first[6:9] in {b"CCA", b"ANB", b"DCC"})
+
+
+def _random(line: bytes) -> bool:
+    return chance(line, 4.2) and line.strip(b"0123456789abcdefABCDEF") != b""
+
+
+def _frames(data: bytes) -> Sequence[tuple[int, bool]]:
+    """Where the frames of keys, certificates and messages end, and whether each opens one."""
+    return [(found.end(), b"BEGIN" in (found.group() or b"")) for found in _OPEN.finditer(data)]
+
+
+def _framed(data: bytes, frames: Sequence[tuple[int, bool]], at: int) -> bool:
+    """Whether a frame was opened before that place and not closed."""
+    number = bisect_right(frames, (at, True)) - 1
+    if number < 0 or not frames[number][1] or frames[number][0] < at - _BACK:
+        return False
+    return data.find(b"\x00", frames[number][0], at) < 0
 
 
 def _known_elsewhere(data: bytes, at: int) -> bool:

@@ -27,9 +27,11 @@ _INSERT = Lazy(
 _TUPLE = Lazy(r"\((?:[^()']|'(?:[^'\\]|\\[^\n]|'')*')*\)")
 _CELL = Lazy(r"N?'((?:[^'\\]|\\[^\n]|'')*)'|([^,()\s']+(?:\s[^,()']*)?)")
 _COPY = Lazy(r"\bCOPY\s+[\w.\"]+\s*\(([^()]+)\)\s+FROM\s+stdin;\r?\n", ignore_case=False)
+_IN_TITLES = r"(?:[\w .()/\-\"'`*\t,;|\r]|[^\x00-\x7f])*"
 _TITLES = Lazy(
-    r"(?:^|\n)([^\n\t,;|]*(?:[\t,;|][^\n\t,;|]*)*(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_ ]?key|passwort|kennwort|パスワード|密码|密碼)[^\n\t,;|]*(?:[\t,;|][^\n\t,;|]*)*)\r?\n"
+    rf"(?:^|\n)({_IN_TITLES}(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_ ]?key|passwort|kennwort|パスワード|密码|密碼){_IN_TITLES})\r?\n"
 )
+"""A line that says secret and has no sign that titles of columns do not have."""
 _MOST_ROWS = 5000
 _PASSWORDS = (b"password", b"passwort", b"kennwort", "パスワード".encode(), "密码".encode(), "密碼".encode())
 
@@ -55,14 +57,16 @@ def find(data: bytes) -> Iterator[Span]:
             done = yield from _rows(data, titles.split(mark), found.end(), mark)
 
 
-_TITLE = re.compile(rb"[ \t]*[\"'`*]{0,2}[\w .()/\x80-\xff-]{1,40}[\"'`*]{0,2}[ \t\r]*")
+_TITLE = re.compile(rb"[\"'`*]{0,2}[\w .()/\x80-\xff-]{1,40}[\"'`*]{0,2}")
 
 
 def _titles(cells: list[bytes]) -> bool:
     """Whether these are the titles of columns, and not a line of code; the bars of Markdown stand outside too."""
     inner = cells[1:-1] if len(cells) > 2 and not cells[0].strip() and not cells[-1].strip() else cells
     return (
-        len(inner) > 1 and all(_TITLE.fullmatch(cell) for cell in inner) and not any(b"(" in cell for cell in inner[:1])
+        len(inner) > 1
+        and all(cell and _TITLE.fullmatch(cell.strip(b" \t\r") or b" ") for cell in inner)
+        and not any(b"(" in cell for cell in inner[:1])
     )
 
 

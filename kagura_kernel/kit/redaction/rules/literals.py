@@ -10,7 +10,7 @@ from kagura_kernel.kit.redaction.patterns import Lazy
 from kagura_kernel.kit.redaction.spans import Span
 
 _STRING = r"(?:[bBrRuUfF@$]{0,2}\"[^\"\n\\]*\"|[bBrRuUfF@$]{0,2}'[^'\n\\]*'|`[^`\n\\]*`)"
-_JOIN = r"(?:\s*(?:\+|\.\.|\.|&|\|\||~|<>|\+\+)\s*\\?\s*|\s*\\\r?\n\s*|\s*\r?\n\s*|[ \t]+|)"
+_JOIN = r"(?:\s*[&+]\s*_\s*\r?\n\s*|\s*(?:\+|\.\.|\.|&|\|\||~|<>|\+\+)\s*\\?\s*|\s*\\\r?\n\s*|\s*\r?\n\s*|[ \t]+|)"
 _ROW = Lazy(rf"{_STRING}(?:{_JOIN}{_STRING})+")
 _LIST = Lazy(
     rf"(?:[\[(]\s*({_STRING}(?:\s*,\s*{_STRING})+)\s*,?\s*[\])]\s*\.\s*join|join\(?\s*\(?[\"'](?:[\"'])?\s*,?\s*\(?\s*[\[(]\s*({_STRING}(?:\s*,\s*{_STRING})+)|"
@@ -26,6 +26,11 @@ _SUM = Lazy(
 _FILLED = Lazy(
     r"\$?\{([A-Za-z_$][\w$]*)\}[\"']?\s?[\"']?\$?\{([A-Za-z_$][\w$]*)\}(?:\$?\{([A-Za-z_$][\w$]*)\})?|\$([A-Za-z_]\w*)\$([A-Za-z_]\w*)|\"?\$\{?([A-Za-z_]\w*)\}?\"?\"?\$\{?([A-Za-z_]\w*)\}?"
 )
+_GROWN = Lazy(
+    rf"(?m:^)[ \t]*(?:(?:export|local|readonly|my|our|let|var|const|private|val|String|string)[ \t]+)?([$@]?[A-Za-z_]\w*)[ \t]*(:=|=|\+=|\.=|\.\.=|&=|<>=)[ \t]*(?:\w+[ \t]*\+[ \t]*)?({_STRING}|[\w@%+/.:=\-]+(?:\r|\n|;|$))"
+)
+_LEADS = frozenset({b":", b"=", b" ", b"/"})
+"""How a literal ends that leads to a secret in the next: `postgres://app:`, `Password=`, `Bearer `."""
 _MOST_NAMES = 400
 _LEAST = 8
 
@@ -82,7 +87,25 @@ def _joined(data: bytes) -> Iterator[_Joined]:
         for found in _LIST.finditer(data):
             group = next(number for number in (1, 2, 3) if found.group(number) is not None)
             yield from _row(data, found.start(), found.start(group), found.end(group))
+    if b"+=" in data or b".=" in data or b"&=" in data:
+        yield from _grown(data)
     yield from _variables(data)
+
+
+def _grown(data: bytes) -> Iterator[_Joined]:
+    """What is put together by one name that is added to: `TOKEN="…"`, `TOKEN+="…"`."""
+    grown: dict[bytes, list[tuple[int, int]]] = {}
+    for found in _GROWN.finditer(data):
+        name = (found.group(1) or b"").lstrip(b"$@")
+        size = len((found.group(3) or b"").rstrip(b"\r\n;"))
+        places = _pieces(data, found.start(3), found.end(3)) or [(found.start(3), found.start(3) + size)]
+        if found.group(2) in {b"=", b":="}:
+            grown[name] = places[:1]
+        elif name in grown:
+            grown[name].append(places[0])
+    for name, pieces in grown.items():
+        if len(pieces) > 1:
+            yield _together(data, name + b" =", pieces)
 
 
 def _row(data: bytes, before: int, start: int, end: int) -> Iterator[_Joined]:
@@ -113,7 +136,7 @@ def _together(data: bytes, head: bytes, pieces: Sequence[tuple[int, int]]) -> _J
 
 
 def _outside(joined: _Joined, span: Span) -> list[Span]:
-    """The same secret as places of the source; nothing when one literal holds all of it."""
+    """The same secret as places of the source; nothing when it is only a part of one literal, which tells it itself."""
     at = joined.shift
     inside: list[Span] = []
     for first, last in joined.pieces:
@@ -122,7 +145,9 @@ def _outside(joined: _Joined, span: Span) -> list[Span]:
         if upper > lower:
             inside.append(Span(first + lower - at, first + upper - at, span.kind, further=bool(inside)))
         at += size
-    return inside if len(inside) > 1 else []
+    before = joined.text[span.start - 1 : span.start]
+    whole = len(inside) == 1 and before in _LEADS and (inside[0].start, inside[0].end) in joined.pieces[1:]
+    return inside if len(inside) > 1 or whole else []
 
 
 def _variables(data: bytes) -> Iterator[_Joined]:

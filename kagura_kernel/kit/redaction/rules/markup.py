@@ -11,7 +11,7 @@ from kagura_kernel.kit.redaction.spans import Span
 
 _ELEMENT = Lazy(
     r"<([\w:.\-]*(?:pass|pwd|secret|token|key|auth|credential|psk|bearer|cookie)[\w:.\-]*)(?:\s[^<>]*)?>"
-    r"\s*(?:<!\[CDATA\[([^\]]+)\]\]>|(?:&quot;|&#34;)?([^<>\s][^<>]*?))\s*(?:&quot;|&#34;)?</"
+    r"\s*(?:<value>\s*)?(?:<!\[CDATA\[([^\]]+)\]\]>|(?:&quot;|&#34;)?([^<>\s][^<>]*?))\s*(?:&quot;|&#34;)?</"
 )
 _NAMED_ELEMENT = Lazy(
     r"<\w[\w:.\-]*\s(?:[^<>]*?\s)?(?:key|name|id|property)\s*=\s*[\"']([^\"'<>\n]+)[\"'][^<>]*>\s*(?:<value>\s*)?(?:<!\[CDATA\[([^\]]+)\]\]>|([^<>\s][^<>]*?))\s*</"
@@ -26,7 +26,7 @@ _LISTED = Lazy(
     r"<(?:key|name|param-name|Name|Key)>\s*([^<>\n]+?)\s*</[\w-]+>\s*<(?:string|value|param-value|Value|data)>\s*([^<>\s][^<>]*?)\s*</"
 )
 _PAIR = Lazy(
-    r"\\?[\"']?(?:name|key|id|variable|env|envvar|parameter|parameterkey|option_name|field|header)\\?[\"']?\s*[:=]\s*\\?[\"']?([\w.\-]+)\\?[\"']?\s*,?\s*(?:[\"']?(?:type|description|secure|secret|sensitive|scope|enabled)[\"']?\s*[:=]\s*[^\n,]+,?\s*)?"
+    r"\\?[\"']?(?:name|key|id|variable|env|envvar|parameter|parameterkey|option_name|field|header)\\?[\"']?\s*[:=]\s*\\?[\"']?([\w.\-]+)\\?[\"']?\s*,?\s*(?:[\"']?(?:type|description|secure|secret|sensitive|scope|enabled|slotSetting|isSecret|protected|masked|environment_scope)[\"']?\s*[:=]\s*[^\n,]+,?\s*)?"
     r"\\?[\"']?(?:value|val|default|content|parametervalue|option_value|plaintext)\\?[\"']?\s*[:=]\s*(?:\\?\"((?:[^\"\\\n])+)\\?\"|'([^'\n]+)'|([^\s\"',{}\[\]&*|>][^\s\"',{}]*))"
 )
 _NESTED = Lazy(

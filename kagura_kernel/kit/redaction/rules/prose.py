@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kagura_kernel.kit.redaction.names import documented
 from kagura_kernel.kit.redaction.patterns import Lazy, Match
 from kagura_kernel.kit.redaction.plausible import classes, is_fact, is_word, password, placeholder, token, validation
-from kagura_kernel.kit.redaction.regions import foreign_lines
+from kagura_kernel.kit.redaction.rules.adjacent import asian_lines
+from kagura_kernel.kit.redaction.rules.assignments import TESTED
 from kagura_kernel.kit.redaction.spans import Span
 
 _NOUN = (
-    r"(?:pass(?:word|wd|phrase|code)?s?|pwd?|p/w|pin(?:[ -]?code)?|credentials?|creds?|logins?|(?:api|access|secret|private|auth|encryption|signing|master|license|account|"
+    r"(?:pass(?:[ -]?word|wd|phrase|code)?s?|pwd?|p/w|psk|pre-?shared key|pin(?:[ -]?code)?|credentials?|creds?|logins?|(?:api|access|secret|private|auth|encryption|signing|master|license|account|"
     r"deploy|service|recovery|unlock|root|admin)[ -]?(?:key|token|secret|code|phrase)s?|token|secret|wi-?fi key|otp seed|unlock code|door code|key|"
     r"passw(?:o|ö)rt(?:e|er|es|s)?|kennw(?:o|ö)rt(?:e|er|es|s)?|zugangsdaten|zugangscode|schlüssel|geheimnis|zugangsschlüssel|"
     r"mot de passe|mdp|contraseñas?|contrasena|clave|senha|palavra-passe|chave|password|chiave|parola d'ordine|wachtwoord|hasło|heslo|lösenord|adgangskode|passord|salasana|jelszó|parola|şifre|"
     r"пароль|ключ|токен|비밀번호|암호|패스워드|토큰|mật khẩu|รหัสผ่าน|كلمة المرور)"
 )
-_VALUE = r"(?:`+([^`\n]+)`+|\"([^\"\n]+)\"|'([^'\n]+)'|“([^”\n]{1,200})”|„([^“”\n]{1,200})[“”]|«\s?([^»\n]{1,200}?)\s?»|‘([^’\n]{1,200})’|\*\*([^*\n]+)\*\*|<([^<>\s]+)>|([^\s\"'`“”„«»<>]+))"
+_VALUE = r"(?:`+([^`\n]+)`+|\"([^\"\n]+)\"|'([^'\n]+)'|“([^”\n]{1,64})”|„([^“”\n]{1,64})[“”]|«\s?([^»\n]{1,64}?)\s?»|‘([^’\n]{1,64})’|\*\*([^*\n]+)\*\*|<([^<>\s]+)>|([^\s\"'`“”„«»<>]+))"
 _IS = (
-    r"(?:[ \t]*(?:[:=：→➜]+>?)[ \t]*|\s+[-–—=]+>?\s+|\s+(?:(?:is|was|are|to|remains?|stays?|will be|has been|became|reads?|equals?|set to|changed to|called|now|lautet|ist|war|bleibt|auf|est|sera|devient|es|sera|is nu|to be|jest)\b|heißt|wäre|será|é|è|sarà|это|là)"
+    r"(?:[ \t]*(?:[:=：→➜⇒]+>?)(?:\*{1,2}|_)?[ \t]*|\s+[-–—=]+>?\s+|\s+(?:(?:is|was|are|to|remains?|stays?|will be|has been|became|reads?|equals?|set to|changed to|called|now|lautet|ist|war|bleibt|auf|est|sera|devient|es|sera|is nu|to be|jest|(?:should|must|might|could|would|has to|have to|needs to|ought to|seems to|used to)(?: still| now| then)? be|turned out to be|wurde auf|auf)\b|heißt|wäre|será|é|è|sarà|это|là)"
     r"(?:\s+(?:now|still|currently|set to|changed to|reset to|going to be|just|simply|actually|always|temporarily|for now|this|as follows|jetzt|nun|noch|immer noch|aktuell|weiterhin|derzeit|folgendes|maintenant|ahora|agora|ora|not|nicht|nur|einfach)\b)*(?:[ \t]*[:=：][ \t]*|[ \t]+|[ \t]*->[ \t]*)"
     r"|\s*(?:는|은|이|가)\s*[:：]?\s*)"
 )
@@ -35,24 +37,28 @@ _WITH = Lazy(
     r"(?:\w+\s+){0,2}?(?:password|passphrase|passcode|pw|pass|passwort|kennwort|token|secret|api[ -]?key|mot de passe|contraseña|senha|pin|wachtwoord|access key|credentials|creds)\s+(?:of\s+|von\s+)?"
     + _VALUE
 )
+_SET = Lazy(
+    r"\b(?:set|sets|change|changed|reset|rotate|rotated|update|updated|switch|switched|setze|gesetzt|ändere)\s+(?:[\w'’.\-]+\s+){0,4}?[\w.\-]*(?:pass(?:word|wd|phrase|code)?|pw|pwd|psk|secret|token|key|passwort|kennwort)\w*"
+    r"(?:\s+(?:for|of|on|in|für|vom|von)\s+[^\n:=.?!]{1,40}?)?\s+(?:back\s+)?(?:to|=|as|auf|:)\s+" + _VALUE
+)
 _BESIDE = Lazy(
-    r"\b(?:(?:api|access|auth|secret|private|bearer|refresh|deploy|bot|app|service)[ _-]?(?:key|token)|token|secret|passphrase)[ \t]+[(\"'`]{0,2}([A-Za-z0-9_+/=.\-]{24,})"
+    r"\b(?:(?:api|access|auth|secret|private|bearer|refresh|deploy|bot|app|service|solana|wallet|phantom|validator|signing|encryption|license|account|master)[ _-]?(?:key|token)|token|secret|passphrase)[ \t]+[(\"'`]{0,2}([A-Za-z0-9_+/=.\-]{24,})"
 )
 """A key right behind the word for it, as in hurried notes."""
 _SEED = Lazy(
     r"\b(?:t?otp|2fa|mfa|authenticator)\b[^\n]{0,30}?(?:seed|secret|key|code)s?\b[^\n]{0,12}?[ \t:=`\"']((?:[A-Z2-7]{4}[ -]){3,7}[A-Z2-7]{4}|[A-Z2-7]{16,64})\b"
 )
 _LOGIN = Lazy(
-    r"\b(?:log(?:ged|ging)?[ -]?in|sign[ -]?in|login|logins|creds?|credentials|user(?:name)?/pass(?:word)?|user/pw|account|einloggen|anmelden|zugangsdaten|zugang|login-daten|identifiants?|credenciales|ログイン|账号|帳號|账户|アカウント)"
-    r"(?:[^\n:/]{0,60}?)?(?:\s+(?:with|as|using|mit|als|is|are|sind|avec|con|は)|\s*[:：=はは]|\s+-)\s*[\"'`“「]?([\w.@+\-\\]{2,60})[\"'`”」]?[ \t]*(?:/|:|\||[ \t]and[ \t]+(?:password[ \t]+)?|[ \t]und[ \t]+|,[ \t]*|[ \t])[ \t]*"
+    r"\b(?:log(?:ged|ging)?[ -]?in|sign[ -]?in|login|logins|creds?|credentials|user(?:name)?/pass(?:word)?|user/pw|account|einloggen|anmelden|zugangsdaten|zugang|login-daten|identifiants?|credenciales|ログイン(?:情報)?|登录信息|登入資訊|登录账号|账号|帳號|账户|アカウント)"
+    r"(?:[^\n:/]{0,60}?)?(?:\s+(?:with|as|using|mit|als|is|are|sind|avec|con|は)|\s*[:：=はは]|\s+-)\s*[\"'`“「]?([\w.@+\-\\]{2,60})[\"'`”」]?[ \t]*(?:/|:|\||[ \t](?:and|with)[ \t]+(?:password[ \t]+)?|[ \t]und[ \t]+|,[ \t]*|[ \t])[ \t]*"
     + _VALUE
 )
 _ASIAN_NOUN = (
     r"(?:パスワード|パスフレーズ|パスコード|暗証番号|合言葉|パス|APIキー|API キー|アクセスキー|アクセストークン|トークン|シークレットキー|シークレット|秘密鍵|秘密キー|認証キー|暗号鍵|暗号化キー|認証トークン|認証情報|キー|鍵|"
     r"密码|密碼|口令|密钥|密鑰|令牌|秘钥|私钥|访问密钥|访问令牌|通行码|通行碼|授权码|验证密钥|凭证|凭据|口令密码|登录密码|初始密码|金鑰|Token|token|password|Password|API Key|API key|api key|Secret|secret|key|Key|PW|pw)"
 )
-_ASIAN_IS = r"(?:\s*(?:は|って|が|を|に|為|为|是|就是|改成了?|改为|改為|设置为|设为|設為|設定為|已改为|已更新为|更新为|重置为|变成|換成|换成|叫|用|：|:|=|＝|→|の値は|の方は|はこちら|は以下|如下|は次の通り|，|、|も|には)\s*){1,4}(?:现在|目前|暂时|仍|还|一律|都|今|現在|一時的に|とりあえず|また|まだ|必ず)*(?:是|为|為|は|：|:)?"
-_ASIAN_QUOTES = r"\s*(?:[「『“\"'`‘【《（(]\s*([^」』”\"'`’】》）)\n]{3,200})|(?:\n\s*)?([!-&*-~][!-~]{3,}))"
+_ASIAN_IS = r"(?:\s*(?:は|って|が|を|に|為|为|是|就是|已?(?:改|更新|重置|变更|變更|设定|設定|设置|换|換)(?:成|为|為)了?|设置为|设为|設為|設定為|已改为|已更新为|更新为|重置为|变成|換成|换成|叫|用|：|:|=|＝|→|の値は|の方は|はこちら|は以下|如下|は次の通り|，|、|も|には)\s*){1,4}(?:现在|目前|暂时|仍|还|一律|都|今|現在|一時的に|とりあえず|また|まだ|必ず)*(?:是|为|為|は|：|:)?"
+_ASIAN_QUOTES = r"\s*(?:[「『“\"'`‘【《（(]\s*([^」』”\"'`’】》）)\n]{3,64})|(?:\n\s*)?([!-&*-~][!-~]{3,}))"
 _ASIAN = Lazy(rf"{_ASIAN_NOUN}(?:[（(][^（）()\n]{{1,40}}[)）])?{_ASIAN_IS}{_ASIAN_QUOTES}")
 _ASIAN_BACK = Lazy(
     r"(?:[「『“\"'`]([^」』”\"'`\n]{4,100})[」』”\"'`]|([!-~]{6,}))\s*(?:が|というのが|という|は|是|就是|作为|作為|当|當|をパスワード|を|为|の)\s*(?:新しい|本番の?|共有の?|管理者の?|新的?|我们的?|我們的?|当前的?|默认的?|[^\s。、，！!]{0,12})?(?:パスワード|パスフレーズ|トークン|APIキー|密码|密碼|口令|密钥|令牌)"
@@ -73,12 +79,13 @@ def find(data: bytes) -> Iterator[Span]:
         yield from _told(data, found, _FIRST_OF_SAID)
     for found in _AS.finditer(data):
         yield from _told(data, found, 1)
-    for found in _WITH.finditer(data):
-        yield from _told(data, found, 1)
+    for pattern in (_WITH, _SET):
+        for found in pattern.finditer(data):
+            yield from _told(data, found, 1)
     for found in _LOGIN.finditer(data):
         yield from _told(data, found, 2, strict=True)
     yield from _noted(data)
-    for start, end in foreign_lines(data):
+    for start, end in asian_lines(data):
         for pattern in (_ASIAN, _ASIAN_BACK):
             for found in pattern.finditer(data, start, end):
                 yield from _told_in_asia(data, found)
@@ -100,6 +107,8 @@ def _told(data: bytes, found: Match, first: int, *, strict: bool = False) -> Ite
     if first == _FIRST_OF_SAID:
         before = _ANY_KEY.search(data[max(0, found.start(1) - 24) : found.end(1)])
         if before is not None and before.group(1).lower() in _OPEN_KEYS:
+            return
+        if documented(data, found.start(1)) or (found.group(1) or b"").lower().startswith(_COMPLAINTS):
             return
     group = next(number for number in range(first, first + 10) if found.group(number) is not None)
     start, end = found.start(group), found.end(group)
@@ -124,6 +133,9 @@ def _told_in_asia(data: bytes, found: Match) -> Iterator[Span]:
 _KEYWORD = re.compile(rb"(?:[a-z_]+|[A-Z_]+)=")
 _CAMEL = re.compile(rb"(?:[A-Z][a-z0-9]+)+[A-Z][a-z]+")
 _ANY_KEY = re.compile(rb"([A-Za-z0-9]+)[ _-](?:[kK]eys?|KEYS?|[tT]okens?)$")
+_COMPLAINTS = (b"invalid", b"unexpected", b"expected", b"unknown", b"illegal", b"bad", b"missing")
+"""What stands before a token that is a sign of a language."""
+_ADJECTIVE = re.compile(rb"[A-Za-z]+\d{0,3}(?:-[a-z]+)+|1[Pp]assword")
 _OPEN_KEYS = frozenset(
     b"""
     cache idempotency partition sort primary foreign public publishable object s3 row hash map registry dedup shard group
@@ -152,7 +164,14 @@ def _trimmed(value: bytes) -> bytes:
 
 def _plausible(value: bytes, *, bare: bool) -> bool:
     """Whether a word of a sentence is one that nobody would say: digits or signs within letters."""
-    if value[:1] in b"[{|>=:" or (b" " in value and bare) or _KEYWORD.match(value) or _CAMEL.fullmatch(value):
+    if (
+        value[:1] in b"[{|>=:"
+        or (b" " in value and bare)
+        or _KEYWORD.match(value)
+        or _CAMEL.fullmatch(value)
+        or _ADJECTIVE.fullmatch(value)
+        or TESTED.match(value)
+    ):
         return False
     if b" " in value:
         return _phrase(value)
@@ -182,7 +201,7 @@ def _unsaid(value: bytes) -> bool:
 
 
 _COMMON = Lazy(
-    r"[a-z]+-\d{1,3}|v?\d+[a-z]{0,3}|[a-z]{1,6}\d{1,2}|\d+(?:st|nd|rd|th|px|ms|mb|gb|kb|s|h|min|bit|bits)|sha-?\d+|[a-z]+/\d+|\d+[-/.]\d+[-/.\d]*|#\d+|[a-z]+-\d+-[a-z]+|rfc-?\d+|[a-z]+\d?\.[a-z]+|\d+%|[\d.,]+|(?:[a-z]+[-_/.])*[a-z]+|[a-z]+_\d+|[a-z0-9]+\(.*"
+    r"[a-z]+-\d{1,3}|v?\d+[a-z]{0,3}|[a-z]{1,6}\d{1,2}|\d+(?:st|nd|rd|th|px|ms|mb|gb|kb|s|h|min|bit|bits)|sha-?\d+|[a-z]+/\d+|\d+[-/.]\d+[-/.\d]*|#\d+|[a-z]+-\d+-[a-z]+|rfc-?\d+|[a-z]+\d?\.[a-z]+|\d+%|[\d.,]+|(?:[a-z]+[-_/.])*[a-z]+|[a-z]+_\d+|[a-z0-9]+\(.*|[a-z]+:\d[\d.:]*"
 )
 
 

@@ -23,7 +23,7 @@ _OTHER_RUN = Lazy(
 _OTHER_WORD = re.compile(r"[^\W\d_]{1,12}")
 _CHINESE_RUN = Lazy(r"[\x{4e00}-\x{9fff}](?:[ \x{3000}]?[\x{4e00}-\x{9fff}]){11,}")
 _SAID = Lazy(
-    r"seed|mnemonic|recovery|wallet|phrase|bip.?39|backup words|secret words|metamask|ledger|trezor|助记词|シード|ニーモニック|復元|リカバリ|wiederherstellung|wallet"
+    r"seed|mnemonic|recovery|wallet|phrase|bip[ _\-]?39|backup words|secret words|metamask|ledger|trezor|助记词|シード|ニーモニック|復元|リカバリ|wiederherstellung"
 )
 _OTHERS = ("french", "italian", "japanese", "spanish", "portuguese", "czech", "korean")
 

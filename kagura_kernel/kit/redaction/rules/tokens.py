@@ -56,7 +56,7 @@ _FORMATS: tuple[tuple[str, str], ...] = (
     (
         "api-key",
         (
-            r"(?:lin_api|lin_oauth|rubygems|secret|ntn|figd|figo|pat|fo1|fm2|FlyV1|nfp|rnd|dp\.(?:pt|st|ct|sa|scim|audit)|dt0[a-z]\d{2}|"
+            r"(?:lin_api|lin_oauth|rubygems|secret|ntn|figd|figo|pat|fo1|fm2|FlyV1|nfp|rnd|dp\.(?:pt|st|ct|sa|scim|audit)(?:\.[a-z0-9_\-]{2,35})?|dt0[a-z]\d{2}|"
             r"doo|cfut|cfat|v1\.0|phc|phx|phs|ops|op|pul|sgp|sgd|dvc|server|client|CFPAT|CMAPI|oy2|shippo_(?:live|test)|EZ[AT]K|live|test|prod|xkeysib|xsmtpsib|"
             r"duffel_(?:live|test)|FLWSECK(?:_TEST)?|sbp|sb_secret|sk_[a-z]{2,12}|rk_[a-z]{2,12}|re|r8|gsk|pplx|xai|jina|tvly|fc|csk|nvapi|AQ\.Ab|tgp_v1|lsv2_(?:pt|sk)|co|BSA[A-Z]|"
             r"hsec|hrku|HRKU|ico|mag|okta|00|cio|dcs|sl|uk|key|pk_live_secret|tok|token|apikey|api|bkua|bkpat|bkct|circle|CCIPAT|CCIPRJ|pnpm|sonar|sq[pua]|squ|snyk_\w+|ghu|"
@@ -68,10 +68,6 @@ _FORMATS: tuple[tuple[str, str], ...] = (
     (
         "wallet-key",
         r"[5KL][1-9A-HJ-NP-Za-km-z]{50,51}|[xyztuv]prv[1-9A-HJ-NP-Za-km-z]{90,120}|nsec1[02-9ac-hj-np-z]{50,}|S[ABCD][A-Z2-7]{54}",
-    ),
-    (
-        "azure",
-        r"[A-Za-z0-9+/]{76,}AAAA[A-Za-z0-9]{4}={0,2}|[\w~.\-]{3}[78]Q~[\w~.\-]{30,}|[\w+/]{33}A(?:SB|Hub|Iot)\w{5,}=|[a-z0-9]{52}AzDO[a-z0-9]+|[A-Za-z0-9]{44,}JQQJ99[A-Za-z0-9]{20,}|AZFu[\w+/=]{10,}",
     ),
     ("jwt", r"eyJ[\w\-]{8,}\.[\w\-]{8,}(?:\.[\w\-]{0,})?(?:\.[\w\-]*){0,2}"),
     (
@@ -87,6 +83,13 @@ _ANY = Lazy(_EDGE + "(?:" + "|".join(text for _, text in _FORMATS) + r")(?:[^A-Z
 _TOKENS = Lazy(
     _EDGE + "(?:" + "|".join(f"({text})" for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False
 )
+_AZURE = Lazy(
+    _EDGE
+    + r"([A-Za-z0-9+/]{76,}AAAA[A-Za-z0-9]{4}={0,2}|[\w~.\-]{3}[78]Q~[\w~.\-]{30,}|[\w+/]{33}A(?:SB|Hub|Iot)\w{5,}=|"
+    + r"[a-z0-9]{52}AzDO[a-z0-9]+|[A-Za-z0-9]{44,}JQQJ99[A-Za-z0-9]{20,}|AZFu[\w+/=]{10,})(?:[^A-Za-z0-9]|$)",
+    ignore_case=False,
+)
+"""What has its well-known part in the middle: apart from the others, since long runs that may lead to it are many."""
 _CHANCE = re.compile(rb"\d|[a-z][A-Z]+[a-z]")
 
 
@@ -101,12 +104,16 @@ def find(data: bytes) -> Iterator[Span]:
         found = _TOKENS.match(data, any_format.start())
         if found is None:
             continue
-        number = next(number for number in range(1, len(_FORMATS) + 1) if found.group(number) is not None)
-        kind = _FORMATS[number - 1][0]
-        start, end = found.start(number), found.end(number)
-        value = data[start:end].rstrip(b".-_:/")
-        if _believed(kind, value):
-            yield Span(start, start + len(value), kind)
+        number = next(number for number in range(1, len(_FORMATS) + 1) if found.start(number) >= 0)
+        yield from _token(_FORMATS[number - 1][0], data, found.start(number), found.end(number))
+    for found in _AZURE.finditer(data):
+        yield from _token("azure", data, found.start(1), found.end(1))
+
+
+def _token(kind: str, data: bytes, start: int, end: int) -> Iterator[Span]:
+    value = data[start:end].rstrip(b".-_:/")
+    if _believed(kind, value):
+        yield Span(start, start + len(value), kind)
 
 
 def _believed(kind: str, value: bytes) -> bool:
@@ -119,10 +126,13 @@ def _believed(kind: str, value: bytes) -> bool:
 
 
 _TAIL = re.compile(rb"[A-Za-z0-9]+")
+_HOST = re.compile(rb"[a-z]+\.[a-z0-9-]+\.(?:com|org|net|io|dev|co)(?:[/:]|$)")
 
 
 def _loose(value: bytes) -> bool:
     """Whether the longest run in it is made of digits and letters as only chance does."""
+    if _HOST.match(value):
+        return False
     run = max(_TAIL.findall(value), key=len)
     digits = sum(48 <= byte <= 57 for byte in run)
     if len(run) < 20 or not 2 <= digits <= len(run) * 0.7:

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from urllib.parse import unquote_to_bytes
 
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.plausible import password, token
+from kagura_kernel.kit.redaction.plausible import password, placeholder, token
 from kagura_kernel.kit.redaction.spans import Span
 
 _WITH_PASSWORD = Lazy(r"[a-z][a-z0-9+.\-]*://([^\s/:@\"'`<>?#\[\]]*):([^\s\"'`<>]+)@[\w.\-\[{$%(]")
 _WITH_TOKEN = Lazy(r"https?://([\w.\-~%+=]{16,})@[\w.\-\[]")
 _ORACLE = Lazy(r"(?:jdbc:oracle:[a-z]+:|sqlplus\s+(?:-\S+\s+)*|rman\s+target\s+)([\w.$#]+)/(\"[^\"\n]+\"|[^\s@\"'/]+)@")
+_GO = Lazy(r"[\"'`=\s]([\w.\-]+):([^\s\"'`]+)@(?:tcp|unix|tcp4|tcp6)\(")
+"""The way in which Go's driver for MySQL writes them."""
+_EASY_CONNECT = Lazy(r"\bconnect\(\s*[\"'](\w+)/([^\s\"'@]+)@[\w./:\-]+[\"']")
 _WEBHOOK = Lazy(
     r"https://(?:hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9/_]{20,})"
     r"|(?:\w+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d+/([\w\-]{40,})"
@@ -23,6 +26,7 @@ _WEBHOOK = Lazy(
     r"|open\.(?:feishu\.cn|larksuite\.com)/open-apis/bot/v2/hook/([\w\-]+)"
     r"|oapi\.dingtalk\.com/robot/send\?access_token=(\w+)"
     r"|qyapi\.weixin\.qq\.com/cgi-bin/webhook/send\?key=([\w\-]+)"
+    r"|[\w.\-]+\.(?:alchemy\.com|alchemyapi\.io)/(?:nft/)?v[23]/([\w\-]{20,})|[\w.\-]+\.infura\.io/(?:ws/)?v3/([0-9a-f]{32})|[\w.\-]+\.quiknode\.pro/([0-9a-f]{30,})"
     r"|maker\.ifttt\.com/trigger/\w+/(?:json/)?with/key/([\w\-]+))"
 )
 _USUAL = frozenset({b"password", b"pass", b"passwd", b"pwd", b"pw", b"secret", b"token", b"port", b"key"})
@@ -36,13 +40,14 @@ def find(data: bytes) -> Iterator[Span]:
             if token(found.group(1) or b"", 16):
                 yield Span(found.start(1), found.end(1), "uri-token")
         for found in _WEBHOOK.finditer(data):
-            group = next(number for number in range(1, 12) if found.group(number) is not None)
+            group = next(number for number in range(1, 15) if found.group(number) is not None)
             value = (found.group(group) or b"").replace(b"/", b"")
-            if token(value, 12):
+            if token(value, 12) or (len(value) >= 32 and not placeholder(value)):
                 yield Span(found.start(group), found.end(group), "webhook")
-    for found in _ORACLE.finditer(data):
-        if _opens(found.group(1) or b"", (found.group(2) or b"").strip(b'"')):
-            yield Span(found.start(2), found.end(2), "uri-password")
+    for pattern in (_ORACLE, _GO, _EASY_CONNECT):
+        for found in pattern.finditer(data):
+            if _opens(found.group(1) or b"", (found.group(2) or b"").strip(b'"')):
+                yield Span(found.start(2), found.end(2), "uri-password")
 
 
 def _passwords(data: bytes) -> Iterator[Span]:

@@ -1,0 +1,232 @@
+"""Lines without what a mail, a diff, a log or a tool has put before each of them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+
+from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.regions import said_regions
+from kagura_kernel.kit.redaction.sights import BETWEEN, Place, Sight
+from kagura_kernel.kit.redaction.spans import Span
+
+_BAR = rb"(?:\||\xe2\x94[\x82\x83\x86\x87\x8a\x8b]|\xe2\x95\x91|\xe2\x96[\x8c-\x8f]|\xe2\x86\x92)"
+_KINDS: dict[str, bytes] = {
+    # 2026-03-04T11:02:51.123Z, [11:02:51], Mar  4 11:02:51, I0304 11:02:51.123 7 main.go:12], #12 0.345
+    "time": rb"[\[(]?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/.]\d\d[-/.]\d{4}|\d\d/[A-Z][a-z]{2}/\d{4})"
+    rb"(?:[T _:]{1,2}\d\d:\d\d(?::\d\d)?(?:[.,]\d{1,9})?)?(?:[ ]?(?:Z|UTC|[+\-]\d\d:?\d\d))?[\])]?[:,|]?[ \t]?"
+    rb"|[\[(]?\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?[\])]?[ \t]"
+    rb"|(?:[A-Z][a-z]{2}[ ])?[A-Z][a-z]{2}[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d[ ](?:[\w.\-]{1,60}[ ](?=[\w./@\-]{1,40}(?:\[\d{1,7}\])?:[ ]))?"
+    rb"|[IWEF]\d{4}[ ]\d\d:\d\d:\d\d\.\d+[ ]+\d+[ ][\w./\-]+:\d+\][ ]?|\[[ ]*\d+\.\d+\][ ]|#\d+[ ]\d+\.\d+[ ]|\d{10}\.\d+[ ]",
+    "level": rb"[\[(<]?\b(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRITICAL|FATAL|LOG|"
+    rb"trace|debug|info|notice|warn(?:ing)?|err(?:or)?|critical|fatal)\b[\])>]?[:|]?[ \t]{1,2}",
+    "process": rb"(?:[\w.\-]{1,60}[ ])?[\w./@\-]{1,40}\[\d{1,7}\]:?[ ]?|(?:stdout|stderr)[ ][FP][ ]",
+    "bracket": rb"\[[^\[\]\n\"']{1,60}\]:?[ \t]?",
+    "column": rb"[\w@][\w.@/\-]{0,60}[ \t]{0,20}" + _BAR + rb"[ ]?",
+    "job": rb"[^\t\n]{1,60}\t[^\t\n]{1,60}\t(?=\d{4}-)",
+    "place": rb"[\w./~@+\-]{1,200}?[:\-]\d{1,6}[:\-]|\d{1,6}[:\-]|[\w~@+\-]{0,60}[./][\w./@+\-]{1,140}:(?!//)",
+    "number": rb"[ \t]*\d{1,6}(?:[ ]{0,2}(?:\t|" + _BAR + rb")|[.)](?=[ ])|[ ]{1,2}(?=[^\d\s]))[ ]?",
+    "quote": rb"[ \t]?(?:>[ ]?){1,8}",
+    "bar": rb"[ \t]*" + _BAR + rb"[ ]?",
+    "comment": rb"[ \t]*(?:#{1,6}|//[/!]?|--(?=[ \t])|;{1,3}|%{1,2}|/\*{1,2}|\*(?=[ \t\n])|<!--|dnl[ ]|REM[ ]|rem[ ]|\xe2\x80[\xa2\xa3])[ ]?",
+    "prompt": rb"(?:[\w.\-]+@[\w.\-]+:[^\s$#]{0,80})?[$%][ ]|\.\.\.[ ]|In[ ]\[\d+\]:[ ]|PS[^>\n]{0,60}>[ ]?|(?:mysql|sql|redis)[\w:.\-]{0,40}>[ ]|E[ ]{3}",
+    "diff": rb"[+\-](?=-{5}[BE]|[^+\-]|-[ ])",
+    "logger": rb"[\w.$:]{2,80}[ ]{1,2}[\-:][ ]|-[ ]",
+}
+"""How a prefix looks, by what puts it there."""
+_FIRST = frozenset({"diff", "place", "number", "job", "prompt", "bar"})
+"""What stands at the beginning of a line alone."""
+_SURE = frozenset({"time", "level", "process", "job", "quote", "comment"})
+"""What is no part of a secret, whatever it looks like."""
+_ANY = re.compile(b"|".join(b"(?P<%s>%s)" % (name.encode(), text) for name, text in _KINDS.items()))
+_FURTHER = re.compile(
+    b"|".join(b"(?P<%s>%s)" % (name.encode(), text) for name, text in _KINDS.items() if name not in _FIRST)
+)
+_MAY_BE = Lazy(
+    r"(?:^|\n)[ \t]{0,40}(?:[>#|*;/%\[(<$+\-•│┃║▌▏]|\d{1,13}[-/.:,)\t |→│]|[A-Z][a-z]{2} |[IWEF]\d{4} |\.\.\. |E   |In \[|PS|dnl |REM |"
+    r"(?:stdout|stderr) |(?:TRACE|DEBUG|INFO|NOTICE|WARN|ERR|CRITICAL|FATAL|LOG)|(?:mysql|sql|redis)[\w:.\-]*>|[\w.@/~+\-]{1,200}(?:[ \t]{0,20}[|│]|:\d|-\d+-|\[\d|@)|"
+    r"[\w~@+\-]*[./][\w./@+\-]+:|[^\t\n]{1,60}\t[^\t\n]{1,60}\t\d{4}-)",
+    ignore_case=False,
+)
+_LONG = Lazy(r"PRIVATE KEY|Private-Lines|kind[\"']?: *[\"']?Secret\b|recovery|backup|phrase|mnemonic|\bseed")
+_LINE_END = 10
+_MARKED = b"[REDACTED:"
+_RUN = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}[ \t]*\r?\n?")
+"""A line of base64."""
+_SURE_WHERE_MANY = frozenset({"diff", "bar"})
+_DIGITS = re.compile(rb"\d+")
+_LETTER = re.compile(rb"[A-Za-z]")
+_ENOUGH = 3
+"""Lines that do not look alike by chance."""
+_MOST_KINDS = 4
+_FAR = 120
+"""Lines that a key may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unprefixed:
+    """Lines without their prefixes.
+
+    Attributes:
+        sight: The lines.
+        prefixes: Where each prefix begins and ends, in order, and whether it can be no part of a secret.
+    """
+
+    sight: Sight
+    prefixes: Sequence[tuple[int, int, bool]]
+
+    def spared(self, spans: Iterable[Span]) -> Iterator[Span]:
+        """The same secrets without the prefixes of lines that they go over; none that begins within a sure one."""
+        ends = [end for _, end, _ in self.prefixes]
+        for span in spans:
+            at, further = span.start, span.further
+            number = bisect_right(ends, span.start)
+            if number < len(ends) and self.prefixes[number][0] < at and self.prefixes[number][2]:
+                continue
+            while number < len(ends) and self.prefixes[number][0] < span.end:
+                start, end, sure = self.prefixes[number]
+                if sure or start > span.start:
+                    if start > at:
+                        yield replace(span, start=at, end=start, further=further)
+                        further = True
+                    at = end
+                number += 1
+            if at < span.end:
+                yield replace(span, start=at, further=further)
+
+
+def without_prefixes(data: bytes, parts: Sequence[tuple[int, int]], found: Sequence[Span] = ()) -> Unprefixed | None:
+    """Blocks of lines that have the same kinds of prefixes, without them; None when no line has any.
+
+    Args:
+        data: UTF-8.
+        parts: Where to look, in order, whole lines. A key is followed to both its ends.
+        found: What was found with the prefixes; a line of its own with a secret in it is not looked at again.
+    """
+    blocks = _Blocks(data, sorted(span.start for span in found))
+    done = 0
+    for start, end in parts:
+        for begun in _MAY_BE.finditer(data, max(start - 1, 0), end):
+            line = begun.start() + (data[begun.start()] == _LINE_END)
+            if line >= done and (kinds := _kinds(data, line)):
+                done = blocks.add(line, end, kinds, done)
+    return blocks.gathered()
+
+
+def _kinds(data: bytes, at: int) -> tuple[str, ...]:
+    """What kinds of prefixes a line has, from left to right."""
+    kinds: list[str] = []
+    found = _ANY.match(data, at)
+    while found is not None and found.end() > at and found.lastgroup and len(kinds) < _MOST_KINDS:
+        kinds.append(found.lastgroup)
+        at = found.end()
+        found = _FURTHER.match(data, at)
+    return tuple(kinds)
+
+
+@lru_cache(maxsize=256)
+def _prefix(kinds: tuple[str, ...]) -> re.Pattern[bytes]:
+    # Lines of a diff that stay begin with a space.
+    return re.compile(b"".join(b"[+\\- ]" if kind == "diff" else b"(?:%s)" % _KINDS[kind] for kind in kinds))
+
+
+class _Blocks:
+    """What is gathered of a text."""
+
+    def __init__(self, data: bytes, found: Sequence[int]) -> None:
+        self._data = data
+        self._found = found
+        self._out: list[bytes] = []
+        self._places: list[Place] = []
+        self._prefixes: list[tuple[int, int, bool]] = []
+        self._length = 0
+
+    def add(self, line: int, end: int, kinds: tuple[str, ...], done: int) -> int:
+        """Add lines around `line`, up to `end` or as far as a key goes; returns where they end.
+
+        Nothing before `done` is added again.
+        """
+        kinds = self._shared(line, kinds)
+        data, prefix = self._data, _prefix(kinds)
+        begin = line = self._first(line, prefix, done)
+        lines: list[tuple[int, int, int]] = []
+        left = 0
+        while line < len(data) and (found := prefix.match(data, line)) is not None:
+            stop = data.find(b"\n", line) + 1 or len(data)
+            if found.end() > stop:
+                break
+            if line >= end and _RUN.fullmatch(data, found.end(), stop) is None:
+                left = left - 1 if left else _FAR * (_LONG.search(data, begin, line) is not None)
+                if not left:
+                    break
+            lines.append((line, found.end(), stop))
+            line = stop
+        told = len(lines) == 1 and self._told(begin, line)
+        # Prefixes of lines that say nothing hide nothing.
+        if told or (lines and next(said_regions(data[begin:line]), None) is not None):
+            self._gather(lines, sure=self._sure(kinds, lines), told=told)
+        return max(line, begin + 1)
+
+    def _gather(self, lines: Sequence[tuple[int, int, int]], *, sure: bool, told: bool) -> None:
+        self._prefixes += [(begin, start, sure) for begin, start, _ in lines]
+        if told:
+            return
+        for _, start, end in lines:
+            self._put(self._data[start:end], start, end)
+        self._put(BETWEEN, end, end)
+
+    def _told(self, start: int, end: int) -> bool:
+        """Whether a secret was found in a line, or was replaced in it."""
+        number = bisect_left(self._found, start)
+        return (number < len(self._found) and self._found[number] < end) or self._data.find(_MARKED, start, end) >= 0
+
+    def _put(self, seen: bytes, start: int, end: int) -> None:
+        if seen:
+            self._places.append((self._length, start, end))
+            self._out.append(seen)
+            self._length += len(seen)
+
+    def _shared(self, line: int, kinds: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of a line's kinds that the next line has too: what else it begins with is its own."""
+        below = self._data.find(b"\n", line) + 1
+        shared = [kinds[:count] for count in range(len(kinds), 0, -1)]
+        if self._data[line] in b"+-":
+            shared.append(("diff",))
+        fits = (some for some in shared if below and _prefix(some).match(self._data, below) is not None)
+        return next(fits, kinds)
+
+    def _sure(self, kinds: tuple[str, ...], lines: Sequence[tuple[int, int, int]]) -> bool:
+        """Whether these are no part of a secret: of a sure kind, or the same on every line but for numbers."""
+        if _SURE.issuperset(kinds):
+            return True
+        if len(lines) < _ENOUGH:
+            return False
+        prefixes = [self._data[first:last] for first, last, _ in lines]
+        if kinds[0] in _SURE_WHERE_MANY or (kinds[0] == "number" and _counts(prefixes)):
+            return True
+        same = {_DIGITS.sub(b"0", prefix).lstrip() for prefix in prefixes}
+        return len(same) == 1 and _LETTER.search(same.pop()) is not None
+
+    def _first(self, line: int, prefix: re.Pattern[bytes], done: int) -> int:
+        """Where lines of base64 before this one begin, as those of a key whose beginning was cut off."""
+        while line > done:
+            before = self._data.rfind(b"\n", 0, line - 1) + 1
+            found = prefix.match(self._data, before, line)
+            if before < done or found is None or _RUN.fullmatch(self._data, found.end(), line) is None:
+                break
+            line = before
+        return line
+
+    def gathered(self) -> Unprefixed | None:
+        """All of it; None when there is nothing."""
+        return Unprefixed(Sight(b"".join(self._out), self._places), self._prefixes) if self._prefixes else None
+
+
+def _counts(prefixes: Sequence[bytes]) -> bool:
+    """Whether each begins with the number after that of the one before it."""
+    numbers = [int(found.group()) for prefix in prefixes if (found := _DIGITS.search(prefix)) is not None]
+    return len(numbers) == len(prefixes) and all(after == before + 1 for before, after in pairwise(numbers))

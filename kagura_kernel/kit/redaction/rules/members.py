@@ -1,0 +1,69 @@
+"""Several secrets below one name: `passwords:` with a list, `tokens = ["…", "…"]`, cells of a table of HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kagura_kernel.kit.redaction.names import Says, says
+from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.rules.assignments import kind_of, secret
+from kagura_kernel.kit.redaction.spans import Span
+
+_MANY = r"[\w.\-]*(?:passwords|passphrases|pwds|secrets|tokens|keys|credentials|passcodes|pins|psks|passw(?:o|ö)rter)"
+_LISTED = Lazy(
+    rf"(?:(?m:^)|[\s{{,])[\"']?({_MANY})[\"']?[ \t]*:[ \t]*\r?\n((?:[ \t]*-[ \t]+[^\n]*(?:\n|$)|[ \t]*#[^\n]*\n)+)"
+)
+_ITEM = Lazy(r"(?m:^)[ \t]*-[ \t]+(?:\"([^\"\n]+)\"|'([^'\n]+)'|([^\s\"'#:{\[]+))[ \t]*\r?(?:(?m:$)|[ \t]#)")
+_BRACKETED = Lazy(
+    rf"\b({_MANY})\\?[\"']?\s*(?::|=>|=|:=)\s*(?:\[\]string|new\s*\[\]|new\s+\w+\[\]|Arrays\.asList|List\.of|listOf|set|vec!|%w)?\s*[\[({{]([^\[\](){{}}]+)[\])}}]"
+)
+_TEXT = Lazy(r"\"([^\"\n\\]+)\"|'([^'\n\\]+)'")
+_NAMED = Lazy(r"[ \t]*[:=]")
+_WIKI_TABLE = Lazy(r"(?m:^)[ \t]*\|\|([^|\n]+(?:\|\|[^|\n]+)+)\|\|[ \t]*\r?\n((?:[ \t]*\|[^\n]*(?:\n|$))+)")
+"""A table as wikis and trackers write it: titles between two bars, cells between one."""
+_CELL = Lazy(
+    r"<(?:td|th|dt|b|strong|span|label|p|li|em|code|div)\b[^<>\n]*>\s*(?:<(?:b|strong|code|span|em)[^<>\n]*>\s*)?([^<>\n]{2,40}?)\s*:?\s*(?:</[a-z]+>\s*){1,2}:?\s*"
+    r"(?:<(?:td|dd|code|tt|span|kbd|strong|b|pre|em|div|p)\b[^<>\n]*>\s*){1,3}([^<>\s]+)\s*</"
+)
+
+
+def find(data: bytes) -> Iterator[Span]:
+    """Members of lists, and cells beside a title, whose name says secret."""
+    for found in _LISTED.finditer(data):
+        for item in _ITEM.finditer(data, found.start(2), found.end(2)):
+            group = next(number for number in (1, 2, 3) if item.start(number) >= 0)
+            yield from _member(data, found.group(1) or b"", item.start(group), item.end(group))
+    for found in _BRACKETED.finditer(data):
+        for item in _TEXT.finditer(data, found.start(2), found.end(2)):
+            group = 1 if item.start(1) >= 0 else 2
+            if _NAMED.match(data, item.end()) is None:
+                yield from _member(data, found.group(1) or b"", item.start(group), item.end(group))
+    for found in _WIKI_TABLE.finditer(data):
+        yield from _below_titles(data, (found.group(1) or b"").split(b"||"), found.start(2), found.end(2))
+    if b"<" in data:
+        for found in _CELL.finditer(data):
+            name = found.group(1) or b""
+            what = says(name)
+            if what is not Says.NOTHING and secret(what, name, found.group(2) or b""):
+                yield Span(found.start(2), found.end(2), kind_of(what, name))
+
+
+def _member(data: bytes, names: bytes, start: int, end: int) -> Iterator[Span]:
+    name = names[:-1] if names[-1:] in b"sS" else names
+    what = says(name)
+    value = data[start:end]
+    if what is not Says.NOTHING and b" " not in value and secret(what, name, value):
+        yield Span(start, end, kind_of(what, name))
+
+
+def _below_titles(data: bytes, titles: list[bytes], start: int, end: int) -> Iterator[Span]:
+    for line in data[start:end].splitlines(keepends=True):
+        place = start + line.find(b"|") + 1
+        for title, cell in zip(titles, line.strip().strip(b"|").split(b"|"), strict=False):
+            name, value = title.strip(), cell.strip()
+            what = says(name)
+            if what is not Says.NOTHING and value and secret(what, name, value):
+                at = place + cell.find(value)
+                yield Span(at, at + len(value), kind_of(what, name))
+            place += len(cell) + 1
+        start += len(line)

@@ -1,0 +1,138 @@
+"""A text as its reader sees it: without colours, links, overstrikes and invisible letters; and where each byte stands."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kagura_kernel.kit.redaction.harmless import harmless
+from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.spans import Span
+
+Place = tuple[int, int, int]
+"""Where a piece begins in what is seen, where it begins in the text, and where it ends there."""
+
+BETWEEN = b"\n\x00\n"
+"""What no secret goes across."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a text means, shows or says without what stands around it.
+
+    Attributes:
+        data: UTF-8.
+        places: For each piece of it, in order. A piece as long as its place is the same bytes; of another one only
+            the whole can be replaced, and one whose place is empty stands for something that stays.
+    """
+
+    data: bytes
+    places: Sequence[Place]
+
+    def outside(self, spans: Iterable[Span]) -> Iterator[Span]:
+        """The same secrets, as places of the text; what is not seen between their pieces stays."""
+        begins = [place[0] for place in self.places]
+        for span in spans:
+            further = span.further
+            number = max(bisect_right(begins, span.start) - 1, 0)
+            while number < len(self.places) and begins[number] < span.end:
+                begin, start, end = self.places[number]
+                upto = begins[number + 1] if number + 1 < len(begins) else len(self.data)
+                same = upto - begin == end - start
+                first = start + max(0, span.start - begin) if same else start
+                last = start + min(upto, span.end) - begin if same else end
+                if last > first and span.start < upto:
+                    yield Span(first, last, span.kind, further=further)
+                    further = True
+                number += 1
+
+
+_INVISIBLE = r"\x{ad}\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2064}\x{2066}-\x{2069}\x{feff}"
+_WIDE_SPACES = r"\x{a0}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}"
+_FOREIGN = Lazy(f"[{_INVISIBLE}{_WIDE_SPACES}]", ignore_case=False)
+_LETTER = rb"(?:[\x20-\x7e]|[\xc2-\xf4][\x80-\xbf]+)"
+_NOISE = rb"""(?x)
+    [\x00\x08\r\x1b\xc2\xe2\xe3\xef](?:
+    (?P<gone>
+        (?:(?<=\x1b)\[|(?<=\xc2)\x9b)[\x30-\x3f]*[\x20-\x2f]*[@I-RU-_bcg-~]
+        | (?<=\xc2)\xad | (?<=\xe2)\x80[\x8b-\x8f\xaa-\xae] | (?<=\xe2)\x81[\xa0-\xa4\xa6-\xa9] | (?<=\xef)\xbb\xbf
+        | (?<=[^\x00\n]\x00)(?=[\x20-\x7e]\x00[\x20-\x7e]) | (?<=\x00[^\x00\n]\x00)(?=[\x20-\x7e])
+        | (?<=\x08)\x08* | (?<=\x1b)[\x20-\x2f]*[\x30-\x4f\x51-\x57\x59\x5a\x60-\x7e]
+    )
+    | (?:(?<=\x1b)[\]P^_X]|(?<=\xc2)[\x9d\x90\x9e\x9f\x98])
+        (?P<said>[^\x07\x1b\n\xc2]*(?:\xc2[^\x9c\x07\x1b\n][^\x07\x1b\n\xc2]*)*)(?:\x07|\x1b\\|\xc2\x9c)?
+    | (?P<space>(?:(?<=\x1b)\[|(?<=\xc2)\x9b)\d*[CGa`]|(?<=\xc2)\xa0|(?<=\xe2)\x80[\x80-\x8a\xaf]|(?<=\xe2)\x81\x9f|(?<=\xe3)\x80\x80)
+    | (?P<line>(?:(?<=\x1b)\[|(?<=\xc2)\x9b)[\d;]*[A-HSTdef]|(?<=\r)(?!\n)|(?<=\x00)\x00*(?!\n)|(?<=[^\n]\x00)\x00*)
+    )"""
+_UNSEEN = re.compile(_NOISE)
+_UNSEEN_OR_STRUCK = re.compile(_NOISE + rb"| (?:" + _LETTER + rb"\x08)+(?P<last>" + _LETTER + rb")")
+"""The same, and letters that others were put over; looked for only where there is a backspace."""
+_ODD = (b"\x1b", b"\x08", b"\x00")
+
+
+def as_shown(data: bytes) -> Sight | None:
+    """The text as a terminal or a page shows it; None when there is nothing in it that is not shown.
+
+    Colours and invisible letters are gone, what moves to another place ends a line, overstruck letters are the last of
+    them, and what only a program reads (the address of a link, a title) stands behind everything else.
+    """
+    if not may_hide(data):
+        return None
+    gathered = _Gathered(data)
+    apart: list[tuple[int, int]] = []
+    for found in (_UNSEEN_OR_STRUCK if b"\x08" in data else _UNSEEN).finditer(data):
+        start, end = found.span()
+        gathered.upto(start)
+        match found.lastgroup:
+            case "said":
+                apart.append(found.span("said"))
+            case "last":
+                gathered.put(found["last"], start, end)
+            case "space":
+                gathered.put(b" ", start, start)
+            case "line":
+                gathered.put(b"\n", start, start)
+        gathered.at = end
+    if not gathered.at:
+        return None
+    gathered.upto(len(data))
+    for start, end in apart:
+        gathered.put(BETWEEN, start, start)
+        gathered.put(data[start:end], start, end)
+    return Sight(b"".join(gathered.out), gathered.places)
+
+
+class _Gathered:
+    """What is seen of a text so far."""
+
+    def __init__(self, data: bytes) -> None:
+        self.out: list[bytes] = []
+        self.places: list[Place] = []
+        self.at = 0
+        self._data = data
+        self._length = 0
+
+    def upto(self, end: int) -> None:
+        """What stands before a place, as it is."""
+        self.put(self._data[self.at : end], self.at, end)
+
+    def put(self, seen: bytes, start: int, end: int) -> None:
+        """What is seen for a place of the text."""
+        if seen:
+            self.places.append((self._length, start, end))
+            self.out.append(seen)
+            self._length += len(seen)
+
+
+def plainly_harmless(data: bytes) -> bool:
+    """Whether a text is plainly without secrets, and what is seen of it is all that it is."""
+    return harmless(data) and not may_hide(data)
+
+
+def may_hide(data: bytes) -> bool:
+    """Whether there is anything in it that is not shown; far quicker than looking for each."""
+    if any(byte in data for byte in _ODD) or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
+        return True
+    return not data.isascii() and _FOREIGN.search(data) is not None

@@ -1,0 +1,50 @@
+"""What needs not wait for the scanner: ordinary tasks and words; and what always does."""
+
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.kit.redaction.engine import find
+from kagura_kernel.kit.redaction.scanner import KnownFormats
+from kagura_kernel.kit.redaction.sights import plainly_harmless
+from kagura_kernel.testing.compiled_rules import compiled_rules
+from kagura_kernel.testing.redaction_corpus import SECRETS
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        *("echo hello", "echo hello > out.txt", "echo one; echo two >> log.txt 2>&1", "ls -la", "git log --oneline -5"),
+        *("for n in 1 2 3; do echo $n; done", "cat README.md | head -20 > /tmp/x", "python -m pytest -q tests/unit"),
+        *("grep -rn TODO src > todo.txt", "wc -l data.csv", "sed -i s/a/b/ file.txt", "sleep 5 && date"),
+        *("rename the function compute_total_price to total", "print('hello')", "Summarise the notebook, please."),
+    ],
+)
+def test_an_ordinary_task_starts_at_once(task: str) -> None:
+    assert plainly_harmless(task.encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("echo hunter2 | sudo -S ls", "mysql -u root -pS3cr3tRoot", "curl -u me:abc https://x", "user x on >Zk83 ~*"),
+        *(
+            "ftp://a:b@c/",
+            "<pw>hunter2</pw>",
+            "sessionid 9dk3kd02kd9slq1mz7",
+            "AKIAABCDEFGHIJKLMNOP",
+            "s\be\bc\br\be\bt",
+        ),
+        *("g\0h\0p\0", "se\x1b[1mcret", "pa\u200bss", "aGVsbG8gd29ybGQgZm9v", "abcdefghijklmnopqrstuvwx"),
+    ],
+)
+def test_whatever_could_be_a_secret_waits(text: str) -> None:
+    assert not plainly_harmless(text.encode())
+
+
+def test_no_line_of_the_corpus_in_which_a_secret_is_found_is_called_harmless() -> None:
+    formats = KnownFormats(compiled_rules())
+    lines = {line for one in SECRETS for line in one.text.splitlines()}
+    harmless = [line for line in sorted(lines) if plainly_harmless(line.encode())]
+    assert harmless
+    assert [line for line in harmless if find(line.encode(), formats.scan)] == []

@@ -1,0 +1,184 @@
+"""Long texts are looked through in parts, in two threads and by several patterns at once; nothing of that may show."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import pytest
+
+from kagura_kernel.domain.errors import RedactionUnavailable
+from kagura_kernel.kit.redaction import scanner
+from kagura_kernel.kit.redaction.patterns import BETWEEN, Lazy, Text
+from kagura_kernel.kit.redaction.redactor import Redactor
+from kagura_kernel.kit.redaction.rules import keys
+from kagura_kernel.kit.redaction.spans import Span
+from kagura_kernel.testing.redactors import shared_redactor
+from tests.bench.redacting import hostile_texts
+
+LINE = "2026-03-04 11:02:51 INFO  worker 7 took order 48211 from the queue in 14 ms and wrote 3 rows\n"
+SECRETS = (
+    "postgres://app:S3cretPw1@db/x\n",
+    "sshpass -p tigerlily ssh u@h\n",
+    "machine api.host\n  login bob\n  password kd93mslq\n",
+    "requirepass kD93jdkQ2\n",
+    "the staging password is Tr4ub0dor&9\n",
+    'token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"\n',
+    "auth: Z2l0aHViX3Rva2VuID0gZ2hwX3dXUHc1azRhWGNhVDRmTlAwVWNuWndKVVZGazZMTzBwSU5VeA==\n",
+)
+PATTERNS = tuple(
+    Lazy(text)
+    for text in (
+        r"(?:^|\n)kagura-head\d+",
+        r"\bkagura-word[a-z]*\b",
+        r"[^\w]kagura-behind\d",
+        r"kagura-open[a-z (\n]{0,100}\{[a-z]*\}",
+        r"kagura-end[ \t]*(?:\n|$)",
+        r"[0-9]{9,}",
+        r"(kagura)-(group)(s?)",
+        r"kagura-(?:last|least)\d?",
+    )
+)
+PIECES = (
+    b"kagura-head1", b"\nkagura-head22", b" kagura-word ", b"kagura-wordy", b".kagura-behind3", b"kagura-open(a\n{b}",
+    b"{b}", b"kagura-end  \n", b"kagura-end", b"123456789", b"12345678901", b"kagura-groups", b"kagura-least4",
+    BETWEEN, b"\n", b" ",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_pattern_finds_the_same_in_a_text_that_is_looked_through_in_parts_as_in_all_of_it(seed: int) -> None:
+    chance = random.Random(seed)
+    filler = bytes(chance.choices(b"abc def\n", k=400))
+    data = b"".join(chance.choice(PIECES) + filler[: chance.randrange(400)] for _ in range(600))
+    for _ in range(2):
+        text = Text.of(data)
+        assert len(text.possible) > 0
+        for pattern in PATTERNS:
+            within = [(found.start(), found.end()) for found in pattern.finditer(text)]
+            assert within == [(found.start(), found.end()) for found in pattern.finditer(data)]
+            assert within
+
+
+def test_a_secret_in_a_long_text_is_marked_as_it_is_in_a_short_one() -> None:
+    redactor = shared_redactor()
+    filler = LINE * 300
+    long = "".join(filler + secret for secret in SECRETS) + filler
+    assert len(long) > 3 * 64 * 1024
+    clean = [redactor.redact(secret).text for secret in SECRETS]
+    assert not [one for one, secret in zip(clean, SECRETS, strict=True) if one == secret]
+    assert redactor.redact(long).text == "".join(filler + one for one in clean) + filler
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the scanner library gives for one token."""
+
+    location: dict[str, int]
+    rule_id: str = "own.example-token"
+
+
+class _Library:
+    """Finds every `tok_` and the letters behind it, however many it is shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[int] = []
+
+    def scan(self, data: bytes) -> list[_Known]:
+        self.shown.append(len(data))
+        found: list[_Known] = []
+        at = data.find(b"tok_")
+        while at >= 0:
+            found.append(_Known({"start_offset": at, "end_offset": at + 24}))
+            at = data.find(b"tok_", at + 1)
+        return found
+
+
+def test_the_library_is_shown_a_long_text_in_pieces_and_what_stands_on_their_borders_is_found_once() -> None:
+    token = b"tok_x7Kd83jskQ1LmN0pQrSt"
+    data = b"".join(b"%s and %s\n" % (token, b"word " * (number % 40)) for number in range(3000))
+    library = _Library()
+    spans = list(scanner._spans(library, data))
+    assert [span.start for span in spans] == [found.location["start_offset"] for found in _Library().scan(data)]
+    assert {data[span.start : span.end] for span in spans} == {token}
+    assert max(library.shown) < 80 * 1024
+    assert sum(library.shown) < 1.3 * len(data)
+
+
+def test_a_line_without_end_is_shown_in_pieces_too() -> None:
+    data = b"tok_x7Kd83jskQ1LmN0pQrSt;" * 12000
+    library = _Library()
+    assert len(list(scanner._spans(library, data))) == 12000
+    assert max(library.shown) < 80 * 1024
+
+
+def test_a_long_text_is_not_shown_either_when_the_scanner_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(scanner, "_scanner", broken)
+    with pytest.raises(RedactionUnavailable):
+        Redactor(None).redact((LINE * 1000) + SECRETS[0])
+
+
+def test_each_string_of_a_document_is_judged_by_itself_though_all_are_looked_through_at_once() -> None:
+    notes = [f"line {number}\nTOKEN=9dk3kd02kd9slq1mz{number}\n" for number in range(10, 40)]
+    document = {"notes": [{"text": note, "tail": "a\tb"} for note in notes]}
+    after = json.loads(shared_redactor().redact(json.dumps(document)).text)
+    assert [one["text"] for one in after["notes"]] == [
+        f"line {number}\nTOKEN=[REDACTED:token]\n" for number in range(10, 40)
+    ]
+    assert {one["tail"] for one in after["notes"]} == {"a\tb"}
+
+
+def test_wide_lines_without_a_frame_are_judged_once_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(4)
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    text = "the rest was\n" + "".join("".join(chance.choices(letters, k=64)) + "\n" for _ in range(2000))
+    walked: list[int] = []
+    body = keys._body
+
+    def counting(data: bytes, at: int) -> list[Span]:
+        walked.append(at)
+        return body(data, at)
+
+    monkeypatch.setattr(keys, "_body", counting)
+    spans = list(keys.find(text.encode()))
+    assert len(walked) < 10
+    assert sum(span.end - span.start for span in spans) > 0.99 * 64 * 2000
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """How many functions are called in this thread."""
+    calls = [0]
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        calls[0] += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
+
+
+SMALL = 12 * 1024
+
+
+@pytest.mark.parametrize("name", hostile_texts(64))
+def test_four_times_the_text_is_at_most_five_times_the_work(name: str) -> None:
+    redactor = shared_redactor()
+    work = []
+    for size in (SMALL, 4 * SMALL):
+        text = hostile_texts(size)[name]
+        redactor.redact(text)
+        with counted() as calls:
+            redactor.redact(text)
+        work.append(calls[0])
+    assert work[1] <= 5 * work[0] + 2000
