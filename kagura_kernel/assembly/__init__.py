@@ -126,7 +126,7 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
         boxes=boxes.names,
         choose_brain=_brain_chooser(brains),
         replay=_replay,
-        record=_record,
+        record=partial(_record, home),
         check_project=project_checker(environ, home),
         resume=lambda session_id, brain: session_last_brain_session(journal, session_id, brain=brain),
         owner=owner,
@@ -219,7 +219,8 @@ def _replay(path: Path) -> tuple[BrainProvider, str]:
     return open_cassette(path)
 
 
-def _record(brain: BrainProvider, path: Path) -> BrainProvider:
+def _record(home: Path, brain: BrainProvider, path: Path) -> BrainProvider:
     from kagura_kernel.brain.recording import RecordingBrain
+    from kagura_kernel.runs.redacting import Redacting
 
-    return RecordingBrain(brain, path)
+    return RecordingBrain(brain, path, Redacting(redactor_of(home)).value)

@@ -1,17 +1,20 @@
 """Recording: a brain that is another brain and writes its side of the run to a cassette.
 
-The cassette holds what the brain said and which tools it called with which arguments, as they were; nothing is taken
-out of it. What the tools answered is not in it. Only a run that came to its end leaves a file.
+The cassette holds the task, what the brain said and which tools it called with which arguments, without the secrets
+that were found in them. What the tools answered is not in it. Only a run that came to its end leaves a file.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from kagura_kernel.brain.cassette import Called, CassetteHeader, Counted, Spoken, entry_line, header_line
 from kagura_kernel.brain.cassette_file import open_plain, starts_as_cassette
@@ -28,17 +31,23 @@ from kagura_kernel.brain.provider import (
 from kagura_kernel.domain.errors import BrainError, UsageError
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 
+Redact = Callable[[Any], Any]
+"""A text, or a mapping with texts in it, without its secrets; of the same type. It may take a while."""
+Line = CassetteHeader | Spoken | Called | Counted | BrainDone
+
 
 class RecordingBrain:
     """Another brain, recorded. It behaves as that one does; each run replaces the cassette."""
 
-    def __init__(self, inner: BrainProvider, path: Path) -> None:
+    def __init__(self, inner: BrainProvider, path: Path, redact: Redact | None = None) -> None:
         """A recorder.
 
         Args:
             inner: The brain that thinks.
             path: Where the cassette goes when a run has ended; until then nothing changes there. A link is followed,
                 and a relative one counts from where this process stands now.
+            redact: What the task, texts and arguments go through before they are written, beside the loop; None
+                writes them as they are.
 
         Raises:
             UsageError: no cassette can be written there; see `check_recording`.
@@ -46,6 +55,7 @@ class RecordingBrain:
         check_recording(path)
         self._inner = inner
         self._path = path.resolve()
+        self._redact = redact
 
     @property
     def name(self) -> str:
@@ -67,16 +77,17 @@ class RecordingBrain:
             UsageError: the cassette cannot be written there; found before the brain is started.
             KaguraError: what the other brain raises.
         """
-        tape = _Tape(self._path)
+        tape = _Tape(self._path, self._redact)
         header = CassetteHeader(datetime.now(UTC).isoformat(timespec="seconds"), self.name, turn.model, turn.task)
-        tape.write(header_line(header))
+        tape.write(header)
         calls = _CallGroups(turn, tape)
         events = self._inner.run(replace(turn, call_tool=calls.call))
         try:
             async for event in events:
                 _record(tape, event)
                 if isinstance(event, BrainDone):
-                    tape.keep()
+                    # Looking for secrets may wait for its rules, and must not keep the loop waiting.
+                    await asyncio.to_thread(tape.keep)
                 yield event
         finally:
             # The protocol promises an iterator; one that can be closed must be, or its program would live on.
@@ -88,11 +99,11 @@ class RecordingBrain:
 def _record(tape: _Tape, event: BrainEvent) -> None:
     match event:
         case BrainText(text, partial=False):
-            tape.write(entry_line(Spoken(text)))
+            tape.write(Spoken(text))
         case BrainUsage(usage, model):
-            tape.write(entry_line(Counted(usage, model)))
+            tape.write(Counted(usage, model))
         case BrainDone():
-            tape.write(entry_line(event))
+            tape.write(event)
         case _:
             return
 
@@ -111,9 +122,10 @@ class _CallGroups:
         """`Turn.call_tool`, noted."""
         if self._under_way == 0:
             self._group = []
-            self._place = self._tape.place()
-        self._group.append(call)
-        self._tape.put(self._place, entry_line(Called(tuple(self._group))))
+            self._place = self._tape.write(Called(()))
+        # What a tool makes of its arguments is not what the brain said.
+        self._group.append(replace(call, arguments=deepcopy(dict(call.arguments))))
+        self._tape.put(self._place, Called(tuple(self._group)))
         self._under_way += 1
         try:
             return await self._turn.call_tool(call)
@@ -165,36 +177,57 @@ def _why_not_over(path: Path) -> str:
         return "what lies there is no cassette, or may not be read"
 
 
+def _written(line: Line) -> str:
+    return header_line(line) if isinstance(line, CassetteHeader) else entry_line(line)
+
+
+def _without_secrets(line: Line, redact: Redact) -> Line:
+    """The same line; names, ids and figures are none and stay, since a replay goes by them."""
+    match line:
+        case CassetteHeader(task=task):
+            return replace(line, task=redact(task))
+        case Spoken(text):
+            return Spoken(redact(text))
+        case Called(calls):
+            return Called(tuple(replace(call, arguments=redact(dict(call.arguments))) for call in calls))
+        case BrainDone(text=text):
+            return replace(line, text=redact(text))
+        case Counted():
+            return line
+
+
 class _Tape:
     """The lines so far. Nothing is on the disk before the end, where a box could see it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, redact: Redact | None) -> None:
         self._path = path
-        self._lines: list[str] = []
+        self._redact = redact
+        self._lines: list[Line] = []
         check_recording(path)
 
-    def write(self, line: str) -> None:
+    def write(self, line: Line) -> int:
+        """Add a line; returns its number."""
         self._lines.append(line)
-
-    def place(self) -> int:
-        self._lines.append("")
         return len(self._lines) - 1
 
-    def put(self, place: int, line: str) -> None:
-        self._lines[place] = line
+    def put(self, number: int, line: Line) -> None:
+        self._lines[number] = line
 
     def keep(self) -> None:
         """Make it the cassette, whole or not at all."""
         # The run may have taken minutes, in which somebody may have put something of his own there.
         if why := _why_not(self._path):
             raise self._failed(why)
+        redact = self._redact
+        kept = self._lines if redact is None else [_without_secrets(line, redact) for line in self._lines]
+        lines = [_written(line) for line in kept]
         part: Path | None = None
         try:
             with tempfile.NamedTemporaryFile(
                 "w", encoding="utf-8", dir=self._path.parent, prefix=".cassette-", delete=False
             ) as file:
                 part = Path(file.name)
-                file.writelines(f"{line}\n" for line in self._lines)
+                file.writelines(f"{line}\n" for line in lines)
             part.replace(self._path)
         except BaseException as error:
             if part is not None:
