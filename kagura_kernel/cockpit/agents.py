@@ -68,9 +68,16 @@ def with_agent(grant: RunGrant, order: AgentOrder, intent: Launch) -> RunGrant:
     return replace(
         grant.widened(words, asked=order.asks),
         credentials=tuple(sorted({*grant.credentials, *credentials})),
-        asker=order.agent.name,
+        asker=_asker(order, intent),
         asker_id=order.agent.digest,
     ).asking(asked)
+
+
+def _asker(order: AgentOrder, intent: Launch) -> str:
+    """Who wants what has to be asked about: an agent that is trusted wants nothing, a file of servers may."""
+    if order.agent.trusted and isinstance(intent, LaunchRun) and intent.mcp_config is not None:
+        return f"the servers of {intent.mcp_config.name} ask"
+    return f"the definition of the agent {order.agent.name!r} asks"
 
 
 def _words(order: AgentOrder) -> tuple[str, ...]:

@@ -44,9 +44,12 @@ def plan_record(plan: AgentPlan) -> dict[str, object]:
         "trusted": plan.agent.trusted,
         "digest": plan.agent.digest,
         "skills": [
-            {"name": one.name, "place": one.place, "from": one.where, "files": len(one.files)} for one in kit.skills
+            {"name": one.name, "place": one.place, "from": one.where, "files": len(one.files), "asked": one.asks}
+            for one in kit.skills
         ],
-        "prompt_files": [{"name": one.name, "place": one.place, "from": one.where} for one in kit.prompt_files],
+        "prompt_files": [
+            {"name": one.name, "place": one.place, "from": one.where, "asked": one.asks} for one in kit.prompt_files
+        ],
         "files": [{"target": one.target, "size": one.size, "why": one.why} for one in kit.staged],
         "agents": [one.name for one in kit.agents],
         "left_out": [{"target": one.target, "reason": one.reason} for one in kit.left_out],

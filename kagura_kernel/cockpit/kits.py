@@ -8,7 +8,7 @@ take the network; both are bounded.
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,6 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import KitError, RunUnknown, UsageError
 from kagura_kernel.domain.events import KitStaged
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.journal.place import settings_file
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
@@ -127,11 +126,13 @@ class KitDesk:
         Raises:
             AgentNotFound: there is nothing at its end.
             AgentUnavailable: it cannot be fetched or read, or is not what was pinned.
-            AgentInvalid: what is there is no definition.
+            AgentInvalid: what is there is no definition, or hands a secret to a toolset.
+            RedactionUnavailable: it hands something to a toolset, and secrets cannot be looked for.
         """
         from kagura_kernel.kit.definitions.references import resolve_agent
 
-        return resolve_agent(reference or self._around.settings.agent, self._places())
+        redactor = self._around.redactor()
+        return resolve_agent(reference or self._around.settings.agent, self._places(), redactor=redactor)
 
     def surroundings(self, project: Path) -> Surroundings:
         """The places of the host that the kits of a project are made from."""
@@ -139,7 +140,8 @@ class KitDesk:
 
         environ = self._around.environ
         home = Path(environ["HOME"]) if environ.get("HOME") else None
-        return surroundings_of(project, home=home, config=settings_file(environ).parent, cwd=working_directory())
+        # What lies beside a file of settings that was named (`KAGURA_CONFIG`) was not put there for agents.
+        return surroundings_of(project, home=home, cwd=working_directory())
 
     def plan(self, reference: str | None = None, project: Path | None = None) -> AgentPlan:
         """What a run of it would be given, why, and from where; nothing is staged.
@@ -156,7 +158,7 @@ class KitDesk:
         """
         root = self._project(project)
         agent = self.resolve(reference)
-        return AgentPlan(agent, self._planned(agent, root), self.find_hosts(list(_toolsets(agent))))
+        return AgentPlan(agent, self._planned(agent, root), self.find_hosts(agent.definition.toolsets))
 
     def build(self, reference: str | None = None, project: Path | None = None) -> StagedKit:
         """Stage its kit as a run would, or find that it is staged already.
@@ -177,7 +179,7 @@ class KitDesk:
             return StagedKit(
                 agent=agent.name,
                 reference=agent.reference,
-                digest="" if kit.empty else kit.digest,
+                digest=kit.digest,
                 root=self.folder,
                 skills=kit.skills,
                 prompt_files=kit.prompt_files,
@@ -291,9 +293,3 @@ def one_of(agent: str | None, run: str | None) -> None:
     """Raise `UsageError` when both an agent and a run are named: it is one kit that is shown."""
     if agent is not None and run is not None:
         raise UsageError(f"Name an agent ({agent}) or a run (--run {run}), not both: one kit is shown.")
-
-
-def _toolsets(agent: ResolvedAgent) -> Iterator[Toolset]:
-    yield from agent.definition.toolsets
-    for inner in agent.agents.values():
-        yield from _toolsets(inner)

@@ -93,9 +93,14 @@ def _python(package: Package, *, exactly: bool) -> str:
 
 
 # An environment of its own: what it brings is nobody else's, and what others bring is in nobody's way. Programs of the
-# environment itself are not linked: what the command starts as `python3` is the box's.
+# environment itself are not linked: what the command starts as `python3` is the box's. Older pips, and uv, trust
+# authorities of their own and not the system's, which know those of a company's network.
 _PIP = """
 folder=$1 name=$2; shift 2
+system=/etc/ssl/certs/ca-certificates.crt
+if [ -r $system ]; then
+  export PIP_CERT="${PIP_CERT:-${REQUESTS_CA_BUNDLE:-$system}}" SSL_CERT_FILE="${SSL_CERT_FILE:-$system}"
+fi
 mkdir -p "$folder/bin" || exit 1
 install() { "$@" --no-input --disable-pip-version-check --no-cache-dir --progress-bar off; }
 if python3 -m pip --version >/dev/null 2>&1 && python3 -m venv --without-pip "$folder/env" >/dev/null 2>&1 &&

@@ -88,9 +88,9 @@ async def install(
     if plan is None:
         raise ToolsetError(
             toolset,
-            f"cannot be started: there is no {command!r} in its box, and it is not known where to install it from",
-            "Name its package in `version`, as in pip:mcp-server-time (nothing is installed with `--net none`), or "
-            "choose an image that has it.",
+            f"cannot be started: there is no {command!r} in its box, and nothing installs it: no package is known for "
+            "it, its `version` is off, or the run has no network",
+            "Name its package in `version`, as in pip:mcp-server-time, or choose an image that has it.",
         )
     asset = _asset(plan, here.machine)
     made = recipe(plan, f"{root}/{toolset}", asset)

@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 
 from kagura_kernel.domain.events import KitStaged
 from kagura_kernel.domain.kit import KIT_DIR, KIT_VARIABLE, StagedSkill
-from kagura_kernel.kit.definitions.secrets_in import refuse_secrets
 from kagura_kernel.kit.packages.hosts import ToolHosts
 from kagura_kernel.kit.redaction.redactor import Redactor
-from kagura_kernel.kit.staging.plan import plan_kit
+from kagura_kernel.kit.staging.plan import KitPlan, plan_kit
 from kagura_kernel.kit.staging.stage import Kit, build_kit
 from kagura_kernel.membrane.grant import PROMPT_FILE, Mount, RunGrant
 from kagura_kernel.membrane.parts import RecordFact
@@ -25,7 +24,7 @@ from kagura_kernel.tools.agent_briefing import ReadPrompt, agent_briefing
 
 T = TypeVar("T")
 
-_OF_KIT = ("unchanged", "skills", "prompt_files", "agents", "left_out", "omitted")
+_OF_KIT = ("digest", "unchanged", "skills", "prompt_files", "agents", "left_out", "omitted")
 """What is recorded of a kit as it is."""
 
 
@@ -37,7 +36,8 @@ class OpenKit:
         order: Who the agent is; None where there is none.
         kit: What was staged, and is held as long as the run lasts; None where nothing was looked for.
         hosts: Where its toolsets are installed from.
-        asks: Places of prompt files that a person's word is needed for.
+        asks: What is read to its brain on a person's word alone, each as half a sentence: a prompt file's place, the
+            names of skills.
         system_prompt: Of its definition, without secrets.
     """
 
@@ -69,7 +69,7 @@ class OpenKit:
         mounts = () if self.kit is None or self.kit.empty else (Mount(self.kit.directory, KIT_DIR, "read"),)
         asks = self.order is not None and self.order.asks
         wider = grant.widened(self.hosts.hosts, mounts, asked=asks) if mounts or self.hosts.hosts else grant
-        return wider.asking(f"{PROMPT_FILE}{place}" for place in self.asks)
+        return wider.asking(f"{PROMPT_FILE}{what}" for what in self.asks)
 
     def briefing(self) -> str:
         """What the brain is told of who it is; empty where there is nothing to tell."""
@@ -90,7 +90,6 @@ async def open_kit(order: RunOrder, parts: RunParts, record: RecordFact) -> Open
     """Stage the kit of a run's agent, and find out where its toolsets come from, before anybody is asked.
 
     Raises:
-        AgentInvalid: the definition holds a secret.
         KitRefused: the kit would not be right.
         KitUnwritable: there is no room for it.
         RedactionUnavailable: secrets cannot be looked for.
@@ -129,15 +128,21 @@ def _told(opened: OpenKit, agent: AgentOrder) -> dict[str, Any]:
         "unresolved": opened.hosts.unresolved,
     }
     if (kit := opened.kit) is not None:
-        fields |= {name: getattr(kit, name) for name in _OF_KIT} | {"digest": "" if kit.empty else kit.digest}
+        fields |= {name: getattr(kit, name) for name in _OF_KIT}
     return fields
 
 
 def _build(order: RunOrder, agent: AgentOrder, kits: KitParts, redactor: Redactor) -> OpenKit:
-    refuse_secrets(agent.agent, redactor)
     prompt = redactor.redact(agent.agent.definition.system_prompt).text
     plan = plan_kit(agent.agent, kits.surroundings(order.project))
-    return OpenKit(agent, build_kit(plan, kits.root, redactor), asks=plan.asks, system_prompt=prompt)
+    return OpenKit(agent, build_kit(plan, kits.root, redactor), asks=_asked(plan), system_prompt=prompt)
+
+
+def _asked(plan: KitPlan) -> tuple[str, ...]:
+    """What a person is asked about; another skill among them is another question."""
+    skills = plan.asked_skills
+    said = [f"your {'skill' if len(skills) == 1 else 'skills'} {', '.join(skills)}"] if skills else []
+    return (*plan.asked_files, *said)
 
 
 async def _find_hosts(order: RunOrder, agent: AgentOrder, kits: KitParts) -> ToolHosts:

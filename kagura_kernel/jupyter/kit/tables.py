@@ -24,8 +24,8 @@ _AGENTS = {
     "agent": ("name", "string"),
     "from": ("origin", "string"),
     "description": ("description", "string"),
-    "problem": ("problem", "string"),
 }
+_PROBLEM = {"problem": ("problem", "string")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,5 +43,6 @@ def files_table(files: Sequence[StagedFile]) -> pd.DataFrame:
 
 
 def agents_table(agents: Sequence[NamedAgent]) -> pd.DataFrame:
-    """One line for each agent that has a name; `problem` is why it cannot be used, NA where it can."""
-    return table_of(agents, _AGENTS)
+    """One line for each agent that has a name; where one cannot be used, `problem` says why, NA for the others."""
+    broken = any(one.problem for one in agents)
+    return table_of(agents, _AGENTS | _PROBLEM if broken else _AGENTS)

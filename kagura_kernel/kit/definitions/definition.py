@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -20,22 +20,24 @@ from pydantic import (
     model_validator,
 )
 
-from kagura_kernel.domain.errors import AgentInvalid, UsageError
-from kagura_kernel.domain.kit import AGENT_NAME
+from kagura_kernel.domain.errors import AgentInvalid, ConfigurationError, UsageError
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.kit.definitions.document import NotReadable, read_document
 from kagura_kernel.kit.definitions.problems import problems_of
+from kagura_kernel.kit.definitions.secrets_in import secret_problems
+from kagura_kernel.kit.definitions.together import names_twice, problems_together
 from kagura_kernel.kit.definitions.toolsets import (
     MAX_TOOLSETS,
-    ONE_OF_TWO,
     LspToolset,
     McpToolset,
-    Texts,
     Toolset,
     agent_name,
     plain_line,
 )
 from kagura_kernel.kit.definitions.wording import one_line, unseen
+
+if TYPE_CHECKING:
+    from kagura_kernel.kit.redaction.redactor import Redactor
 
 MAX_DESCRIPTION = 1000
 MAX_PROMPT = 64 * 1024
@@ -60,6 +62,44 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _net_word(word: str) -> str:
+    """A word after `--net`; a host as it is really asked for, so that none looks like another one."""
+    from kagura_kernel.membrane.egress.hostsets import ASK, HOST_SETS, NONE
+    from kagura_kernel.membrane.egress.names import HTTPS, bracketed, parse_target
+    from kagura_kernel.membrane.egress.policy import parse_grants
+
+    try:
+        parse_grants([] if word == NONE else [word])
+    except ConfigurationError as error:
+        raise ValueError("must be a host, HOST:PORT, a set of hosts, `ask` or `none`") from error
+    if word in (ASK, NONE) or word in HOST_SETS:
+        return word
+    target = parse_target(word, HTTPS)
+    return bracketed(target.host) if target.port == HTTPS else str(target)
+
+
+def _credential(word: str) -> str:
+    from kagura_kernel.membrane.credentials.grants import parse_grant
+
+    try:
+        parse_grant(word)
+    except UsageError as error:
+        raise ValueError(error.message[:1].lower() + error.message[1:].rstrip(".")) from error
+    return word
+
+
+def _inner_path(name: str) -> str:
+    parts = name.split("/")
+    plain = bool(name) and len(name) <= MAX_NAME_CHARACTERS and not unseen(name) and "\\" not in name
+    if not plain or {"", ".", ".."}.intersection(parts):
+        raise ValueError("must be a file's name, or a relative path with forward slashes and without `..`")
+    return name
+
+
 class AskedGrants(_Part):
     """What an agent asks for beyond its box.
 
@@ -68,27 +108,12 @@ class AskedGrants(_Part):
         credentials: Each `PROVIDER:SCOPE`, as after `--grant`.
     """
 
-    net: Texts = Field(default=(), max_length=MAX_WORDS)
-    credentials: Texts = Field(default=(), max_length=MAX_WORDS)
-
-    @field_validator("net")
-    @classmethod
-    def _words(cls, words: tuple[str, ...]) -> tuple[str, ...]:
-        if any(not word or len(word) > MAX_REFERENCE or unseen(word) or " " in word for word in words):
-            raise ValueError("each is a host, HOST:PORT, a set of hosts, `ask` or `none`")
-        return words
-
-    @field_validator("credentials")
-    @classmethod
-    def _credentials(cls, words: tuple[str, ...]) -> tuple[str, ...]:
-        from kagura_kernel.membrane.credentials.grants import parse_grant
-
-        for word in words:
-            try:
-                parse_grant(word)
-            except UsageError as error:
-                raise ValueError(error.message) from error
-        return words
+    net: Annotated[tuple[Annotated[str, AfterValidator(_net_word)], ...], BeforeValidator(_as_tuple)] = Field(
+        default=(), max_length=MAX_WORDS
+    )
+    credentials: Annotated[tuple[Annotated[str, AfterValidator(_credential)], ...], BeforeValidator(_as_tuple)] = Field(
+        default=(), max_length=MAX_WORDS
+    )
 
 
 class AskedBudget(_Part):
@@ -110,26 +135,16 @@ def _as_skills(value: Any) -> Any:
     if isinstance(value, str) and value in _SKILL_WORDS:
         return value
     if not isinstance(value, list | tuple) or len(value) > MAX_SKILLS:
-        raise ValueError(f"it is true, false, or a list of at most {MAX_SKILLS} names of skills")
+        raise ValueError(f"must be true, false, or a list of at most {MAX_SKILLS} names of skills")
     if not all(isinstance(one, str) and _SKILL.fullmatch(one) for one in value):
-        raise ValueError("a skill's name is made of a-z, 0-9, _ and dashes, and may hold * and ?")
+        raise ValueError("a skill's name must be made of a-z, 0-9, _ and dashes, and may hold * and ?")
     return tuple(dict.fromkeys(value)) or "none"
-
-
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _as_mode(value: Any) -> Any:
     if value is None or (isinstance(value, str) and value in set(WriteMode)):
         return None if value is None else WriteMode(value)
-    raise ValueError(f"it is {', '.join(WriteMode)}")
-
-
-def _is_inner(name: str) -> bool:
-    parts = name.split("/")
-    plain = bool(name) and len(name) <= MAX_NAME_CHARACTERS and not unseen(name) and "\\" not in name
-    return plain and not {"", ".", ".."}.intersection(parts)
+    raise ValueError(f"must be one of {', '.join(WriteMode)}")
 
 
 def _form(value: Any) -> str:
@@ -163,7 +178,9 @@ class AgentDefinition(_Part):
     brain: str = ""
     model: str = ""
     system_prompt: str = ""
-    add_prompt_files: Texts = Field(default=(), max_length=MAX_FILES)
+    add_prompt_files: Annotated[tuple[Annotated[str, AfterValidator(_inner_path)], ...], BeforeValidator(_as_tuple)] = (
+        Field(default=(), max_length=MAX_FILES)
+    )
     skills: Annotated[Skills, BeforeValidator(_as_skills)] = "workspace"
     agents: dict[
         str,
@@ -188,23 +205,23 @@ class AgentDefinition(_Part):
     @classmethod
     def _word(cls, word: str) -> str:
         if word and not _WORD.fullmatch(word):
-            raise ValueError("it is one word of letters, digits and . _ : / @ + -")
+            raise ValueError("must be one word of letters, digits and . _ : / @ + -")
         return word
 
     @field_validator("system_prompt")
     @classmethod
     def _prompt(cls, text: str) -> str:
         if len(text) > MAX_PROMPT:
-            raise ValueError(f"it has at most {MAX_PROMPT:,} characters; what is longer is a skill or a prompt file")
+            raise ValueError(
+                f"must have at most {MAX_PROMPT:,} characters; put what is longer into a skill or a prompt file"
+            )
         if sign := unseen(text, lines=True):
-            raise ValueError(f"it holds {sign}, which nobody would see")
+            raise ValueError(f"must not hold {sign}, which nobody would see")
         return text
 
     @field_validator("add_prompt_files")
     @classmethod
-    def _files(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(map(_is_inner, names)):
-            raise ValueError("each is a file's name, or a relative path with forward slashes that leads nowhere up")
+    def _once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(names))
 
     @field_validator("agents")
@@ -214,14 +231,14 @@ class AgentDefinition(_Part):
             try:
                 agent_name(key)
             except ValueError as error:
-                raise ValueError(f"the key of a sub-agent is its name: {error}") from error
+                raise ValueError(f"the key of a sub-agent is its name and {error}") from error
             if isinstance(agent, str) and (not agent or len(agent) > MAX_REFERENCE or one_line(agent)):
-                raise ValueError("a sub-agent is a reference of one line, or a definition")
+                raise ValueError("a sub-agent must be a reference of one line, or a definition")
         return agents
 
     @model_validator(mode="after")
     def _unlike(self) -> Self:
-        if why := _twice([one.name for one in self.toolsets]):
+        if why := names_twice([one.name for one in self.toolsets]):
             raise ValueError(why)
         return self
 
@@ -231,49 +248,34 @@ class AgentDefinition(_Part):
         return tuple(dict.fromkeys((*self.grants.net, *remote)))
 
 
-def parse_definition(data: bytes, source: str) -> AgentDefinition:
+def parse_definition(data: bytes, source: str, redactor: Redactor | None = None) -> AgentDefinition:
     """The definition in a document: YAML or TOML, told by the source's suffix, else by how the document begins.
 
     Args:
         data: The document; UTF-8, at most 256 KiB.
         source: What it is called in errors; its suffix tells the form.
+        redactor: Looks for secrets in what it hands to toolsets; None looks for none.
 
     Raises:
         AgentInvalid: with everything that is wrong, each with its place (`toolsets[1].command`); no value is repeated.
+        RedactionUnavailable: it hands something to a toolset, and secrets cannot be looked for.
     """
     try:
         found, problems = read_document(data, source)
     except NotReadable as error:
         raise AgentInvalid(source, [str(error)]) from error
+    named = _named(found)
+    secrets = [] if redactor is None else secret_problems(named, redactor)
     try:
-        definition = AgentDefinition.model_validate(_named(found))
+        definition = AgentDefinition.model_validate(named)
     except ValidationError as error:
         models = (AgentDefinition, AskedGrants, AskedBudget, McpToolset, LspToolset)
         problems += problems_of(error, models)
-        problems += [one for one in _of_the_whole(found) if one not in problems]
-        raise AgentInvalid(source, problems) from None
-    if problems:
-        raise AgentInvalid(source, problems)
+        problems += [one for one in dict.fromkeys(problems_together(named)) if one not in problems]
+        raise AgentInvalid(source, [*problems, *secrets]) from None
+    if problems or secrets:
+        raise AgentInvalid(source, [*problems, *secrets])
     return definition
-
-
-def _twice(names: Sequence[str]) -> str:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    return f"toolsets: these names stand more than once: {', '.join(twice)}" if twice else ""
-
-
-def _of_the_whole(found: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with several fields together, which models tell only when each of them is right by itself."""
-    toolsets = found.get("toolsets")
-    given = (
-        [(at, one) for at, one in enumerate(toolsets) if isinstance(one, dict)] if isinstance(toolsets, list) else []
-    )
-    for at, one in given[:MAX_TOOLSETS]:
-        if one.get("type") == "mcp" and bool(one.get("command")) == bool(one.get("url")):
-            yield f"toolsets[{at}]: {ONE_OF_TWO}"
-    names = [one.get("name") for _, one in given]
-    if why := _twice([name for name in names if isinstance(name, str) and AGENT_NAME.fullmatch(name)]):
-        yield why
 
 
 def to_yaml(definition: AgentDefinition) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import threading
 import time
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from kagura_kernel.kit.definitions.document import MAX_BYTES
+from kagura_kernel.kit.definitions.redirects import LeadsInside, Redirects, Watch
 
 if TYPE_CHECKING:
     import httpx
@@ -18,8 +20,11 @@ if TYPE_CHECKING:
 MAX_REDIRECTS = 5
 MAX_SECONDS = 10.0
 """How long one document may take, with all its redirects."""
+MAX_ALL_SECONDS = 30.0
+"""How long all documents of one agent may take together."""
 # What is said to a host that a redirect leads to; everything else was meant for the first one.
 _EVERYWHERE = ("accept", "accept-encoding")
+_NUMBER = re.compile(r"^\[Errno -?\d+\] ")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -55,14 +60,26 @@ class Fetcher:
     Args:
         transport: What carries them; None is the network, with the proxies of the environment.
         seconds: How long one document may take, with all its redirects.
+        all_seconds: How long all documents together may take, those of sub-agents too.
     """
 
-    def __init__(self, transport: httpx.BaseTransport | None = None, seconds: float = MAX_SECONDS) -> None:
+    def __init__(
+        self,
+        transport: httpx.BaseTransport | None = None,
+        seconds: float = MAX_SECONDS,
+        all_seconds: float = MAX_ALL_SECONDS,
+    ) -> None:
         self._transport = transport
         self._seconds = seconds
+        self._left = all_seconds
 
     def get(
-        self, url: str, headers: Mapping[str, str] | None = None, *, query: Mapping[str, str] | None = None
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        named_by: str = "",
     ) -> Answer:
         """What a URL answers with. A redirect that leaves the host is asked for without the given headers.
 
@@ -70,21 +87,51 @@ class Fetcher:
             url: `https://…`, or `http://` to this machine itself.
             headers: Beside the usual ones.
             query: Parameters to put behind the URL's own.
+            named_by: The host whose answer named the URL; empty where a person did.
 
         Raises:
-            NotFetched: nobody answers, it is too large or takes too long, or it leads away from HTTPS.
+            NotFetched: nobody answers, it is too large or takes too long, or it leads away from HTTPS or to what is
+                not public.
         """
         import httpx
 
-        with Deadline(self._seconds) as deadline:
+        if self._left <= 0:
+            raise NotFetched("all that was fetched before it has taken too long")
+        began = time.monotonic()
+        with Deadline(min(self._seconds, self._left)) as deadline:
             try:
                 address = _address(url).copy_merge_params(dict(query or {}))
-                with httpx.Client(timeout=self._seconds, follow_redirects=False, transport=self._transport) as client:
-                    return _follow(client, address, {"accept-encoding": "identity", **(headers or {})}, deadline)
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                redirects = Redirects(named_by or address.host)
+                with http_client(self._transport, self._seconds) as client:
+                    said = {"accept-encoding": "identity", **(headers or {})}
+                    return _follow(client, address, said, deadline, redirects)
+            except LeadsInside as error:
+                raise NotFetched(str(error)) from error
+            except (httpx.HTTPError, httpx.InvalidURL, NoClient) as error:
                 if deadline.over:
                     raise NotFetched(_too_long(deadline)) from error
                 raise NotFetched(_words(error)) from error
+            finally:
+                self._left -= time.monotonic() - began
+
+
+class NoClient(Exception):
+    """This process's variables for proxies or certificates cannot be used; the text is half a sentence."""
+
+
+def http_client(transport: httpx.BaseTransport | None, seconds: float) -> httpx.Client:
+    """What asks, by the proxies and the certificates that the process's variables name; follows nothing by itself.
+
+    Raises:
+        NoClient: they cannot be used.
+    """
+    import httpx
+
+    try:
+        return httpx.Client(timeout=seconds, follow_redirects=False, transport=transport)
+    except (OSError, ValueError) as error:
+        # Not the library's words: an address of a proxy may hold a password.
+        raise NoClient("SSL_CERT_FILE, SSL_CERT_DIR or a proxy's variable names what cannot be used") from error
 
 
 class Deadline:
@@ -122,10 +169,14 @@ class Deadline:
         """Whether there is no time left."""
         return time.monotonic() >= self._latest
 
-    @property
-    def extensions(self) -> dict[str, Any]:
-        """What a request is given so that its connections are known here."""
-        return {"trace": self._trace}
+    def extensions(self, watch: Watch) -> dict[str, Any]:
+        """What a request is given so that its connections are known here, and looked at."""
+
+        def trace(event: str, told: Mapping[str, Any]) -> None:
+            watch(event, told)
+            self._trace(event, told)
+
+        return {"trace": trace}
 
     def _trace(self, event: str, told: Mapping[str, Any]) -> None:
         if not event.endswith((".connect_tcp.complete", ".start_tls.complete")):
@@ -151,10 +202,18 @@ def is_loopback(host: str) -> bool:
     return host in _LOOPBACK
 
 
-def _follow(client: httpx.Client, address: httpx.URL, headers: Mapping[str, str], deadline: Deadline) -> Answer:
+def _follow(
+    client: httpx.Client,
+    address: httpx.URL,
+    headers: Mapping[str, str],
+    deadline: Deadline,
+    redirects: Redirects,
+) -> Answer:
     for _ in range(MAX_REDIRECTS + 1):
         client.cookies.clear()
-        with client.stream("GET", address, headers=headers, extensions=deadline.extensions) as response:
+        redirects.check(address.host)
+        watching = deadline.extensions(redirects.watch(address.host))
+        with client.stream("GET", address, headers=headers, extensions=watching) as response:
             if response.next_request is None:
                 return _answer(response, deadline)
             before, address = address, _leads_to(address, response.next_request.url)
@@ -208,5 +267,5 @@ def _too_long(deadline: Deadline) -> str:
 
 
 def _words(error: Exception) -> str:
-    """The library's own first line; never the URL's parameters, which are not in it."""
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+    """The library's own first line without numbers; never the URL's parameters, which are not in it."""
+    return _NUMBER.sub("", str(error).splitlines()[0])[:200] if str(error) else type(error).__name__

@@ -58,7 +58,7 @@ def parse_mcp_config(data: bytes, source: str, *, holds_secret: HoldsSecret | No
     found: dict[str, McpToolset] = {}
     for number, (word, said) in enumerate(servers.items()):
         if number >= MAX_SERVERS:
-            problems.append(f"{_SERVERS}: it has at most {MAX_SERVERS} entries")
+            problems.append(f"{_SERVERS}: must have at most {MAX_SERVERS} entries")
             break
         place = f"{_SERVERS}.{shown_key(word)}"
         toolset = _toolset(word, said, place, problems, holds_secret)
@@ -139,34 +139,32 @@ def _toolset(
     from kagura_kernel.kit.definitions.toolsets import McpToolset
 
     if not isinstance(said, dict):
-        problems.append(f"{place}: it is an object")
+        problems.append(f"{place}: must be an object")
         return None
     if said.get("disabled") is True:
         return None
     kind = said.get("type", "stdio" if "command" in said else "http")
-    wrong = [] if kind in _TYPES else [f"its `type` is one of {', '.join(_TYPES)}"]
+    wrong = [] if kind in _TYPES else [f"{place}: its `type` must be one of {', '.join(_TYPES)}"]
     if kind in _TYPES and (kind == "stdio") != ("command" in said):
-        wrong.append("a server of type stdio has a `command`, and any other a `url`")
+        wrong.append(f"{place}: a server of type stdio must have a `command`, and any other a `url`")
     values = {key: value for key, value in said.items() if key not in _PASSED_OVER}
     for place_in_it, name, text in given_texts(values):
         if _REFERS.search(text):
-            wrong.append(f"{place_in_it}: variables of this machine are not put in; write the value, or leave it out")
+            wrong.append(
+                f"{place}.{place_in_it}: variables of this machine are not put in; write the value, or leave it out"
+            )
         if holds_secret is not None and holds_secret(f"{name}={text}"):
             wrong.append(
-                f"{place_in_it}: it holds a secret, and what stands here is shown and enters the box; grant a "
+                f"{place}.{place_in_it}: it holds a secret, and what stands here is shown and enters the box; grant a "
                 "credential to the run instead (`--grant`)"
             )
     try:
         toolset = McpToolset.model_validate({**values, "type": "mcp", "name": _name(word)})
     except ValidationError as error:
-        wrong += problems_of(error, [McpToolset])
+        wrong += problems_of(error, [McpToolset], (_SERVERS, word))
         toolset = None
-    problems += [f"{place}.{one}" if _begins_with_key(one, values) else f"{place}: {one}" for one in wrong]
+    problems += wrong
     return None if wrong else toolset
-
-
-def _begins_with_key(problem: str, values: Mapping[str, Any]) -> bool:
-    return re.split(r"[.:\[]", problem, maxsplit=1)[0] in {*values, "name", "command", "url"}
 
 
 def _name(word: str) -> str:

@@ -167,7 +167,8 @@ class _Pull:
         query = {"scope": f"repository:{self._reference.name}:pull"}
         if service := asked.get("service"):
             query["service"] = service
-        answer = self._fetch.get(realm, {"accept": "application/json"}, query=query)
+        named_by = self._reference.registry.host
+        answer = self._fetch.get(realm, {"accept": "application/json"}, query=query, named_by=named_by)
         found = _json(answer.body) if answer.ok else {}
         token = found.get("token") or found.get("access_token")
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.domain.errors import AgentInvalid
+from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound
 from kagura_kernel.kit.definitions.definition import AgentDefinition, as_yaml, digest_of, parse_definition, said
 from kagura_kernel.kit.definitions.origins import (
     DEFAULT_AGENT,
@@ -23,6 +23,7 @@ from kagura_kernel.kit.definitions.pinned import sha256
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.fetching import Fetcher
+    from kagura_kernel.kit.redaction.redactor import Redactor
 
 __all__ = ["DEFAULT_AGENT", "AgentPlaces", "ResolvedAgent", "known_agents", "resolve_agent", "usual_places"]
 
@@ -78,22 +79,26 @@ def usual_places(environ: Mapping[str, str], cwd: Path) -> AgentPlaces:
     return AgentPlaces(cwd=cwd, own=home / "agents", cache=home / "agent-cache", environ=environ)
 
 
-def resolve_agent(reference: str, places: AgentPlaces, *, fetch: Fetcher | None = None) -> ResolvedAgent:
+def resolve_agent(
+    reference: str, places: AgentPlaces, *, fetch: Fetcher | None = None, redactor: Redactor | None = None
+) -> ResolvedAgent:
     """The agent that a reference leads to, with its sub-agents. Blocks: not for a loop.
 
     Args:
         reference: As a person wrote it; empty is the usual agent.
         places: Where it is looked for.
         fetch: What carries requests; None is the network.
+        redactor: Looks for secrets in what definitions hand to toolsets; None looks for none.
 
     Raises:
         AgentNotFound: there is nothing at its end.
         AgentUnavailable: it cannot be fetched or read, or is not what was pinned.
-        AgentInvalid: what is there is no definition, or its sub-agents go round in a circle.
+        AgentInvalid: what is there is no definition, holds a secret, or its sub-agents go round in a circle.
+        RedactionUnavailable: secrets cannot be looked for.
     """
     from kagura_kernel.kit.definitions.fetching import Fetcher
 
-    return _Resolving(places, fetch or Fetcher()).agent(reference.strip() or DEFAULT_AGENT)
+    return _Resolving(places, fetch or Fetcher(), redactor).agent(reference.strip() or DEFAULT_AGENT)
 
 
 def known_agents(places: AgentPlaces) -> tuple[str, ...]:
@@ -104,8 +109,8 @@ def known_agents(places: AgentPlaces) -> tuple[str, ...]:
 class _Resolving:
     """One walk from a reference down to the last sub-agent."""
 
-    def __init__(self, places: AgentPlaces, fetch: Fetcher) -> None:
-        self._places = places
+    def __init__(self, places: AgentPlaces, fetch: Fetcher, redactor: Redactor | None) -> None:
+        self._redactor = redactor
         self._sources = Sources(places, fetch)
         self._count = 0
 
@@ -115,7 +120,7 @@ class _Resolving:
     def _resolve(self, source: Source, above: tuple[str, ...]) -> ResolvedAgent:
         if source.reference in above:
             raise AgentInvalid(source.shown, ["its sub-agents lead back to it: a definition cannot hold itself"])
-        definition = parse_definition(source.data, source.document_name)
+        definition = parse_definition(source.data, source.document_name, self._redactor)
         return self._whole(definition, source, (*above, source.reference), sha256(source.data))
 
     def _whole(
@@ -141,7 +146,11 @@ class _Resolving:
     def _sub(self, key: str, agent: str | AgentDefinition, source: Source, above: tuple[str, ...]) -> ResolvedAgent:
         if not isinstance(agent, str):
             return self._whole(agent, source, (*above, f"{above[-1]}#{key}"))
-        return self._resolve(self._sources.find_from(agent, source), above)
+        try:
+            found = self._sources.find_from(agent, source)
+        except AgentNotFound as error:
+            raise AgentInvalid(source.shown, [f"agents.{key}: there is no agent {error.reference!r}"]) from error
+        return self._resolve(found, above)
 
 
 def _digest(definition: AgentDefinition, agents: Mapping[str, ResolvedAgent]) -> str:

@@ -2,50 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.domain.errors import AgentInvalid
-from kagura_kernel.kit.definitions.toolsets import McpToolset, Toolset
+from kagura_kernel.kit.definitions.given import given_texts
+from kagura_kernel.kit.definitions.problems import shown_key
 
 if TYPE_CHECKING:
-    from kagura_kernel.kit.definitions.references import ResolvedAgent
     from kagura_kernel.kit.redaction.redactor import Redactor
 
+_ADVICE = (
+    "what stands in a definition is shown and enters the box: name a credential in place of a secret, as in "
+    "`grants: {credentials: [github:read]}`, and the run leases it for its box"
+)
 
-def refuse_secrets(agent: ResolvedAgent, redactor: Redactor) -> None:
-    """Look through what a definition and its sub-agents hand to toolsets; waits until secrets can be looked for.
+
+def secret_problems(found: Mapping[str, Any], redactor: Redactor) -> list[str]:
+    """The secrets that a definition hands to toolsets, each by its place alone, and what to do; empty without any.
+
+    Args:
+        found: A definition, as it was read; what is of another kind than it should be is passed over.
+        redactor: Is waited for where there is anything to look through, and otherwise not asked.
 
     Raises:
-        AgentInvalid: it holds secrets; each is told by its place alone.
         RedactionUnavailable: secrets cannot be looked for.
     """
-    problems = [f"{place}: it holds a secret ({kinds}); {_ADVICE}" for place, kinds in _found(agent, redactor, "")]
-    if problems:
-        raise AgentInvalid(agent.name, problems)
+    problems = [f"{place}: it holds a secret ({kinds})" for place, kinds in _found(found, redactor, "")]
+    return [*problems, _ADVICE] if problems else []
 
 
-_ADVICE = "a definition holds none: let the run lease it with `grants`"
-
-
-def _found(agent: ResolvedAgent, redactor: Redactor, where: str) -> Iterator[tuple[str, str]]:
-    for at, toolset in enumerate(agent.definition.toolsets):
-        for place, name, value in _handed(toolset):
-            # The name says what the value is, as in a file of variables.
-            said = f"{name}={value}" if name else value
+def _found(found: Mapping[str, Any], redactor: Redactor, where: str) -> Iterator[tuple[str, str]]:
+    toolsets, agents = found.get("toolsets"), found.get("agents")
+    for at, toolset in enumerate(toolsets if isinstance(toolsets, list) else ()):
+        for place, said in _handed(toolset) if isinstance(toolset, Mapping) else ():
             if kinds := redactor.redact(said).kinds:
                 yield f"{where}toolsets[{at}].{place}", ", ".join(kinds)
-    for key, sub in agent.agents.items():
-        yield from _found(sub, redactor, f"{where}agents.{key}.")
+    for key, sub in agents.items() if isinstance(agents, Mapping) else ():
+        if isinstance(sub, Mapping):
+            yield from _found(sub, redactor, f"{where}agents.{shown_key(str(key))}.")
 
 
-def _handed(toolset: Toolset) -> Iterator[tuple[str, str, str]]:
-    """Each text that a toolset is started or asked with: its place, the name that explains it, and itself."""
-    for name, value in toolset.env.items():
-        yield f"env.{name}", name, value
-    if toolset.args:
-        yield "args", "", " ".join((toolset.command, *toolset.args))
-    if isinstance(toolset, McpToolset):
-        yield "url", "", toolset.url
-        for name, value in toolset.headers.items():
-            yield f"headers.{name}", "", f"{name}: {value}"
+def _handed(toolset: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each text that a toolset is started or asked with: its place, and itself as it is written where it is used."""
+    arguments = []
+    for place, name, text in given_texts(toolset):
+        if place.startswith("env."):
+            yield place, f"{name}={text}"
+        elif place.startswith("headers."):
+            yield place, f"{name}: {text}"
+        elif place.startswith("args["):
+            arguments.append(text)
+        else:
+            yield place, text
+    if arguments:
+        yield "args", " ".join((str(toolset.get("command", "")), *arguments))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -22,9 +23,6 @@ MAX_ARGUMENT = 4096
 """Characters of one argument, of one variable's value, of one header's value."""
 MAX_PATTERNS = 128
 MAX_URL = 2048
-ONE_OF_TWO = "it has either a `command`, which is started in the box, or a `url`"
-"""What an MCP server has."""
-
 _OFF = ("off", "false")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}", re.ASCII)
@@ -78,17 +76,17 @@ def parse_pin(text: str) -> Pin:
     if not colon:
         if not _VERSION.fullmatch(text):
             raise ValueError(
-                "it is `off`, a version, or INSTALLER:PACKAGE[@VERSION], as in pip:mcp-server-time@2026.10.19"
+                "must be `off`, a version, or INSTALLER:PACKAGE[@VERSION], as in pip:mcp-server-time@2026.10.19"
             )
         return Pin(version=text)
     if installer not in _PACKAGES:
-        raise ValueError(f"an installer is one of {', '.join(_PACKAGES)}")
+        raise ValueError(f"its installer must be one of {', '.join(_PACKAGES)}")
     at = rest.rfind("@")
     package, version = (rest[:at], rest[at + 1 :]) if at > 0 else (rest, "")
     if not _PACKAGES[installer].fullmatch(package):
-        raise ValueError(f"this is no name of a package of {installer}")
+        raise ValueError(f"what stands behind `{installer}:` must be the name of a package of {installer}")
     if at > 0 and not (_TAG if installer == "github" else _VERSION).fullmatch(version):
-        raise ValueError("what stands behind the last @ is no version")
+        raise ValueError("what stands behind the last @ must be a version")
     return Pin(installer, package, version)  # type: ignore[arg-type]  # one of the keys of _PACKAGES
 
 
@@ -141,29 +139,33 @@ class _Toolset(BaseModel):
     @classmethod
     def _command(cls, command: str) -> str:
         if command and (one_line(command) or command.startswith("-") or len(command) > MAX_ARGUMENT):
-            raise ValueError("it is one program, a name or an absolute path in the box; its arguments stand in `args`")
+            raise ValueError(
+                "must be one program, a name or an absolute path in the box; its arguments stand in `args`"
+            )
+        if sign := unseen(command):
+            raise ValueError(f"must not hold {sign}, which nobody would see")
+        if " " in command and not command.startswith("/"):
+            raise ValueError("must be the program alone; its arguments stand in `args`")
         if "/" in command and (not command.startswith("/") or ".." in command.split("/")):
-            raise ValueError("a path is one in the box and absolute")
-        if " " in command and "/" not in command:
-            raise ValueError("it is the program alone; its arguments stand in `args`")
+            raise ValueError("a path must be one in the box, and absolute")
         return command
 
     @field_validator("args")
     @classmethod
     def _arguments(cls, args: tuple[str, ...]) -> tuple[str, ...]:
         if any("\0" in one or len(one) > MAX_ARGUMENT for one in args):
-            raise ValueError(f"an argument has at most {MAX_ARGUMENT:,} characters, and none is NUL")
+            raise ValueError(f"an argument must have at most {MAX_ARGUMENT:,} characters, none of them NUL")
         return args
 
     @field_validator("env")
     @classmethod
     def _variables(cls, env: dict[str, str]) -> dict[str, str]:
         if not all(_VARIABLE.fullmatch(name) for name in env):
-            raise ValueError("a variable's name is made of letters, digits and _, and begins with no digit")
+            raise ValueError("a variable's name must be made of letters, digits and _, and must not begin with a digit")
         if any(name.startswith("KAGURA_") for name in env):
-            raise ValueError("names that begin with KAGURA_ are set by kagura itself")
+            raise ValueError("a name must not begin with KAGURA_: such variables are set by kagura itself")
         if any("\0" in value or len(value) > MAX_ARGUMENT for value in env.values()):
-            raise ValueError(f"a value has at most {MAX_ARGUMENT:,} characters, and none is NUL")
+            raise ValueError(f"a value must have at most {MAX_ARGUMENT:,} characters, none of them NUL")
         return env
 
     @field_validator("version")
@@ -213,7 +215,7 @@ class McpToolset(_Toolset):
     @classmethod
     def _patterns(cls, patterns: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if not all(_PATTERN.fullmatch(one) for one in patterns or ()):
-            raise ValueError("a tool's name is made of letters, digits and _ . / : -, and may hold * and ?")
+            raise ValueError("a tool's name must be made of letters, digits and _ . / : -, and may hold * and ?")
         return patterns
 
     @field_validator("url")
@@ -222,38 +224,34 @@ class McpToolset(_Toolset):
         if not url:
             return url
         if not url.startswith("https://") or len(url) > MAX_URL or not url.isascii() or not url.isprintable():
-            raise ValueError(f"it is an https:// URL of at most {MAX_URL:,} plain characters")
+            raise ValueError(f"must be an https:// URL of at most {MAX_URL:,} plain characters")
         if " " in url or "#" in url:
-            raise ValueError("it holds no space and no fragment")
+            raise ValueError("must hold no space and no fragment")
         try:
             parse_url(url)
         except HostNotUnderstood as error:
-            raise ValueError("it names no host that can be used, or holds a user name") from error
+            raise ValueError("must name a host that can be reached, and no user") from error
         return url
 
     @field_validator("headers")
     @classmethod
     def _headers(cls, headers: dict[str, str]) -> dict[str, str]:
         if not all(_HEADER.fullmatch(name) for name in headers):
-            raise ValueError("a header's name is made of letters, digits and -")
+            raise ValueError("a header's name must be made of letters, digits and -")
         if any(name.lower() in _OWN_HEADERS for name in headers):
             raise ValueError(
-                "headers that carry the messages themselves (Host, Content-Type, Mcp-Session-Id, …) are set"
+                "headers that carry the messages themselves (Host, Content-Type, Mcp-Session-Id, …) must be left out"
             )
         if any(
             not value.isascii() or not value.isprintable() or len(value) > MAX_ARGUMENT for value in headers.values()
         ):
-            raise ValueError(f"a value is one line of at most {MAX_ARGUMENT:,} plain characters")
+            raise ValueError(f"a value must be one line of at most {MAX_ARGUMENT:,} plain characters")
         return headers
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
-        if bool(self.command) == bool(self.url):
-            raise ValueError(ONE_OF_TWO)
-        if self.url and (self.args or self.env or self.version):
-            raise ValueError("`args`, `env` and `version` belong to a `command`")
-        if self.command and self.headers:
-            raise ValueError("`headers` belong to a `url`")
+        for why in mcp_conflicts(dict(self)):
+            raise ValueError(why)
         return self
 
 
@@ -276,23 +274,40 @@ class LspToolset(_Toolset):
     @classmethod
     def _languages(cls, languages: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         if not all(_LANGUAGE.fullmatch(name) for name in languages):
-            raise ValueError("a language is written as language servers do: python, typescript, c++")
+            raise ValueError("a language must be written as language servers do: python, typescript, c++")
         for patterns in languages.values():
             if not patterns or len(patterns) > MAX_PATTERNS:
-                raise ValueError(f"each language has 1 to {MAX_PATTERNS} patterns of file names")
+                raise ValueError(f"each language must have 1 to {MAX_PATTERNS} patterns of file names")
             if any(not one or one_line(one) or len(one) > MAX_NAME for one in patterns):
-                raise ValueError('a pattern is a file\'s name with * and ?, as in "*.py"')
+                raise ValueError('a pattern must be a file\'s name with * and ?, as in "*.py"')
         return languages
 
     @model_validator(mode="after")
     def _started(self) -> Self:
-        if not self.command:
-            raise ValueError("it has a `command`, which is started in the box")
+        for why in lsp_conflicts(dict(self)):
+            raise ValueError(why)
         return self
 
 
 Toolset = Annotated[McpToolset | LspToolset, Field(discriminator="type")]
 """One of the two, told by `type`."""
+
+
+def mcp_conflicts(given: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the fields of an MCP server together, whatever is wrong with each of them."""
+    if bool(given.get("command")) == bool(given.get("url")):
+        yield "must have either a `command`, which is started in the box, or a `url`"
+    if given.get("url"):
+        if odd := [f"`{key}`" for key in ("args", "env", "version") if given.get(key)]:
+            yield f"{' and '.join(odd)} must be left out, for there is a `url` and nothing to start"
+    elif given.get("headers"):
+        yield "`headers` must be left out, for there is no `url`"
+
+
+def lsp_conflicts(given: Mapping[str, Any]) -> Iterator[str]:
+    """Likewise of a language server."""
+    if not given.get("command"):
+        yield "must have a `command`, which is started in the box"
 
 
 def agent_name(name: str) -> str:
@@ -303,7 +318,7 @@ def agent_name(name: str) -> str:
     """
     if len(name) > MAX_NAME or not AGENT_NAME.fullmatch(name):
         raise ValueError(
-            f"it is made of a-z, 0-9 and single dashes, begins with a letter, at most {MAX_NAME} characters"
+            f"must be made of a-z, 0-9 and single dashes, begin with a letter, and have at most {MAX_NAME} characters"
         )
     return name
 
@@ -315,7 +330,7 @@ def plain_line(text: str, most: int) -> str:
         ValueError: it has several lines, is too long, or holds what nobody would see.
     """
     if one_line(text) or len(text) > most:
-        raise ValueError(f"it is one line of at most {most:,} characters")
+        raise ValueError(f"must be one line of at most {most:,} characters")
     if sign := unseen(text):
-        raise ValueError(f"it holds {sign}, which nobody would see")
+        raise ValueError(f"must not hold {sign}, which nobody would see")
     return text

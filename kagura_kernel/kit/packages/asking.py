@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
 
-from kagura_kernel.kit.definitions.fetching import Deadline
+from kagura_kernel.kit.definitions.fetching import Deadline, NoClient, http_client
+from kagura_kernel.kit.definitions.redirects import LeadsInside, Redirects
 from kagura_kernel.kit.packages.lookup_answers import NotFound
 from kagura_kernel.kit.packages.package_sources import may_ask
 
@@ -28,15 +30,21 @@ class Asker:
     """Asks the questions of one look-up; a context manager.
 
     Args:
+        url: Whom the person's settings have asked; beside its host only public ones are asked.
         transport: What carries the requests; None is the network, by the proxy that the process's variables name.
         seconds: How long all of it may take.
+
+    Raises:
+        NoAnswer: this process cannot ask anybody.
     """
 
-    def __init__(self, transport: httpx.BaseTransport | None = None, seconds: float = SECONDS) -> None:
-        import httpx
-
+    def __init__(self, url: str, transport: httpx.BaseTransport | None = None, seconds: float = SECONDS) -> None:
+        self._redirects = Redirects(urlsplit(url).hostname or "")
         # Made anew for each look-up: nothing is remembered from one registry to the next, cookies included.
-        self._client = httpx.Client(follow_redirects=False, transport=transport)
+        try:
+            self._client = http_client(transport, seconds)
+        except NoClient as error:
+            raise NoAnswer(f"it could not be asked: {error}") from error
         self._deadline = Deadline(seconds)
         self._seconds = seconds
 
@@ -62,13 +70,14 @@ class Asker:
             for _ in range(MAX_REDIRECTS + 1):
                 if not may_ask(str(address)):
                     raise NoAnswer("it is asked over HTTPS alone, and not with a user name")
+                self._redirects.check(address.host)
                 self._in_time()
                 request = self._client.build_request(
                     "GET",
                     address,
                     headers={"Accept": accept},
                     timeout=self._seconds,
-                    extensions=self._deadline.extensions,
+                    extensions=self._deadline.extensions(self._redirects.watch(address.host)),
                 )
                 response = self._client.send(request, stream=True)
                 try:
@@ -77,9 +86,11 @@ class Asker:
                     address = response.next_request.url
                 finally:
                     response.close()
+        except LeadsInside as error:
+            raise NoAnswer(str(error)) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             self._in_time()
-            raise NoAnswer(f"it could not be asked ({type(error).__name__})") from error
+            raise NoAnswer(_why(error)) from error
         raise NoAnswer(f"it leads on more than {MAX_REDIRECTS} times")
 
     def _body(self, response: httpx.Response, limit: int) -> bytes:
@@ -100,3 +111,16 @@ class Asker:
     def _in_time(self) -> None:
         if self._deadline.over:
             raise NoAnswer(f"it takes longer than {self._seconds:g} s")
+
+
+def _why(error: Exception) -> str:
+    """In words of ours: the library's may hold an address."""
+    import httpx
+
+    if isinstance(error, httpx.TimeoutException):
+        return "the registry does not answer in time"
+    if isinstance(error, httpx.ProxyError):
+        return "the proxy does not let the registry be asked"
+    if isinstance(error, httpx.ConnectError):
+        return "the registry cannot be reached"
+    return f"the registry could not be asked ({type(error).__name__})"

@@ -45,5 +45,5 @@ def parse_package(text: str) -> Package:
     """
     pin = parse_pin(text)
     if not pin.installer:
-        raise ValueError("it is written INSTALLER:PACKAGE[@VERSION], as in pip:mcp-server-time")
+        raise ValueError("must be written INSTALLER:PACKAGE[@VERSION], as in pip:mcp-server-time")
     return Package(pin.installer, pin.package, pin.version)

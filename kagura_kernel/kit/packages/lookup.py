@@ -98,7 +98,7 @@ class PackageLookUp:
         if kept is not None:
             return kept
         try:
-            with Asker(self._transport, self._seconds) as asker:
+            with Asker(url, self._transport, self._seconds) as asker:
                 found = _ask(asker, url, package)
         except (NotFound, NoAnswer) as problem:
             raise LookUpFailed(str(problem)) from problem

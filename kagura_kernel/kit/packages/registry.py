@@ -138,7 +138,7 @@ def _tools(given: Any, problems: list[str]) -> Iterator[tuple[str, KnownTool]]:
         place = f"tools.{command}"
         fields = {"package": entry} if isinstance(entry, str) else entry
         if not isinstance(fields, dict):
-            problems.append(f"{place}: it is INSTALLER:PACKAGE, or a table with {', '.join(_FIELDS)}")
+            problems.append(f"{place}: must be INSTALLER:PACKAGE, or a table with {', '.join(_FIELDS)}")
             continue
         problems += [f"{place}: it says {why}" for why in _unknown(fields, _FIELDS)]
         package = _package(fields.get("package"), f"{place}.package", problems)
@@ -155,7 +155,7 @@ def _known(package: Package, fields: Mapping[Any, Any], place: str, problems: li
     patterns = {str(machine): str(pattern) for machine, pattern in assets.items()} if isinstance(assets, dict) else {}
     sound = all(_MACHINE.fullmatch(one) and _PATTERN.fullmatch(patterns[one]) for one in patterns)
     if not isinstance(assets, dict) or not sound:
-        problems.append(f"{place}.assets: it is a table of machines (x86_64, aarch64) to patterns of file names")
+        problems.append(f"{place}.assets: must be a table of machines (x86_64, aarch64) to patterns of file names")
     elif patterns and package.installer != "github":
         problems.append(f"{place}.assets: {_SAID_FOR_GITHUB}")
     return KnownTool(
@@ -170,7 +170,7 @@ def _runners(given: Any, problems: list[str]) -> Iterator[tuple[str, Installer]]
     for command, word in _table(given, "runners", problems):
         installer = next((one for one in INSTALLERS if one == word), None)
         if installer is None:
-            problems.append(f"runners.{command}: an installer is one of {', '.join(INSTALLERS)}")
+            problems.append(f"runners.{command}: the installer must be one of {', '.join(INSTALLERS)}")
         else:
             yield command, installer
 
@@ -201,7 +201,7 @@ def _hosts(words: Iterable[str], place: str, problems: list[str]) -> Iterator[st
 
 def _table(given: Any, place: str, problems: list[str]) -> Iterator[tuple[str, Any]]:
     if not isinstance(given, dict) or len(given) > MAX_TOOLS:
-        problems.append(f"{place}: it is a table of at most {MAX_TOOLS} commands")
+        problems.append(f"{place}: must be a table of at most {MAX_TOOLS} commands")
         return
     for command, value in given.items():
         if isinstance(command, str) and _COMMAND.fullmatch(command):
@@ -213,7 +213,7 @@ def _table(given: Any, place: str, problems: list[str]) -> Iterator[tuple[str, A
 def _texts(given: Any, place: str, problems: list[str]) -> list[str]:
     if isinstance(given, list) and all(isinstance(one, str) for one in given) and len(given) <= MAX_TOOLS:
         return given
-    problems.append(f"{place}: it is a list of texts")
+    problems.append(f"{place}: must be a list of texts")
     return []
 
 

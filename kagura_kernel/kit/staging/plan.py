@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.kit import LeftOut
@@ -13,14 +13,17 @@ from kagura_kernel.kit.staging.prompt_files import find_prompt_files
 from kagura_kernel.kit.staging.reading import size_in_words
 from kagura_kernel.kit.staging.skills import find_skills
 from kagura_kernel.kit.staging.surroundings import Surroundings
-from kagura_kernel.kit.staging.wanted import wanted_by
+from kagura_kernel.kit.staging.wanted import Wanted, wanted_by
 
 if TYPE_CHECKING:
+    from kagura_kernel.kit.definitions.definition import AgentDefinition
     from kagura_kernel.kit.definitions.references import ResolvedAgent
 
 MAX_FILES = 10_000
 """Files of one kit."""
 MAX_BYTES = 256 << 20
+
+_ASKED = ", and asked about before a run: the definition is not yours"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,14 @@ class KitPlan:
         return tuple(sorted((*of_skills, *of_prompts), key=lambda file: file.target))
 
     @property
-    def asks(self) -> tuple[str, ...]:
+    def asked_files(self) -> tuple[str, ...]:
         """Places of prompt files that a person's word is needed for, as the person may read them."""
         return tuple(prompt.where for prompt in self.prompt_files if prompt.asks)
+
+    @property
+    def asked_skills(self) -> tuple[str, ...]:
+        """Names of skills that a person's word is needed for, sorted."""
+        return tuple(sorted(skill.name for skill in self.skills if skill.asks))
 
     @property
     def empty(self) -> bool:
@@ -79,16 +87,18 @@ def plan_kit(agent: ResolvedAgent, where: Surroundings) -> KitPlan:
     Whatever cannot be staged is told in the plan and never raised.
     """
     team = tuple(_team(agent))
-    wanted = wanted_by(member.definition.skills for member in team)
+    trusted = tuple(_team(agent, trusted=True))
+    wanted = wanted_by(member.skills for member in team)
+    given = wanted_by(member.skills for member in trusted)
     found = find_skills(where, wanted)
-    skills, too_much = _within_limits(found.skills.values())
-    others = [name for member in team[1:] for name in member.definition.add_prompt_files]
-    trusted = {name for member in team if member.trusted for name in member.definition.add_prompt_files}
-    foreign = {*agent.definition.add_prompt_files, *others} - trusted
+    skills, too_much = _within_limits(_with_question(skill, wanted, given) for skill in found.skills.values())
+    others = [name for member in team[1:] for name in member.add_prompt_files]
+    named = {name for member in trusted for name in member.add_prompt_files}
+    foreign = {*agent.definition.add_prompt_files, *others} - named
     prompts = find_prompt_files(agent.definition.add_prompt_files, others, where, foreign)
     left_out = {*found.left_out, *too_much, *prompts.left_out}
     # A name that is left out was found, and why it is left out is told there.
-    named = found.names | {one.target.split("/")[1] for one in found.left_out}
+    known = found.names | {one.target.split("/")[1] for one in found.left_out}
     return KitPlan(
         agent=agent.definition.name,
         reference=agent.reference,
@@ -101,15 +111,28 @@ def plan_kit(agent: ResolvedAgent, where: Surroundings) -> KitPlan:
         ),
         left_out=tuple(sorted(left_out, key=lambda one: (one.target, one.reason))),
         notes=tuple(dict.fromkeys(found.notes)),
-        problems=(*prompts.problems, *wanted.unmatched(named)),
+        problems=(*prompts.problems, *wanted.unmatched(known)),
     )
 
 
-def _team(agent: ResolvedAgent) -> Iterator[ResolvedAgent]:
-    """An agent and all below it; it comes first."""
-    yield agent
+def _team(agent: ResolvedAgent, *, trusted: bool = False) -> Iterator[AgentDefinition]:
+    """What an agent and all below it say; it comes first.
+
+    Args:
+        agent: The agent.
+        trusted: Only those that the person's own word leads to: one of ours below somebody else's is not among them.
+    """
+    if trusted and not agent.trusted:
+        return
+    yield agent.definition
     for name in sorted(agent.agents):
-        yield from _team(agent.agents[name])
+        yield from _team(agent.agents[name], trusted=trusted)
+
+
+def _with_question(skill: PlannedSkill, wanted: Wanted, given: Wanted) -> PlannedSkill:
+    """A skill with whether it is asked about: who names it says what is taken, who takes whatever there is does not."""
+    free = skill.place == "workspace" or given.covers(skill.name, live=False) or skill.name in wanted.patterns
+    return skill if free else replace(skill, asks=True)
 
 
 def _within_limits(skills: Iterable[PlannedSkill]) -> tuple[tuple[PlannedSkill, ...], list[LeftOut]]:
@@ -140,12 +163,12 @@ def _lines(plan: KitPlan) -> Iterator[str]:
         if skill.place == "workspace":
             yield f"  skill {skill.name}: {skill.where}, seen in the workspace as it is"
             continue
-        yield f"  skill {skill.name}: {skill.where}, {_amount(skill.files)}"
+        yield f"  skill {skill.name}: {skill.where}, {_amount(skill.files)}{_ASKED if skill.asks else ''}"
         root = f"skills/{skill.name}/"
         yield from (f"    {file.target.removeprefix(root)}  {_size(file.size)}" for file in skill.files)
     for prompt in plan.prompt_files:
         how = "read in the workspace, not copied" if prompt.place == "workspace" else f"as {prompt.file.target}"
-        how += ", and asked about before a run: the definition is not yours" if prompt.asks else ""
+        how += _ASKED if prompt.asks else ""
         yield f"  prompt file {prompt.name}: {prompt.where}, {_size(prompt.file.size)}, {prompt.file.why}, {how}"
     yield from (f"  sub-agent {agent.name}: as {agent.target}" for agent in plan.agents)
     yield from (f"  left out {one.target}: {one.reason}" for one in plan.left_out)

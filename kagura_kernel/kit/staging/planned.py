@@ -92,6 +92,8 @@ class PlannedSkill:
         where: Its directory, as the person may read it.
         root: Its directory in the box, absolute.
         files: What would be staged, SKILL.md among them; of a skill of the workspace, its SKILL.md alone.
+        asks: Whether a person's word is needed: it lies outside of the project, and only a definition that somebody
+            else wrote wants it, without having named it.
     """
 
     name: str
@@ -100,6 +102,7 @@ class PlannedSkill:
     where: str
     root: str
     files: tuple[PlannedFile, ...]
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

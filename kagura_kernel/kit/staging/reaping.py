@@ -15,6 +15,10 @@ from kagura_kernel.kit.staging.writing import remove_tree
 
 KEPT = timedelta(minutes=10)
 """How long a version stays after its latest use, when another is newer."""
+FEW = 8
+MANY = 64
+"""Of a kit that changes all the time, so many older versions stay that long; those in use, and the newest, always."""
+_STAY = ((MANY, timedelta(0)), (FEW, timedelta(seconds=30)), (0, KEPT))
 FORGOTTEN = timedelta(days=30)
 """How long the kits of an agent stay after their latest use."""
 
@@ -58,23 +62,34 @@ def _left_behind(shelf: Shelf) -> Iterator[Path]:
 
 def _outlived(shelf: Shelf, now: datetime) -> Iterator[Path]:
     newest = shelf.newest()
+    unused: list[tuple[float, Path]] = []
     for path in shelf.versions.iterdir():
         name = path.name
         if name.endswith(".lock"):
             if not shelf.version(name.removesuffix(".lock")).exists() and hold_file(path, alone=True) is not None:
                 path.unlink(missing_ok=True)
-        elif not name.startswith((DEAD, MAKING)) and name != newest and _is_unused(shelf, name, now - KEPT):
+        elif (
+            not name.startswith((DEAD, MAKING)) and name != newest and (used := _unused_since(shelf, name)) is not None
+        ):
+            unused.append((used, path))
+    unused.sort(reverse=True)
+    for number, (used, path) in enumerate(unused):
+        # Whoever follows the link without holding a version has a while to read it.
+        stays = next(longest for most, longest in _STAY if number >= most)
+        if used < (now - stays).timestamp() or not stays:
             yield _renamed(path)
+            # Whoever wants to hold it waits for its turn.
+            shelf.lock_of(path.name).unlink(missing_ok=True)
 
 
-def _is_unused(shelf: Shelf, digest: str, since: datetime) -> bool:
-    """Whether nobody holds a version, and nobody did after that time. Asked by whoever has the turn."""
+def _unused_since(shelf: Shelf, digest: str) -> float | None:
+    """When a version was last used, seconds since 1970; None while somebody holds it. Asked by whoever has the turn."""
     held = hold_file(shelf.lock_of(digest), alone=True)
     if held is None:
-        return False
+        return None
     used = shelf.lock_of(digest).stat().st_mtime
     held.let_go()
-    return used < since.timestamp()
+    return used
 
 
 def _reap_forgotten(shelf: Shelf, now: datetime) -> None:
@@ -82,7 +97,8 @@ def _reap_forgotten(shelf: Shelf, now: datetime) -> None:
         with shelf.turn():
             names = [path.name for path in shelf.versions.iterdir()]
             digests = [name for name in names if not name.startswith((DEAD, MAKING)) and not name.endswith(".lock")]
-            if not all(_is_unused(shelf, digest, now - FORGOTTEN) for digest in digests):
+            uses = [_unused_since(shelf, digest) for digest in digests]
+            if any(used is None or used >= (now - FORGOTTEN).timestamp() for used in uses):
                 return
             forget_state(shelf.folder)
             shelf.link.unlink(missing_ok=True)

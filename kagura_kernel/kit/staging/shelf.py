@@ -43,7 +43,7 @@ class StagedText:
     Attributes:
         target: Its place below the kit's root.
         text: What is in it; empty for what is no text.
-        blocks: Where markers stand in `text`.
+        blocks: Where markers stand in `text`; none in a file that nothing was taken out of, whatever stands in it.
         size: Bytes of the file.
         is_text: Whether it is one.
         cut: Whether `text` is only its beginning.
@@ -82,8 +82,8 @@ def read_staged(root: Path, digest: str, target: str) -> StagedText:
         KitGone: The kit is not kept any more, or has no such file.
     """
     version = _version(root, digest)
-    encodings = {file.staged.target: file.encoding for file in _manifest(version)} | {MANIFEST: "utf-8"}
-    if target not in encodings:
+    files = {file.staged.target: file for file in _manifest(version)}
+    if target not in files and target != MANIFEST:
         raise KitGone(f"The kit has no file {target!r}")
     try:
         with open_root(version) as folder:
@@ -91,12 +91,14 @@ def read_staged(root: Path, digest: str, target: str) -> StagedText:
             data = folder.head(target, MAX_SHOWN)
     except (OSError, Unfit) as error:
         raise KitGone(f"The file {target!r} of the kit is gone") from error
-    if not encodings[target]:
+    encoding = files[target].encoding if target in files else "utf-8"
+    if not encoding:
         return StagedText(target, "", size=size, is_text=False)
     # What is cut may end in the middle of a character.
-    text = codecs.getincrementaldecoder(encodings[target])("replace").decode(data, final=size <= len(data))
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(data, final=size <= len(data))
     text = text.removeprefix(BYTE_ORDER_MARK)
-    blocks = tuple(Block(found.start(), found.end(), found["kind"]) for found in MARKER.finditer(text))
+    markers = MARKER.finditer(text) if target not in files or files[target].staged.redactions else ()
+    blocks = tuple(Block(found.start(), found.end(), found["kind"]) for found in markers)
     return StagedText(target, text, blocks, size, cut=len(data) < size)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Self
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import KitRefused
-from kagura_kernel.domain.kit import LeftOut, StagedPrompt, StagedSkill
 from kagura_kernel.kit.staging.copying import copy_plan
 from kagura_kernel.kit.staging.fingerprint import fingerprint, is_settled
 from kagura_kernel.kit.staging.holding import Hold
 from kagura_kernel.kit.staging.manifest import MANIFEST
 from kagura_kernel.kit.staging.plan import KitPlan
 from kagura_kernel.kit.staging.reaping import reap, reap_forgotten
-from kagura_kernel.kit.staging.state import State, boot, forget_state, read_state, write_state
+from kagura_kernel.kit.staging.state import Built, State, boot, forget_state, read_state, write_state
 from kagura_kernel.kit.staging.versions import Shelf
 from kagura_kernel.kit.staging.writing import settle_tree, told_as_unwritable, write_file
 
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor
 
 
-@dataclass(frozen=True)
-class Kit:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kit(Built):
     """A kit that is staged, and held: while it is, nobody takes its directory away. A context manager.
 
     Attributes:
@@ -37,26 +36,12 @@ class Kit:
         link: The path that stays the same for the agent and the project, and leads to the newest version.
         digest: SHA-256 over everything staged; empty for an empty kit.
         unchanged: Whether an earlier build could be used as it was.
-        empty: Whether nothing was staged but the manifest, so that a box needs no kit.
-        skills: By name; those of the workspace too.
-        prompt_files: In the order in which a brain reads them; those of the workspace too.
-        agents: Names of sub-agents.
-        left_out: What was not staged, at most 200.
-        omitted: How many more were not staged.
-        prompt_texts: Name and redacted text of each prompt file that the agent itself asked for, in that order.
+        release: Lets go of the directory.
     """
 
     directory: Path
     link: Path
-    digest: str
     unchanged: bool
-    empty: bool
-    skills: tuple[StagedSkill, ...]
-    prompt_files: tuple[StagedPrompt, ...]
-    agents: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
-    omitted: int
-    prompt_texts: tuple[tuple[str, str], ...] = field(repr=False)
     release: Callable[[], None] = field(repr=False, compare=False, default=lambda: None)
 
     def close(self) -> None:
@@ -148,18 +133,12 @@ def _anew(plan: KitPlan, shelf: Shelf, mark: str, redactor: Redactor, clock: Clo
 
 
 def _kit(shelf: Shelf, state: State, held: Hold, clock: Clock, *, unchanged: bool) -> Kit:
+    built = {one.name: getattr(state, one.name) for one in fields(Built)}
     return Kit(
+        **built | {"digest": "" if state.empty else state.digest},
         directory=shelf.version(state.digest),
         link=shelf.link,
-        digest="" if state.empty else state.digest,
         unchanged=unchanged,
-        empty=state.empty,
-        skills=state.skills,
-        prompt_files=state.prompt_files,
-        agents=state.agents,
-        left_out=state.left_out,
-        omitted=state.omitted,
-        prompt_texts=state.prompt_texts,
         release=partial(_release, shelf, state.digest, held, clock),
     )
 

@@ -18,25 +18,21 @@ STATE = "state.json"
 _MAX_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """The latest build.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What came of a build.
 
     Attributes:
-        fingerprint: Of what it was made.
-        boot: Since when the machine was running; what was written before may have been lost with its power.
-        digest: The version that it gave.
-        empty: Whether there is nothing but the manifest in it.
-        skills: As in `Kit`.
-        prompt_files: Likewise.
-        agents: Likewise.
-        left_out: Likewise.
-        omitted: Likewise.
-        prompt_texts: Likewise, redacted.
+        digest: SHA-256 over everything staged: the name of the version.
+        empty: Whether nothing was staged but the manifest, so that a box needs no kit.
+        skills: By name; those of the workspace too.
+        prompt_files: In the order in which a brain reads them; those of the workspace too.
+        agents: Names of sub-agents.
+        left_out: What was not staged, at most 200.
+        omitted: How many more were not staged.
+        prompt_texts: Name and redacted text of each prompt file that the agent itself asked for, in that order.
     """
 
-    fingerprint: str
-    boot: str
     digest: str
     empty: bool
     skills: tuple[StagedSkill, ...]
@@ -45,6 +41,19 @@ class State:
     left_out: tuple[LeftOut, ...]
     omitted: int
     prompt_texts: tuple[tuple[str, str], ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State(Built):
+    """The latest build, and what it was made of.
+
+    Attributes:
+        fingerprint: Of what it was made.
+        boot: Since when the machine was running; what was written before may have been lost with its power.
+    """
+
+    fingerprint: str
+    boot: str
 
 
 def read_state(folder: Path) -> State | None:

@@ -174,18 +174,33 @@ def test_a_network_that_the_person_closed_is_not_opened_for_toolsets(place: Plac
 
 
 def test_a_definition_of_somebody_else_reads_no_file_of_the_person_without_a_word(place: Place) -> None:
-    (place.person / "diary.txt").write_text("Dear diary.")
-    (place.person / "TEAM.md").write_text("Be kind.")
+    (place.person / "diary.md").write_text("Dear diary.")
+    (place.person / "GEMINI.md").write_text("Be kind.")
     (place.project / "agent.yaml").write_text(
-        f"name: odd\nadd_prompt_files: [TEAM.md, AGENTS.md]\nsystem_prompt: Push with {TOKEN}.\n"
+        f"name: odd\nadd_prompt_files: [GEMINI.md, AGENTS.md]\nsystem_prompt: Push with {TOKEN}.\n"
     )
     outcome, _ = place.run(agent=str(place.project / "agent.yaml"))
     assert outcome.status == "done", outcome.error
     told = place.brain.turns[0].system
     assert "Be kind." in told
     assert "Push with [REDACTED:" in told
-    (place.project / "agent.yaml").write_text("name: odd\nadd_prompt_files: [diary.txt]\n")
+    (place.project / "agent.yaml").write_text("name: odd\nadd_prompt_files: [diary.md]\n")
     outcome, events = place.run(agent=str(place.project / "agent.yaml"))
     assert outcome.status == "denied"
-    assert any("reads ~/diary.txt to its brain" in repr(event) for event in events)
+    assert any("reads ~/diary.md to its brain" in repr(event) for event in events)
     assert place.brain.turns == []
+
+
+def test_a_definition_of_somebody_else_takes_no_skill_of_the_person_without_a_word(place: Place) -> None:
+    odd = place.project / "agent.yaml"
+    odd.write_text("name: odd\nskills: true\n")
+    outcome, events = place.run(agent=str(odd))
+    assert outcome.status == "denied"
+    granted = only(RunGranted, events)
+    assert isinstance(granted, RunGranted)
+    assert "reads your skill csv-tools to its brain" in granted.beyond
+    assert place.brain.turns == []
+    odd.write_text("name: odd\nskills: [csv-tools]\n")
+    outcome, _ = place.run(agent=str(odd))
+    assert outcome.status == "done", outcome.error
+    assert "- csv-tools: Counts rows of CSV files." in place.brain.turns[0].system

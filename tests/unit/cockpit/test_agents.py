@@ -55,12 +55,26 @@ def test_what_somebody_elses_definition_wants_is_one_question_before_anything_st
     handle = cockpit.launch(LaunchRun(task="Go.", project=project, agent=str(definition)))
     question = await_question(cockpit)
     assert question.kind is ApprovalKind.LAUNCH
-    assert "'mover'" in question.title
+    assert question.title == "Start this run as the definition of the agent 'mover' asks"
     assert "May reach data.example.org." in question.detail
     assert "Writes its changes into the project as it goes" in question.detail
     cockpit.decide(question.id, allow=False, by="a test", via="test")
     outcome = asyncio.run(handle.wait())
     assert (outcome.status, outcome.error_code) == ("denied", "ERR_APPROVAL_DENIED")
+
+
+def test_what_a_file_of_servers_wants_is_not_blamed_on_the_agent(
+    cockpit_with: Make, project: Path, await_question: AwaitQuestion
+):
+    servers = project / "servers.json"
+    servers.write_text('{"mcpServers": {"far": {"url": "https://mcp.example.org/mcp"}}}')
+    cockpit = cockpit_with()
+    handle = cockpit.launch(LaunchRun(task="Go.", project=project, mcp_config=servers))
+    question = await_question(cockpit)
+    assert question.title == "Start this run as the servers of servers.json ask"
+    assert "May reach mcp.example.org:443." in question.detail
+    cockpit.decide(question.id, allow=False, by="a test", via="test")
+    assert asyncio.run(handle.wait()).status == "denied"
 
 
 def test_an_answer_for_the_session_holds_for_these_very_words_alone(

@@ -10,7 +10,7 @@ import pytest
 from kagura_kernel.cockpit.kit_words import plan_lines, plan_record
 from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings, one_of
 from kagura_kernel.domain.clock import SystemClock
-from kagura_kernel.domain.errors import AgentNotFound, KitGone, KitRefused, RunUnknown, UsageError
+from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, KitGone, KitRefused, RunUnknown, UsageError
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.packages.hosts import ToolHosts
@@ -27,11 +27,11 @@ def make_desk(tmp_path, monkeypatch):
     home, project = lay_out(tmp_path)
     monkeypatch.chdir(project)
 
-    def make(**settings):
+    def make(environ=None, **settings):
         return KitDesk(
             KitSurroundings(
                 settings=Settings(**settings),
-                environ={"HOME": str(home), "KAGURA_HOME": str(tmp_path / "data")},
+                environ={"HOME": str(home), "KAGURA_HOME": str(tmp_path / "data")} | (environ or {}),
                 home=tmp_path / "data",
                 clock=SystemClock(),
                 check_project=lambda path: path,
@@ -75,6 +75,46 @@ def test_what_an_own_agent_asks_for_is_as_if_it_was_typed(make_desk, tmp_path):
     assert (named["analyst"].origin, named["analyst"].problem) == ("yours", None)
     assert named["default"].origin == "the package"
     assert "what" in (named["broken"].problem or "")
+
+
+def test_skills_beside_a_named_file_of_settings_are_none_and_those_in_the_configuration_directory_are(
+    make_desk, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name, place in (("mine", tmp_path / "config" / "kagura-kernel"), ("odd", tmp_path / "etc")):
+        (place / "skills" / name).mkdir(parents=True)
+        (place / "skills" / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: d\n---\n")
+    plan = make_desk({"KAGURA_CONFIG": str(tmp_path / "etc" / "settings.toml")}).plan("skilled")
+    assert {"mine", "odd"} & {one.name for one in plan.kit.skills} == {"mine"}
+
+
+def test_a_definition_with_a_secret_for_a_toolset_is_refused_when_it_is_read_and_listed_with_the_reason(
+    make_desk, tmp_path
+):
+    token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
+    text = f"name: hub\ntoolsets: [{{type: mcp, name: hub, command: hub-server, env: {{GITHUB_TOKEN: {token}}}}}]\n"
+    agents = tmp_path / "data" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "hub.yaml").write_text(text)
+    desk = make_desk()
+    for ask in (desk.resolve, desk.plan, desk.build, desk.latest):
+        with pytest.raises(AgentInvalid) as refused:
+            ask("hub")
+        problem, advice = refused.value.problems
+        assert problem.startswith("toolsets[0].env.GITHUB_TOKEN: it holds a secret (")
+        assert "grants: {credentials: [" in advice
+        assert token not in str(refused.value)
+    told = {one.name: one.problem for one in desk.named()}["hub"] or ""
+    assert "toolsets[0].env.GITHUB_TOKEN: it holds a secret" in told
+    assert token not in told
+    assert not (tmp_path / "data" / "kits").exists()
+
+
+def test_a_plan_names_the_hosts_of_the_agents_own_toolsets_as_a_run_opens_them(make_desk, tmp_path):
+    (tmp_path / "home" / "sales" / "team.yaml").write_text(
+        "name: team\nagents: {odd: {toolsets: [{type: mcp, name: o, command: nobody-knows-it}]}}\n"
+    )
+    assert not make_desk().plan("./team.yaml").tools.needed
 
 
 def test_a_build_is_read_file_by_file_with_blocks_where_secrets_were(make_desk):

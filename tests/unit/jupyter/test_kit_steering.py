@@ -38,10 +38,19 @@ def asked(tmp_path, monkeypatch):
 def test_named_agents_and_files_of_a_kit_are_data(asked):
     agents = asked("kit agents")
     assert isinstance(agents, pd.DataFrame)
-    assert list(agents.columns) == ["agent", "from", "description", "problem"]
+    assert list(agents.columns) == ["agent", "from", "description"]
     assert set(agents["agent"]) >= {"default", "reviewer", "skilled"}
     files = asked("kit show ./analyst.yaml").files
     assert list(files[files["redactions"] > 0]["file"]) == [KEYS]
+
+
+def test_problems_of_named_agents_have_a_column_where_there_are_any(asked, tmp_path):
+    own = tmp_path / "data" / "agents"
+    own.mkdir(parents=True)
+    (own / "broken.yaml").write_text("name: broken\nbudget: {usd: 0}\n")
+    problems = asked("kit agents").set_index("agent")["problem"].dropna()
+    assert list(problems.index) == ["broken"]
+    assert problems["broken"].endswith("budget.usd: must be more than 0")
 
 
 def test_a_plan_is_its_text_with_the_plan_behind_it(asked):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from kagura_kernel.domain.errors import AgentInvalid
@@ -166,35 +168,110 @@ budget: {{usd: -1, turns: 1.5}}
     text = "\n".join(told)
     assert secret not in text
     for place in (
-        "name: it is made of a-z",
+        "name: must be made of a-z",
         "descripton: there is no such key, did you mean 'description'?",
-        "skills: it is true, false, or a list",
-        "write: it is ask, through, none",
-        "system_prompt: it is a text",
-        "add_prompt_files: each is a file's name",
+        "skills: must be true, false, or a list",
+        "write: must be one of ask, through, none",
+        "system_prompt: must be a text",
+        "add_prompt_files[0]: must be a file's name",
         "agents.sub.toolsets[0].comand: there is no such key, did you mean 'command'?",
-        "toolsets[0]: its `type` is mcp or lsp",
-        "toolsets[1]: its `type` is missing: mcp or lsp",
-        "toolsets[2]: it has either a `command`",
-        "toolsets[3].url: it is an https:// URL",
-        "toolsets[4].args[0]: it is a text",
+        "toolsets[0]: its `type` must be mcp or lsp",
+        "toolsets[1]: its `type` is missing: it must be mcp or lsp",
+        "toolsets[2]: must have either a `command`",
+        "toolsets[3].url: must be an https:// URL",
+        "toolsets[4].args[0]: must be a text",
         "toolsets[4].env: a variable's name",
-        "toolsets[4].version: this is no name of a package of pip",
-        "toolsets[4].timeout: it is more than 0",
+        "toolsets[4].version: what stands behind `pip:` must be the name of a package of pip",
+        "toolsets[4].timeout: must be more than 0",
         "toolsets[5].languages: it is missing",
-        "toolsets[6]: it is a mapping",
-        "grants.net: each is a host",
-        "grants.credentials: A grant is written PROVIDER:SCOPE",
-        "budget.usd: it is more than 0",
-        "budget.turns: it is a whole number",
+        "toolsets[6]: must be a mapping",
+        "grants.net[0]: must be a host",
+        "grants.credentials[0]: a grant is written PROVIDER:SCOPE",
+        "budget.usd: must be more than 0",
+        "budget.turns: must be a whole number",
     ):
         assert place in text, place
+    assert "0.0" not in text
 
 
 def test_what_is_wrong_with_fields_together_is_told_beside_what_is_wrong_with_one():
     told = problems("name: A\ntoolsets: [{type: mcp}, {type: mcp, name: t, command: x}, {type: mcp, name: t, url: x}]")
-    for why in ("name: it is made of", "toolsets[0].name: it is missing", "toolsets[0]: it has either", "once: t"):
+    for why in ("name: must be made of", "toolsets[0].name: it is missing", "toolsets[0]: must have either", "once: t"):
         assert len([one for one in told if why in one]) == 1, why
+
+
+def test_hosts_are_told_as_they_are_really_asked_for():
+    words = ["PyPI.org", "\u0440ypi.org", "example.org:443", "[2001:DB8::1]:8443", "python-packages", "ask"]
+    definition = parse_definition(json.dumps({"name": "a", "grants": {"net": words}}).encode(), "it.json")
+    assert definition.net_hosts() == (
+        "pypi.org",
+        "xn--ypi-zed.org",
+        "example.org",
+        "[2001:db8::1]:8443",
+        "python-packages",
+        "ask",
+    )
+
+
+def test_a_command_holds_nothing_that_nobody_sees():
+    [told] = problems(json.dumps({"name": "a", "toolsets": [{"type": "mcp", "name": "t", "command": "x\u200by"}]}))
+    assert told == "toolsets[0].command: must not hold U+200B, which nobody would see"
+
+
+def test_each_word_of_a_list_that_is_wrong_is_told_by_its_number():
+    told = problems("""
+name: a
+grants: {net: ["*", example.org, "not a host", 3, none, python-packages, "10.0.0.0/8"], credentials: [a:b, x, "*:y"]}
+add_prompt_files: [AGENTS.md, ../up.md, /etc/passwd, 'a\\b']
+""")
+    assert sorted(one.partition(":")[0] for one in told) == sorted(
+        [
+            *(f"grants.net[{at}]" for at in (0, 2, 3, 6)),
+            *(f"grants.credentials[{at}]" for at in (1, 2)),
+            *(f"add_prompt_files[{at}]" for at in (1, 2, 3)),
+        ]
+    )
+
+
+def test_a_wrong_type_hides_nothing_else_that_is_wrong_with_a_toolset():
+    told = problems("""
+name: a
+toolsets:
+  - {type: mpc, name: No Name, comand: x, timeout: 0}
+  - {type: [mcp], name: b, command: x, url: "https://example.org/", args: [y], env: {A: b}}
+  - {name: c, languages: {Python: []}}
+agents:
+  sub:
+    toolsets:
+      - {type: grpc, name: t, command: x, headers: {Host: x}}
+      - {type: lsp, name: t, languages: {python: ["*.py"]}}
+""")
+    assert sorted(told) == sorted(
+        [
+            "toolsets[0]: its `type` must be mcp or lsp",
+            (
+                "toolsets[0].name: must be made of a-z, 0-9 and single dashes, begin with a letter, and have at most "
+                "64 characters"
+            ),
+            "toolsets[0].timeout: must be more than 0",
+            "toolsets[0].comand: there is no such key, did you mean 'command'?",
+            "toolsets[0]: must have either a `command`, which is started in the box, or a `url`",
+            "toolsets[1]: its `type` must be mcp or lsp",
+            "toolsets[1]: must have either a `command`, which is started in the box, or a `url`",
+            "toolsets[1]: `args` and `env` must be left out, for there is a `url` and nothing to start",
+            "toolsets[2]: its `type` is missing: it must be mcp or lsp",
+            "toolsets[2].languages: a language must be written as language servers do: python, typescript, c++",
+            "toolsets[2]: must have a `command`, which is started in the box",
+            "agents.sub: toolsets must have names of their own, and these stand more than once: t",
+            "agents.sub.toolsets[0]: its `type` must be mcp or lsp",
+            (
+                "agents.sub.toolsets[0].headers: headers that carry the messages themselves (Host, Content-Type, "
+                "Mcp-Session-Id, …) must be left out"
+            ),
+            "agents.sub.toolsets[0]: `headers` must be left out, for there is no `url`",
+            "agents.sub.toolsets[1]: must have a `command`, which is started in the box",
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,13 +291,13 @@ def test_what_is_wrong_with_fields_together_is_told_beside_what_is_wrong_with_on
         ("name: !!bool perhaps", "a tag that does not fit its value"),
         ("name: !!int _", "a tag that does not fit its value"),
         (f"name: 1{':00' * 400}:0.5", "a number that does not exist"),
-        ("name: a\ndescription: one\u202etwo", "description: it holds U+202E"),
-        ("name: a\nsystem_prompt: hid\U000e0041den", "system_prompt: it holds U+E0041"),
+        ("name: a\ndescription: one\u202etwo", "description: must not hold U+202E"),
+        ("name: a\nsystem_prompt: hid\U000e0041den", "system_prompt: must not hold U+E0041"),
         (
             "name: a\ntoolsets: [{type: mcp, name: t, command: x}, {type: mcp, name: t, command: y}]",
             "more than once: t",
         ),
-        ("1: 2\nname: a", "a key is a text"),
+        ("1: 2\nname: a", "a key must be a text"),
     ],
 )
 def test_what_could_be_read_in_two_ways_or_not_at_all_is_refused(text, why):

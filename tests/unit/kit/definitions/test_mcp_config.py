@@ -60,14 +60,14 @@ def test_everything_that_is_wrong_is_said_at_once_and_no_value_with_it():
     assert value not in text
     for line in (
         "mcpServers.a.comand: there is no such key, did you mean 'command'?",
-        "mcpServers.b: its `type` is one of stdio, http, streamable-http",
-        "mcpServers.c: a server of type stdio has a `command`, and any other a `url`",
-        "mcpServers.d.url: it is an https:// URL",
+        "mcpServers.b: its `type` must be one of stdio, http, streamable-http",
+        "mcpServers.c: a server of type stdio must have a `command`, and any other a `url`",
+        "mcpServers.d.url: must be an https:// URL",
         "mcpServers.e.env.TOKEN: variables of this machine are not put in",
-        "mcpServers.f.args: it is a list",
-        "mcpServers.1.name: it is made of a-z",
-        "mcpServers.g: it is an object",
-        "mcpServers.h: it has either a `command`",
+        "mcpServers.f.args: must be a list",
+        "mcpServers.1.name: must be made of a-z",
+        "mcpServers.g: must be an object",
+        "mcpServers.h: must have either a `command`",
         "mcpServers.Same: it would be called same, and so is another one",
     ):
         assert line in text

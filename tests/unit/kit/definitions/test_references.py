@@ -82,6 +82,14 @@ def test_what_is_no_regular_readable_file_is_said_at_once(places):
             resolve_agent(reference, places)
 
 
+def test_a_sub_agent_that_is_not_there_is_told_with_its_place(places):
+    write(places.cwd / "lead.yaml", "name: lead\nagents: {one: ./gone.yaml}\n")
+    with pytest.raises(AgentInvalid) as raised:
+        resolve_agent("lead.yaml", places)
+    assert raised.value.source == "lead.yaml"
+    assert raised.value.problems == ("agents.one: there is no agent './gone.yaml'",)
+
+
 def test_sub_agents_are_found_beside_their_definition_and_written_whole(places):
     write(
         places.cwd / "team" / "lead.yaml",

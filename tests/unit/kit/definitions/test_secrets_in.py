@@ -4,7 +4,6 @@ import pytest
 
 from kagura_kernel.domain.errors import AgentInvalid
 from kagura_kernel.kit.definitions.references import AgentPlaces, resolve_agent
-from kagura_kernel.kit.definitions.secrets_in import refuse_secrets
 from kagura_kernel.testing.redactors import shared_redactor
 
 TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
@@ -12,7 +11,8 @@ TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
 
 def agent(tmp_path, text):
     (tmp_path / "agent.yaml").write_text(text)
-    return resolve_agent("agent.yaml", AgentPlaces(tmp_path, tmp_path / "own", tmp_path / "cache"))
+    places = AgentPlaces(tmp_path, tmp_path / "own", tmp_path / "cache")
+    return resolve_agent("agent.yaml", places, redactor=shared_redactor())
 
 
 def test_a_definition_that_hands_a_secret_to_a_toolset_is_refused_by_the_place_alone(tmp_path):
@@ -25,16 +25,38 @@ agents:
   sub: {{toolsets: [{{type: lsp, name: l, command: x, languages: {{python: ["*.py"]}}, env: {{KEY: {TOKEN}}}}}]}}
 """
     with pytest.raises(AgentInvalid) as raised:
-        refuse_secrets(agent(tmp_path, text), shared_redactor())
-    assert [problem.partition(":")[0] for problem in raised.value.problems] == [
+        agent(tmp_path, text)
+    *places, advice = raised.value.problems
+    assert [place.partition(": it holds a secret (")[0] for place in places] == [
         "toolsets[0].env.GITHUB_TOKEN",
         "toolsets[0].args",
         "toolsets[1].headers.Authorization",
         "agents.sub.toolsets[0].env.KEY",
     ]
+    assert "name a credential in place of a secret" in advice
     assert TOKEN not in raised.value.message
 
 
 def test_a_definition_without_secrets_passes(tmp_path):
     text = "name: a\ntoolsets: [{type: mcp, name: one, command: x, env: {TZ: Europe/Berlin, LOG_LEVEL: debug}}]\n"
-    refuse_secrets(agent(tmp_path, text), shared_redactor())
+    assert agent(tmp_path, text).definition.toolsets[0].env["LOG_LEVEL"] == "debug"
+
+
+def test_secrets_are_told_beside_everything_else_that_is_wrong(tmp_path):
+    text = f"""
+name: A B
+toolsets:
+  - {{type: mpc, name: one, command: x, env: {{API_KEY: {TOKEN}}}, timeout: 0}}
+  - odd
+"""
+    with pytest.raises(AgentInvalid) as raised:
+        agent(tmp_path, text)
+    told = "\n".join(raised.value.problems)
+    for part in (
+        "name: must be made of",
+        "toolsets[0].timeout",
+        "toolsets[1]: must be",
+        "toolsets[0].env.API_KEY: it h",
+    ):
+        assert part in told
+    assert TOKEN not in told

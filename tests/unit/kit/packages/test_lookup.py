@@ -153,7 +153,7 @@ def test_a_failing_server_is_told_by_its_number_and_a_silent_one_by_its_error(se
     def gone(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("me:hunter2@a.example", request=request)
 
-    with pytest.raises(LookUpFailed, match=r"^it could not be asked \(ConnectError\)$"):
+    with pytest.raises(LookUpFailed, match=r"^the registry cannot be reached$"):
         PackageLookUp(servers.sources, None, FakeClock(), httpx.MockTransport(gone))(parse_package("npm:x"))
 
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from kagura_kernel.kit.definitions.references import AgentPlaces, resolve_agent
 from kagura_kernel.kit.staging import plan as planning
 from kagura_kernel.kit.staging.plan import plan_kit
 from kagura_kernel.kit.staging.surroundings import surroundings_of
@@ -98,3 +100,49 @@ def test_a_skill_that_lies_in_the_project_is_seen_there_wherever_it_was_found(ri
     where = surroundings_of(rig.home / ".agents/skills/mine", home=rig.home, config=rig.where.config)
     [skill] = plan_kit(rig.agent(), where).skills
     assert (skill.place, skill.root) == ("workspace", "/workspace")
+
+
+def foreign(rig, **fields):
+    """An agent that says this in a file of the project, which the person need not have written."""
+    path = rig.write(rig.project / "agent.yaml", json.dumps({"name": "odd"} | fields))
+    return resolve_agent(str(path), AgentPlaces(rig.project, rig.agents, rig.root.parent / "cache"))
+
+
+def asked(rig, agent) -> tuple[str, ...]:
+    return plan_kit(agent, rig.where).asked_skills
+
+
+@pytest.mark.parametrize(
+    ("skills", "names"),
+    [
+        (True, ("csv-tools", "git-tools")),
+        (["*-tools"], ("csv-tools", "git-tools")),
+        (["git-tools", "csv-*"], ("csv-tools",)),
+        (["git-tools"], ()),
+        (None, ()),
+        (False, ()),
+    ],
+)
+def test_skills_of_the_person_that_a_strangers_definition_takes_without_naming_them_are_asked_about(rig, skills, names):
+    rig.skill("csv-tools")
+    rig.skill("git-tools")
+    rig.skill("our-tools", place="code/project/.agents/skills")
+    fields = {} if skills is None else {"skills": skills}
+    assert asked(rig, foreign(rig, **fields)) == names
+    plan = plan_kit(foreign(rig, **fields), rig.where)
+    assert tuple(line.split()[1].rstrip(":") for line in plan.shown() if "and asked about" in line) == names
+    assert rig.plan(**fields).asked_skills == ()
+
+
+def test_a_trusted_agent_below_a_strangers_is_no_word_of_the_person(rig):
+    rig.skill("csv-tools")
+    rig.write(rig.home / "notes.txt", "mine")
+    rig.agent(name="mine", add_prompt_files=["notes.txt"])
+    below = foreign(rig, agents={"a": "skilled", "b": "mine"})
+    assert asked(rig, below) == ("csv-tools",)
+    assert plan_kit(below, rig.where).asked_files == ("~/notes.txt",)
+    rig.write(
+        rig.agents / "boss.yaml", "name: boss\nskills: true\nagents: {odd: ../../home/agent/code/project/agent.yaml}\n"
+    )
+    boss = resolve_agent("boss", AgentPlaces(rig.project, rig.agents, rig.root.parent / "cache"))
+    assert asked(rig, boss) == ()

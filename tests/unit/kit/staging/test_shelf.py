@@ -45,6 +45,13 @@ def test_a_text_is_read_with_its_redactions_as_blocks(rig, kit):
     assert (picture.is_text, picture.text, picture.size) == (False, "", 5)
 
 
+def test_a_marker_that_a_file_brings_along_is_no_redaction(rig):
+    rig.skill("fake", {"fake.txt": "[REDACTED:password]\n"})
+    with build_kit(rig.plan(), rig.root, rig.redactor) as kit:
+        read = read_staged(rig.root, kit.digest, "skills/fake/fake.txt")
+    assert (read.text, read.blocks) == ("[REDACTED:password]\n", ())
+
+
 def test_of_a_large_text_the_beginning_is_shown(rig, kit, monkeypatch):
     monkeypatch.setattr(shelf, "MAX_SHOWN", 5)
     read = read_staged(rig.root, kit.digest, "skills/one/wide.txt")

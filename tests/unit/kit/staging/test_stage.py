@@ -6,11 +6,13 @@ import json
 import os
 import resource
 import stat
+from datetime import timedelta
 
 import pytest
 
 from kagura_kernel.domain.errors import KitRefused, KitUnwritable, RedactionUnavailable
-from kagura_kernel.kit.staging import copying, reading, state
+from kagura_kernel.kit.staging import copying, reading, reaping, state
+from kagura_kernel.kit.staging.reaping import FEW
 from kagura_kernel.kit.staging.stage import build_kit
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.kit_rig import SECRET, HomeRig, KnownWords
@@ -33,6 +35,7 @@ def build(rig):
         kits.append(kit)
         return kit
 
+    make.kits = kits
     yield make
     for kit in kits:
         kit.close()
@@ -347,6 +350,28 @@ def test_an_old_version_is_taken_away_once_nobody_holds_it_and_a_while_has_passe
     assert sorted(path.name for path in versions.iterdir()) == [newest.digest, f"{newest.digest}.lock"]
     newest.close()
     newest.close()
+
+
+@pytest.mark.parametrize(("pause", "kept"), [(31, FEW), (1, 12)])
+def test_of_a_kit_that_changes_all_the_time_few_versions_stay_and_those_in_use_among_them(
+    rig, build, monkeypatch, pause, kept
+):
+    monkeypatch.setattr(reaping, "_STAY", ((12, timedelta(0)), *reaping._STAY[1:]))
+    clock = FakeClock()
+    rig.skill("one", {"count.txt": "0"})
+    held = build(clock=clock)
+    closed = []
+    for count in range(1, 20):
+        clock_moves(clock, pause)
+        rig.skill("one", {"count.txt": str(count)})
+        closed.append(build(clock=clock).directory)
+        build(clock=clock).close()
+        for kit in build.kits[1:]:
+            kit.close()
+    versions = {path for path in held.directory.parent.iterdir() if path.is_dir()}
+    assert versions == {held.directory, *closed[-kept - 1 :]}
+    assert (held.directory / "skills/one/count.txt").read_text() == "0"
+    assert len(list(held.directory.parent.iterdir())) == 2 * len(versions), "each with its lock, and no other lock"
 
 
 def test_kits_of_an_agent_that_was_not_used_for_a_month_are_taken_away(rig, build):
