@@ -17,6 +17,8 @@ LONGEST_FILE = 24_000
 
 LONGEST_SKILLS = 12_000
 """Characters of the list of skills; what is beyond is named without its description."""
+LONGEST_NAMES = 8_000
+"""Characters of the names alone; what is beyond is counted: every turn pays for all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,9 @@ def _skills(skills: Sequence[StagedSkill]) -> str:
     room = LONGEST_SKILLS
     for skill in skills:
         line = f"- {skill.name}: {' '.join(skill.description.split())}" if room > 0 else f"- {skill.name}"
-        room -= len(line)
+        room -= len(line) + 1
+        if room < -LONGEST_NAMES:
+            lines.append(f"- and {len(skills) - len(lines):,} more, each in a directory of its own beside these")
+            break
         lines.append(line)
     return "\n".join(lines)

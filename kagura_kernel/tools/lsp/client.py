@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import BoxFileError, ToolsetError
 from kagura_kernel.tools.lsp.places import path_of, uri_of
+from kagura_kernel.tools.toolsets.client import Client
 from kagura_kernel.tools.toolsets.cutting import Breach, Headed
 from kagura_kernel.tools.toolsets.peer import Failed, Unanswered
-from kagura_kernel.tools.toolsets.server import Server
+from kagura_kernel.tools.toolsets.server import Server, Speech
 from kagura_kernel.tools.toolsets.words import word
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class _Open:
     diagnostics: list[Any] | None = None
 
 
-class LspClient:
+class LspClient(Client):
     """A server and the files that it has been shown.
 
     Args:
@@ -63,7 +64,6 @@ class LspClient:
         limits: On all of it.
 
     Attributes:
-        server: What it calls itself, with its version; its own word.
         root: Of the workspace, in the box.
     """
 
@@ -78,80 +78,21 @@ class LspClient:
         clock: Clock,
         limits: ToolsetLimits,
     ) -> None:
-        self.name = name
-        self.server = ""
+        speech = Speech(Headed(limits.message_bytes), self._told, self._asked, _give_up, _proof)
+        super().__init__(Server(name, box, start, speech, over=over, clock=clock, limits=limits))
         self.root = box.files.root
         self._folders = [{"uri": uri_of(self.root), "name": "workspace"}]
         self._box = box
         self._languages = languages
         self._clock = clock
-        self._limits = limits
         self._can: Mapping[str, Any] = {}
         self._open: dict[str, _Open] = {}
         self._published = asyncio.Event()
         self._turn = asyncio.Lock()
-        self._server = Server(
-            name,
-            box,
-            start,
-            cutter=Headed(limits.message_bytes),
-            told=self._told,
-            asked=self._asked,
-            over=over,
-            gave_up=_give_up,
-            proof=_proof,
-            clock=clock,
-            limits=limits,
-        )
-
-    @property
-    def log(self) -> str:
-        """The end of what it wrote to its standard error."""
-        return self._server.log
-
-    @property
-    def ending(self) -> str:
-        """Why it is over, half a sentence; empty while it is not."""
-        return self._server.ending
 
     def can(self, what: str) -> bool:
         """Whether it says that it does this, by its word for it: `hoverProvider`."""
         return self._can.get(what) not in (None, False)
-
-    async def start(self) -> None:
-        """Start it. Whatever happens, `close` has to follow.
-
-        Raises:
-            ToolsetError: it cannot be started, or says what no good server says.
-            SandboxError: the box is gone.
-        """
-        await self._server.begin(self._get_ready())
-
-    async def _get_ready(self) -> None:
-        await self._server.open()
-        hello = {
-            "processId": None,
-            "clientInfo": {"name": "kagura-kernel"},
-            "rootUri": uri_of(self.root),
-            "rootPath": self.root,
-            "workspaceFolders": self._folders,
-            "capabilities": _CAPABILITIES,
-        }
-        try:
-            answer = await self._server.ask("initialize", hello, self._limits.start_seconds)
-        except Failed as error:
-            self._server.end(f"it refused to begin: {word(str(error))}")
-            raise ToolsetError(self.name, f"refused to begin: {error}") from error
-        match answer:
-            case {"capabilities": dict() as capabilities}:
-                self._can = capabilities
-            case _:
-                self._server.end("its first answer is no beginning")
-                raise ToolsetError(self.name, "was cut off: its first answer is no beginning")
-        info = answer.get("serverInfo")
-        if isinstance(info, dict):
-            self.server = " ".join(word(info[key]) for key in ("name", "version") if info.get(key))
-        await self._server.notify("initialized", {})
 
     async def ask(self, method: str, path: str, **more: Any) -> Any:
         """The answer to a question about one file, which the server sees as it is now.
@@ -181,8 +122,7 @@ class LspClient:
         if self.can("diagnosticProvider"):
             answer = await self.ask("textDocument/diagnostic", path)
             items = answer.get("items", []) if isinstance(answer, dict) else None
-            found: list[Any] = self.require(lambda: _list(items))
-            return found
+            return self.require(lambda: _list(items))
         await self.show(path)
         deadline = asyncio.ensure_future(self._clock.sleep(DIAGNOSTIC_SECONDS))
         try:
@@ -213,18 +153,6 @@ class LspClient:
             await self._give(path, text, language)
             return text
 
-    def require(self, read: Callable[[], Any]) -> Any:
-        """What a reader makes of an answer; a server whose answer is none is given up.
-
-        Raises:
-            ToolsetError: it was.
-        """
-        try:
-            return read()
-        except Breach as breach:
-            self._server.end(str(breach))
-            raise ToolsetError(self.name, f"was cut off: {breach}") from breach
-
     async def lines(self, path: str) -> list[str] | None:
         """The lines of any file in the box; None when it cannot be read, or is none."""
         if not path.startswith("/"):
@@ -234,11 +162,27 @@ class LspClient:
         except (BoxFileError, ToolsetError):
             return None
 
-    async def close(self) -> None:
-        """End it; may be called twice."""
-        await self._server.close()
-
     # ------------------------------------------------------------------ within
+
+    async def _get_ready(self) -> None:
+        hello = {
+            "processId": None,
+            "clientInfo": {"name": "kagura-kernel"},
+            "rootUri": uri_of(self.root),
+            "rootPath": self.root,
+            "workspaceFolders": self._folders,
+            "capabilities": _CAPABILITIES,
+        }
+        answer = await self._server.ask("initialize", hello, self._limits.start_seconds)
+        match answer:
+            case {"capabilities": dict() as capabilities}:
+                self._can = capabilities
+            case _:
+                raise Breach("its first answer is no beginning")
+        info = answer.get("serverInfo")
+        if isinstance(info, dict):
+            self.server = " ".join(word(info[key]) for key in ("name", "version") if info.get(key))
+        await self._server.notify("initialized", {})
 
     def _language(self, path: str) -> str:
         name = posixpath.basename(path)

@@ -132,7 +132,7 @@ async def _references(client: LspClient, path: str, arguments: Mapping[str, Any]
 
 async def _hover(client: LspClient, path: str, arguments: Mapping[str, Any]) -> str:
     answer = await client.ask("textDocument/hover", path, position=await _position(client, path, arguments))
-    text: str = client.require(lambda: read_hover(answer))
+    text = client.require(lambda: read_hover(answer))
     return text or "The server knows nothing about this."
 
 

@@ -15,11 +15,11 @@ from kagura_kernel.tools.mcp.reading import (
     read_result,
     read_tool,
 )
-from kagura_kernel.tools.toolsets.cutting import Breach, Lines
+from kagura_kernel.tools.toolsets.client import Client
+from kagura_kernel.tools.toolsets.cutting import Lines
 from kagura_kernel.tools.toolsets.peer import Failed, Unanswered
 from kagura_kernel.tools.toolsets.schema import SchemaRefused
-from kagura_kernel.tools.toolsets.server import Server
-from kagura_kernel.tools.toolsets.words import word
+from kagura_kernel.tools.toolsets.server import Server, Speech
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.clock import Clock
@@ -35,7 +35,7 @@ _REFUSED = {
 _CHANGED = "The server has changed its list of tools since this run began; the next run is offered the new one."
 
 
-class McpClient:
+class McpClient(Client):
     """A server and what it offers.
 
     Args:
@@ -47,7 +47,6 @@ class McpClient:
         limits: On all of it.
 
     Attributes:
-        server: What it calls itself, with its version; its own word.
         tools: What it offers that can be shown.
         withheld: What it offers beside that, `NAME: why`.
         changed: Whether it has said that it offers something else now.
@@ -63,51 +62,11 @@ class McpClient:
         clock: Clock,
         limits: ToolsetLimits,
     ) -> None:
-        self.name = name
-        self.server = ""
+        speech = Speech(Lines(limits.message_bytes), self._told, _asked, _give_up, _proof)
+        super().__init__(Server(name, box, start, speech, over=over, clock=clock, limits=limits))
         self.tools: tuple[OfferedTool, ...] = ()
         self.withheld: tuple[str, ...] = ()
         self.changed = False
-        self._limits = limits
-        self._server = Server(
-            name,
-            box,
-            start,
-            cutter=Lines(limits.message_bytes),
-            told=self._told,
-            asked=_asked,
-            over=over,
-            gave_up=_give_up,
-            proof=_proof,
-            clock=clock,
-            limits=limits,
-        )
-
-    @property
-    def log(self) -> str:
-        """The end of what it wrote to its standard error."""
-        return self._server.log
-
-    @property
-    def ending(self) -> str:
-        """Why it is over, half a sentence; empty while it is not."""
-        return self._server.ending
-
-    async def start(self) -> None:
-        """Start it and hear what it offers. Whatever happens, `close` has to follow.
-
-        Raises:
-            ToolsetError: it cannot be started, or says what no good server says.
-            SandboxError: the box is gone.
-        """
-        try:
-            await self._server.begin(self._get_ready())
-        except Failed as error:
-            self._server.end(f"it refused to begin: {word(str(error))}")
-            raise ToolsetError(self.name, f"refused to begin: {error}") from error
-        except Breach as breach:
-            self._server.end(str(breach))
-            raise ToolsetError(self.name, f"was cut off: {breach}") from breach
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
         """What a tool answers, as a text of any length, and whether that is a failure.
@@ -116,26 +75,19 @@ class McpClient:
             ToolsetError: the server is gone, too busy, or did not answer in time.
         """
         try:
-            return read_result(await self._server.call("tools/call", {"name": tool, "arguments": arguments}))
+            answer = await self._server.call("tools/call", {"name": tool, "arguments": arguments})
         except Failed as error:
             remark = f"\n[{_CHANGED}]" if self.changed else ""
             return f"{self.name} answered with an error ({error.code}): {error}{remark}", True
-        except Breach as breach:
-            self._server.end(str(breach))
-            raise ToolsetError(self.name, f"was cut off: {breach}") from breach
-
-    async def close(self) -> None:
-        """End it; may be called twice."""
-        await self._server.close()
+        return self.require(lambda: read_result(answer))
 
     # ------------------------------------------------------------------ within
 
     async def _get_ready(self) -> None:
-        await self._server.open()
-        if await self._begin():
+        if await self._greet():
             await self._list()
 
-    async def _begin(self) -> bool:
+    async def _greet(self) -> bool:
         hello = {
             "protocolVersion": VERSIONS[0],
             "capabilities": {},

@@ -6,4 +6,5 @@ boxed    the program in the box, and the one connection to it
 cutting  bytes into messages
 peer     JSON-RPC: requests and their answers
 server   the four of them together
+client   what every protocol's client has
 """

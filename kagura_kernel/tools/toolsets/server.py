@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kagura_kernel.domain.clock import Clock
@@ -26,6 +27,25 @@ Proof = Callable[["Server"], Coroutine[Any, Any, bool]]
 """Whether a server that has let a call run out still answers."""
 
 
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What a protocol adds to a conversation.
+
+    Attributes:
+        cutter: How messages are told apart.
+        told: Hears notifications.
+        asked: Answers the server's requests.
+        gave_up: Tells the server, in the protocol's words, that an answer is not waited for.
+        proof: Asks it for a sign of life.
+    """
+
+    cutter: Cutter
+    told: Told
+    asked: Asked
+    gave_up: GaveUp
+    proof: Proof
+
+
 class Server:
     """A server that answers requests; made and used on the box's loop.
 
@@ -33,28 +53,20 @@ class Server:
         name: The toolset's.
         box: The run's.
         start: What the bridge is told.
-        cutter: How its messages are told apart.
-        told: Hears notifications.
-        asked: Answers its requests.
+        speech: What its protocol adds.
         over: Told once when it is over, why, half a sentence; also when it was closed.
-        gave_up: Tells the server, in its protocol's words, that an answer is not waited for.
-        proof: Asks it for a sign of life.
         clock: The time.
         limits: On all of it.
     """
 
-    def __init__(  # noqa: PLR0913 - what a protocol adds
+    def __init__(
         self,
         name: str,
         box: Box,
         start: Mapping[str, Any],
+        speech: Speech,
         *,
-        cutter: Cutter,
-        told: Told,
-        asked: Asked,
         over: Callable[[str], None],
-        gave_up: GaveUp,
-        proof: Proof,
         clock: Clock,
         limits: ToolsetLimits,
     ) -> None:
@@ -62,11 +74,12 @@ class Server:
         self.limits = limits
         self._clock = clock
         self._over = over
-        self._gave_up = gave_up
-        self._proof = proof
+        self._speech = speech
         self._farewells: set[asyncio.Task[None]] = set()
         self._boxed = Boxed(name, box, start, self._heard, self._ended, clock=clock, log_bytes=limits.log_bytes)
-        self._peer = Peer(cutter, self._boxed.write, told=told, asked=asked, limits=limits, clock=clock)
+        self._peer = Peer(
+            speech.cutter, self._boxed.write, told=speech.told, asked=speech.asked, limits=limits, clock=clock
+        )
         self._slots = asyncio.Semaphore(limits.calls)
         self._under_way = 0
 
@@ -188,11 +201,11 @@ class Server:
     async def _tell(self, number: int) -> None:
         # A server that does not even read this shows itself in the sign of life, or at the next call.
         with contextlib.suppress(TimeoutError, Gone, ToolsetError):
-            await self._within(self.limits.ping_seconds, self._gave_up(self, number))
+            await self._within(self.limits.ping_seconds, self._speech.gave_up(self, number))
 
     async def _require_life(self) -> None:
         try:
-            alive = await self._within(self.limits.ping_seconds, self._proof(self))
+            alive = await self._within(self.limits.ping_seconds, self._speech.proof(self))
         except Failed:
             # Whoever says no is there.
             alive = True

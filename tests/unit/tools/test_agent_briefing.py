@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.kit import StagedSkill
-from kagura_kernel.tools.agent_briefing import LONGEST_FILE, LONGEST_SKILLS, ReadPrompt, agent_briefing
+from kagura_kernel.tools.agent_briefing import LONGEST_FILE, LONGEST_NAMES, LONGEST_SKILLS, ReadPrompt, agent_briefing
 
 
 def test_an_agent_of_which_nothing_is_known_adds_nothing():
@@ -47,3 +47,11 @@ def test_every_skill_is_named_however_many_there_are():
     told = agent_briefing("a", "", skills=skills)
     assert all(f"- skill-{number}" in told for number in range(200))
     assert len(told) < LONGEST_SKILLS + 200 * 12 + 1000
+
+
+def test_of_thousands_of_skills_the_rest_is_counted():
+    skills = [StagedSkill(f"skill-{number}", "what it does", f"/kagura/kit/skills/{number}") for number in range(3000)]
+    told = agent_briefing("a", "", skills=skills)
+    named = sum(line.startswith("- skill-") for line in told.splitlines())
+    assert f"- and {3000 - named:,} more" in told
+    assert len(told) < LONGEST_SKILLS + LONGEST_NAMES + 1000
