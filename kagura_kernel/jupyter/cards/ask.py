@@ -131,13 +131,14 @@ def _detail(request: ApprovalRequested) -> str:
 def reason_words(request: ApprovalRequested) -> tuple[str, str]:
     """Whose words the reason is in, and the reason; both empty when there is none to show.
 
-    The membrane itself asks for hosts. Whose words the others are in is not known to a card; they are quoted.
+    For hosts and for a toolset's calls they are ours. Whose words the others are in is not known to a card; they are
+    quoted.
     """
     reason = request.reason.strip()
     match request.subject:
         case "question":
             return "", ""
-        case "network":
+        case "network" | "tool":
             return "", request.reason
         case "launch" | "credential":
             return ("The reason given:", request.reason) if reason else ("", "")

@@ -30,6 +30,8 @@ def test_the_card_names_the_kind_and_shows_the_exact_arguments_unfolded():
     assert "<details" not in html
     assert "&quot;to&quot;: &quot;ada&quot;" in html
     assert "Call send of the toolset mail" in item_text(view.pending[0])
+    # The reason is ours, and nobody takes it for the agent's.
+    assert '<div class="kg-says kg-soft">Its server lies outside of the box' in html
 
 
 def test_the_smaller_yes_comes_first_and_is_what_a_plain_yes_means():

@@ -153,12 +153,12 @@ function Why({ approval }: { readonly approval: IApproval }) {
     return null;
   }
   if (!reason) {
-    return ['network', 'launch', 'credential', 'plugin'].includes(approval.kind) ? null : (
+    return ['network', 'launch', 'credential', 'plugin', 'tool'].includes(approval.kind) ? null : (
       <div className="kgs-soft">{trans.__('The agent gave no reason.')}</div>
     );
   }
-  // Only for a host it is the membrane that gives the reason; the others are quoted, whoever's words they are.
-  if (approval.kind === 'network') {
+  // For a host and for a toolset's call the reason is ours; the others are quoted, whoever's words they are.
+  if (['network', 'tool'].includes(approval.kind)) {
     return <div className="kgs-soft">{visible(reason)}</div>;
   }
   const whose = ['launch', 'credential'].includes(approval.kind)
