@@ -51,7 +51,7 @@ class RunGrant:
         usual: Those of the words that the person's settings give to every run.
         sets: The sets of hosts that words may name.
         writable_root: Whether commands may change the whole system that they see.
-        asker: The agent whose definition asks for more than the person has given.
+        asker: Who asks for more than the person has given, and its verb: `the definition of the agent 'one' asks`.
         asker_id: SHA-256 of that definition: what a person allows is allowed to these very words.
         asked: What it asks for: words among `net`, credentials, `WRITE_THROUGH`, `PROMPT_FILE` with a place. A person's
             word is needed for each.

@@ -155,7 +155,7 @@ class Membrane:
         names = ", ".join(map(str, self._grant.credentials))
         title = f"Let this run hold {names}" if only_credentials else "Start this run with a box that it may change"
         if self._grant.asked:
-            title = f"Start this run as the definition of the agent {self._grant.asker!r} asks"
+            title = f"Start this run as {self._grant.asker}"
         seen = [f"sees {mount.shown} as {mount.target}" for mount in self._grant.mounts]
         image = [f"runs the image {self._grant.image}"] if self._grant.image else []
         return ApprovalRequest(

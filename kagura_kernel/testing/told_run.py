@@ -80,6 +80,12 @@ class ToldRun:
 
     # ---------------------------------------------------------- as a run handle
 
+    def wait_begun(self) -> None:
+        """It has begun as soon as it is there: it is as far as it was told."""
+
+    async def begun(self) -> None:
+        """Likewise."""
+
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Hear everything; returns how to stop listening."""
         with self._lock:

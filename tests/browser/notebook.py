@@ -97,9 +97,10 @@ class Notebook:
         return self.cell(index).locator(".jp-InputPrompt")
 
     def wait_done(self, index: int) -> None:
-        """Wait until a cell has its number."""
+        """Wait until a cell has its number. Its code raised nothing: errors of ours are calm, and have no traceback."""
         expect(self.prompt(index)).not_to_have_text("[*]:")
         expect(self.prompt(index)).not_to_have_text("[ ]:")
+        assert self.output(index).get_by_text("Traceback (most recent call last)").count() == 0
 
     def command(self, name: str) -> None:
         """What a menu entry or a button of JupyterLab does; does not wait for its end."""

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pyt
 ANALYST = """\
 name: data-analyst
 description: Looks at tables
-skills: true
+skills: [csv-tools]
 add_prompt_files: [AGENTS.md]
 """
 TASK = """\

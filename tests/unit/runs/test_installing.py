@@ -35,6 +35,7 @@ from kagura_kernel.testing.package_servers import PackageServers, package_server
 from kagura_kernel.testing.wheels import write_wheel
 
 SCRIPT = '#!/bin/sh\necho "hello from $0" "$@"\n'
+AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 NEEDED = ("sh", "python3", "rm", "mkdir", "test", "ln", "awk", "cat", "sleep", "env")
 
 
@@ -45,6 +46,7 @@ class Rig:
         self.backend = backend
         self.servers = servers
         self.stand_ins = stand_ins
+        self.more: dict[str, str] = {}
         self.search = f"{stand_ins}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
 
     async def start(self) -> Rig:
@@ -54,7 +56,7 @@ class Rig:
             "NO_PROXY": "127.0.0.1",
         }
         inner = await self.backend.start(BoxSpec(env=env))
-        self.box = MembraneBox(inner, Scrubber(lambda: ()), lambda: {"PATH": self.search})
+        self.box = MembraneBox(inner, Scrubber(lambda: ()), lambda: {"PATH": self.search, **self.more})
         return self
 
     @property
@@ -330,3 +332,20 @@ def test_a_name_is_only_ever_a_name():
     ):
         with pytest.raises(ValueError, match=r"^(this is no name|what stands behind)"):
             parse_package(text)
+
+
+@pytest.mark.skipif(not AUTHORITIES.exists(), reason="this system keeps its authorities elsewhere")
+async def test_pip_and_uv_trust_what_the_system_trusts_unless_the_person_says_otherwise(rig, tmp_path):
+    told = tmp_path / "told"
+    note = f'echo "$PIP_CERT $SSL_CERT_FILE" >> {told}\nexit 1\n'
+    rig.only()
+    (rig.stand_ins / "python3").unlink()
+    rig.stand_in("python3", f'#!/bin/sh\n[ "$1" = -I ] && exec {sys.executable} "$@"\n{note}')
+    rig.stand_in("uv", f"#!/bin/sh\n{note}")
+    rig.more = {"PIP_CERT": "", "REQUESTS_CA_BUNDLE": "", "SSL_CERT_FILE": ""}
+    await rig.refused(rig.plan("small-server", "pip:small-server"))
+    assert set(told.read_text().splitlines()) == {f"{AUTHORITIES} {AUTHORITIES}"}
+    told.unlink()
+    rig.more = {"PIP_CERT": "/mine.pem", "SSL_CERT_FILE": "/other.pem"}
+    await rig.refused(rig.plan("small-server", "pip:small-server"))
+    assert set(told.read_text().splitlines()) == {"/mine.pem /other.pem"}
