@@ -28,7 +28,7 @@ VIOLATIONS = {
         "import kagura_kernel.cockpit.desk",
     ),
     "The guest stands alone": ("sandbox/guest/loop.py", "import kagura_kernel.domain.errors"),
-    "SQLAlchemy and psycopg live in the journal": ("memory/store.py", "import sqlalchemy"),
+    "SQLAlchemy and psycopg live in the journal and the memory": ("memory/store.py", "import sqlalchemy"),
     "The Docker library lives in its back-end": ("sandbox/pool.py", "import docker"),
     "The Claude Agent SDK lives in its brain": ("runs/run.py", "import claude_agent_sdk"),
     "Everything from Jupyter and pandas lives in jupyter": ("journal/views.py", "import pandas"),
