@@ -255,6 +255,9 @@ class _Form:
         names = {name.lstrip("-"): name for name in self._options}
         meant = near(flag.lstrip("-"), list(names))
         hint = f" Did you mean {names[meant]}?" if meant else ""
+        takes = [one.typed for one in CELL_MAGICS if any(flag in option.flags for option in one.options)]
+        if self._cell is not None and takes:
+            hint = f" It is one of {takes[0]}."
         if not hint and self._text_at is not None:
             hint = " A text that begins with a dash stands behind `--`."
         self.fail(f"there is no option {flag!r} here.{hint}")

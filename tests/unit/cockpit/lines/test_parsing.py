@@ -180,3 +180,8 @@ def test_there_are_two_cell_magics():
     assert cell_magic("sandbox").name == "sandbox"
     with pytest.raises(UnknownName, match="Did you mean 'kagura'"):
         cell_magic("kagra")
+
+
+def test_an_option_of_the_other_magic_says_whose_it_is():
+    with pytest.raises(UsageError, match=r"no option '--agent' here\. It is one of %%kagura\."):
+        parse_cell_line(cell_magic("sandbox"), "bash --agent reviewer")
