@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from kagura_kernel.domain.events import ToolsetStarted
@@ -62,11 +63,13 @@ def whose(staged: Staged) -> str:
 
 def counts(staged: Staged) -> str:
     """`2 skills, AGENTS.md, 3 redactions, 1 left out`; empty where there is nothing."""
-    prompts = [prompt.name for prompt in staged.prompt_files]
+    # The project may have one of a name, and the home another.
+    names = Counter(prompt.name for prompt in staged.prompt_files)
+    prompts = [name if many == 1 else f"{many} × {name}" for name, many in names.items()]
     marked, left = redactions(staged), left_out_count(staged)
     parts = [
         counted(len(staged.skills), "skill") if staged.skills else "",
-        _listed(prompts) if len(prompts) <= _NAMED else counted(len(prompts), "prompt file"),
+        _listed(prompts) if len(prompts) <= _NAMED else counted(names.total(), "prompt file"),
         counted(len(staged.agents), "sub-agent") if staged.agents else "",
         counted(marked, "redaction") if marked else "",
         f"{left:,} left out" if left else "",

@@ -177,3 +177,13 @@ def test_a_live_card_is_told_of_the_kit_once_it_is_there():
     assert view.take_dirty() == {"kit"}
     view.apply(KIT.ended())
     assert view.take_dirty() == {"kit"}
+
+
+def test_two_prompt_files_of_one_name_are_counted():
+    twice = (
+        StagedPrompt("AGENTS.md", "workspace", "/workspace/AGENTS.md", 940),
+        StagedPrompt("AGENTS.md", "kit", "/kagura/kit/prompt_files/AGENTS.md", 20),
+    )
+    assert kit_text(seen(KIT.staged(prompt_files=twice)).kit)[0] == (
+        "= kit of data-analyst: 2 skills, 2 × AGENTS.md, 1 sub-agent, 3 redactions, 2 left out"
+    )
