@@ -35,6 +35,7 @@ from tests.bench.leasing import lease_acquired_and_released, request_through_a_l
 from tests.bench.loading import loading
 from tests.bench.opening import membrane_opened
 from tests.bench.plugging import plugin_called_from_a_box
+from tests.bench.recalling import recall_in_a_large_memory, recall_of_what_was_told
 from tests.bench.redacting import redaction
 from tests.bench.replayed import replayed_run
 from tests.bench.showing import further_directory_shown
@@ -59,6 +60,8 @@ ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     redaction,
     loading,
     kit_staged,
+    recall_of_what_was_told,
+    recall_in_a_large_memory,
     kernel_start,
     idle_kernel,
     replayed_run,

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kagura_kernel.memory.language.english import english_stem
+
+_ENDINGS = (
+    "s es ies sses ed eed ing ational tional izer ation iveness fulness ousness aliti icate ative alize"
+    " ical ful ness ement ion able ll e y"
+)
+
+
+@pytest.fixture(scope="module")
+def porter() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE word USING fts5(text, tokenize='porter ascii')")
+    connection.execute("CREATE VIRTUAL TABLE stem USING fts5vocab(word, 'row')")
+    return connection
+
+
+def _stem(connection: sqlite3.Connection, word: str) -> str:
+    connection.execute("DELETE FROM word")
+    connection.execute("INSERT INTO word VALUES (?)", (word,))
+    found: str = connection.execute("SELECT term FROM stem").fetchone()[0]
+    return found
+
+
+@settings(deadline=None)
+@given(
+    start=st.text("abcdeilmnorstuvwyz", min_size=1, max_size=7),
+    ending=st.sampled_from(["", *_ENDINGS.split()]),
+)
+def test_a_stem_is_that_of_the_porter_tokenizer_of_sqlite(porter: sqlite3.Connection, start: str, ending: str):
+    assert english_stem(start + ending) == _stem(porter, start + ending)
+
+
+def test_what_is_no_english_word_stays_as_it_is():
+    assert [english_stem(word) for word in ("x1s", "故障", "as", "42")] == ["x1s", "故障", "as", "42"]

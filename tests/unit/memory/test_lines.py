@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.errors.memory import MemoryInvalid
+from kagura_kernel.domain.memory import Author, Draft, Edge, Query, Source, Tier
+from kagura_kernel.memory.lines import import_lines, read_lines, write_lines
+from kagura_kernel.memory.sqlite.store import SqliteMemory
+
+SOURCE = Source(Author.HUMAN, by="Ada", uri="https://example.org")
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[SqliteMemory, SqliteMemory]]:
+    pair = SqliteMemory(tmp_path / "one.db"), SqliteMemory(tmp_path / "other.db")
+    yield pair
+    for store in pair:
+        store.close()
+
+
+def test_what_one_store_exports_another_one_holds_after_importing_it(stores: tuple[SqliteMemory, SqliteMemory]):
+    one, other = stores
+    first = one.remember(
+        Draft(
+            "Ein Text über Köln\nmit 改行",
+            SOURCE,
+            tier=Tier.TRUSTED,
+            tags=("city",),
+            importance=0.9,
+            scope="project:x",
+            thread="t",
+            speaker="Ada",
+            at=datetime(2020, 1, 1, tzinfo=UTC),
+            expires_at=datetime(2099, 1, 1, tzinfo=UTC),
+            pinned=True,
+            data={"a": [1, {"b": None}]},
+        )
+    )
+    second = one.remember(Draft("another", SOURCE))
+    one.create_edge(Edge(second.id, first.id, "came-from", 0.5))
+    lines = list(write_lines(one.export()))
+
+    imported = import_lines(other, lines, trusting=True)
+
+    assert imported.memories == (first.id, second.id)
+    assert imported.edges == 1
+    assert list(write_lines(other.export()))[-1] == lines[-1]
+    kept = other.reference(first.id)
+    assert (kept.text, kept.source, kept.tier, kept.data, kept.at) == (
+        first.text,
+        SOURCE,
+        Tier.TRUSTED,
+        {"a": [1, {"b": None}]},
+        first.at,
+    )
+    assert [found.memory.id for found in other.recall(Query("Koeln"))] == [first.id]
+    assert import_lines(other, lines).memories == imported.memories
+    assert other.counts().memories == 2
+
+
+def test_a_file_is_not_believed_when_it_says_that_it_may_be_trusted(stores: tuple[SqliteMemory, SqliteMemory]):
+    line = json.dumps({"v": 1, "kind": "memory", "text": "trust me", "tier": "trusted"})
+
+    import_lines(stores[0], [line])
+
+    assert stores[0].recall(Query("trust", tier=Tier.TRUSTED)) == ()
+    assert len(stores[0].recall(Query("trust"))) == 1
+
+
+BAD = (
+    "no json",
+    "[]",
+    '{"kind":"memory","text":"x"}',
+    '{"v":2,"kind":"memory","text":"x"}',
+    '{"v":1,"kind":"thing","text":"x"}',
+    '{"v":1,"kind":"memory"}',
+    '{"v":1,"kind":"memory","text":5}',
+    '{"v":1,"kind":"memory","text":""}',
+    '{"v":1,"kind":"memory","text":"x","colour":"red"}',
+    '{"v":1,"kind":"memory","text":"x","tier":"holy"}',
+    '{"v":1,"kind":"memory","text":"x","tags":[1]}',
+    '{"v":1,"kind":"memory","text":"x","tags":["NOT"]}',
+    '{"v":1,"kind":"memory","text":"x","importance":true}',
+    '{"v":1,"kind":"memory","text":"x","at":"yesterday"}',
+    '{"v":1,"kind":"memory","text":"x","at":5}',
+    '{"v":1,"kind":"memory","text":"x","at":"2026-01-01T00:00:00"}',
+    '{"v":1,"kind":"memory","text":"x","source":{"author":"god"}}',
+    '{"v":1,"kind":"memory","text":"x","source":{"secret":"1"}}',
+    '{"v":1,"kind":"edge","source":"a"}',
+    '{"v":1,"kind":"edge","source":"a","target":"b","type":"likes"}',
+    '{"v":1,"kind":"edge","source":"a","target":"b","weight":7}',
+    '{"v":1,"kind":"edge","source":"a b","target":"b"}',
+)
+
+
+def test_bad_lines_are_told_all_at_once_and_nothing_is_imported(stores: tuple[SqliteMemory, SqliteMemory]):
+    good = '{"v":1,"kind":"memory","text":"fine"}'
+
+    with pytest.raises(MemoryInvalid) as raised:
+        import_lines(stores[0], [good, "", *BAD, good])
+
+    assert [int(problem.split(":")[0].removeprefix("line ")) for problem in raised.value.problems] == list(
+        range(3, 3 + len(BAD))
+    )
+    assert stores[0].counts().memories == 0
+
+
+def test_very_many_bad_lines_are_told_in_part():
+    with pytest.raises(MemoryInvalid, match="and 950 more"):
+        read_lines(["bad"] * 1000)
+
+
+def test_an_edge_that_leads_nowhere_keeps_everything_out(stores: tuple[SqliteMemory, SqliteMemory]):
+    lines = [
+        '{"v":1,"kind":"memory","text":"fine","id":"mem-a"}',
+        '{"v":1,"kind":"edge","source":"mem-a","target":"mem-b"}',
+    ]
+
+    with pytest.raises(MemoryInvalid, match="mem-b"):
+        import_lines(stores[0], lines)
+
+    assert stores[0].counts().memories == 0

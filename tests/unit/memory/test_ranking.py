@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kagura_kernel.memory.ranking import MEANING, NEIGHBOUR, Place, Scored, Wanted, Weights, fused, rank, rarity
+
+WEIGHTS = Weights()
+
+
+def _place(number: int, **changes: object) -> Place:
+    place = Place(number, 0, 0, number, turn=False, length=10, at=0, importance=0.5, bias=0)
+    return replace(place, **changes)
+
+
+def _order(wanted: list[Wanted], *places: Place) -> list[int]:
+    return [found.number for found in rank(wanted, {place.number: place for place in places}, WEIGHTS)]
+
+
+def test_a_rare_word_counts_more_than_a_common_one():
+    common, rare = Wanted("common", rarity(100, 90), {1: 1.0}), Wanted("rare", rarity(100, 2), {2: 1.0})
+
+    assert _order([common, rare], _place(1), _place(2)) == [2, 1]
+
+
+def test_two_words_count_more_than_one_of_them_again_and_again():
+    one, other = Wanted("one", 2.0, {1: 4.0, 2: 1.0}), Wanted("other", 2.0, {2: 1.0})
+
+    assert _order([one, other], _place(1), _place(2)) == [2, 1]
+
+
+def test_a_word_counts_more_in_a_short_text_than_in_a_long_one():
+    assert _order([Wanted("word", 1.0, {1: 1.0, 2: 1.0})], _place(1, length=400), _place(2, length=10)) == [2, 1]
+
+
+def test_the_turn_after_a_question_is_found_by_the_words_of_the_question():
+    turns = [_place(1, turn=True, after=2, session=1), _place(2, turn=True, prev=1, session=1)]
+    found = rank([Wanted("pottery", 3.0, {1: 1.0})], {turn.number: turn for turn in turns}, WEIGHTS)
+
+    assert [one.number for one in found] == [1, 2]
+    assert found[1].why == (NEIGHBOUR,)
+
+
+def test_a_note_is_not_found_by_the_words_of_another_note_alone():
+    assert _order([Wanted("word", 3.0, {1: 1.0})], _place(1, after=2), _place(2, prev=1)) == [1]
+
+
+def test_importance_feedback_and_age_decide_between_equals_alone():
+    word, rare = Wanted("word", 1.0, {1: 1.0, 2: 1.0}), Wanted("rare", 0.3, {1: 1.0})
+
+    assert _order([word], _place(1), _place(2, importance=0.9)) == [2, 1]
+    assert _order([word], _place(1), _place(2, bias=1)) == [2, 1]
+    assert _order([word], _place(1, bias=-1), _place(2)) == [2, 1]
+    assert _order([word], _place(1), _place(2, at=5)) == [2, 1]
+    assert _order([word, rare], _place(1, bias=-9, importance=0.0), _place(2, bias=9, importance=1.0, at=5)) == [1, 2]
+
+
+def test_what_matched_is_told_the_strongest_first():
+    wanted = [Wanted("weak", 1.0, {1: 1.0}), Wanted("strong", 5.0, {1: 1.0})]
+
+    assert rank(wanted, {1: _place(1)}, WEIGHTS)[0].why == ("strong", "weak")
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.001, 20), st.dictionaries(st.integers(1, 6), st.sampled_from([1.0, 2.0, 4.0])))),
+    st.booleans(),
+)
+def test_scores_lie_between_0_and_1_and_fall(words: list[tuple[float, dict[int, float]]], turn: bool):
+    wanted = [Wanted(str(number), worth, rows) for number, (worth, rows) in enumerate(words)]
+    places = {
+        number: _place(number, turn=turn, prev=number - 1, after=(number + 1) % 7, session=1) for number in range(1, 7)
+    }
+
+    scores = [found.score for found in rank(wanted, places, WEIGHTS)]
+
+    assert all(0 < score <= 1 for score in scores)
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_meaning_finds_what_words_do_not():
+    joined = fused([Scored(1, 0.4, ("word",))], {1: 0.1, 2: 0.9}, meaning=0.4)
+
+    assert [found.number for found in joined] == [1, 2]
+    assert joined[1].why == (MEANING,)
+    assert fused([Scored(1, 0.4, ("word",))], {1: 0.1, 2: 0.9}, meaning=0.7)[0].number == 2
+
+
+def test_without_vectors_the_order_of_words_stays():
+    lexical = [Scored(1, 0.4, ()), Scored(2, 0.2, ())]
+
+    assert fused(lexical, {}, meaning=0.5) == lexical
