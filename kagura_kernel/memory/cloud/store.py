@@ -1,0 +1,266 @@
+"""Memories in Kagura Memory Cloud."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError
+from kagura_kernel.domain.memory import (
+    CAME_FROM,
+    Draft,
+    Edge,
+    Erased,
+    Memory,
+    MemoryCounts,
+    Neighbourhood,
+    Query,
+    Recalled,
+    Tier,
+)
+from kagura_kernel.memory.cloud.access import CloudAccess
+from kagura_kernel.memory.cloud.edges import CLOUD_TYPE, mark_of, without
+from kagura_kernel.memory.cloud.reading import CloudReading
+from kagura_kernel.memory.cloud.recalling import newest, search
+from kagura_kernel.memory.cloud.rows import (
+    CloudMemoryRow,
+    asked_to_keep,
+    changed,
+    check_draft,
+    cloud_id,
+    our_id,
+    problems_of,
+)
+from kagura_kernel.memory.cloud.wire import TIMEOUT, CloudWire
+from kagura_kernel.memory.drafts import check_edge, check_named, check_query, memories_of, memory_of
+from kagura_kernel.memory.walking import check_walk, descendants, walk
+
+_SYSTEM = SystemClock()
+_READY_SECONDS = 60
+
+
+class CloudMemory:
+    """`MemoryStore` in one context of the cloud. Any thread may use it.
+
+    What the cloud cannot express:
+
+    ==========================  =====================================================================================
+    asked for                   what happens
+    ==========================  =====================================================================================
+    an id of one's own          refused with `MemoryInvalid`: the cloud gives ids itself (ours are `mem-` and its UUID)
+    a tag `kagura-…`            refused with `MemoryInvalid`: such tags carry trust, forgetting and types of edges
+    two types between a pair    the second is refused with `MemoryInvalid`: the cloud joins a pair once in a direction
+    many, all or none           what was written is taken back when one fails; a process that is killed leaves some
+    how often it helped         feedback moves the cloud's ranking; `helped` and `misled` are not told and stay 0
+    the words of neighbours     the cloud does not know of threads: a turn is found by its own words and meaning
+    the newest that fit         by when they were written, not by when they happened
+    erased for good             gone for everybody at once; the cloud's own sweep purges it later, by its settings
+    a promise of trust          asked for trusted, the cloud leaves out what connectors brought, whatever its tags say
+    changes by two processes    the last one wins: the cloud has no way to change a row only if it is unchanged
+    ==========================  =====================================================================================
+
+    A recall costs a request for each memory that is told, besides its own; `counts` and `export` cost two for each
+    memory there is.
+
+    Attributes:
+        where: The address.
+    """
+
+    def __init__(self, access: CloudAccess, *, clock: Clock = _SYSTEM, timeout: float = TIMEOUT) -> None:
+        """Nothing is connected.
+
+        Args:
+            access: Where it is, and the key.
+            clock: The time by which memories expire; when they were written is the cloud's own time.
+            timeout: Seconds that the cloud may take for an answer.
+        """
+        self._wire = CloudWire(access, timeout=timeout)
+        self.where = self._wire.where
+        self._clock = clock
+        self._reading = CloudReading(self._wire)
+        self._changing = threading.RLock()
+
+    def check(self) -> None:
+        """Return when it can be read and written; a state that lives for a minute is written."""
+        self._wire.check_version()
+        self._wire.call("get_context_info")
+        self._wire.call("set_state", key="kagura-kernel", value="ready", ttl_seconds=_READY_SECONDS)
+
+    def remember(self, draft: Draft) -> Memory:
+        """Keep one. When the connection breaks meanwhile, the error says that it may have been kept."""
+        memory = memory_of(draft, self._clock.now())
+        check_draft(draft)
+        return self.reference(self._keep(memory))
+
+    def remember_many(self, drafts: Iterable[Draft]) -> Sequence[str]:
+        """Keep many, one after the other; when one fails, those before it are taken back."""
+        listed = list(drafts)
+        memories = memories_of(listed, self._clock.now())
+        problems = [
+            f"number {number}: {problem}" for number, draft in enumerate(listed, 1) for problem in problems_of(draft)
+        ]
+        if problems:
+            raise MemoryInvalid("What is to be remembered", problems)
+        kept: list[str] = []
+        try:
+            for memory in memories:
+                kept.append(self._keep(memory))  # noqa: PERF401 - what was kept must be known when one fails
+        except BaseException:
+            for one in kept:
+                # What failed is told, and not that taking back fails for the same reason.
+                with suppress(MemoryStoreError):
+                    self._wire.call("forget", memory_id=cloud_id(one))
+            raise
+        return kept
+
+    def recall(self, query: Query) -> Sequence[Recalled]:
+        """What the cloud finds, with the filters that it does not have applied to what it tells."""
+        check_query(query)
+        find = search if query.text.strip() else newest
+        return find(self._wire, self._reading, query, self._clock.now())
+
+    def reference(self, memory_id: str) -> Memory:
+        """One by its id."""
+        return self._reading.row(memory_id).memory
+
+    def pinned(self, scopes: Sequence[str], tier: Tier | None = None) -> Sequence[Memory]:
+        """What runs in these scopes start with; of a thousand that are pinned in the context at most."""
+        told = self._wire.call("load_pinned", cap=1000).get("memories") or ()
+        rows = self._reading.rows([our_id(one.get("memory_id")) for one in told])
+        found = [row.memory for row in rows if self._alive(row.memory)]
+        fitting = [one for one in found if one.scope in scopes and tier in {None, one.tier}]
+        return sorted(fitting, key=lambda one: -one.importance)
+
+    def create_edge(self, edge: Edge) -> None:
+        """Join two memories."""
+        check_edge(edge)
+        with self._changing:
+            source = self._reading.row(edge.source)
+            self._reading.row(edge.target)
+            there = [
+                one for one in self._edges_of([edge.source]) if (one.source, one.target) == (edge.source, edge.target)
+            ]
+            if there and there[0].type != edge.type:
+                problem = f"the cloud joins two memories once in a direction, and these are as {there[0].type!r}"
+                raise MemoryInvalid("The edge", [problem])
+            mark = mark_of(edge)
+            if mark and mark not in source.marks:
+                self._write(replace(source, marks=(*source.marks, mark)))
+            ends = {"source_id": cloud_id(edge.source), "target_id": cloud_id(edge.target)}
+            told = self._wire.call("create_edge", edge_type=CLOUD_TYPE, weight=edge.weight, overwrite=True, **ends)
+            # Servers that know no `overwrite` keep the greater weight.
+            if (told.get("edge") or {}).get("weight") != edge.weight:
+                self._wire.call("update_edge", weight=edge.weight, **ends)
+
+    def explore(self, memory_id: str, *, depth: int = 1, types: Sequence[str] = (), most: int = 100) -> Neighbourhood:
+        """What lies around, a request for each memory on the way."""
+        check_walk(depth, types, most)
+        seed = self._reading.row(memory_id)
+        known = {memory_id: seed.memory}
+
+        def visible(ids: Sequence[str]) -> set[str]:
+            rows = self._reading.rows(ids)
+            known.update({row.memory.id: row.memory for row in rows})
+            return {row.memory.id for row in rows if self._alive(row.memory)}
+
+        walked = walk(
+            memory_id,
+            lambda ids: [edge for edge in self._edges_of(ids) if not types or edge.type in types],
+            visible,
+            depth=depth,
+            most=most,
+        )
+        return Neighbourhood(tuple(known[one] for one in walked.ids), walked.edges)
+
+    def forget(self, memory_id: str) -> Memory:
+        """Take it out of what is recalled here; other clients of the cloud see it, marked as forgotten."""
+        with self._changing:
+            row = self._reading.row(memory_id)
+            if row.memory.forgotten_at is not None:
+                return row.memory
+            return self._write(replace(row, memory=replace(row.memory, forgotten_at=self._clock.now())))
+
+    def restore(self, memory_id: str) -> Memory:
+        """Undo `forget`."""
+        return self._change(memory_id, forgotten_at=None)
+
+    def erase(self, memory_id: str, *, cascade: bool = False) -> Erased:
+        """Remove it; the cloud purges it by its own settings."""
+        with self._changing:
+            self._reading.row(memory_id)
+            grown = descendants(memory_id, self._children_of) if cascade else ()
+            lost = grown or (memory_id,)
+            edges = self._edges_of(lost)
+            for edge in edges:
+                self._wire.call("delete_edge", source_id=cloud_id(edge.source), target_id=cloud_id(edge.target))
+                if edge.source not in lost and mark_of(edge):
+                    row = self._reading.row(edge.source)
+                    self._write(replace(row, marks=without(row.marks, edge.target)))
+            for one in lost:
+                self._wire.call("forget", memory_id=cloud_id(one))
+            return Erased(lost, len(edges))
+
+    def pin(self, memory_id: str, *, on: bool = True) -> Memory:
+        """Let every run start with it, or no longer."""
+        return self._change(memory_id, pinned=on)
+
+    def feedback(self, memory_id: str, *, helped: bool) -> Memory:
+        """It helped or misled; the cloud's ranking learns it."""
+        memory = self.reference(memory_id)
+        self._wire.call("feedback", memory_id=cloud_id(memory_id), helpful=helped)
+        return memory
+
+    def promote(self, memory_id: str, *, by: str) -> Memory:
+        """It may be trusted, as far as the cloud trusts where it came from."""
+        check_named("name", by)
+        return self._change(memory_id, tier=Tier.TRUSTED, promoted_by=by)
+
+    def demote(self, memory_id: str) -> Memory:
+        """It may not be trusted."""
+        return self._change(memory_id, tier=Tier.QUARANTINE, promoted_by="")
+
+    def counts(self) -> MemoryCounts:
+        """How much is remembered, by looking at everything."""
+        rows = self._reading.rows(self._reading.all_ids())
+        alive = [row.memory for row in rows if self._alive(row.memory)]
+        forgotten = sum(row.memory.forgotten_at is not None for row in rows)
+        quarantined = sum(one.tier is Tier.QUARANTINE for one in alive)
+        edges = self._reading.edges({row.memory.id: row for row in rows})
+        return MemoryCounts(len(alive), quarantined, forgotten, len(edges))
+
+    def export(self) -> Iterator[Memory | Edge]:
+        """What can be recalled, the oldest first, then its edges."""
+        rows = {row.memory.id: row for row in self._reading.rows(self._reading.all_ids())}
+        alive = {one: row for one, row in rows.items() if self._alive(row.memory)}
+        yield from (row.memory for row in alive.values())
+        edges = self._reading.edges(alive)
+        yield from (edge for edge in edges if edge.source in alive and edge.target in alive)
+
+    def close(self) -> None:
+        """Close every connection; may be called twice."""
+        self._wire.close()
+
+    def _alive(self, memory: Memory) -> bool:
+        ended = memory.expires_at is not None and memory.expires_at <= self._clock.now()
+        return memory.forgotten_at is None and not ended
+
+    def _keep(self, memory: Memory) -> str:
+        return our_id(self._wire.call("remember", **asked_to_keep(memory)).get("memory_id"))
+
+    def _change(self, memory_id: str, **facts: object) -> Memory:
+        with self._changing:
+            row = self._reading.row(memory_id)
+            return self._write(replace(row, memory=replace(row.memory, **facts)))  # type: ignore[arg-type] # fields of ours
+
+    def _write(self, row: CloudMemoryRow) -> Memory:
+        self._wire.call("update_memory", memory_id=cloud_id(row.memory.id), **changed(row))
+        return row.memory
+
+    def _edges_of(self, ids: Sequence[str]) -> list[Edge]:
+        return self._reading.edges({row.memory.id: row for row in self._reading.rows(ids)})
+
+    def _children_of(self, ids: Sequence[str]) -> list[str]:
+        return [edge.source for edge in self._edges_of(ids) if edge.type == CAME_FROM and edge.target in ids]

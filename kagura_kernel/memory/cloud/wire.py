@@ -1,0 +1,263 @@
+"""The cloud's tools over HTTP: sessions, retries, and every way of saying no, in our words.
+
+What is asked again after a failure is what may be asked twice. Redirects are not followed: they would carry the key
+elsewhere. No error holds the key, nor what the server says where it looks like one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError, MemoryUnavailable, MemoryUnknown
+from kagura_kernel.memory.cloud.access import CloudAccess, place_of, unavailable
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT = 65.0
+"""Seconds that the server may think; it gives itself at most sixty."""
+CONNECT = 5.0
+OLDEST = (0, 24, 0)
+"""The first server that tells trusted memories from others."""
+
+_PROTOCOL = "2025-03-26"
+_PAUSES = (0.2, 0.8)
+"""Seconds before it is asked again."""
+_ONCE = frozenset({"remember", "feedback"})
+"""Tools that do something again when they are called again."""
+_LARGEST = 16 << 20
+_NO_METHOD = -32601
+_OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _TOO_MANY, _BROKEN = 200, 401, 403, 404, 429, 500
+_TRY_LATER = "Try again later"
+
+
+class _Passing(Exception):
+    """Something that may go well the next time; `sent` says whether the server may have acted."""
+
+    def __init__(self, error: MemoryStoreError, *, sent: bool) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.sent = sent
+
+
+class CloudWire:
+    """One context's tools. Any thread may call them."""
+
+    def __init__(self, access: CloudAccess, *, timeout: float = TIMEOUT) -> None:
+        self.where = place_of(access.url)
+        self.context_id = access.context_id
+        self._access = access
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._client: httpx.Client | None = None
+        self._closed = False
+        self._session = ""
+        self._numbers = itertools.count(1)
+
+    def call(self, tool: str, **arguments: Any) -> Mapping[str, Any]:
+        """What a tool answers.
+
+        Raises:
+            MemoryUnavailable: the cloud cannot be reached, or refuses this key.
+            MemoryUnknown: there is no such memory.
+            MemoryInvalid: it does not take these arguments.
+        """
+        told = {"name": tool, "arguments": {"context_id": self.context_id, **arguments}}
+        result = self._patiently(lambda: self._in_session("tools/call", told), again=tool not in _ONCE)
+        try:
+            answer = json.loads(result["content"][0]["text"])
+        except (LookupError, TypeError, ValueError):
+            raise self._unclear() from None
+        if not isinstance(answer, dict):
+            raise self._unclear()
+        if answer.get("status") == "error":
+            raise self._refusal(tool, answer, arguments)
+        return answer
+
+    def get(self, path: str, **parameters: Any) -> Mapping[str, Any]:
+        """What a REST route beside the tools answers. Raises like `call`."""
+        return self._patiently(lambda: self._object(self._send("GET", self._root + path, params=parameters)))
+
+    def push(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Mapping[str, Any]:
+        """Post what may be posted twice to a REST route. Raises like `call`."""
+        return self._patiently(
+            lambda: self._object(self._send("POST", self._root + path, json=dict(body), headers=dict(headers)))
+        )
+
+    def check_version(self) -> None:
+        """Return when the server is new enough.
+
+        Raises:
+            MemoryUnavailable: it is not, or cannot be reached.
+        """
+        version = str(self.get("/api/v1/system/info").get("version", ""))
+        found = tuple(
+            int(part) for part in version.removeprefix("v").split("-")[0].split("+")[0].split(".")[:3] if part.isdigit()
+        )
+        if found and found < OLDEST:
+            oldest = ".".join(map(str, OLDEST))
+            raise self.unavailable(f"the server has version {version}, and {oldest} is needed", "Upgrade the server")
+
+    def unavailable(self, why: str, advice: str) -> MemoryUnavailable:
+        """An error about this cloud."""
+        return unavailable(self.where, self._safe(why), advice)
+
+    def close(self) -> None:
+        """Close every connection; may be called twice."""
+        with self._lock:
+            self._closed = True
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    @property
+    def _root(self) -> str:
+        parts = urlsplit(self._access.url)
+        return f"{parts.scheme}://{parts.netloc}" + parts.path.partition("/mcp")[0].rstrip("/")
+
+    def _patiently(self, ask: Callable[[], Mapping[str, Any]], *, again: bool = True) -> Mapping[str, Any]:
+        for pause in (*_PAUSES, None):
+            try:
+                return dict(ask())
+            except _Passing as trouble:
+                if pause is None or (trouble.sent and not again):
+                    raise trouble.error from None
+                time.sleep(pause)
+        raise AssertionError  # pragma: no cover - the last turn returns or raises
+
+    def _in_session(self, method: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One request in a session; a session that the server does not know any more is begun again, once."""
+        for attempt in (1, 2):
+            session = self._begun()
+            response = self._post(method, parameters, session)
+            if response.status_code != _NOT_FOUND:
+                break
+            with self._lock:
+                # Only while it is still the stale one: another thread may have begun a new one.
+                if self._session == session:
+                    self._session = ""
+            if attempt == 2:  # noqa: PLR2004 - the second of the two above
+                raise self.unavailable("there is no memory service at this address", "Correct the address")
+        return self._result(response)
+
+    def _begun(self) -> str:
+        with self._lock:
+            if self._session:
+                return self._session
+        client = {"name": "kagura-kernel", "version": "1"}
+        told = {"protocolVersion": _PROTOCOL, "capabilities": {}, "clientInfo": client}
+        response = self._post("initialize", told, "")
+        if response.status_code == _NOT_FOUND:
+            raise self.unavailable("there is no memory service at this address", "Correct the address")
+        self._result(response)
+        session = str(response.headers.get("mcp-session-id", ""))
+        if not session:
+            raise self.unavailable("it begins no session", "See that the address ends with /mcp")
+        with self._lock:
+            self._session = session
+        return session
+
+    def _post(self, method: str, parameters: Mapping[str, Any], session: str) -> httpx.Response:
+        body = {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": dict(parameters)}
+        headers = {"mcp-session-id": session} if session else {}
+        return self._send("POST", self._access.url, json=body, headers=headers, missing_is_answer=True)
+
+    def _send(self, method: str, url: str, *, missing_is_answer: bool = False, **more: Any) -> httpx.Response:
+        import httpx
+
+        try:
+            response = self._http().request(method, url, **more)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
+            advice = "See that you are online and that the address is right"
+            raise _Passing(self.unavailable(f"there is no way to it ({_words(error)})", advice), sent=False) from None
+        except httpx.TimeoutException:
+            why = f"it did not answer within {self._timeout:g} s, and may have done what it was asked"
+            raise _Passing(self.unavailable(why, _TRY_LATER), sent=True) from None
+        except (httpx.HTTPError, RuntimeError) as error:
+            why = f"the connection broke ({_words(error)}), and it may have done what it was asked"
+            raise _Passing(self.unavailable(why, _TRY_LATER), sent=True) from None
+        self._judge(response, missing_is_answer=missing_is_answer)
+        return response
+
+    def _judge(self, response: httpx.Response, *, missing_is_answer: bool) -> None:
+        status = response.status_code
+        if _OK <= status < 300 or (status == _NOT_FOUND and missing_is_answer):  # noqa: PLR2004 - what HTTP calls success
+            return
+        if status == _UNAUTHORIZED:
+            advice = "Make a new key in the workspace's settings, or run `kagura auth login`"
+            raise self.unavailable(f"it refuses the key from {self._access.source}", advice)
+        if status == _FORBIDDEN:
+            raise self.unavailable("this key may not do that there", "Ask the workspace's owner for the right")
+        if status == _TOO_MANY:
+            wait = response.headers.get("retry-after", "")
+            raise self.unavailable("it was asked too often", f"Wait {wait} s" if wait.isdigit() else _TRY_LATER)
+        error = self.unavailable(
+            f"it answers with HTTP {status}", _TRY_LATER if status >= _BROKEN else "Correct the address"
+        )
+        if status >= _BROKEN:
+            raise _Passing(error, sent=True)
+        raise error
+
+    def _result(self, response: httpx.Response) -> Mapping[str, Any]:
+        told = self._object(response)
+        error = told.get("error")
+        if isinstance(error, dict):
+            if error.get("code") == _NO_METHOD:
+                raise self.unavailable(f"the server is too old ({error.get('message')})", "Upgrade the server")
+            raise self.unavailable(f"it says: {error.get('message')}", "See that the address is right")
+        result = told.get("result")
+        return result if isinstance(result, dict) else {}
+
+    def _object(self, response: httpx.Response) -> Mapping[str, Any]:
+        try:
+            told = response.json() if len(response.content) <= _LARGEST else None
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            raise _Passing(self._unclear(), sent=True)
+        return told
+
+    def _refusal(self, tool: str, answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> MemoryStoreError:
+        code, message = str(answer.get("error", "")), self._safe(str(answer.get("message", "")))
+        if code in {"memory_not_found", "invalid_memory_id_format", "invalid_uuid_format"}:
+            named = arguments.get("memory_id") or arguments.get("source_id") or ""
+            return MemoryUnknown(f"mem-{named}")
+        if code == "context_not_found":
+            return self.unavailable("there is no such context for this key", "Correct KAGURA_CONTEXT_ID")
+        if code == "permission_denied":
+            return self.unavailable("it is read-only for this key", "Use the key of a member who may write")
+        if code in {"validation_error", "missing_fields", "self_loop_not_allowed", "invalid_edge_type"}:
+            return MemoryInvalid(f"What {tool!r} was asked", [message.rstrip(".") or code])
+        return self.unavailable(f"it refuses {tool!r}: {message.rstrip('.') or code}", _TRY_LATER)
+
+    def _unclear(self) -> MemoryUnavailable:
+        return self.unavailable("its answer cannot be understood", "See that the address is that of a memory service")
+
+    def _safe(self, text: str) -> str:
+        if self._access.key in text or "bearer" in text.lower():
+            return "what it says holds a key and is not repeated"
+        return " ".join(text.split())[:300]
+
+    def _http(self) -> httpx.Client:
+        import httpx
+
+        with self._lock:
+            if self._closed:
+                raise self.unavailable("it was closed", "Open it again")
+            if self._client is None:
+                self._client = httpx.Client(
+                    timeout=httpx.Timeout(self._timeout, connect=CONNECT),
+                    headers={"authorization": f"Bearer {self._access.key}"},
+                    follow_redirects=False,
+                )
+            return self._client
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())[:120] or type(error).__name__

@@ -1,0 +1,1 @@
+"""The memory on a PostgreSQL server, shared by several machines."""

@@ -1,0 +1,1 @@
+"""Kagura Memory Cloud on the loopback, as its public client expects it, for tests."""
