@@ -74,7 +74,7 @@ _NOT_TOKEN = frozenset(
     b"""
     public cursor pagination page next continuation start resume sync syntax lexer parser csrf xsrf crumb eos bos pad
     unk sep cls mask special max min num total prompt completion input output cached reasoning count stop design color
-    colour css theme style list item node current previous cancellation cancel injection
+    colour css theme style list item node current previous cancellation cancel injection lock change request idempotency
     """.split()
 )
 """Words beside `token` that make it harmless."""

@@ -15,7 +15,7 @@ _LONGEST = 4096
 
 _REFERENCE = re.compile(
     rb"""(?x)
-    \$.* | %[A-Za-z_][\w]*%.* | %\([\w.]+\)[sd] | %[sdrv] | %\w+ | @[A-Za-z_.]+@ | &\w+; | \{[\w.]*\}.* | \{\{.* | \{%.*
+    \$.* | [abglstvw]:[A-Za-z_]\w*(?:[.\[(].*)? | %[A-Za-z_][\w]*%.* | %\([\w.]+\)[sd] | .*%(?:\d+\$)?[-.\d]{0,4}[sduxif](?:[^A-Za-z0-9].*)? | .*%0A.* | %[sdrv] | %\w+ | @[A-Za-z_.]+@ | &\w+; | \{[\w.]*\}.* | \{\{.* | \{%.*
     | <.* | &lt;.* | \[.*\] | \(.*\) | `.*` | ~.* | \#.* | !.*vault.* | !.*secret.* | !(?:Ref|Sub|GetAtt|ENV)\b.*
     | (?:env|secret|secrets|vault|ssm|op|keyring|file|arn|ref|awssm|gcpsm|vals|var|local|data|module|input|inputs
         |params|config|cfg|settings|self|this|process|os|ctx|context|props|state|options|opts|args|request|req|env_var
@@ -230,6 +230,7 @@ def password(value: bytes, *, certain: bool = False) -> bool:
     if (
         not 4 <= len(value) <= 512
         or (value.endswith(b"=") and value[:-1].isalpha())
+        or value.startswith((b").", b"),", b");"))
         or placeholder(value)
         or reference(value)
     ):
@@ -263,6 +264,10 @@ def _passphrase(value: bytes) -> bool:
     )
 
 
+_NAMES = re.compile(rb"[A-Z]{2,}\d?(?:_[A-Z]{2,}\d?)+|[A-Z][A-Za-z]{3,}(?:\.[A-Z][A-Za-z]{2,})+")
+"""Constants and the operations of services: `OAUTH2_CLIENT_CREDENTIALS`, `IdentityService.ConfirmSignUp`."""
+
+
 def token(value: bytes, least: int = 12) -> bool:
     """Whether this may be a key or a token: long, and nothing that a person would say.
 
@@ -274,7 +279,7 @@ def token(value: bytes, least: int = 12) -> bool:
         return False
     if is_word(value) or is_fact(value) or _CALL.match(value):
         return False
-    if value.isdigit():
+    if value.isdigit() or _NAMES.fullmatch(value):
         return False
     letters = len(set(value))
     if letters < 7 or not chance(value, 2.6):

@@ -117,6 +117,8 @@ def secret(what: Says, name: bytes, value: bytes) -> bool:
         or validation(value)
         or _TYPE.fullmatch(value)
         or worded(value)
+        or _OPEN.match(value)
+        or (kind_of(what, name) in _NUMBERED_BY_UUID and _UUID.fullmatch(value))
         or value.startswith((b", ", b"), ", b") ", b":"))
     ):
         return False
@@ -130,6 +132,10 @@ def secret(what: Says, name: bytes, value: bytes) -> bool:
     return token(value, 8 if b"secret" in name.lower() else 10)
 
 
+_UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NUMBERED_BY_UUID = frozenset({"session"})
+_OPEN = re.compile(rb"--[a-z][a-z-]+|S-1-\d+-[\d-]+$|\w+\)+/|-anonymous@")
+"""What is no secret wherever it stands: an option, the number of an account of Windows, the end of an expression."""
 TESTED = re.compile(rb"[Tt]est(?:[A-Z_]\w*|s?/\S*)$")
 """Names of tests, which stand behind `PASS:`."""
 _TYPE = re.compile(rb"\[?[A-Z][A-Za-z]*!?\]?!?[):,]*")

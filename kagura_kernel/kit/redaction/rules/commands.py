@@ -109,6 +109,13 @@ _HERE_STRING = _any(_HERE)
 _SNMP_GIVEN = _any(_SNMP_FLAG)
 
 
+_HELP = re.compile(rb"[a-z][ \t]{2,}[\"']?\Z")
+"""What stands between an option and its explanation in a list of options."""
+_OPEN_OPTION = re.compile(
+    rb"-(?:next|page|continuation|starting|lock|change|request|client|client-request|idempotency|pagination|sync)-token[\s=]+[\"']?\Z"
+)
+
+
 def find(data: bytes) -> Iterator[Span]:
     """What programs are given as a password or a token."""
     for found in _CERTAINLY.finditer(data):
@@ -152,6 +159,11 @@ def _given(data: bytes, found: Match, *, certain: bool = False) -> list[Span]:
         end = start + len(value)
     if (
         value.startswith(b"-")
+        or value[:1] in b"[{<"
+        or _HELP.search(data[found.start() : start]) is not None
+        or (not quoted and not certain and not value.isascii())
+        or _OPEN_OPTION.search(data, max(0, start - 40), start) is not None
+        or (b"\n" in data[found.start() : start] and b"\\\n" not in data[found.start() : start])
         or (not quoted and _KEYWORD.match(value))
         or (b"=" in value and says(value.partition(b"=")[0]) is not Says.NOTHING)
     ):

@@ -9,7 +9,7 @@ from kagura_kernel.kit.redaction.plausible import crypted, password, token
 from kagura_kernel.kit.redaction.spans import Span
 
 _NETRC = Lazy(
-    r"(?:^|\s)(?:machine\s+\S+|default)\s+(?:#[^\n]*\s+)*(?:login\s+\S+\s+)?(?:account\s+\S+\s+)?(?:password|passwd)\s+(\"[^\"\n]+\"|\S+)"
+    r"(?:^|\s)(?:machine\s+\S+\s+(?:#[^\n]*\s+)*(?:login\s+\S+\s+)?|default\s+login\s+\S+\s+)(?:account\s+\S+\s+)?(?:password|passwd)\s+(\"[^\"\n]+\"|\S+)"
 )
 _NETRC_LINE = Lazy(
     r"(?:^|\n)[ \t]*(?:login[ \t]+\S+[ \t]+)(?:password|passwd)[ \t]+(\S+)|(?:^|\n)[ \t]*login[ \t]+\S+[ \t]*\r?\n[ \t]*(?:password|passwd)[ \t]+(\S+)"
@@ -31,8 +31,8 @@ _SHARED = Lazy(r"\b(?:PSK|XAUTH|EAP|RSA)[ \t]+\"([^\"\n]+)\"|[\w.\]][ \t]*:[ \t]
 _BIND_KEY = Lazy(r"\bsecret\s+\"([A-Za-z0-9+/=]{16,})\"\s*;")
 _POSTFIX = Lazy(r"(?m:^)[ \t]*\[?[\w.\-]+\.[a-z]{2,}\]?(?::\d+)?[ \t]+[\w.@+\-]+:(\S+)[ \t]*\r?(?m:$)")
 _CISCO = Lazy(
-    r"\b(?:enable\s+(?:secret|password)|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:secret|password)|password|key-string|"
-    r"(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key|neighbor\s+\S+\s+password|wpa-psk\s+ascii|ppp\s+chap\s+password|key)[ \t]+[0-9][ \t]+(\S+)"
+    r"\b(?:enable\s+(?:secret|password)|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:secret|password)|(?m:^)[ \t]*password|key-string|"
+    r"(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key|neighbor\s+\S+\s+password|wpa-psk\s+ascii|ppp\s+chap\s+password|(?m:^)[ \t]*key)[ \t]+[0-9][ \t]+(\S+)"
 )
 _CISCO_PLAIN = Lazy(
     r"(?m:^)[ \t]*(?:enable\s+(?:secret|password)|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:secret|password)|(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key)\s+([^\s\"]{5,})[ \t]*\r?(?m:$)"

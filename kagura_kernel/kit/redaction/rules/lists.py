@@ -88,6 +88,7 @@ def _codes(data: bytes, at: int, end: int) -> Iterator[Span]:
         bare = value.replace(b"-", b"").replace(b" ", b"")
         if (
             any(48 <= byte <= 57 for byte in bare)
+            and data[max(0, found.start(1) - 2) : found.start(1)] != b"--"  # an option
             and not placeholder(value)
             and not _UNIT.fullmatch(value)
             and entropy(bare) > 1.9

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.names import documented
 from kagura_kernel.kit.redaction.patterns import Lazy, Match
-from kagura_kernel.kit.redaction.plausible import classes, is_fact, is_word, password, placeholder, token, validation
+from kagura_kernel.kit.redaction.plausible import (
+    classes,
+    is_fact,
+    is_word,
+    password,
+    placeholder,
+    reference,
+    token,
+    validation,
+)
 from kagura_kernel.kit.redaction.rules.adjacent import asian_lines
 from kagura_kernel.kit.redaction.rules.assignments import TESTED
 from kagura_kernel.kit.redaction.spans import Span
@@ -95,7 +104,7 @@ def _noted(data: bytes) -> Iterator[Span]:
     """Keys right behind the word for them, and seeds of one-time passwords."""
     for found in _BESIDE.finditer(data):
         value = (found.group(1) or b"").rstrip(b".")
-        if token(value, 24):
+        if token(value, 24) and not _open_key(data, found.start(1)):
             yield Span(found.start(1), found.start(1) + len(value), "secret")
     for found in _SEED.finditer(data):
         value = found.group(1) or b""
@@ -105,8 +114,7 @@ def _noted(data: bytes) -> Iterator[Span]:
 
 def _told(data: bytes, found: Match, first: int, *, strict: bool = False) -> Iterator[Span]:
     if first == _FIRST_OF_SAID:
-        before = _ANY_KEY.search(data[max(0, found.start(1) - 24) : found.end(1)])
-        if before is not None and before.group(1).lower() in _OPEN_KEYS:
+        if _open_key(data, found.end(1)):
             return
         if documented(data, found.start(1)) or (found.group(1) or b"").lower().startswith(_COMPLAINTS):
             return
@@ -121,6 +129,12 @@ def _told(data: bytes, found: Match, first: int, *, strict: bool = False) -> Ite
         yield Span(start, end, "password" if not token(value, 20) else "secret")
 
 
+def _open_key(data: bytes, end: int) -> bool:
+    """Whether the key or token whose name ends there is one that everybody may see, as in `cache key`."""
+    before = _ANY_KEY.search(data[max(0, end - 40) : end].rstrip(b" \t=:\"'`("))
+    return before is not None and before.group(1).lower() in _OPEN_KEYS
+
+
 def _told_in_asia(data: bytes, found: Match) -> Iterator[Span]:
     group = 1 if found.group(1) is not None else 2
     start, end = found.start(group), found.end(group)
@@ -132,6 +146,11 @@ def _told_in_asia(data: bytes, found: Match) -> Iterator[Span]:
 
 _KEYWORD = re.compile(rb"(?:[a-z_]+|[A-Z_]+)=")
 _CAMEL = re.compile(rb"(?:[A-Z][a-z0-9]+)+[A-Z][a-z]+")
+_CODE = re.compile(
+    rb"(?:[A-Za-z_]{4,}\d?(?:_[A-Za-z]+)*+(?:(?:::|->|\.)[A-Za-z_]\w*+)*+[\[(]|[A-Za-z]\w*_\w+[\[(]|[A-Za-z_]\w*::[A-Za-z_]"
+    rb"|(?:[a-z]{2,}_)+[a-z]{2,}$|[a-z]+\d*_t$|[A-Z]{2,6}#\d{1,3}$|[a-z]{2,}\d?(?:/[a-z]+\d{0,2})+$)"
+)
+"""What a program says where a sentence would have a word: a call, an item, a name of several words, a type, a standard."""
 _ANY_KEY = re.compile(rb"([A-Za-z0-9]+)[ _-](?:[kK]eys?|KEYS?|[tT]okens?)$")
 _COMPLAINTS = (b"invalid", b"unexpected", b"expected", b"unknown", b"illegal", b"bad", b"missing")
 """What stands before a token that is a sign of a language."""
@@ -141,10 +160,11 @@ _OPEN_KEYS = frozenset(
     cache idempotency partition sort primary foreign public publishable object s3 row hash map registry dedup shard group
     message index lock lookup translation unique composite natural surrogate range json yaml dict dictionary page next
     continuation sync csrf xsrf cursor ordering config setting option arrow shortcut hot any each every column order
+    change request
     """.split()
 )
 """What makes a key one that everybody may see."""
-_CUT = re.compile(rb"[;,](?!$)|&(?=\w+=)|\\\\[nrtu\"']|\)(?=[,;.)\]}]|$)")
+_CUT = re.compile(rb"[;,](?!$)|&(?=\w+=)|\\{1,2}[nrt](?![A-Za-z0-9])|\\{2}[nrtu\"']|\)(?=[,;.)\]}]|$)")
 """Where a value without quotes ends, though no space follows."""
 
 
@@ -166,15 +186,17 @@ def _plausible(value: bytes, *, bare: bool) -> bool:
     """Whether a word of a sentence is one that nobody would say: digits or signs within letters."""
     if (
         value[:1] in b"[{|>=:"
+        or value.startswith(b"--")
         or (b" " in value and bare)
         or _KEYWORD.match(value)
         or _CAMEL.fullmatch(value)
         or _ADJECTIVE.fullmatch(value)
         or TESTED.match(value)
+        or (bare and _CODE.match(value))
     ):
         return False
     if b" " in value:
-        return _phrase(value)
+        return not reference(value) and _phrase(value)
     if not password(value) or value.lower() in _STOP or is_fact(value) or validation(value):
         return False
     if value[:1] in b"/.~$%<{[(|" and not bare:

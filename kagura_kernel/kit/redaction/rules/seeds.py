@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 
 from kagura_kernel.kit.redaction.patterns import Lazy
 from kagura_kernel.kit.redaction.spans import Span
@@ -147,9 +148,19 @@ def _foreign(data: bytes, start: int, end: int, language: str, *, letters: bool 
             continue
         numbers = [known[_plain(text[first:last])] for first, last in row]
         at = start + len(text[: row[0][0]].encode())
+        if letters and not _apart(row) and not _SAID_IN_CHINESE.search(data, max(0, at - 120), at):
+            continue
         stop = start + len(text[: row[-1][1]].encode())
         if _taken(data, numbers, at, stop) is not None:
             yield Span(at, stop, "seed-phrase")
+
+
+_SAID_IN_CHINESE = re.compile("(?i)助记词|助記詞|种子|恢复短语|mnemonic|seed".encode())
+
+
+def _apart(row: Sequence[tuple[int, int]]) -> bool:
+    """Whether something stands between the letters; without it they are a sentence, whose letters are the common ones."""
+    return all(before[1] < after[0] for before, after in pairwise(row))
 
 
 def _plain(word: str) -> str:

@@ -192,6 +192,8 @@ def _wallet(value: bytes) -> bool:
 
 
 def _openai(value: bytes) -> bool:
+    if value.startswith((b"sk-ssh-", b"sk-ecdsa-")):  # kinds of keys of OpenSSH
+        return False
     body = value.rpartition(b"-")[2]
     return _CHANCE.search(value) is not None and entropy(body if len(body) > 16 else value) > 3
 

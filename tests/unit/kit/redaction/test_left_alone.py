@@ -1,0 +1,77 @@
+"""What real programs, documents and translations hold, and what is no secret in any of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.testing.redactors import shared_redactor
+
+LEFT_ALONE = (
+    "username, password = index_url_user_password\n",
+    'x = f(Bucket=s3_location["Bucket"], Key=s3_location["Key"])\n',
+    '"AWSCognitoIdentityProviderService.ConfirmSignUp",\n',
+    "session required pam_unix.so\n@include common-session\n@include common-password\n",
+    "o fixes Diffie Hellman key exchange on Windows 1903+ builds\n",
+    "s/&/ucfirst(lc($pw->name))/ge;\n",
+    "while (defined(my $key = Term::ReadKey::ReadKey(0))) {\n",
+    "my %valid_methods = qw/trust 1 reject 1 md5 1 crypt 1 password 1 krb5 1 ident 1 pam 1/;\n",
+    "  local OPTS='--password --recovery-key'\n",
+    "--recovery-key --pkcs11-token-uri --fido2-device --tpm2-device\n",
+    "    [STANDALONE]='-h --help --version\n         --password --recovery-key'\n    [ARG]='--unlock-key-file\n          --pkcs11-token-uri\n          --fido2-device'\n",  # noqa: E501
+    "  LatticeKey Key = KeyInfo::getLatticeKeyFromValue(&PN);\n",
+    "  enum Key : uint32_t {\n",
+    " * in format=xmlSecKeyDataFormatPkcs12.\n",
+    " * @cryptoAppDefaultPwdCallback:the default password callback.\n",
+    "let pwd = a:dict.istemp ? a:dict.tmpdir : ''\n",
+    'syn match sshconfigHostKeyAlgo "\\<sk-ssh-ed25519-cert-v01@openssh\\.com\\>"\n',
+    'syn match sshconfigHostKeyAlgo "\\<sk-ecdsa-sha2-nistp256-cert-v01@openssh\\.com\\>"\n',
+    '<comment xml:lang="bg">Ключ — PKCS#8, частен, шифриран</comment>\n',
+    "请再次输入上次的密码，以确定您到底键入了些什么。\n",
+    "如果您相信有某个未经许可的人已取得了您的私钥，请选此项。\n",
+    "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=systemd-firstboot --prompt-locale --prompt-keymap --prompt-timezone --prompt-root-password\nStandardOutput=tty\nStandardInput=tty\nStandardError=tty\n",  # noqa: E501
+    '"OAUTH2_CLIENT_CREDENTIALS",\n',
+    '"SID": "S-1-2-34-56789123456-7891012345-6789123486-789"\n',
+    '"encryptionKey": "arn:aws:kms:<region-ID>:<account-ID>:alias/aws/s3",\n',
+    'aws x --next-token "nextTokenValue"\n',
+    '"LockToken":"0bc01e21-03c9-4b98-9433-6229cbf1ef1c",\n',
+    '"ChangeToken": "abcd12f2-46da-4fdb-b8d5-fbd4c466928f",\n',
+    '"RequestToken": "20999d87-e304-4725-ad84-832dcbfd7fc5"\n',
+    "aws waf-regional update --change-token 12cs345-67cd-890b-1cd2-c3a4567d89f1\n",
+    "aws waf update --lock-token 447e55ac-2396-4c6d-b9f9-86b67c17f8b5\n",
+    "token: `Basic ${Buffer.from('username:password').toString('base64')}`\n",
+    "org_id=org-4f8a1c2e9b3d session_id=6f1f6b0e-2b2d-4f5e-9c0d-7a7a1d2b3c4d\n",
+    "Buy flour, sugar, butter, milk, apple, banana, orange, lemon, garlic, onion, potato and carrot for the recipe.\n",
+    "Then export the variable:\n  export API_TOKEN=your.token.here\n",
+    "  -W, --password           force password prompt\n",
+    "  -W, --password           パスワードプロンプトの強制表示\n",
+    "Syntax: gpg-preset-passphrase [Optionen] KEYGRIP\n",
+    "deploy --hugging-face-access-token={hf_token} --project=example\n",
+    'msgstr "エラーのあるトークンは \\"%s\\""\n',
+    "このパスフレーズは%.4s-%.2s-%.2sから変更されていません。\n",
+    "skipping credential lookup for key: credential.%s\n",
+    'テーブル"%3$s"にキー(%1$s)=(%2$s)がありません\n',
+    'msgid "Please enter the passphrase to%0Aprotect your new key"\n',
+    "Sie möchten kein Passwort - Dies ist nicht unbedingt zu empfehlen!%0A\n",
+    'msgstr "Hinweis: Dieser Schlüssel ist verfallen!\\n"\n',
+    "オプション --restrict-key は --format=plain を指定したときのみ指定可能です\n",
+    "|NAME|PKCS#12のパスフレーズにNAMEのエンコーディングを使う\n",
+    "按下标签可记忆键时要激活的部件\n",
+    "此卡片将会被重新配置以生成一个 %u 位的新密钥\n",
+    "Passwort wiederholen:\n",
+    "Number key 4 when pressed in isolation\n",
+    "usermod -p 来为此账户设置密码并解锁。\n",
+    '無効なトークン: "%s"\n',
+    '"OAUTH2_CLIENT_CREDENTIALS", # a token\n',
+    'token = "AWSCognitoIdentityProviderService.ConfirmSignUp"\n',
+)
+
+
+@pytest.mark.parametrize("text", LEFT_ALONE)
+def test_it_is_left_alone(text: str) -> None:
+    assert shared_redactor().redact(text).text == text
+
+
+def test_a_phrase_of_chinese_letters_is_found_where_something_says_so_or_stands_between_them() -> None:
+    phrase = "的 一 是 在 不 了 有 和 人 这 中 大"
+    said = f"助记词：{phrase.replace(' ', '')}\n"
+    assert "[REDACTED:seed-phrase]" in shared_redactor().redact(said).text
