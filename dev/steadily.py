@@ -27,19 +27,24 @@ _GROUP = re.compile(r"@[^\]@/]+$")
 
 def main(arguments: list[str]) -> int:
     """Run pytest with `arguments`, and once more what failed of it."""
-    _BOOK.unlink(missing_ok=True)
-    code = _pytest(arguments)
-    if code != FAILED:
+    code, failed = _run(arguments)
+    if failed and any("::" not in name for name in failed):
+        print("\n\033[1m-- all of it once more\033[0m: not everything could be read", flush=True)
+        code, failed = _run(arguments)
+    if not 0 < len(failed) <= FEW or any("::" not in name for name in failed):
         return code
-    failed = _failed()
-    if not 0 < len(failed) <= FEW:
-        return code
-    unread = any("::" not in name for name in failed)
     print("\n\033[1m-- once more, by themselves\033[0m", *failed, sep="\n  ", flush=True)
-    code = _pytest(arguments if unread else failed)
+    code = _pytest(failed)
     if code == 0:
         print("\nunsteady: failed beside others, passed by themselves:", *failed, sep="\n  ", flush=True)
     return code
+
+
+def _run(arguments: list[str]) -> tuple[int, list[str]]:
+    """Pytest's exit code, and what failed; nothing where it ended otherwise than by failing tests."""
+    _BOOK.unlink(missing_ok=True)
+    code = _pytest(arguments)
+    return code, _failed() if code == FAILED else []
 
 
 def _pytest(arguments: list[str]) -> int:

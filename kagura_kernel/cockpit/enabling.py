@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,9 +132,19 @@ class Enabling:
     async def _ask(self, audit: PluginAudit, approver: Approver) -> Decision:
         request = self._request(audit)
         question = self._question(audit, request.id)
-        if not self._intent.headless:
-            self._talk.say(PluginAsked(question))
-        decision = await approver.approve(request)
+        if self._intent.headless:
+            return await approver.approve(request)
+        asking = asyncio.ensure_future(approver.approve(request))
+        try:
+            # It is put before it is shown: an answer that comes at once must find it.
+            await asyncio.sleep(0)
+            if not asking.done():
+                self._talk.say(PluginAsked(question))
+            decision = await asking
+        finally:
+            if not asking.done():
+                asking.cancel()
+                await asyncio.wait({asking})
         self._given |= question.values
         return decision
 

@@ -8,6 +8,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 
 WORKERS = ("-p", "no:randomly", "-n", "2", "--dist", "loadgroup", ".")
@@ -82,9 +84,8 @@ def test_many_failures_are_no_accident(tmp_path: Path) -> None:
     assert (code, ran) == (1, {"grouped": 1, "named": 1, "others": 4})
 
 
-def test_a_file_that_could_not_be_read_has_everything_run_again(tmp_path: Path) -> None:
-    # Each of the two workers reads it once in the first run.
-    unread = """
+# Each of the two workers reads it once in the first run.
+UNREAD = """
 import pathlib
 
 with pathlib.Path("reads").open("a") as file:
@@ -92,5 +93,12 @@ with pathlib.Path("reads").open("a") as file:
 if len(pathlib.Path("reads").read_text()) <= 2:
     raise SystemError("no luck")
 """
-    code, said, ran = run(tmp_path, unread + TESTS.format(grouped=0, named=0, others=0), *WORKERS)
-    assert (code, ran) == (0, {"grouped": 1, "named": 1, "others": 4}), said
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_file_that_could_not_be_read_has_everything_run_again_and_then_what_failed(
+    tmp_path: Path, failing: int
+) -> None:
+    code, said, ran = run(tmp_path, UNREAD + TESTS.format(grouped=failing, named=0, others=0), *WORKERS)
+    assert (code, ran) == (0, {"grouped": 1 + failing, "named": 1, "others": 4}), said
+    assert ("unsteady" in said) == bool(failing)

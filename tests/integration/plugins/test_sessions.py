@@ -229,7 +229,7 @@ class Screen:
             if not select.select([self._handle], [], [], AGAIN_SECONDS)[0]:
                 if self.text.endswith("^C"):
                     self.type(CTRL_C)
-                elif self._last == CTRL_D and self.text == self._seen:
+                elif self._last == CTRL_D and not self.text.removeprefix(self._seen).strip("^D\b"):
                     self.type(CTRL_D)
                 continue
             try:

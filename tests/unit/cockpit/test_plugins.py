@@ -12,6 +12,7 @@ from kagura_kernel.cockpit.plugin_talk import AuditBegun, AuditDone, PluginAsked
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import (
     ApprovalAlreadyDecided,
+    ApprovalUnknown,
     BrainNotConfigured,
     PluginChangedSince,
     PluginNotConfigured,
@@ -93,6 +94,22 @@ def test_a_person_reads_the_report_says_enable_and_the_jail_comes_up(desk, jails
     assert (row.state, row.approved, row.config) == (PluginState.ENABLED, False, {"greeting": "hi there"})
     assert kinds(talk) == ["PluginExamined", "AuditBegun", "AuditDone", "PluginAsked", "PluginEnabled"]
     assert jails.open[0].order.plan.config == {"greeting": "hi there"}
+
+
+def test_an_answer_that_comes_the_moment_the_question_is_shown_counts(desk):
+    refused = []
+
+    def answer(step):
+        if isinstance(step, PluginAsked):
+            try:
+                step.question.answer("Enable", {}, by="ada", via="cell")
+            except ApprovalUnknown as error:
+                refused.append(error)
+
+    talk = enable(desk())
+    talk.subscribe(answer)
+    row = talk.result(30)
+    assert (row.state, refused) == (PluginState.ENABLED, [])
 
 
 def test_approve_enables_and_spares_later_sessions_the_audit(desk, jails):
