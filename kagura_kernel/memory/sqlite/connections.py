@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -95,7 +96,7 @@ class Connections:
         try:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
                 schema.check_owner(connection, str(self.path))
-                connection.execute("PRAGMA journal_mode=WAL")
+                _log_ahead(connection)
             connection.executescript(_SETTINGS)
         except BaseException:
             connection.close()
@@ -112,3 +113,18 @@ class Connections:
                 self._idle.append(connection)
         if not keep:
             connection.close()
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Bring a file into WAL mode; SQLite does not wait where another process does the same at this moment."""
+    end = time.monotonic() + place.BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not busy or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+        else:
+            return
