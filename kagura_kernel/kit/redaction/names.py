@@ -6,6 +6,8 @@ import re
 from enum import Enum
 from functools import lru_cache
 
+from kagura_kernel.kit.redaction.regions import line_start
+
 _PARTS = re.compile(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\x00-\x7f]+")
 
 
@@ -164,6 +166,5 @@ def documented(data: bytes, at: int) -> bool:
     """Whether the name there is explained, as in `:param password: …`, or is a part of a resource's name or of a marker."""
     if data[max(0, at - 10) : at] == b"[REDACTED:":
         return True
-    low = max(0, at - 120)
-    line = data[max(low, data.rfind(b"\n", low, at) + 1) : at]
+    line = data[line_start(data, at, 120) : at]
     return line.lstrip().startswith(_PARAMETERS) or (b"arn:" in line and _RESOURCE.search(line) is not None)
