@@ -21,6 +21,10 @@ class ApprovalKind(StrEnum):
     PLUGIN = "plugin"
     TOOL = "tool"
     WRITE = "write"
+    PLAN = "plan"
+    """To begin, with what it is expected to cost."""
+    TRUST = "trust"
+    """To be asked no more about a category of deeds."""
     QUESTION = "question"
 
 
@@ -50,6 +54,7 @@ class ApprovalRequest:
         requested_at: When, UTC.
         deadline: Seconds until no answer becomes a denial.
         options: For a question: the answers offered; empty means free text.
+        lineage: The runs that the asking one works for, the first one first; empty for a person's own.
     """
 
     id: str
@@ -64,6 +69,7 @@ class ApprovalRequest:
     call_id: str = ""
     deadline: float = 300.0
     options: tuple[str, ...] = ()
+    lineage: tuple[str, ...] = ()
 
     @property
     def content_hash(self) -> str:
@@ -84,6 +90,7 @@ def asked_fields(request: ApprovalRequest) -> dict[str, Any]:
         "call_id": request.call_id,
         "deadline": request.deadline,
         "options": request.options,
+        "lineage": request.lineage,
         "content_hash": request.content_hash,
     }
 

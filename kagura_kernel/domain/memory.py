@@ -247,3 +247,41 @@ class MemoryCounts:
     quarantined: int
     forgotten: int
     edges: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenMemory:
+    """A memory that a run was shown, without what it says.
+
+    Attributes:
+        id: Which.
+        type: Its type.
+        tier: How far it was trusted then.
+        author: Who said it.
+        score: How well it fitted; None where it was not searched for.
+    """
+
+    id: str
+    type: str
+    tier: str
+    author: str
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMemory:
+    """The same with its first line, for live displays.
+
+    Attributes:
+        id, type, tier, author, score: See `SeenMemory`.
+        summary: One line, redacted.
+        why: What matched.
+    """
+
+    id: str
+    type: str
+    tier: str
+    author: str
+    summary: str
+    score: float | None = None
+    why: tuple[str, ...] = ()

@@ -27,6 +27,8 @@ class RunOutcome:
         exit_code: Of a `%%sandbox` program.
         outputs: Variables that it brought back, still packed.
         missing: Names of those that did not come, each with the reason.
+        verified: Whether its work passed its verification; None where there was none.
+        memories: Ids of memories that it left, its summary first.
     """
 
     run_id: str
@@ -42,6 +44,8 @@ class RunOutcome:
     exit_code: int | None = None
     outputs: tuple[PackedVariable, ...] = field(default=(), repr=False)
     missing: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    verified: bool | None = None
+    memories: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def ok(self) -> bool:

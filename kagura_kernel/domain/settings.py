@@ -56,6 +56,19 @@ class Settings(BaseModel):
         tool_registry: A file that says from where commands are installed, beside what is known; empty for none.
         tool_hosts_strict: Refuse a run when the hosts that its toolsets are installed from cannot all be found out,
             instead of opening every host that installs.
+        memory: Where memories are kept: empty for a file in the data directory; a path; a `postgresql://` URL; `cloud`
+            or an `https://` address of Kagura Memory Cloud.
+        memory_meaning: Whether memories are found by meaning too, where the optional model is installed.
+        recall: How many memories a run starts with at most, beside pinned ones; 0 for none.
+        plan_above_usd: Show the plan of every run that is expected to cost more, and ask; None for none.
+        plan_above_seconds: Likewise, of those that are expected to take longer.
+        workers: Where parts of work are handed to: empty for this process; a `tcp://` address of a Dask scheduler.
+        delegate_depth: How deep runs may hand work on; 0 for not at all.
+        delegate_children: How many children one run may have in all.
+        delegate_at_once: How many of them at once.
+        trust_successes: Verified successes before a power is proposed.
+        trust_tasks: From how many different tasks they come.
+        trust_days: Over how many days they are spread, and how long it takes after a failure.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -94,6 +107,18 @@ class Settings(BaseModel):
     plugin_memory_mib: int = Field(default=256, ge=64)
     tool_registry: str = ""
     tool_hosts_strict: bool = False
+    memory: str = ""
+    memory_meaning: bool = True
+    recall: int = Field(default=5, ge=0, le=50)
+    plan_above_usd: float | None = Field(default=None, gt=0)
+    plan_above_seconds: float | None = Field(default=None, gt=0)
+    workers: str = ""
+    delegate_depth: int = Field(default=2, ge=0, le=8)
+    delegate_children: int = Field(default=16, ge=1, le=1000)
+    delegate_at_once: int = Field(default=4, ge=1, le=64)
+    trust_successes: int = Field(default=5, ge=1, le=1000)
+    trust_tasks: int = Field(default=3, ge=1, le=1000)
+    trust_days: float = Field(default=7.0, ge=1, le=3650)
 
 
 Problem = tuple[str, str]
@@ -165,6 +190,6 @@ def _validated(values: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
 def _from_variable(text: str, name: str) -> Any:
     if name in _LISTS:
         return tuple(part.strip() for part in text.split(",") if part.strip())
-    if name == "budget_usd" and not text:
+    if name in {"budget_usd", "plan_above_usd", "plan_above_seconds"} and not text:
         return None
     return text

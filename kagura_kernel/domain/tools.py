@@ -18,6 +18,7 @@ class ToolSpec:
         read_only: It changes nothing, so a brain may have several calls of such tools under way at once. Calls of
             other tools in one answer of a model are made in their order, one after the other.
         foreign: Its schema is another program's, which checks the arguments itself.
+        private: Arguments that stand in no journal: what they say can be erased, and a journal only grows.
     """
 
     name: str
@@ -25,6 +26,7 @@ class ToolSpec:
     input_schema: Mapping[str, Any]
     read_only: bool = False
     foreign: bool = False
+    private: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class ToolResult:
         exit_code: Of the command behind it, if there was one.
         route: `sandbox` or `host`; empty for tools that run nothing.
         spill: Name of the file with the full output, if it was cut.
+        recorded: What the journal says instead of the text; None for the text itself.
     """
 
     text: str
@@ -53,6 +56,7 @@ class ToolResult:
     exit_code: int | None = None
     route: str = "sandbox"
     spill: str | None = None
+    recorded: str | None = None
 
 
 CallTool = Callable[[ToolCall], Awaitable[ToolResult]]

@@ -66,6 +66,7 @@ class Mailbox:
             "reason": as_text(request.reason),
             "arguments": json.dumps(dict(request.arguments), default=str),
             "options": json.dumps(request.options),
+            "lineage": json.dumps(request.lineage),
             "call_id": request.call_id,
             "content_hash": request.content_hash,
             **approval_times(request.requested_at, request.deadline),
@@ -181,4 +182,5 @@ def _request(row: Row[Any]) -> ApprovalRequest:
         call_id=row.call_id,
         deadline=row.deadline,
         options=tuple(json.loads(row.options)),
+        lineage=tuple(json.loads(row.lineage)),
     )

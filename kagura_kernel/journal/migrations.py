@@ -79,7 +79,22 @@ _STEP_4 = (
     """CREATE INDEX journal_events_plugins ON journal_events (kind, seq)
         WHERE kind IN ('plugin.audited', 'plugin.called', 'plugin.changed', 'plugin.seen')""",
 )
-_STEPS: tuple[tuple[str | Filling, ...], ...] = (_STEP_1, _STEP_2, _STEP_3, _STEP_4)
+_STEP_5 = (
+    """ALTER TABLE journal_runs ADD COLUMN lineage TEXT NOT NULL DEFAULT ''""",
+    """ALTER TABLE journal_runs ADD COLUMN resumes TEXT NOT NULL DEFAULT ''""",
+    """ALTER TABLE journal_runs ADD COLUMN estimated_usd DOUBLE PRECISION""",
+    """ALTER TABLE journal_runs ADD COLUMN estimated_seconds DOUBLE PRECISION""",
+    """ALTER TABLE journal_runs ADD COLUMN verified INTEGER""",
+    """ALTER TABLE journal_runs ADD COLUMN untrusted INTEGER NOT NULL DEFAULT 0""",
+    """ALTER TABLE journal_approvals ADD COLUMN lineage TEXT NOT NULL DEFAULT '[]'""",
+    """CREATE TABLE journal_checkpoints (
+        run_id TEXT NOT NULL, step INTEGER NOT NULL, session_id TEXT NOT NULL, at TEXT NOT NULL, body TEXT NOT NULL,
+        memories TEXT NOT NULL, PRIMARY KEY (run_id, step))""",
+    """CREATE INDEX journal_checkpoints_session ON journal_checkpoints (session_id, at)""",
+    """CREATE INDEX journal_events_learned ON journal_events (kind, seq)
+        WHERE kind IN ('memory.changed', 'memory.seen', 'memory.written', 'trust.changed')""",
+)
+_STEPS: tuple[tuple[str | Filling, ...], ...] = (_STEP_1, _STEP_2, _STEP_3, _STEP_4, _STEP_5)
 KNOWN_VERSION = len(_STEPS)
 """The newest schema that this version of the package can read."""
 

@@ -50,6 +50,10 @@ def run_row(row: Row[Any]) -> RunRow:
         kernel_id=row.kernel_id,
         cell_id=row.cell_id,
         budget_usd=row.budget_usd,
+        lineage=tuple(row.lineage.split()),
+        resumes=row.resumes,
+        verified=None if row.verified is None else bool(row.verified),
+        untrusted=bool(row.untrusted),
     )
 
 
@@ -76,6 +80,7 @@ def approval_row(row: Row[Any]) -> ApprovalRow:
         notebook=row.notebook or "",
         kernel_id=row.kernel_id or "",
         cell_id=row.cell_id or "",
+        lineage=tuple(json.loads(row.lineage)),
     )
 
 
@@ -95,4 +100,8 @@ def cost_row(row: Row[Any]) -> CostRow:
         computed_usd=row.computed_usd,
         source=row.cost_source,
         status=row.status_now,
+        seconds=row.duration,
+        estimated_usd=row.estimated_usd,
+        estimated_seconds=row.estimated_seconds,
+        verified=None if row.verified is None else bool(row.verified),
     )

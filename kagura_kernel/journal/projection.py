@@ -61,6 +61,10 @@ _FINISHED = _THIS_RUN.values(
     error_code=bindparam("error_code"),
     brain_session=bindparam("brain_session"),
     changed_files=func.coalesce(bindparam("changed_files"), runs.c.changed_files),
+    estimated_usd=bindparam("estimated_usd"),
+    estimated_seconds=bindparam("estimated_seconds"),
+    verified=bindparam("verified"),
+    untrusted=bindparam("untrusted"),
 )
 _DECIDED = (
     update(approvals)
@@ -155,6 +159,8 @@ def new_run(seq: int, event: RunStarted) -> dict[str, Any]:
         "kernel_id": as_text(event.kernel_id),
         "cell_id": as_text(event.cell_id),
         "budget_usd": event.budget_usd,
+        "lineage": " ".join(event.lineage),
+        "resumes": event.resumes,
     }
 
 
@@ -177,6 +183,12 @@ def blank_run(seq: int, event: Event) -> dict[str, Any]:
         "reported_usd": None,
         "computed_usd": None,
         "budget_usd": None,
+        "lineage": "",
+        "resumes": "",
+        "estimated_usd": None,
+        "estimated_seconds": None,
+        "verified": None,
+        "untrusted": 0,
         **dict.fromkeys((*texts, *places), ""),
         **dict.fromkeys(counts, 0),
     }
@@ -198,7 +210,11 @@ def turn_values(event: TurnCounted) -> dict[str, Any]:
 def ledger_values(event: RunFinished) -> dict[str, Any]:
     """What the end of a run sets."""
     row = event.model_dump(exclude={"kind", "run_id", "session_id", "at", "text", "error", "exit_code"})
-    return {name: as_text(value) if isinstance(value, str) else value for name, value in row.items()}
+    told = {name: as_text(value) if isinstance(value, str) else value for name, value in row.items()}
+    return told | {
+        "verified": None if event.verified is None else int(event.verified),
+        "untrusted": int(event.untrusted),
+    }
 
 
 def question_values(event: ApprovalRequested) -> dict[str, Any]:
@@ -214,6 +230,7 @@ def question_values(event: ApprovalRequested) -> dict[str, Any]:
         "reason": as_text(event.reason),
         "arguments": json.dumps(event.arguments, default=str),
         "options": json.dumps(event.options),
+        "lineage": json.dumps(event.lineage),
         "call_id": event.call_id,
         "content_hash": event.content_hash,
         **approval_times(event.at, event.deadline),

@@ -74,6 +74,10 @@ class RunRow:
         kernel_id: Its kernel's id; empty elsewhere.
         cell_id: Its cell's id; empty where cells have none.
         budget_usd: Its limit; None is none.
+        lineage: The runs that it works for, the first one first; empty for a person's own.
+        resumes: The run that it goes on from; empty for a fresh one.
+        verified: Whether its work passed its verification; None where there was none, or not yet.
+        untrusted: Whether it was shown memories that are not trusted.
     """
 
     run_id: str
@@ -97,6 +101,10 @@ class RunRow:
     kernel_id: str = ""
     cell_id: str = ""
     budget_usd: float | None = None
+    lineage: tuple[str, ...] = ()
+    resumes: str = ""
+    verified: bool | None = None
+    untrusted: bool = False
 
     @property
     def live(self) -> bool:
@@ -129,6 +137,7 @@ class ApprovalRow:
         notebook: The notebook that the asking run came from; empty elsewhere.
         kernel_id: Its kernel's id; empty elsewhere.
         cell_id: Its cell's id; empty where cells have none.
+        lineage: The runs that the asking one works for, the first one first; empty for a person's own.
     """
 
     id: str
@@ -151,6 +160,7 @@ class ApprovalRow:
     notebook: str = ""
     kernel_id: str = ""
     cell_id: str = ""
+    lineage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +181,10 @@ class CostRow:
         computed_usd: What the price list gives.
         source: Price list and version behind `computed_usd`.
         status: The run's status.
+        seconds: How long it took; None while it goes on.
+        estimated_usd: What it was expected to cost; None where nobody knew.
+        estimated_seconds: How long it was expected to take, likewise.
+        verified: Whether its work passed its verification; None where there was none.
     """
 
     run_id: str
@@ -186,6 +200,10 @@ class CostRow:
     computed_usd: float | None
     source: str
     status: RunStatus
+    seconds: float | None = None
+    estimated_usd: float | None = None
+    estimated_seconds: float | None = None
+    verified: bool | None = None
 
     @property
     def usd(self) -> float | None:

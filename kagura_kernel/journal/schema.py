@@ -3,7 +3,8 @@
 `journal_events` is the truth and only grows; `journal_head` is its length and last hash. `journal_runs` and the
 questions in `journal_approvals` are projections of the events, kept so that views are fast, and rebuilt from the events
 by `views.rebuild`. Decisions and messages that another process leaves are the mailbox. `journal_leases` is the book of
-credentials that have to be given back. How a journal on disk comes to these tables stands in `migrations`.
+credentials that have to be given back. `journal_checkpoints` is where runs stood: no events, since what grew from a
+memory is erased with it. How a journal on disk comes to these tables stands in `migrations`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ metadata = MetaData()
 _LEASES = text("kind = 'lease.changed'")
 PLUGINS = text("kind IN ('plugin.audited', 'plugin.called', 'plugin.changed', 'plugin.seen')")
 """In exactly these words: only then the index of these rows is used."""
+LEARNED = text("kind IN ('memory.changed', 'memory.seen', 'memory.written', 'trust.changed')")
+"""Likewise."""
 
 events = Table(
     "journal_events",
@@ -32,6 +35,8 @@ events = Table(
     Index("journal_events_leases", "run_id", "seq", sqlite_where=_LEASES, postgresql_where=_LEASES),
     # What is known about plugins is folded from a few hundred rows, however long the journal is.
     Index("journal_events_plugins", "kind", "seq", sqlite_where=PLUGINS, postgresql_where=PLUGINS),
+    # Likewise what was remembered, and which trust was earned.
+    Index("journal_events_learned", "kind", "seq", sqlite_where=LEARNED, postgresql_where=LEARNED),
 )
 
 head = Table(
@@ -89,6 +94,12 @@ runs = Table(
     Column("kernel_id", Text, nullable=False),
     Column("cell_id", Text, nullable=False),
     Column("budget_usd", Float),
+    Column("lineage", Text, nullable=False, server_default=""),
+    Column("resumes", Text, nullable=False, server_default=""),
+    Column("estimated_usd", Float),
+    Column("estimated_seconds", Float),
+    Column("verified", Integer),
+    Column("untrusted", Integer, nullable=False, server_default="0"),
     Index("journal_runs_seq", "first_seq"),
     Index("journal_runs_session", "session_id", "first_seq"),
     Index("journal_runs_status", "status"),
@@ -119,6 +130,7 @@ approvals = Table(
     Column("via", Text),
     Column("decided_at", Text),
     Column("answer", Text),
+    Column("lineage", Text, nullable=False, server_default="[]"),
     Index("journal_approvals_run", "run_id"),
     Index("journal_approvals_verdict", "verdict", "requested_at"),
     Index("journal_approvals_asked", "requested_at", "id"),
@@ -134,6 +146,18 @@ messages = Table(
     Column("at", Text, nullable=False),
     Column("taken_at", Text),
     Index("journal_messages_run", "run_id"),
+)
+
+checkpoints = Table(
+    "journal_checkpoints",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("step", Integer, primary_key=True),
+    Column("session_id", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("memories", Text, nullable=False),
+    Index("journal_checkpoints_session", "session_id", "at"),
 )
 
 leases = Table(

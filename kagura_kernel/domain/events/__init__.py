@@ -26,6 +26,16 @@ from kagura_kernel.domain.events.membrane import (
     MountRow,
     RunGranted,
 )
+from kagura_kernel.domain.events.memory import MemoriesSeen, MemoriesShown, MemoryChanged, MemoryWritten
+from kagura_kernel.domain.events.patterns import (
+    ChildEnded,
+    ChildStarted,
+    RunCheckpointed,
+    RunPlanned,
+    RunResumed,
+    RunVerified,
+    TrustChanged,
+)
 from kagura_kernel.domain.events.plugins import PluginAudited, PluginCalled, PluginChanged, PluginSeen
 from kagura_kernel.domain.events.run import BoxClosed, BoxStarted, Noted, RunFinished, RunStarted, TurnCounted
 from kagura_kernel.domain.events.work import (
@@ -50,6 +60,8 @@ __all__ = [
     "ChangeRow",
     "ChangesCollected",
     "ChangesSettled",
+    "ChildEnded",
+    "ChildStarted",
     "EgressClosed",
     "EgressDecided",
     "EgressEnd",
@@ -58,6 +70,10 @@ __all__ = [
     "LeaseChange",
     "LeaseChanged",
     "LeaseUsed",
+    "MemoriesSeen",
+    "MemoriesShown",
+    "MemoryChanged",
+    "MemoryWritten",
     "MountRow",
     "Noted",
     "OutputStreamed",
@@ -66,9 +82,13 @@ __all__ = [
     "PluginChanged",
     "PluginSeen",
     "ResultShown",
+    "RunCheckpointed",
     "RunFinished",
     "RunGranted",
+    "RunPlanned",
+    "RunResumed",
     "RunStarted",
+    "RunVerified",
     "Streamed",
     "TextStreamed",
     "TextWritten",
@@ -76,6 +96,7 @@ __all__ = [
     "ToolFinished",
     "ToolsetEnded",
     "ToolsetStarted",
+    "TrustChanged",
     "TurnCounted",
     "VariableCrossed",
     "parse_event",
@@ -109,6 +130,17 @@ AnyEvent = Annotated[
     | TurnCounted
     | ChangesCollected
     | ChangesSettled
+    | MemoriesSeen
+    | MemoriesShown
+    | MemoryWritten
+    | MemoryChanged
+    | RunPlanned
+    | RunVerified
+    | RunCheckpointed
+    | RunResumed
+    | TrustChanged
+    | ChildStarted
+    | ChildEnded
     | Noted
     | RunFinished,
     Field(discriminator="kind"),

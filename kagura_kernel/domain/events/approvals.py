@@ -22,6 +22,7 @@ class ApprovalRequested(Event):
     call_id: str = ""
     deadline: float = 300.0
     options: tuple[str, ...] = ()
+    lineage: tuple[str, ...] = ()
     content_hash: str = ""
 
 

@@ -27,6 +27,9 @@ class RunStarted(Event):
         notebook: The notebook that asked, as its server names it; empty elsewhere.
         kernel_id: Its kernel's id; empty elsewhere.
         cell_id: Its cell's id; empty where cells have none.
+        lineage: The runs that it works for, the first one first; empty for a person's own.
+        resumes: The run that it goes on from; empty for a fresh one.
+        verify: The command that says whether its work is good; empty for none.
     """
 
     kind: Literal["run.started"] = "run.started"
@@ -46,6 +49,9 @@ class RunStarted(Event):
     notebook: str = ""
     kernel_id: str = ""
     cell_id: str = ""
+    lineage: tuple[str, ...] = ()
+    resumes: str = ""
+    verify: str = ""
 
 
 class BoxStarted(Event):
@@ -134,6 +140,10 @@ class RunFinished(Event):
         exit_code: Of a `%%sandbox` cell's own program.
         brain_session: What the brain needs to go on from here.
         changed_files: How many files it changed, each counted once; None where nobody counted.
+        estimated_usd: What it was expected to cost, without the buffer; None where nobody knew.
+        estimated_seconds: How long it was expected to take, likewise.
+        verified: Whether its work passed its verification; None where there was none.
+        untrusted: Whether it was shown memories that are not trusted.
     """
 
     kind: Literal["run.finished"] = "run.finished"
@@ -156,3 +166,7 @@ class RunFinished(Event):
     exit_code: int | None = None
     brain_session: str = ""
     changed_files: int | None = None
+    estimated_usd: float | None = None
+    estimated_seconds: float | None = None
+    verified: bool | None = None
+    untrusted: bool = False

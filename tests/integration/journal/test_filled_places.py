@@ -14,15 +14,17 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.sample_run import SampleRun
 
 STEP = 3
-LAST = 4
+LAST = 5
 INDEXES = (
     "journal_runs_notebook",
     "journal_runs_started",
     "journal_approvals_asked",
     "journal_events_leases",
     "journal_events_plugins",
+    "journal_events_learned",
 )
 COLUMNS = ("notebook", "kernel_id", "cell_id", "budget_usd")
+LATER = ("lineage", "resumes", "estimated_usd", "estimated_seconds", "verified", "untrusted")
 
 
 def make_old(journal: Journal) -> None:
@@ -31,7 +33,9 @@ def make_old(journal: Journal) -> None:
     with journal.writing() as writing:
         for name in INDEXES:
             writing.connection.execute(text(f"DROP INDEX {name}"))
-        for name in COLUMNS:
+        writing.connection.execute(text("DROP TABLE journal_checkpoints"))
+        writing.connection.execute(text("ALTER TABLE journal_approvals DROP COLUMN lineage"))
+        for name in (*COLUMNS, *LATER):
             writing.connection.execute(text(f"ALTER TABLE journal_runs DROP COLUMN {name}"))
         writing.connection.execute(text(f"DELETE FROM journal_version WHERE version >= {STEP}"))
     journal.close()
