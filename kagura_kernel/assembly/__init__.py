@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly.boxes import Boxes
 from kagura_kernel.assembly.kits import kit_parts, make_kits, read_mcp_config, redactor_of, resolve_for
+from kagura_kernel.assembly.memories import LazyMemory
 from kagura_kernel.assembly.places import project_checker
 from kagura_kernel.assembly.plugins import make_plugins
 from kagura_kernel.brain.provider import BrainProvider
@@ -121,6 +122,7 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
         return await boxes.probe(), [PartStatus(name, auth.ready, auth.reason) for name, auth in signed]
 
     kits = make_kits(environ, settings, clock=clock)
+    memory = LazyMemory(environ, settings, home, clock)
     choices = Choices(
         settings=settings,
         boxes=boxes.names,
@@ -151,6 +153,8 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
             kits=kits,
             kit_parts=kit_parts(kits),
             redactor=redactor_of(home),
+            memory=memory,
+            close_memory=memory.close,
             make_plugins=lambda: make_plugins(environ, home, settings, journal, clock, owner, boxes),
         )
     )

@@ -103,7 +103,14 @@ class BrainDone:
     stopped: Literal["", "budget", "turns"] = ""
 
 
-BrainEvent = BrainText | BrainUsage | BrainDone
+@dataclass(frozen=True, slots=True)
+class BrainSession:
+    """What the brain needs to go on from here, as soon as it is known: for `Turn.resume` of a later turn."""
+
+    session: str
+
+
+BrainEvent = BrainText | BrainUsage | BrainSession | BrainDone
 """What a brain yields. Tool calls do not appear: they go through `Turn.call_tool`, which records them."""
 
 

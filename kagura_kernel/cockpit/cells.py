@@ -147,13 +147,45 @@ AGENT = (
         dest="budget_usd",
         otherwise="no limit",
     ),
+    Option(
+        ("--plan",),
+        "show what similar tasks have cost, what went wrong in them, and a budget, and wait for your word",
+        otherwise="only a task that is expected to cost much; the setting `plan_above_usd`",
+    ),
+    Option(
+        ("--verify",),
+        "try the finished work out with this command, in a fresh box that the agent never touches; "
+        "`--verify 'pytest -q'`",
+        Kind.TEXT,
+        metavar="COMMAND",
+        otherwise="nobody says whether the work is good but you",
+    ),
+    Option(
+        ("--resume",),
+        "go on from where a run stopped: an id, the end of one, or `last`; the cell may add a few words, or be empty",
+        Kind.RUN,
+        excludes=("--replay", "--record"),
+        dest="resume",
+        otherwise="a fresh run",
+    ),
+    Option(
+        ("--workers",),
+        "run what the agent hands on there, at a Dask scheduler such as tcp://10.0.0.5:8786",
+        Kind.URL,
+        otherwise="in this process, or where the setting `workers` says",
+    ),
     Option(("--max-turns",), "how often the brain may go round", Kind.COUNT, otherwise="no limit"),
-    Option(("--record",), "write a cassette, which can be played without a model", Kind.FILE, excludes=("--replay",)),
+    Option(
+        ("--record",),
+        "write a cassette, which can be played without a model",
+        Kind.FILE,
+        excludes=("--replay", "--resume"),
+    ),
     Option(
         ("--replay",),
         "play a cassette instead of asking a brain: recorded words, real tools",
         Kind.FILE,
-        excludes=("--record",),
+        excludes=("--record", "--resume"),
     ),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,16 +50,21 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.membrane.parts import MembraneParts, SessionPowers
 from kagura_kernel.plugins.call_limits import CallLimits
-from kagura_kernel.runs.order import KitParts, Price, RunParts, StartBox
+from kagura_kernel.runs.order import Children, KitParts, Price, RunParts, StartBox
 from kagura_kernel.runs.run import Run
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.kits import KitDesk
     from kagura_kernel.kit.redaction.redactor import Redactor
+    from kagura_kernel.memory.store import MemoryStore
     from kagura_kernel.plugins.manager import PluginManager
     from kagura_kernel.runs.auditing import AuditOrder, AuditRun
 
 HEADLESS = "nobody can be asked here, so the policy says no"
+
+
+def _nothing() -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,10 @@ class CockpitParts:
         kits: What a person asks about agents and kits.
         kit_parts: What runs stage kits with; None where agents have none.
         redactor: Takes secrets out of what runs show, store and tell; None leaves them in.
+        memory: Opens the memory, or gives the one that is open; None where there is none.
+        close_memory: Closes it.
+        push_cost: Tells the memory's server what a run has cost; None where there is none to tell.
+        make_children: Makes what runs children, of a cockpit; None where nothing can be handed on.
     """
 
     journal: Journal
@@ -101,6 +110,10 @@ class CockpitParts:
     kits: KitDesk | None = None
     kit_parts: KitParts | None = None
     redactor: Redactor | None = None
+    memory: Callable[[], MemoryStore] | None = None
+    close_memory: Callable[[], None] = _nothing
+    push_cost: Callable[[str, Mapping[str, Any]], None] | None = None
+    make_children: Callable[[Cockpit], Children] | None = None
 
 
 class Cockpit:
@@ -127,6 +140,7 @@ class Cockpit:
         self._sweeping.begin()
         self._tails = Tails(parts.journal, parts.clock, self._engine, self._sweeping.begin)
         self.records = Records(parts.journal, parts.clock)
+        self._children = parts.make_children(self) if parts.make_children is not None else None
         self._access = LazyPlugins(parts.make_plugins or _no_plugins, lambda: self.plugins, parts.journal, self._listen)
         self._controls = Controls(self._mailbox, self._engine, self._going_on, self._access, self._known_sessions)
         self.plugins = PluginDesk(
@@ -360,6 +374,7 @@ class Cockpit:
                 handle.kill("the end of the kernel")
             self._engine.call(_drain(handles, self._access.close, self._parts.close_boxes), timeout=20)
             self._engine.stop()
+        self._parts.close_memory()
         self._parts.journal.close()
 
     # ----------------------------------------------------------------- privates
@@ -431,6 +446,9 @@ class Cockpit:
             call_limits=CallLimits(call_seconds=10 * parts.choices.settings.plugin_call_seconds),
             kits=parts.kit_parts,
             redactor=parts.redactor,
+            memory=parts.memory,
+            children=self._children,
+            push_cost=parts.push_cost,
         )
 
     def _ended(self, handle: RunHandle) -> None:

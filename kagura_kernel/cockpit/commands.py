@@ -8,14 +8,16 @@ from __future__ import annotations
 from kagura_kernel.cockpit.cells import CELL_MAGICS, KAGURA, SANDBOX
 from kagura_kernel.cockpit.grammar import BOTH, NOTEBOOK, TERMINAL, Argument, Command, Kind, Option
 from kagura_kernel.cockpit.kit_commands import KIT_COMMANDS
+from kagura_kernel.cockpit.memory_commands import MEMORY_COMMANDS
 from kagura_kernel.cockpit.plugin_commands import PLUGIN_COMMANDS
 from kagura_kernel.cockpit.terminal_commands import JSON, LOG, PLACE, TERMINAL_COMMANDS
+from kagura_kernel.cockpit.trust_commands import TRUST_COMMANDS
 
 __all__ = ["CELL_MAGICS", "COMMANDS", "GROUPS", "HELP", "KAGURA", "SANDBOX"]
 
 LOOK, ANSWER, WORK = "look at what happened", "answer and stop", "runs and their files"
-KITS, PLUGINS, MACHINE = "agents and their kits", "plugins", "the machine"
-GROUPS = (LOOK, ANSWER, WORK, KITS, PLUGINS, MACHINE)
+LEARNED, KITS, PLUGINS, MACHINE = "memory and trust", "agents and their kits", "plugins", "the machine"
+GROUPS = (LOOK, ANSWER, WORK, LEARNED, KITS, PLUGINS, MACHINE)
 """Headings, in the order of the help."""
 
 _BOOKS = (JSON, *PLACE)
@@ -262,6 +264,7 @@ _STEERING = (
 
 COMMANDS: tuple[Command, ...] = (
     *_STEERING,
+    *(one._replace(group=LEARNED) for one in (*MEMORY_COMMANDS, *TRUST_COMMANDS)),
     *(one._replace(group=KITS) for one in KIT_COMMANDS),
     *(one._replace(group=PLUGINS) for one in PLUGIN_COMMANDS),
     *(one._replace(group=MACHINE) for one in TERMINAL_COMMANDS),

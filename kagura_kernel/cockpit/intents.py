@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from kagura_kernel.domain.patterns import Handoff
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.variables import CellPlace, PackedVariable
 
@@ -66,6 +67,11 @@ class LaunchRun(Launch):
         agent: Who does it, a reference; None is the settings', and then `default`.
         mcp_config: A file of further MCP servers, which take the place of the agent's own of the same name.
         strict_mcp: Whether the agent's own MCP servers are left out.
+        plan: Whether its plan is shown, and waits for a word.
+        verify: A command that says whether the work is good.
+        resume: The run that it goes on from: an id, the end of one, or `last`.
+        workers: Where what it hands on runs: a Dask scheduler's address.
+        handoff: What it was given by the run that it works for; None for a person's own.
     """
 
     task: str
@@ -78,6 +84,11 @@ class LaunchRun(Launch):
     agent: str | None = None
     mcp_config: Path | None = None
     strict_mcp: bool = False
+    plan: bool = False
+    verify: str | None = None
+    resume: str | None = None
+    workers: str | None = None
+    handoff: Handoff | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from kagura_kernel.cockpit.agents import (
 from kagura_kernel.cockpit.intents import Launch, LaunchCell, LaunchRun
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused
 from kagura_kernel.domain.identity import new_run_id
+from kagura_kernel.domain.patterns import Checkpoint, DelegationTerms, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.credentials.grants import Grant
@@ -31,6 +32,15 @@ from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
 
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def no_checkpoint(run: str) -> Checkpoint:
+    """Of a program that was put together without checkpoints.
+
+    Raises:
+        NotThisTime: always.
+    """
+    raise NotThisTime(f"{run} cannot be resumed: this program was put together without checkpoints.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,7 @@ class Choices:
         check_credentials: Raises when one of these is given by no provider.
         resolve_agent: A reference to an agent.
         read_mcp_config: A file to the MCP servers that it names.
+        checkpoint: A run, as a person names it, to where it stood last; raises `RunUnknown` and `NotThisTime`.
     """
 
     settings: Settings
@@ -63,6 +74,7 @@ class Choices:
     check_credentials: Callable[[Sequence[Grant]], None]
     resolve_agent: ResolveAgent
     read_mcp_config: ReadMcpConfig
+    checkpoint: Callable[[str], Checkpoint] = no_checkpoint
 
 
 def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
@@ -168,7 +180,8 @@ def _spec(project: Path, grant: RunGrant, settings: Settings, *, image_required:
 
 
 def _brain_order(intent: LaunchRun, choices: Choices, agent: AgentOrder, common: Mapping[str, object]) -> RunOrder:
-    if not intent.task.strip() and intent.replay is None:
+    resumes = choices.checkpoint(intent.resume) if intent.resume is not None else None
+    if not intent.task.strip() and intent.replay is None and resumes is None:
         raise UsageError("The task is empty: write what the agent should do below the first line.")
     if intent.replay is not None and intent.record is not None:
         raise UsageError("`--replay` and `--record` exclude each other: a replay has nothing new to record.")
@@ -197,6 +210,20 @@ def _brain_order(intent: LaunchRun, choices: Choices, agent: AgentOrder, common:
         budget_usd=budget(intent, wanted, settings),
         max_turns=intent.max_turns if intent.max_turns is not None else wanted.budget.turns,
         resume=resume,
+        verify=(intent.verify or "").strip(),
+        plan=PlanTerms(
+            intent.plan, settings.plan_above_usd, settings.plan_above_seconds, intent.budget_usd is not None
+        ),
+        recall=settings.recall,
+        resumes=resumes,
+        handoff=intent.handoff or Handoff(),
+        delegation=DelegationTerms(
+            settings.delegate_depth,
+            settings.delegate_children,
+            settings.delegate_at_once,
+            settings.workers if intent.workers is None else intent.workers,
+        ),
+        trust=TrustTerms(settings.trust_successes, settings.trust_tasks, settings.trust_days),
         **common,  # type: ignore[arg-type]
     )
 

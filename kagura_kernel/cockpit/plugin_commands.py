@@ -18,7 +18,9 @@ _BRAIN = ("--brain", "--record", "--replay")
 _STATIC = "--static"
 _AUDITOR = (
     *(
-        option._replace(excludes=(*option.excludes, _STATIC)) if option.flags[-1] in _BRAIN else option
+        option._replace(excludes=(*(one for one in option.excludes if one in _BRAIN), _STATIC))
+        if option.flags[-1] in _BRAIN
+        else option
         for option in AGENT
         if option.flags[-1] in {*_BRAIN, "--model", "--budget"}
     ),

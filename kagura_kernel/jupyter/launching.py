@@ -27,7 +27,8 @@ def parse_cell(magic: str, line: str, body: str) -> KaguraOptions | SandboxOptio
         UsageError: bad options, or an empty cell.
     """
     options: KaguraOptions | SandboxOptions = parse_kagura(line) if magic == "kagura" else parse_sandbox(line)
-    if not body.strip():
+    resumes = isinstance(options, KaguraOptions) and options.resume is not None
+    if not body.strip() and not resumes:
         what = "task" if magic == "kagura" else "program"
         raise UsageError(f"%%{magic}: the cell is empty; the {what} goes into the lines below.\n{short_usage(magic)}")
     return options
@@ -57,6 +58,10 @@ def intent_of(
         agent=options.agent,
         mcp_config=options.mcp_config,
         strict_mcp=options.strict_mcp,
+        plan=options.plan,
+        verify=options.verify,
+        resume=options.resume,
+        workers=options.workers,
         **shared,
     )
 

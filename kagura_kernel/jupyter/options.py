@@ -80,6 +80,10 @@ class KaguraOptions(CellOptions):
         agent: Reference of the agent.
         mcp_config: File of further MCP servers.
         strict_mcp: Whether the agent's own MCP servers are left out.
+        plan: Whether its plan is shown, and waits for a word.
+        verify: A command that says whether the work is good.
+        resume: The run that it goes on from.
+        workers: Where what it hands on runs.
     """
 
     brain: str | None = None
@@ -91,6 +95,10 @@ class KaguraOptions(CellOptions):
     agent: str | None = None
     mcp_config: Path | None = None
     strict_mcp: bool = False
+    plan: bool = False
+    verify: str | None = None
+    resume: str | None = None
+    workers: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 
 from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict, asked_fields
 from kagura_kernel.domain.clock import Clock
@@ -16,16 +18,34 @@ class RecordedApprover:
 
     The order is claim, record, act: the approver claims the decision, it is stored here, and only then does the
     caller get it and may act on it.
+
+    Args:
+        inner: Who answers.
+        recorder: The run's record.
+        clock: For how long an answer took.
+        lineage: The runs that this one works for, the first one first.
+        decided: Told of every answer.
     """
 
-    def __init__(self, inner: Approver, recorder: Recorder, clock: Clock) -> None:
+    def __init__(
+        self,
+        inner: Approver,
+        recorder: Recorder,
+        clock: Clock,
+        *,
+        lineage: tuple[str, ...] = (),
+        decided: Callable[[ApprovalRequest, Decision], None] | None = None,
+    ) -> None:
         self._inner = inner
         self._recorder = recorder
         self._clock = clock
+        self._lineage = lineage
+        self._decided = decided
         self.denied = 0
 
     async def approve(self, request: ApprovalRequest) -> Decision:
         """Ask, record and answer; see `Approver.approve`."""
+        request = replace(request, lineage=self._lineage)
         self._recorder.record(ApprovalRequested, **asked_fields(request))
         began = self._clock.monotonic()
         verdict, by, via, answer = Verdict.ABORTED, "run", "run", "the run ended before an answer came"
@@ -39,6 +59,8 @@ class RecordedApprover:
         else:
             verdict, by, via, answer = decision.verdict, decision.by, decision.via, decision.answer
             self.denied += not decision.allowed
+            if self._decided is not None:
+                self._decided(request, decision)
             return decision
         finally:
             self._recorder.record(

@@ -5,13 +5,22 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainProvider, BrainText, BrainUsage, Turn
+from kagura_kernel.brain.provider import (
+    BrainDone,
+    BrainEvent,
+    BrainProvider,
+    BrainSession,
+    BrainText,
+    BrainUsage,
+    Turn,
+)
 from kagura_kernel.domain.commands import OutputListener
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BudgetExhausted, TurnsExhausted
 from kagura_kernel.domain.events import TextStreamed, TextWritten
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.membrane.egress.hostsets import ASK
 from kagura_kernel.runs.counting import Books
+from kagura_kernel.runs.delegating import delegation_tools
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.hands import Hands
 from kagura_kernel.runs.results import Results
@@ -25,7 +34,7 @@ from kagura_kernel.tools.briefing import Powers, Variables, system_prompt
 from kagura_kernel.tools.shell import LONGEST_SECONDS, BoxPrograms, CommandLeases, ToolTimes
 from kagura_kernel.tools.skills import SkillTool
 from kagura_kernel.tools.standard import standard_toolbox
-from kagura_kernel.tools.toolbox import Toolbox
+from kagura_kernel.tools.toolbox import Tool, Toolbox
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -52,6 +61,7 @@ async def converse(stage: Stage) -> Ending:
     )
     if stage.kit.skills:
         toolbox.add(SkillTool(runtime, stage.kit.skills))
+    toolbox.add(*_learned_tools(stage))
     if order.inputs:
         # What they are called and hold is told to the brain at once.
         await stage.redacting.ready()
@@ -82,6 +92,14 @@ def _turn(stage: Stage, toolbox: Toolbox, results: Results, toolsets: str) -> Tu
         await stage.redacting.ready()
         return await hands.call(call)
 
+    async def finished(call: ToolCall, result: ToolResult) -> None:
+        if stage.learning is not None:
+            stage.learning.used(call, result)
+        if stage.trusting is not None:
+            stage.trusting.used(call, result)
+        if stage.checkpoints is not None:
+            await stage.checkpoints.finished(call, result)
+
     after = write_through if stage.changes.through else None
     hands = Hands(
         use,
@@ -92,7 +110,10 @@ def _turn(stage: Stage, toolbox: Toolbox, results: Results, toolsets: str) -> Tu
         after=after,
         scrub=stage.membrane.scrubber.scrub,
         redact=stage.redacting.words,
+        private=toolbox.private,
+        finished=finished,
     )
+
     specs = toolbox.specs()
     return Turn(
         task=order.task,
@@ -106,7 +127,7 @@ def _turn(stage: Stage, toolbox: Toolbox, results: Results, toolsets: str) -> Tu
             mode=order.routing.mode,
             headless=order.headless,
             plugins=stage.plugins.briefing,
-            agent="\n\n".join(filter(None, (toolsets, stage.kit.briefing()))),
+            agent="\n\n".join(filter(None, (toolsets, stage.kit.briefing(), *_learned(stage)))),
         ),
         tools=specs,
         call_tool=call_tool,
@@ -115,6 +136,19 @@ def _turn(stage: Stage, toolbox: Toolbox, results: Results, toolsets: str) -> Tu
         max_turns=order.max_turns,
         resume=order.resume,
     )
+
+
+def _learned_tools(stage: Stage) -> list[Tool]:
+    """What the brain may ask of earlier runs, how it tells its plan, and how it hands work on."""
+    memory = stage.memory.tools() if stage.memory is not None else ()
+    plan = stage.checkpoints.tools() if stage.checkpoints is not None else ()
+    return [*memory, *plan, *delegation_tools(stage)]
+
+
+def _learned(stage: Stage) -> tuple[str, ...]:
+    memory = stage.memory.briefing() if stage.memory is not None else ""
+    resumed = stage.checkpoints.briefing() if stage.checkpoints is not None else ""
+    return (memory, stage.planned.briefing, resumed)
 
 
 async def _open_toolsets(stage: Stage, taken: Sequence[str]) -> OpenToolsets:
@@ -171,6 +205,8 @@ async def _listen(stage: Stage, brain: BrainProvider, turn: Turn) -> Ending:
                 case BrainUsage(usage, model):
                     books.count(usage, model)
                     stage.account.check()
+                case BrainSession(session) if stage.checkpoints is not None:
+                    stage.checkpoints.brain_session(session)
                 case BrainDone():
                     books.close(event)
                     return _done(stage, event)

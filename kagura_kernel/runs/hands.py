@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,9 @@ SHOWING = frozenset({"bash", "python"})
 
 TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
+PRIVATE = "(not recorded: it is kept in the memory, where it can be erased)"
+"""What stands in the journal for an argument that it does not hold."""
+
 UseTool = Callable[[ToolCall, OutputListener], Awaitable[ToolResult]]
 """Carries one call out; raises only what must end the run."""
 
@@ -39,6 +42,8 @@ class Hands:
             it raises is fatal too.
         scrub: Takes live secrets out of what the brain reads.
         redact: Takes every other secret out of it, when the live ones are hidden.
+        private: A tool's name to the arguments that no journal holds.
+        finished: Told of every call that has been answered and recorded, before its brain is; what it raises is fatal.
     """
 
     def __init__(
@@ -52,6 +57,8 @@ class Hands:
         after: Callable[[], Awaitable[str]] | None = None,
         scrub: Callable[[str], str] = str,
         redact: Callable[[str], Awaitable[str]] | None = None,
+        private: Callable[[str], Sequence[str]] | None = None,
+        finished: Callable[[ToolCall, ToolResult], Awaitable[None]] | None = None,
     ) -> None:
         self._use = use
         self._recorder = recorder
@@ -61,6 +68,8 @@ class Hands:
         self._after = after
         self._scrub = scrub
         self._redact = redact
+        self._private = private
+        self._finished = finished
         self.calls = 0
 
     async def call(self, call: ToolCall) -> ToolResult:
@@ -75,7 +84,7 @@ class Hands:
     async def _recorded(self, call: ToolCall) -> ToolResult:
         self.calls += 1
         deep = is_deeper_than(call.arguments, MAX_DEPTH)
-        arguments = {"refused": TOO_DEEP} if deep else dict(call.arguments)
+        arguments = {"refused": TOO_DEEP} if deep else self._told(call)
         self._recorder.record(ToolCalled, call_id=call.id, tool=call.name, arguments=arguments)
         began = self._clock.monotonic()
         if deep:
@@ -91,14 +100,21 @@ class Hands:
             ToolFinished,
             call_id=call.id,
             tool=call.name,
-            text=result.text,
+            text=result.text if result.recorded is None else result.recorded,
             is_error=result.is_error,
             exit_code=result.exit_code,
             route=result.route,
             duration=self._clock.monotonic() - began,
             spill=result.spill,
         )
+        if self._finished is not None:
+            await self._finished(call, result)
         return result
+
+    def _told(self, call: ToolCall) -> dict[str, Any]:
+        """A call's arguments as the journal holds them."""
+        hidden = self._private(call.name) if self._private is not None else ()
+        return {name: PRIVATE if name in hidden else value for name, value in call.arguments.items()}
 
     async def _shown_to_brain(self, text: str) -> str:
         text = self._scrub(text)

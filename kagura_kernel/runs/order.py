@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.domain.patterns import Checkpoint, DelegationTerms, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import CommandLimits, PermissionMode, WriteMode
 from kagura_kernel.domain.variables import CellPlace, PackedVariable
 from kagura_kernel.journal.store import Journal
@@ -23,6 +25,7 @@ from kagura_kernel.kit.staging.surroundings import Surroundings
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.grant import RunGrant
 from kagura_kernel.membrane.parts import MembraneParts, SessionPowers
+from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.plugins.call_limits import CallLimits
 from kagura_kernel.plugins.calling import PluginAccess
 from kagura_kernel.sandbox.backend import Box, BoxSpec
@@ -86,6 +89,45 @@ class KitParts:
 
 
 @dataclass(frozen=True, slots=True)
+class ChildOrder:
+    """A part of a run's work, to be handed on.
+
+    Attributes:
+        task: What to do.
+        handoff: What it is given.
+        parent: The run that hands it on.
+        session_id: The session of the child, its own.
+        project: The project root.
+        agent: Who does it, a reference; empty for the parent's own.
+        model: Model for it; empty for the usual one.
+        verify: The command that says whether its work is good; empty for none.
+        workers: Where it runs: empty for this process.
+    """
+
+    task: str
+    handoff: Handoff
+    parent: str
+    session_id: str
+    project: Path
+    agent: str = ""
+    model: str = ""
+    verify: str = ""
+    workers: str = ""
+
+
+class Children(Protocol):
+    """Runs parts of a run's work, here or elsewhere. Used on the engine's loop."""
+
+    async def run(self, order: ChildOrder, started: Callable[[str, str], None]) -> RunOutcome:
+        """Do it; `started` is told the child's run id and its worker. Cancelling ends the child and frees all it has.
+
+        Raises:
+            KaguraError: it could not be started.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class RunOrder:
     """One run as it was asked for, with every choice made.
 
@@ -117,6 +159,13 @@ class RunOrder:
         outputs: Names of variables that are brought back at the end.
         room: Bytes that may be brought back.
         place: The cell that asked.
+        verify: A command that says whether the work is good; empty for none.
+        plan: When its plan is shown, and asked about.
+        recall: How many memories it starts with at most, beside pinned ones.
+        resumes: Where the run stood that this one goes on from; None for a fresh one.
+        handoff: What it was given by the run that it works for.
+        delegation: How much of its work it may hand on.
+        trust: What has to be shown before a power is proposed.
     """
 
     run_id: str
@@ -146,6 +195,13 @@ class RunOrder:
     outputs: tuple[str, ...] = ()
     room: int = 256 * 2**20
     place: CellPlace = field(default_factory=CellPlace)
+    verify: str = ""
+    plan: PlanTerms = field(default_factory=PlanTerms)
+    recall: int = 5
+    resumes: Checkpoint | None = None
+    handoff: Handoff = field(default_factory=Handoff)
+    delegation: DelegationTerms = field(default_factory=DelegationTerms)
+    trust: TrustTerms = field(default_factory=TrustTerms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +222,9 @@ class RunParts:
         call_limits: On what its box asks of them.
         kits: What kits are staged with; None where agents have none.
         redactor: Takes secrets out of whatever is shown, stored or told to a brain; None leaves them in.
+        memory: Opens what is remembered, or gives what is open already; blocks. None where there is no memory.
+        children: Runs what is handed on; None where nothing can be.
+        push_cost: Tells the memory's server what a run has cost; blocks. None where there is none to tell.
     """
 
     journal: Journal
@@ -181,3 +240,6 @@ class RunParts:
     call_limits: CallLimits = field(default_factory=CallLimits)
     kits: KitParts | None = None
     redactor: Redactor | None = None
+    memory: Callable[[], MemoryStore] | None = None
+    children: Children | None = None
+    push_cost: Callable[[str, Mapping[str, Any]], None] | None = None

@@ -15,9 +15,10 @@ import logging
 from collections.abc import AsyncIterator
 from functools import partial
 
+from kagura_kernel.domain.approvals import ApprovalRequest, Decision
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import JournalError, KaguraError, RunKilled, SandboxDied
-from kagura_kernel.domain.events import AnyEvent, BoxClosed, BoxStarted, Noted, RunFinished, RunStarted
+from kagura_kernel.domain.events import AnyEvent, BoxClosed, BoxStarted, Noted, RunFinished, RunStarted, RunVerified
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.membrane.credentials.scrub_fields import scrub_fields
 from kagura_kernel.membrane.credentials.terms import Holder
@@ -26,16 +27,22 @@ from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.cell import run_cell
 from kagura_kernel.runs.changes import RunChanges
+from kagura_kernel.runs.checkpointing import Checkpointing, Surroundings
 from kagura_kernel.runs.conversation import converse
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.kit import OpenKit, open_kit
+from kagura_kernel.runs.learning import Learning
 from kagura_kernel.runs.ledger import Account
 from kagura_kernel.runs.order import RunOrder, RunParts
+from kagura_kernel.runs.planning import Planned, plan_run
 from kagura_kernel.runs.plugins import open_plugins, refresh_plugins
 from kagura_kernel.runs.recorder import Recorder, told
 from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.runs.remembering import RunMemory
 from kagura_kernel.runs.stage import Stage
+from kagura_kernel.runs.trusting import Trusting
 from kagura_kernel.runs.variables import Brought, collect_outputs
+from kagura_kernel.runs.verifying import verify
 from kagura_kernel.runs.work import Work
 from kagura_kernel.sandbox.backend import Box
 
@@ -65,7 +72,13 @@ class Run:
         self._parts = parts
         self._recorder = Recorder(parts.journal, parts.clock, order.run_id, order.session_id)
         self._account = Account(order.budget_usd)
-        self._approver = RecordedApprover(parts.approver, self._recorder, parts.clock)
+        self._redacting = Redacting(parts.redactor)
+        self._memory = RunMemory(order, parts, self._recorder.record, self._redacting, parts.clock)
+        self._trusting = Trusting(order, parts.approver, parts.journal, parts.clock, lambda: self._memory.untrusted)
+        self._learning = Learning(order, self._memory, self._recorder.record, self._redacting)
+        self._approver = RecordedApprover(
+            self._trusting, self._recorder, parts.clock, lineage=order.handoff.lineage, decided=self._heard
+        )
         self._membrane = Membrane(
             order.grant,
             parts.membrane,
@@ -77,14 +90,29 @@ class Run:
             fatal=self._stop,
             clock=parts.clock,
         )
-        self._redacting = Redacting(parts.redactor)
         self._recorder.scrub = partial(scrub_fields, self._membrane.scrubber)
         self._recorder.redact = self._redacting.event
         self._changes = RunChanges(order, parts.blobs, self._recorder, self._membrane.scrubber)
+        self._checkpoints = Checkpointing(
+            Surroundings(
+                order,
+                parts,
+                self._recorder.record,
+                self._changes,
+                self._account,
+                self._memory,
+                self._membrane,
+                self._approver,
+                self._redacting,
+            )
+        )
         self._work = Work(order.run_id)
         self._stage: Stage | None = None
         self._box: Box | None = None
         self._kit = OpenKit()
+        self._planned = Planned(order.budget_usd)
+        self._verified: RunVerified | None = None
+        self._left: tuple[str, ...] = ()
         self._brought = Brought()
         self._settling: asyncio.Timeout | None = None
         self._giving_back: asyncio.Task[None] | None = None
@@ -125,6 +153,7 @@ class Run:
             self._give_back()
             self._brought = await self._bring_back(ending)
             changes = await self._settle(ending)
+            await self._learn(ending, changes)
         finally:
             await self._close()
             self._drop_empty_outputs()
@@ -152,12 +181,19 @@ class Run:
             notebook=order.place.notebook,
             kernel_id=order.place.kernel_id,
             cell_id=order.place.cell_id,
+            lineage=order.handoff.lineage,
+            resumes=order.resumes.run_id if order.resumes is not None else "",
+            verify=order.verify,
         )
 
     # ----------------------------------------------------- launch and converse
 
     async def _launch_and_converse(self) -> Ending:
         order, clock = self.order, self._parts.clock
+        if order.brain is not None:
+            await self._memory.open()
+            self._planned = await plan_run(order, self._parts, self._memory, self._approver, self._recorder.record)
+            self._account.budget_usd = self._planned.budget_usd
         self._kit = await open_kit(order, self._parts, self._recorder.record)
         self._membrane.widen(self._kit.grant(order.grant))
         await self._membrane.approve()
@@ -196,7 +232,13 @@ class Run:
             stop=self._stop,
             kit=self._kit,
             redacting=self._redacting,
+            memory=self._memory,
+            planned=self._planned,
+            checkpoints=self._checkpoints,
+            learning=self._learning,
+            trusting=self._trusting,
         )
+        await self._checkpoints.begin(box)
         stage.plugins = await open_plugins(box, self.order, self._parts, self._recorder.record, self._stop)
         try:
             return await (run_cell(stage) if self.order.language else converse(stage))
@@ -231,6 +273,28 @@ class Run:
             return ()
         finally:
             self._settling = None
+
+    def _heard(self, request: ApprovalRequest, decision: Decision) -> None:
+        self._learning.decided(request, decision)
+        self._trusting.decided(request, decision)
+
+    async def _learn(self, ending: Ending, changes: tuple[FileChange, ...]) -> None:
+        """Try the work out where that was asked for, and keep what later runs can learn from this one."""
+        order, parts, record = self.order, self._parts, self._recorder.record
+        await self._checkpoints.ended(ending)
+        if order.brain is None:
+            return
+        if ending.status == "done":
+            self._verified = await verify(order, parts, changes, record, self._shown)
+        try:
+            lessons = await self._learning.leave(ending, self._verified)
+            left = await self._memory.leave(ending, self._verified, self._account.cost)
+            self._left = (*left, *lessons)
+            await self._trusting.settle(ending, self._verified, self._approver, record)
+        except JournalError:
+            raise
+        except KaguraError as error:
+            record(Noted, text=f"What the run could have taught later ones was not kept: {error.message}")
 
     async def _bring_back(self, ending: Ending) -> Brought:
         stage = self._stage
@@ -286,7 +350,7 @@ class Run:
         return self._redacting.text(self._membrane.scrubber.scrub(text))
 
     def _finish(self, ending: Ending, changes: tuple[FileChange, ...], duration: float) -> None:
-        account, cost = self._account, self._account.cost
+        account, cost, estimate = self._account, self._account.cost, self._planned.estimate
         status = ending.status
         self.outcome = RunOutcome(
             run_id=self.order.run_id,
@@ -302,6 +366,8 @@ class Run:
             exit_code=ending.exit_code,
             outputs=self._brought.outputs,
             missing=tuple((name, self._shown(why)) for name, why in self._brought.missing),
+            verified=None if self._verified is None else self._verified.passed,
+            memories=self._left,
         )
         self._recorder.record(
             RunFinished,
@@ -316,4 +382,8 @@ class Run:
             exit_code=ending.exit_code,
             brain_session=ending.brain_session,
             changed_files=len(changes),
+            estimated_usd=estimate.usd if estimate is not None else None,
+            estimated_seconds=estimate.seconds if estimate is not None else None,
+            verified=None if self._verified is None else self._verified.passed,
+            untrusted=self._memory.untrusted,
         )

@@ -9,13 +9,18 @@ from pathlib import Path
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.changes import RunChanges
+from kagura_kernel.runs.checkpointing import Checkpointing
 from kagura_kernel.runs.kit import OpenKit
+from kagura_kernel.runs.learning import Learning
 from kagura_kernel.runs.ledger import Account
 from kagura_kernel.runs.order import RunOrder, RunParts
+from kagura_kernel.runs.planning import Planned
 from kagura_kernel.runs.plugins import OpenPlugins
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.runs.remembering import RunMemory
 from kagura_kernel.runs.tray import Tray
+from kagura_kernel.runs.trusting import Trusting
 from kagura_kernel.sandbox.backend import Box
 
 
@@ -38,6 +43,11 @@ class Stage:
         plugins: What its box can call.
         tray: Where its variables and results lie in the box; None until it is laid out.
         tool_calls: How many calls were made so far.
+        memory: What it knows of earlier runs.
+        planned: What was agreed on before it began.
+        checkpoints: Stores where it stands.
+        learning: What goes wrong in it.
+        trusting: What it shows and uses of earned trust; None where nothing is kept of it.
     """
 
     order: RunOrder
@@ -54,6 +64,11 @@ class Stage:
     plugins: OpenPlugins = field(default_factory=OpenPlugins)
     tray: Tray | None = None
     tool_calls: int = 0
+    memory: RunMemory | None = None
+    planned: Planned = field(default_factory=Planned)
+    checkpoints: Checkpointing | None = None
+    learning: Learning | None = None
+    trusting: Trusting | None = None
 
     @property
     def spill_dir(self) -> Path:

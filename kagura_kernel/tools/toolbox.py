@@ -111,6 +111,11 @@ class Toolbox:
         """What is offered to the brain, in the order given."""
         return [tool.spec for tool in self._tools.values()]
 
+    def private(self, name: str) -> tuple[str, ...]:
+        """Arguments of a tool that stand in no journal; none for a tool that there is not."""
+        tool = self._tools.get(name)
+        return () if tool is None else tool.spec.private
+
     async def call(self, call: ToolCall, on_output: OutputListener | None = None) -> ToolResult:
         """Answer one call.
 
