@@ -10,6 +10,7 @@ from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.head import head_html
 from kagura_kernel.jupyter.cards.items import end_html, item_html
 from kagura_kernel.jupyter.cards.kit import kit_html
+from kagura_kernel.jupyter.cards.learned_html import learned_html
 from kagura_kernel.jupyter.cards.leases import leases_html
 from kagura_kernel.jupyter.cards.many import many_html
 from kagura_kernel.jupyter.cards.network import network_html
@@ -105,7 +106,13 @@ class HeadlessDisplay:
         show_changes(self._cockpit, self._run_id, view.changes, Surface.HEADLESS)
 
 
-_SECTIONS = {"kit": kit_html, "leases": leases_html, "many": many_html, "net": network_html}
+_SECTIONS = {
+    "kit": kit_html,
+    "learned": learned_html,
+    "leases": leases_html,
+    "many": many_html,
+    "net": network_html,
+}
 
 
 def live_parts(view: RunView) -> dict[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
+from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, asked_fields
 from kagura_kernel.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -100,16 +100,7 @@ class SampleRun:
             run_id=self.run_id,
             session_id=self.session_id,
             at=request.requested_at,
-            approval_id=request.id,
-            subject=request.kind,
-            title=request.title,
-            detail=request.detail,
-            reason=request.reason,
-            arguments=dict(request.arguments),
-            call_id=request.call_id,
-            deadline=request.deadline,
-            options=request.options,
-            content_hash=request.content_hash,
+            **asked_fields(request),
         )
 
     def decided(self, approval_id: str = "app-1", **changes: Any) -> ApprovalDecided:

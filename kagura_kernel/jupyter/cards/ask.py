@@ -23,6 +23,8 @@ _KINDS = {
     "plugin": ("Plugin", "It would let this plugin be used"),
     "tool": ("Tool", "It would call this tool with exactly these arguments"),
     "write": ("Write", "It would change files of the project"),
+    "plan": ("Plan", "The run would begin, and stop before it costs more than its budget"),
+    "trust": ("Trust", "You would not be asked about this any more, until something of it fails"),
     "question": ("Question", "The agent asks you something and waits for the answer"),
 }
 
@@ -140,7 +142,7 @@ def reason_words(request: ApprovalRequested) -> tuple[str, str]:
             return "", ""
         case "network" | "tool":
             return "", request.reason
-        case "launch" | "credential":
+        case "launch" | "credential" | "plan" | "trust":
             return ("The reason given:", request.reason) if reason else ("", "")
         case _:
             return ("The agent’s own words:", request.reason) if reason else ("", NO_REASON)

@@ -11,7 +11,8 @@ THIS_SESSION = "this session"
 NEVER = "never"
 """Options that questions offer; membrane and toolsets ask with the same words. `never` is a denial."""
 
-_WITHOUT_OPTIONS = {"launch": "Allow", "credential": "Allow"}
+_WITHOUT_OPTIONS = {"launch": "Allow", "credential": "Allow", "plan": "Begin", "trust": "Trust it"}
+_NO = {"plan": "Cancel", "trust": "Not now"}
 
 
 def allowing(request: ApprovalRequested) -> list[str]:
@@ -34,9 +35,12 @@ def buttons_html(request: ApprovalRequested, *, brief: bool = False) -> str:
         shown = _options(request, ident, "" if brief else stop, brief=brief)
     else:
         word = _WITHOUT_OPTIONS.get(request.subject, "Allow once")
+        no = _NO.get(request.subject, "Deny")
+        enter = " data-enter" if request.subject == "plan" else ""
         shown = (
-            f'<button type="button" class="kg-btn kg-primary" data-act="allow" {ident}>{word}</button> '
-            f'<button type="button" class="kg-btn" data-act="deny" {ident}>Deny</button> '
+            f'{_budget(request)}<button type="button" class="kg-btn kg-primary" data-act="allow"{enter} {ident}>'
+            f"{word}</button> "
+            f'<button type="button" class="kg-btn" data-act="deny" {ident}>{no}</button> '
             f'<span class="kg-spring"></span>{stop}'
         )
     return f'<div class="kg-buttons">{shown}</div><div class="kg-told" role="status"></div>'
@@ -85,6 +89,18 @@ def _options(request: ApprovalRequested, ident: str, stop: str, *, brief: bool) 
             ' title="Refuse it without asking again, as long as this session lasts">Never in this session</button>'
         )
     return " ".join(shown) + (f' <span class="kg-spring"></span>{stop}' if stop else "")
+
+
+def _budget(request: ApprovalRequested) -> str:
+    """Where a plan's budget can be changed before it begins; what stands there is sent along."""
+    if request.subject != "plan":
+        return ""
+    proposed = request.arguments.get("budget_usd")
+    value = f"{proposed:.2f}" if isinstance(proposed, int | float) else ""
+    return (
+        '<label class="kg-soft">Budget, USD '
+        f'<input class="kg-input kg-short" type="text" inputmode="decimal" value="{value}" placeholder="none"></label> '
+    )
 
 
 def _question(request: ApprovalRequested, ident: str, stop: str) -> str:

@@ -59,6 +59,9 @@ def _block(text: str) -> str:
 
 
 def _origin(request: ApprovalRequested, view: RunView) -> str:
+    if request.lineage:
+        line = " → ".join(request.lineage)
+        return f'<div class="kg-origin">Asked for by a part that was handed on: <code>{escaped(line)}</code>.</div>'
     call = next((call for call in view.calls if call.asked.call_id == request.call_id), None)
     # A question is the agent's own, and says so.
     if call is None or request.subject == "question":

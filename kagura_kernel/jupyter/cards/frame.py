@@ -11,6 +11,7 @@ from kagura_kernel.jupyter.cards.changes import changes_html
 from kagura_kernel.jupyter.cards.head import head_html
 from kagura_kernel.jupyter.cards.items import end_html, item_html
 from kagura_kernel.jupyter.cards.kit import kit_html
+from kagura_kernel.jupyter.cards.learned_html import learned_html
 from kagura_kernel.jupyter.cards.leases import leases_html
 from kagura_kernel.jupyter.cards.network import network_html
 from kagura_kernel.jupyter.cards.previews import Previews
@@ -34,7 +35,7 @@ def style() -> str:
 
 def run_html(view: RunView) -> str:
     """A run as it stays in the notebook."""
-    above = head_html(view, live=False) + kit_html(view, live=False) + leases_html(view, live=False)
+    above = "".join(draw(view, live=False) for draw in (head_html, kit_html, learned_html, leases_html))
     inside = above + body_html(view) + network_html(view, live=False)
     return framed(inside, run_label(view))
 

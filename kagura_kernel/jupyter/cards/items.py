@@ -10,6 +10,7 @@ from kagura_kernel.jupyter.cards.ask import ask_html
 from kagura_kernel.jupyter.cards.bounded import Bounded, bounded
 from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, escaped_prose, one_line, reachable
 from kagura_kernel.jupyter.cards.failures import OUT_OF_MEMORY, end_words, failure_word, was_killed
+from kagura_kernel.jupyter.cards.learned_html import resume_html, told_html
 from kagura_kernel.jupyter.cards.markdown import markdown_html
 from kagura_kernel.jupyter.cards.results import shown_html
 from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, Result, RunView, Withheld
@@ -21,7 +22,7 @@ _GROWING = 24_000
 _TELLING = ("command", "code", "path", "pattern", "question", "url", "name")
 
 
-def item_html(item: Item, view: RunView, *, live: bool) -> str:
+def item_html(item: Item, view: RunView, *, live: bool) -> str:  # noqa: PLR0911 - one for each kind of part
     """One part of the body."""
     match item:
         case Passage():
@@ -37,6 +38,8 @@ def item_html(item: Item, view: RunView, *, live: bool) -> str:
             return _output(item.text, item.spill, following=view.finished is None)
         case Result() | Withheld():
             return shown_html(item)
+        case _:
+            return told_html(item, steady=view.repeatable and not live)
 
 
 def _latest(passage: Passage) -> str:
@@ -73,7 +76,7 @@ def end_html(view: RunView) -> str:
     named = finished.error_code and finished.exit_code is None
     code = f'<span class="kg-code">{escaped(finished.error_code)}</span> ' if named else ""
     tone = "warn" if finished.status in {"stopped", "killed", "denied"} else "bad"
-    return f'<div class="kg-end kg-{tone}">{code}{escaped_prose(why)}</div>'
+    return f'<div class="kg-end kg-{tone}">{code}{escaped_prose(why)}{resume_html(view)}</div>'
 
 
 def telling_argument(arguments: Mapping[str, Any]) -> str:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from kagura_kernel.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
+    ChildEnded,
+    ChildStarted,
     ResultShown,
+    RunVerified,
     ToolCalled,
     ToolFinished,
 )
@@ -99,7 +102,24 @@ class Withheld:
     bytes: int = 0
 
 
-Item = Passage | Call | Ask | Note | Printout | Result | Withheld
+@dataclass(slots=True)
+class Check:
+    """How the finished work was tried out."""
+
+    key: str
+    event: RunVerified
+
+
+@dataclass(slots=True)
+class Part:
+    """A part of the work that was handed on, and how it ended once it has."""
+
+    key: str
+    started: ChildStarted
+    ended: ChildEnded | None = None
+
+
+Item = Passage | Call | Ask | Note | Printout | Result | Withheld | Check | Part
 
 
 def kept(said: ResultShown, taken: int) -> ResultShown:

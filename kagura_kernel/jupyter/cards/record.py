@@ -16,7 +16,9 @@ from kagura_kernel.jupyter.cards.audited import audit_record
 from kagura_kernel.jupyter.cards.crossings_record import crossings_metadata, crossings_record
 from kagura_kernel.jupyter.cards.frame import changes_card_html, framed, run_html
 from kagura_kernel.jupyter.cards.kit_record import kit_metadata, kit_record
+from kagura_kernel.jupyter.cards.learned_record import learned_metadata, learned_record, told_record
 from kagura_kernel.jupyter.cards.leases import LeaseLine, board_html, board_text
+from kagura_kernel.jupyter.cards.parts import Check, Part
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.jupyter.cards.results import shown_record
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
@@ -96,6 +98,7 @@ def run_record(view: RunView) -> dict[str, Any]:
     record |= {name: facts for name, facts in crossings_record(view).items() if facts}
     record |= {"kit": kit} if (kit := kit_record(view.kit)) else {}
     record |= {"audit": audit_record(view.audit)} if view.audit else {}
+    record |= {"learned": learned} if (learned := learned_record(view)) else {}
     record |= {"variables": crossed} if (crossed := variables_record(view)) else {}
     cleaned: dict[str, Any] = clean(record)
     return cleaned
@@ -117,6 +120,7 @@ def run_metadata(view: RunView) -> dict[str, Any]:
     facts["cost_usd"] = view.usd
     facts |= {"kit": kit} if (kit := kit_metadata(view.kit)) else {}
     facts |= {name: found for name, found in crossings_metadata(view).items() if found}
+    facts |= {"learned": learned} if (learned := learned_metadata(view)) else {}
     facts["approvals"] = [_approval(item) for item in view.items if isinstance(item, Ask)]
     cleaned: dict[str, Any] = clean(facts)
     return cleaned
@@ -138,7 +142,7 @@ def _steps(view: RunView) -> list[dict[str, Any]]:
     return [*steps, {"kind": "note", "text": f"{left:,} more steps"}] if left > 0 else steps
 
 
-def _step(item: object) -> dict[str, Any] | None:
+def _step(item: object) -> dict[str, Any] | None:  # noqa: PLR0911 - one for each kind of part
     match item:
         case Passage():
             return {"kind": "text", "text": item.text}
@@ -164,6 +168,8 @@ def _step(item: object) -> dict[str, Any] | None:
             return {"kind": "note", "text": item.text}
         case Result() | Withheld():
             return shown_record(item)
+        case Check() | Part():
+            return told_record(item)
     return None
 
 

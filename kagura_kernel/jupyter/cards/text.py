@@ -19,6 +19,7 @@ from kagura_kernel.jupyter.cards.failures import end_words, failure_reason, fail
 from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.kit_text import kit_text
+from kagura_kernel.jupyter.cards.learned_text import learned_text, told_text
 from kagura_kernel.jupyter.cards.leases import leases_text
 from kagura_kernel.jupyter.cards.network import network_text
 from kagura_kernel.jupyter.cards.results import shown_text
@@ -30,6 +31,7 @@ from kagura_kernel.jupyter.cards.words import counted, status_words
 def run_text(view: RunView) -> str:
     """The whole card."""
     lines = [head_text(view), *granted_text(view), *variables_text(view), *kit_text(view.kit)]
+    lines += learned_text(view.learned, steady=view.repeatable)
     for item in view.items:
         text = item_text(item)
         lines.extend(["", *text.split("\n")] if text else [])
@@ -54,7 +56,7 @@ def head_text(view: RunView) -> str:
     return f"[{who}: {status_words(view).lower()}]"
 
 
-def item_text(item: Item) -> str:
+def item_text(item: Item) -> str:  # noqa: PLR0911 - one for each kind of part
     """One part of it."""
     match item:
         case Passage():
@@ -70,6 +72,8 @@ def item_text(item: Item) -> str:
             return printed(part.whole(item.spill))
         case Result() | Withheld():
             return shown_text(item)
+        case _:
+            return told_text(item)
 
 
 def changes_text(changes: Mapping[str, ChangeRow]) -> str:

@@ -19,25 +19,35 @@ from kagura_kernel.domain.events import (
     ChangeRow,
     ChangesCollected,
     ChangesSettled,
+    ChildEnded,
+    ChildStarted,
     EgressClosed,
     EgressDecided,
     Event,
     KitStaged,
     LeaseChanged,
     LeaseUsed,
+    MemoriesSeen,
+    MemoriesShown,
+    MemoryWritten,
     Noted,
     OutputStreamed,
     PluginAudited,
     ResultShown,
+    RunCheckpointed,
     RunFinished,
     RunGranted,
+    RunPlanned,
+    RunResumed,
     RunStarted,
+    RunVerified,
     TextStreamed,
     TextWritten,
     ToolCalled,
     ToolFinished,
     ToolsetEnded,
     ToolsetStarted,
+    TrustChanged,
     TurnCounted,
     VariableCrossed,
 )
@@ -45,13 +55,16 @@ from kagura_kernel.domain.plugins import PluginAudit
 from kagura_kernel.jupyter.cards.audited import audit_notes
 from kagura_kernel.jupyter.cards.crossings import Holding, Network, hold
 from kagura_kernel.jupyter.cards.kitted import Kitted
+from kagura_kernel.jupyter.cards.learned import Learned, resumed_line, trust_line
 from kagura_kernel.jupyter.cards.parts import (
     KEPT_OUTPUT,
     KEPT_RESULTS,
     Ask,
     Call,
+    Check,
     Item,
     Note,
+    Part,
     Passage,
     Printout,
     Result,
@@ -92,6 +105,7 @@ class RunView:
         leases: Its leases by id, in the order of their first credentials.
         variables: What was copied in and out, by direction and name.
         audit: Of a plugin's examination: the report, once it is there.
+        learned: Its plan, what it was shown of the memory, and what it left.
         finished: Its last event.
         input_tokens: Counted so far.
         output_tokens: Counted so far.
@@ -109,6 +123,7 @@ class RunView:
     leases: dict[str, Holding] = field(default_factory=dict)
     variables: dict[tuple[str, str], VariableCrossed] = field(default_factory=dict)
     audit: PluginAudit | None = None
+    learned: Learned = field(default_factory=Learned)
     finished: RunFinished | None = None
     input_tokens: int = 0
     output_tokens: int = 0
@@ -217,6 +232,27 @@ class RunView:
                     self._add(Note(self._key(), text, grave=grave))
             case RunFinished():
                 self._finish(event)
+            case _:
+                self._told(event)
+
+    def _told(self, event: Event) -> None:
+        match event:
+            case MemoriesSeen() | MemoriesShown() | MemoryWritten() | RunPlanned() | RunCheckpointed():
+                self.learned.apply(event)
+                self._dirty.add("learned")
+            case RunVerified():
+                self._add(Check(self._key(), event))
+            case RunResumed():
+                self._add(Note(self._key(), resumed_line(event)))
+            case TrustChanged() if line := trust_line(event):
+                self._add(Note(self._key(), line, grave=event.change == "demoted"))
+            case ChildStarted():
+                self._add(Part(self._key(), event))
+            case ChildEnded():
+                for item in self.items:
+                    if isinstance(item, Part) and item.started.child == event.child:
+                        item.ended = event
+                        self._dirty.add(item.key)
 
     def _text(self, event: TextStreamed | TextWritten) -> None:
         if self.auditing:

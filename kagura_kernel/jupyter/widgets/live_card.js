@@ -11,7 +11,7 @@ const GONE_STATUS = new Set(["restarting", "autorestarting", "terminating", "dea
 // another one. The same for the rows of leases. The keyboard aims at a button, not at a place.
 const SETTLE_MS = 400;
 const GRAVE = '[data-act="allow"], [data-act="allow-all"], [data-act="revoke"]';
-const ABOVE = ["head", "kit", "leases"];
+const ABOVE = ["head", "kit", "learned", "leases"];
 const BELOW = ["many", "net"];
 
 const two = (number) => String(number).padStart(2, "0");
@@ -257,6 +257,10 @@ export default () => {
           const input = block.querySelector(".kg-input");
           content.answer ??= input.value;
           if (!content.answer.trim()) return input.focus();
+        }
+        // What a plan may cost is said beside its button; nothing there is said as well.
+        if (content.act === "allow" && button.dataset.enter !== undefined) {
+          content.answer = block.querySelector(".kg-input").value.trim() || "no budget";
         }
         // To open something decides nothing: its button keeps the focus, and can be pressed again.
         const pressed = content.act === "open" ? [] : [...block.querySelectorAll("[data-act]")];

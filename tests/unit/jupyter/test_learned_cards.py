@@ -1,0 +1,143 @@
+"""A run's plan, memories, verification and children on its card, in words, and for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from kagura_kernel.domain.approvals import ApprovalKind
+from kagura_kernel.domain.memory import ShownMemory
+from kagura_kernel.jupyter.cards.ask import ask_html
+from kagura_kernel.jupyter.cards.learned_html import learned_html
+from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
+from kagura_kernel.jupyter.cards.text import run_text
+from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.jupyter.live_run import live_parts
+from kagura_kernel.testing.sample_learned import ESTIMATE, SampleLearned
+from kagura_kernel.testing.sample_run import SampleRun
+
+RUN, LEARNED = SampleRun(), SampleLearned()
+HOSTILE = '</q><img src=x onerror="alert(1)">\u202e'
+
+
+def seen(*events, **started):
+    return RunView().apply_all([RUN.started(**started), *events])
+
+
+def plain(html):
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+def test_a_run_that_knew_nothing_says_nothing_of_memory():
+    view = seen(LEARNED.written(), LEARNED.checkpointed(), RUN.finished())
+    assert learned_html(view, live=True) == learned_html(view, live=False) == ""
+    assert run_text(view) == run_text(seen(RUN.finished()))
+
+
+def test_a_plan_and_memories_are_a_line_each_and_open_to_what_they_rest_on():
+    html = learned_html(seen(LEARNED.planned(), LEARNED.seen(), LEARNED.shown()), live=True)
+    assert " open" not in html
+    told = plain(html)
+    assert "Expected: $0.4200 ($0.3000 to $0.6100) and 3 min, from 5 similar runs, 1 of them failed; 1 lesson" in told
+    assert "mem-4 lesson a lesson cp Caddyfile fails when it belongs to root: check first" in told
+    assert "3 memories were shown to the brain, 1 of them not trusted" in told
+    assert "mem-3 note fits the task not trusted The Caddyfile belongs to root" in told
+    assert "not trusted" not in told.partition("mem-2")[2].partition("mem-3")[0]
+
+
+def test_what_a_memory_says_cannot_leave_its_place():
+    lines = (ShownMemory("mem-3", "note", "quarantine", "agent", HOSTILE),)
+    html = learned_html(seen(LEARNED.seen(), LEARNED.shown(memories=lines)), live=True)
+    assert "<img" not in html
+    assert html.count("<q>") == html.count("</q>")
+    assert "\u202e" not in html
+
+
+def test_without_the_words_of_a_live_display_the_ids_are_still_there():
+    html = learned_html(seen(LEARNED.seen(), RUN.finished()), live=False)
+    assert {"mem-1", "mem-2", "mem-3"} <= set(re.findall(r"mem-\d", html))
+    assert "<q>" not in html
+
+
+def test_a_card_that_has_to_come_out_the_same_has_neither_ids_nor_times():
+    view = seen(LEARNED.planned(), LEARNED.seen(), LEARNED.verified(), RUN.finished(), brain="replay")
+    html, text = learned_html(view, live=False), run_text(view)
+    assert not re.search(r"mem-\d| min\b", html + text)
+    assert "3 passed" not in json.dumps(run_bundle(view)[0]["text/html"])
+    assert "~ expected: $0.4200 ($0.3000 to $0.6100), from 5 similar runs, 1 of them failed; 1 lesson" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "= verification passed in a fresh box: pytest -q"),
+        ({"passed": False, "exit_code": 1}, "! verification did not pass in a fresh box: pytest -q, exit 1"),
+        (
+            {"passed": False, "exit_code": None, "why": "no box"},
+            "! verification could not be done: pytest -q (no box)",
+        ),
+    ],
+    ids=["passed", "failed", "impossible"],
+)
+def test_a_verification_is_told_in_a_line_and_what_it_printed_unfolds(changes, line):
+    view = seen(LEARNED.verified(**changes), RUN.finished())
+    assert line in run_text(view).splitlines()
+    (part,) = (html for html in live_parts(view).values() if "kg-check" in html)
+    assert "<details" in part
+    assert "3 passed" in part
+
+
+def test_a_part_that_was_handed_on_tells_how_it_ended():
+    view = seen(LEARNED.child())
+    assert "> handed on  (goes on)" in run_text(view)
+    live_parts(view)
+    view.apply(LEARNED.child_ended(status="lost", error_code="ERR_SANDBOX_DIED", again="run-3"))
+    (part,) = live_parts(view).values()
+    assert plain(part) == "Lost Handed on to run-2 $0.0500 done once more by run-3"
+    assert "> handed on  (lost (ERR_SANDBOX_DIED))" in run_text(view)
+
+
+def test_earned_trust_is_a_remark_and_evidence_is_none():
+    view = seen(LEARNED.trusted(change="succeeded"), LEARNED.trusted(), LEARNED.trusted(change="demoted", why="exit 1"))
+    notes = [line for line in run_text(view).splitlines() if line.startswith("!")]
+    assert notes == [
+        "! Trust in “packages” has been earned, and is proposed.",
+        "! “packages” is trusted no more: exit 1.",
+    ]
+
+
+def test_a_run_that_stopped_half_way_says_how_to_go_on():
+    view = seen(LEARNED.resumed(), LEARNED.checkpointed(), RUN.finished(status="killed", error="It was stopped."))
+    assert "%%kagura --resume run-1" in live_parts(view)["end"]
+    assert "! It goes on from an earlier run, after 4 finished steps, 3 of its files restored, unsure of bash." in (
+        run_text(view)
+    )
+    well = seen(LEARNED.checkpointed(), RUN.finished())
+    assert "--resume" not in live_parts(well).get("end", "")
+
+
+def test_a_plan_that_waits_offers_its_budget_to_be_changed():
+    asked = RUN.asked(kind=ApprovalKind.PLAN, title="Plan: about $0.42", arguments={"budget_usd": 0.8})
+    view = seen(asked)
+    html = ask_html(view.pending[0], view, live=True)
+    assert 'value="0.80"' in html
+    assert re.search(r'data-act="allow" data-enter [^>]*>Begin<', html)
+    assert ">Cancel<" in html
+
+
+def test_a_question_of_a_child_names_whom_it_works_for():
+    view = seen(RUN.asked(lineage=("run-a", "run-b")))
+    assert "run-a → run-b" in ask_html(view.pending[0], view, live=True)
+
+
+def test_a_record_counts_what_was_shown_and_the_ids_stand_beside_it():
+    data, metadata = run_bundle(seen(LEARNED.planned(), LEARNED.seen(), LEARNED.written(), RUN.finished()))
+    assert data[RUN_MIME]["learned"] == {
+        "plan": {"runs": ESTIMATE.runs, "failed": 1, "lessons": 1},
+        "shown": {"decision, trusted": 1, "outcome, trusted": 1, "note, quarantine": 1},
+    }
+    told = metadata["kagura"]["learned"]
+    assert told["left"] == ["mem-9"]
+    assert [one["id"] for one in told["seen"]] == ["mem-1", "mem-2", "mem-3"]
