@@ -17,6 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.events import (
     ChangeRow,
     ChangesCollected,
@@ -40,6 +41,7 @@ from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
 from kagura_kernel.testing.sample_audit import SampleAudit, fooled, sample_plugins
 from kagura_kernel.testing.sample_kit import FILES, SampleKit, opened
+from kagura_kernel.testing.sample_learned import SampleLearned
 from kagura_kernel.testing.sample_run import SampleRun
 
 LIGHT, DARK, CONTRAST = "theme-light-extension", "theme-dark-extension", "theme-dark-high-contrast-extension"
@@ -182,6 +184,7 @@ def cards() -> dict[str, str]:
         "run": run_html(told),
         "failed run": run_html(failed),
         "run with a kit": run_html(kitted_run()),
+        "run that has learned": run_html(learned_run()),
         "kit": framed(kit_inside(), "Kit"),
         "changes": framed(changes_html(changes(), live=True, previews=previews()), "Changes of a run"),
         "leases": framed(board_html(held, now + timedelta(seconds=60)), "Leases"),
@@ -210,6 +213,23 @@ def kitted_run() -> RunView:
         sample.finished(),
     ]
     return RunView().apply_all(events)
+
+
+def learned_run(*, live: bool = False) -> RunView:
+    """A run that goes on from another one, knows what such runs cost, and hands a part on; a live one asks first."""
+    sample, learned = SampleRun(), SampleLearned()
+    before = [sample.started(brain_reason="a key of your account is set"), learned.seen(), learned.shown()]
+    view = RunView().apply_all([*before, learned.planned()])
+    if live:
+        plan = {"detail": "5 similar runs, 1 of them failed.\nBudget proposed: $0.80", "reason": "", "call_id": ""}
+        title = "Plan: about $0.42 ($0.30 to $0.61), 3 min"
+        return view.apply_all(
+            [sample.asked(kind=ApprovalKind.PLAN, title=title, arguments={"budget_usd": 0.8}, **plan)]
+        )
+    done = [sample.boxed(), learned.resumed(), *sample.tool(), learned.child(), learned.child_ended()]
+    ends = [learned.verified(), learned.verified(passed=False, exit_code=1, text="E  assert 1 == 2"), learned.trusted()]
+    last = sample.finished(status="killed", error="It was stopped by ada.", error_code="ERR_RUN_KILLED")
+    return view.apply_all([*done, *ends, learned.checkpointed(), last])
 
 
 def kit_inside() -> str:

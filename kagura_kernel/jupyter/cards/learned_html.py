@@ -6,7 +6,7 @@ from kagura_kernel.domain.events import RunVerified
 from kagura_kernel.domain.memory import SeenMemory, Tier
 from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, escaped_prose, one_line
 from kagura_kernel.jupyter.cards.learned import Learned
-from kagura_kernel.jupyter.cards.learned_text import HOW, memory_line, plan_line, verified_line
+from kagura_kernel.jupyter.cards.learned_text import HOW, memory_line, plan_line
 from kagura_kernel.jupyter.cards.parts import Check, Part
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.cards.words import STATUS_WORDS, money
@@ -30,14 +30,18 @@ def told_html(item: Check | Part, *, steady: bool) -> str:
 
     What a program printed when all was well may hold times: a card that has to come out the same leaves it out.
     """
-    return _check(item, steady=steady) if isinstance(item, Check) else _part(item)
+    return _check(item, steady=steady) if isinstance(item, Check) else _part(item, steady=steady)
 
 
 def _check(check: Check, *, steady: bool) -> str:
     event = check.event
     tone, word = ("good", "Verified") if event.passed else ("bad", "Not verified")
-    line = verified_line(event)
-    head = f'<span class="kg-chip kg-{tone}">{word}</span> <span>{escaped(line[:1].upper() + line[1:])}</span>'
+    code = "" if event.passed or event.exit_code is None else f" exit {event.exit_code},"
+    where = f"could not be done: {one_line(event.why, _SUMMARY)}" if event.why else f"{code} in a fresh box"
+    command = f'<code class="kg-arg">{escaped(one_line(event.command, _SUMMARY))}</code>'
+    head = (
+        f'<span class="kg-chip kg-{tone}">{word}</span> {command} <span class="kg-soft">{escaped(where.strip())}</span>'
+    )
     if not event.text.strip() or (steady and event.passed):
         return f'<div class="kg-note kg-check">{head}</div>'
     return (
@@ -46,16 +50,17 @@ def _check(check: Check, *, steady: bool) -> str:
     )
 
 
-def _part(part: Part) -> str:
+def _part(part: Part, *, steady: bool) -> str:
     ended = part.ended
     state = "Running" if ended is None else STATUS_WORDS.get(ended.status, ended.status)
     tone = "busy" if ended is None else "good" if ended.status == "done" else "bad"
     cost = f' <span class="kg-soft">{money(ended.usd)}</span>' if ended is not None and ended.usd is not None else ""
     where = f' <span class="kg-chip">{escaped(one_line(part.started.worker, 60))}</span>' if part.started.worker else ""
     again = f' <span class="kg-soft">done once more by {escaped(ended.again)}</span>' if ended and ended.again else ""
+    whom = "" if steady else f" to <code>{escaped(part.started.child)}</code>"
     return (
-        f'<div class="kg-note kg-part"><span class="kg-chip kg-{tone}">{escaped(state)}</span> '
-        f"<span>Handed on to</span> <code>{escaped(part.started.child)}</code>{where}{cost}{again}</div>"
+        f'<div class="kg-note kg-handed"><span class="kg-chip kg-{tone}">{escaped(state)}</span> '
+        f"<span>Handed on{whom}</span>{where}{cost}{again}</div>"
     )
 
 

@@ -13,6 +13,7 @@ from kagura_kernel.jupyter.cards.parts import Check, Part
 from kagura_kernel.jupyter.cards.words import STATUS_WORDS, counted, money, span
 
 _COMMAND = 120
+_CENTS_SAY_ENOUGH = 0.1
 HOW = {
     "pinned": "pinned",
     "recalled": "fits the task",
@@ -78,8 +79,13 @@ def _about_money(estimate: Estimate) -> str:
     if estimate.usd is None:
         return ""
     low, high = estimate.usd_low, estimate.usd_high
-    spread = f" ({money(low)} to {money(high)})" if low is not None and high is not None and low != high else ""
-    return f"{money(estimate.usd)}{spread}"
+    spread = f" ({_about(low)} to {_about(high)})" if low is not None and high is not None and low != high else ""
+    return f"{_about(estimate.usd)}{spread}"
+
+
+def _about(usd: float) -> str:
+    """Money without false precision."""
+    return f"${usd:.2f}" if usd >= _CENTS_SAY_ENOUGH else money(usd)
 
 
 def _about_time(estimate: Estimate) -> str:

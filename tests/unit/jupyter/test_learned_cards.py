@@ -40,7 +40,7 @@ def test_a_plan_and_memories_are_a_line_each_and_open_to_what_they_rest_on():
     html = learned_html(seen(LEARNED.planned(), LEARNED.seen(), LEARNED.shown()), live=True)
     assert " open" not in html
     told = plain(html)
-    assert "Expected: $0.4200 ($0.3000 to $0.6100) and 3 min, from 5 similar runs, 1 of them failed; 1 lesson" in told
+    assert "Expected: $0.42 ($0.30 to $0.61) and 3 min, from 5 similar runs, 1 of them failed; 1 lesson" in told
     assert "mem-4 lesson a lesson cp Caddyfile fails when it belongs to root: check first" in told
     assert "3 memories were shown to the brain, 1 of them not trusted" in told
     assert "mem-3 note fits the task not trusted The Caddyfile belongs to root" in told
@@ -66,7 +66,7 @@ def test_a_card_that_has_to_come_out_the_same_has_neither_ids_nor_times():
     html, text = learned_html(view, live=False), run_text(view)
     assert not re.search(r"mem-\d| min\b", html + text)
     assert "3 passed" not in json.dumps(run_bundle(view)[0]["text/html"])
-    assert "~ expected: $0.4200 ($0.3000 to $0.6100), from 5 similar runs, 1 of them failed; 1 lesson" in text
+    assert "~ expected: $0.42 ($0.30 to $0.61), from 5 similar runs, 1 of them failed; 1 lesson" in text
 
 
 @pytest.mark.parametrize(
