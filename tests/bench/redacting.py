@@ -7,6 +7,7 @@ import json
 import os
 import random
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,12 @@ from tests.bench.harness import Bench, Bound, Line, Measure, Missing, interleave
 SIZE = 4 * 2**20
 HOSTILE_SIZE = 2**20
 LINES = 500
+KINDS = frozenset(
+    {".py", ".pyi", ".md", ".rst", ".txt", ".json", ".toml", ".yaml", ".cfg", ".js", ".css", ".html", ".csv"}
+)
+NAMES = frozenset({"METADATA", "RECORD"})
+LONGEST = 64 * 1024
+"""Characters of one file."""
 PLAIN = "2026-03-04 11:02:51 INFO  worker 7 took order 48211 from the queue in 14 ms and wrote 3 rows\n"
 SECRET = "2026-03-04 11:02:51 INFO  connecting with password=Kd83!jskQ9z to the queue\n"
 TALKING = "the password is checked by the server; a token that has expired is refused with 401\n"
@@ -65,6 +72,26 @@ def mixed(size: int) -> str:
     raise Missing(f"the sources of this Python have less than {size} characters")
 
 
+def files(size: int) -> str:
+    """Files as they lie on this machine: sources, documents, data and lists of what is installed."""
+    roots = {Path(os.__file__).parent, *map(Path, sysconfig.get_paths().values())}
+    found = sorted(path for root in roots for path in root.rglob("*") if path.suffix in KINDS or path.name in NAMES)
+    random.Random(7).shuffle(found)
+    parts: list[str] = []
+    length = 0
+    for path in found:
+        try:
+            text = path.read_text("utf-8")[:LONGEST]
+        # Test data of other projects may be in any encoding, and a folder may be named like a file.
+        except (UnicodeDecodeError, OSError):
+            continue
+        parts.append(text)
+        length += len(text)
+        if length >= size:
+            return "".join(parts)[:size]
+    raise Missing(f"what is installed here has less than {size} characters of text")
+
+
 def hostile_texts(size: int) -> dict[str, str]:
     """Texts of about that many bytes that would make a careless search slow, by what they are."""
     chance = random.Random(7)
@@ -87,17 +114,19 @@ def hostile_texts(size: int) -> dict[str, str]:
 
 
 async def redaction(bench: Bench) -> list[Line]:
-    """Throughput on three kinds of text and on hostile ones, one line, and the start."""
+    """Throughput on four kinds of text and on hostile ones, one line, and the start."""
     redactor = Redactor(bench.folder / "compiled")
     redactor.redact("password = Zeta-kilo-4711!")
     plain = (PLAIN * (SIZE // len(PLAIN) + 1))[:SIZE]
     text = mixed(SIZE)
     clean = _without_secrets(redactor, text)
+    real = files(SIZE)
     hostile = list(hostile_texts(HOSTILE_SIZE).values())
     figures = await interleaved(
         max(3, bench.samples // 4),
         mixed=_seconds(lambda: redactor.redact(text)),
         clean=_seconds(lambda: redactor.redact(clean)),
+        real=_seconds(lambda: redactor.redact(real)),
         plain=_seconds(lambda: redactor.redact(plain)),
         hostile=_slowest(redactor, hostile),
         line=_seconds(lambda: [redactor.redact(PLAIN) for _ in range(LINES)]),
@@ -113,6 +142,7 @@ async def redaction(bench: Bench) -> list[Line]:
     return [
         _speed("redaction of mixed text", SIZE / figures["mixed"], samples, Bound("≥ 20 MB/s", 20, "least")),
         _speed("redaction of mixed text without secrets", len(clean) / figures["clean"], samples),
+        _speed("redaction of files as they lie on a disk", len(real.encode()) / figures["real"], samples),
         _speed("redaction of a log without secrets", SIZE / figures["plain"], samples),
         _speed(f"redaction of the slowest of {len(hostile)} hostile texts", HOSTILE_SIZE / figures["hostile"], samples),
         _micro("redaction of one line of a log", figures["line"] / LINES, samples),

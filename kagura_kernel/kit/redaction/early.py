@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kagura_kernel.kit.redaction.regions import said_regions
+from kagura_kernel.kit.redaction.regions import says_something
 from kagura_kernel.kit.redaction.rules.seeds import is_seed_word
 
 _CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
@@ -40,7 +40,7 @@ def plain_length(text: str, begin: int) -> int:
         A place from `begin` on; -1 when nothing more of this line may be seen before its end.
     """
     new = text[max(0, begin - _BACK) :]
-    said = _STOP.search(new) is not None or next(iter(said_regions(new.encode("utf-8", "surrogatepass"))), None)
+    said = _STOP.search(new) is not None or says_something(new.encode("utf-8", "surrogatepass"))
     if said:
         return -1
     safe, at, seeds = begin, begin, 0

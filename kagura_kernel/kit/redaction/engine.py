@@ -12,7 +12,7 @@ from kagura_kernel.kit.redaction.meanwhile import meanwhile
 from kagura_kernel.kit.redaction.patterns import Lazy, Text
 from kagura_kernel.kit.redaction.plausible import password, placeholder, published
 from kagura_kernel.kit.redaction.prefixes import without_prefixes
-from kagura_kernel.kit.redaction.regions import said_regions, windows
+from kagura_kernel.kit.redaction.regions import said_places, said_regions, windows
 from kagura_kernel.kit.redaction.rules import (
     adjacent,
     assignments,
@@ -34,7 +34,7 @@ from kagura_kernel.kit.redaction.rules import (
     uris,
 )
 from kagura_kernel.kit.redaction.sights import BETWEEN, Sight, as_shown
-from kagura_kernel.kit.redaction.spans import Span, merged
+from kagura_kernel.kit.redaction.spans import Span, leaves_something, merged
 
 Scan = Callable[[bytes], Sequence[Span]]
 """Finds what has a known format."""
@@ -63,10 +63,12 @@ def find(data: bytes, scan: Scan, name: str = "", near: Sequence[tuple[int, int]
         name: What the text's file is called; its suffix says in which language a marker must be a text.
         near: Places that were changed since it was looked through; a long text is looked through around them alone.
     """
-    documents = json_documents(data)
-    if near and not documents and len(data) > _LONG:
-        spans = list(_together(data, list(windows(data, near)), lambda text: _shown(text, scan)))
+    if near and len(data) > _LONG:
+        documents = json_documents(data, near)
+        again = windows(data, [place for place in near if leaves_something(data, place)])
+        spans = list(_together(data, list(again), lambda text: _shown(text, scan)))
     else:
+        documents = json_documents(data)
         spans = list(_shown(data, scan))
     spans += _within_strings([text for document in documents for text in inner_texts(data, document)], scan)
     found = merged(data, fitted_to_json(data, spans, documents))
@@ -95,9 +97,10 @@ def _whole(data: bytes, scan: Scan) -> Iterator[Span]:
     # The scanner leaves the interpreter to others while it works.
     known = meanwhile(lambda: scan(data)) if len(data) >= _LONG else lambda: scan(data)
     text = Text.of(data)
-    parts = list(said_regions(text))
+    places = list(said_places(text))
+    parts = list(said_regions(text, places))
     seen = list(_seen(text, parts, scan, known))
-    lines = without_prefixes(text, parts, seen)
+    lines = without_prefixes(text, parts, seen, [at for at, _ in places])
     if lines is None:
         yield from seen
         return
@@ -130,13 +133,17 @@ def _said_or_not(data: bytes, scan: Scan) -> Iterator[Span]:
 
 
 def _together(data: bytes, parts: Sequence[tuple[int, int]], look: Callable[[bytes], Iterator[Span]]) -> Iterator[Span]:
-    """Looks through parts of a text."""
+    """Looks through parts of a text; what is there more than once (logs, generated code) is looked at once."""
     if list(parts) == [(0, len(data))]:
         yield from look(data)
         return
-    for number, span in _in_each([data[start:end] for start, end in parts], look):
-        shift = parts[number][0]
-        yield Span(span.start + shift, span.end + shift, span.kind, span.further, span.quoted)
+    starts: dict[bytes, list[int]] = {}
+    for start, end in parts:
+        starts.setdefault(data[start:end], []).append(start)
+    shifts = list(starts.values())
+    for number, span in _in_each(list(starts), look):
+        for shift in shifts[number]:
+            yield Span(span.start + shift, span.end + shift, span.kind, span.further, span.quoted)
 
 
 def _in_each(texts: Sequence[bytes], look: Callable[[bytes], Iterator[Span]]) -> Iterator[tuple[int, Span]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.regions import said_regions
+from kagura_kernel.kit.redaction.regions import says_something
 
 _SUSPICIOUS = Lazy(
     r"pass|pwd|pw\b|p/w|secret|token|key|auth|cred|log-?in|sign.?in|pin\b|code|kennw|zugang|contrase|clave|senha|wachtwoord|mdp|seed|phrase|"
@@ -22,6 +22,6 @@ _MOST = 4096
 
 def harmless(data: bytes) -> bool:
     """Whether there is no word that announces a secret, no run that could be one, and nothing outside printed ASCII."""
-    if len(data) > _MOST or _SUSPICIOUS.search(data) is not None or next(said_regions(data), None) is not None:
+    if len(data) > _MOST or _SUSPICIOUS.search(data) is not None or says_something(data):
         return False
     return not any(_CHANCE.search(run.group() or b"") for run in _RUN.finditer(data))

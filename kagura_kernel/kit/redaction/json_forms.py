@@ -25,23 +25,44 @@ Region = tuple[int, int]
 """Where a document begins and ends."""
 
 
-def json_documents(data: bytes) -> list[Region]:
-    """The JSON in a text: all of it, or its lines that are each a document."""
+def json_documents(data: bytes, near: Sequence[Region] = ()) -> list[Region]:
+    """The JSON in a text: all of it, or its lines that are each a document.
+
+    Args:
+        data: UTF-8.
+        near: Places on whose lines alone documents are looked for; none stands for everywhere.
+    """
     begin = data[:64].lstrip()[:1]
     if begin not in {b"{", b"["}:
         return []
     if _parses(data):
         return [(0, len(data))]
     documents = []
-    at = 0
-    for line in data.split(b"\n", _MOST_LINES)[:_MOST_LINES]:
-        if line[:1] in {b"{", b"["} and line.rstrip()[-1:] in {b"}", b"]"} and _parses(line):
-            documents.append((at, at + len(line)))
-        at += len(line) + 1
+    for start, end in _lines_near(data, near) if near else _first_lines(data):
+        if data[start : start + 1] in {b"{", b"["} and data[start:end].rstrip()[-1:] in {b"}", b"]"}:
+            documents += [(start, end)] if _parses(data[start:end]) else []
     return documents
 
 
+def _first_lines(data: bytes) -> Iterator[Region]:
+    at = 0
+    for line in data.split(b"\n", _MOST_LINES)[:_MOST_LINES]:
+        yield at, at + len(line)
+        at += len(line) + 1
+
+
+def _lines_near(data: bytes, near: Sequence[Region]) -> Iterator[Region]:
+    done = -1
+    for place, _ in near:
+        if place > done:
+            start, end = data.rfind(b"\n", 0, place) + 1, data.find(b"\n", place)
+            done = end if end >= 0 else len(data)
+            yield start, done
+
+
 def _parses(data: bytes) -> bool:
+    if data[-64:].rstrip()[-1:] not in {b"}", b"]", b""}:
+        return False
     try:
         json.loads(data.decode("utf-8", "surrogatepass"))
     # A document may be nested deeper than the parser goes; then it is no document for us either.

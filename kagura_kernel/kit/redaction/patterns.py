@@ -66,35 +66,50 @@ Windows = Sequence[tuple[int, int]]
 
 
 class Text(bytes):
-    """A text that was looked through once for what every pattern must have in it."""
+    """A text that is looked through once for what every pattern must have in it."""
 
-    possible: dict[int, Windows | None]
-    """Where the patterns may match, by their number: in these parts, or, with None, anywhere; others match nowhere."""
-    _gate: _Gate
-    _exact: dict[int, Windows | None]
-    _known: set[Group]
-    _blocks: Sequence[tuple[int, int]]
+    _seen: dict[bool, _Seen]
 
     @classmethod
     def of(cls, data: bytes) -> Text:
-        """The same bytes, looked through; far quicker than one pattern, and most of them need not be tried then."""
+        """The same bytes, to be looked through; far quicker than one pattern, and most of them need not be tried then."""
         if type(data) is cls:
             return data
         text = cls(data)
-        gate = _gate()
-        text._gate, text._exact, text._known = gate, {}, set()
-        if len(data) <= 2 * _BLOCK:
-            text._blocks = ((0, len(data)),)
-            text.possible = dict.fromkeys(gate.possible(data))
-        else:
-            text._blocks = list(_blocks(data))
-            common = gate.always()
-            text.possible = dict.fromkeys(common) | text._windows(lambda block: gate.possible(block) - common)
+        text._seen = {}
         return text
 
+    def seen(self, *, nearby: bool) -> _Seen:
+        """What is known of one house of patterns in this text."""
+        seen = self._seen.get(nearby)
+        if seen is None:
+            seen = self._seen[nearby] = _Seen(self, _gate(nearby=nearby))
+        return seen
+
+
+class _Seen:
+    """Where the patterns of one gate may match in a text."""
+
+    def __init__(self, data: bytes, gate: _Gate) -> None:
+        self._data = data
+        self._gate = gate
+        self._always = gate.always()
+        self._exact: dict[int, Windows | None] = {}
+        self._known: set[Group] = set()
+        self._blocks: Sequence[tuple[int, int]] = ()
+        self._possible: dict[int, Windows | None] | None = None
+
+    def possible(self, number: int) -> Windows | None:
+        """Where this pattern may match: in these parts, or, with None, anywhere."""
+        if number in self._always:
+            return None
+        if self._possible is None:
+            self._possible = self._windows(self._gate.possible)
+        return self._possible.get(number, ())
+
     def places(self, number: int) -> Windows | None:
-        """Where this pattern may match; it is looked for with others, block by block, unless it is rare."""
-        windows = self.possible.get(number, ())
+        """The same after a closer look, with a few others and block by block, unless it is rare."""
+        windows = self.possible(number)
         if windows is not None:
             return windows
         group = self._gate.groups.of(number)
@@ -107,11 +122,13 @@ class Text(bytes):
 
     def _windows(self, found: Callable[[bytes], Iterable[int]]) -> dict[int, Windows | None]:
         """The blocks in which each pattern is found; those that touch are one."""
-        if len(self._blocks) == 1:
-            return dict.fromkeys(found(self))
+        data = self._data
+        if len(data) <= 2 * _BLOCK:
+            return dict.fromkeys(found(data))
+        self._blocks = self._blocks or list(_blocks(data))
         windows: dict[int, list[tuple[int, int]]] = {}
         for start, end in self._blocks:
-            for number in found(self[start:end]):
+            for number in found(data[start:end]):
                 own = windows.get(number)
                 if own is None:
                     windows[number] = [(start, end)]
@@ -119,7 +136,7 @@ class Text(bytes):
                     own[-1] = own[-1][0], end
                 else:
                     own.append((start, end))
-        return {number: None if _much(own, len(self)) else own for number, own in windows.items()}
+        return {number: None if _much(own, len(data)) else own for number, own in windows.items()}
 
 
 def _much(windows: Windows, size: int) -> bool:
@@ -144,18 +161,20 @@ class Lazy:
         ignore_case: Whether ASCII letters match in both cases.
     """
 
+    nearby = False
+    """Whether it is looked for only near words that announce a secret, and so apart from the others."""
+
     def __init__(self, text: str, *, ignore_case: bool = True) -> None:
         self._number = len(_EVERY)
         self._search: tuple[Any, _Gate] | None = None
-        _EVERY.append((text, ignore_case))
+        _EVERY.append((text, ignore_case, self.nearby))
 
     def finditer(self, data: bytes, pos: int = 0, endpos: int | None = None) -> Iterator[Match]:
         """Every match from left to right, none touching another."""
         windows: Windows | None = None
         if type(data) is Text:
-            windows = data.possible.get(self._number, ())
-            if windows is None and not pos and endpos is None:
-                windows = data.places(self._number)
+            seen = data.seen(nearby=self.nearby)
+            windows = seen.possible(self._number) if pos or endpos is not None else seen.places(self._number)
             # Most patterns end here for most texts: without a generator it costs a third.
             if windows is not None and not windows:
                 return iter(())
@@ -196,7 +215,7 @@ class Lazy:
 
     def search(self, data: bytes, pos: int = 0, endpos: int | None = None) -> Match | None:
         """The first match."""
-        if type(data) is Text and data.possible.get(self._number, ()) is not None:
+        if type(data) is Text and data.seen(nearby=self.nearby).possible(self._number) is not None:
             return next(self.finditer(data, pos, endpos), None)
         match, gate = self._search or self._compiled()
         return _one(match, gate.anywhere, data, pos, len(data) if endpos is None else min(endpos, len(data)))
@@ -212,9 +231,15 @@ class Lazy:
         return _one(match, gate.whole, data, 0, len(data))
 
     def _compiled(self) -> tuple[Any, _Gate]:
-        gate = _gate()
+        gate = _gate(nearby=self.nearby)
         self._search = gate.engine(self._number).Match, gate
         return self._search
+
+
+class Nearby(Lazy):
+    """A pattern that is looked for only near words that announce a secret."""
+
+    nearby = True
 
 
 _END = itemgetter(1)
@@ -227,34 +252,37 @@ def _one(match: Any, anchor: Any, data: bytes, pos: int, endpos: int) -> Match |
     return _Found(data, spans) if spans[0][0] >= 0 else None
 
 
-_EVERY: list[tuple[str, bool]] = []
-"""Every pattern there is, by its number."""
+_EVERY: list[tuple[str, bool, bool]] = []
+"""Every pattern there is, by its number: how it reads, whether case is ignored, and in which house it is."""
 
 
 class _Gate:
-    """What says of a text which patterns could match, by the words that each of them cannot do without.
+    """What says of a text which patterns of one house could match, by the words that each of them cannot do without.
 
     It takes the patterns that there are by the first use of any; later ones are tried on every text.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, nearby: bool) -> None:
         import re2
 
         native = re2._re2  # noqa: SLF001 - the wrapper around it costs more than most searches
         self._filter = native.Filter()
-        self._later: dict[int, Any] = {}
         self._native = native
+        self._nearby = nearby
         self.anywhere = native.RE2.Anchor.UNANCHORED
         self.there = native.RE2.Anchor.ANCHOR_START
         self.whole = native.RE2.Anchor.ANCHOR_BOTH
         self._count = len(_EVERY)
-        for number, (text, ignore_case) in enumerate(_EVERY):
+        self._numbers = [number for number, (_, _, house) in enumerate(_EVERY) if house is nearby]
+        self._index = {number: index for index, number in enumerate(self._numbers)}
+        for index, number in enumerate(self._numbers):
+            text, ignore_case, _ = _EVERY[number]
             # A pattern that is refused gets no number, and every later one would stand for its neighbour.
-            if self._filter.Add(text.encode(), _options(ignore_case=ignore_case)) != number:
+            if self._filter.Add(text.encode(), _options(ignore_case=ignore_case)) != index:
                 raise ValueError(f"the engine refuses the pattern {text!r}")
         self._filter.Compile()
         self.groups = Groups(lambda number: int(self.engine(number).ProgramSize()), _group)
-        self._always: frozenset[int] = frozenset(self._filter.Match(b"", True))  # noqa: FBT003
+        self._always = frozenset(map(self._numbers.__getitem__, self._filter.Match(b"", True)))  # noqa: FBT003
         self._with_later = self._count, self._always
 
     def always(self) -> frozenset[int]:
@@ -263,15 +291,18 @@ class _Gate:
             self._with_later = len(_EVERY), self._always.union(range(self._count, len(_EVERY)))
         return self._with_later[1]
 
-    def possible(self, data: bytes) -> frozenset[int]:
-        """The numbers of the patterns that may match."""
-        return self.always().union(self._filter.Match(data, True))  # noqa: FBT003
+    def possible(self, data: bytes) -> Iterator[int]:
+        """The numbers of the patterns that may match, without those that may match any text."""
+        numbers, always = self._numbers, self._always
+        for index in self._filter.Match(data, True):  # noqa: FBT003
+            if (number := numbers[index]) not in always:
+                yield number
 
     def engine(self, number: int) -> Any:
         """The engine's own pattern of this number."""
-        if number < self._count:
-            return self._filter.GetRE2(number)
-        text, ignore_case = _EVERY[number]
+        if number in self._index:
+            return self._filter.GetRE2(self._index[number])
+        text, ignore_case, _ = _EVERY[number]
         engine = self._native.RE2(text.encode(), _options(ignore_case=ignore_case))
         if not engine.ok():
             raise ValueError(engine.error())
@@ -282,18 +313,18 @@ _LOCK = threading.Lock()
 
 
 @cache
-def _only_gate() -> _Gate:
-    return _Gate()
+def _only_gate(*, nearby: bool) -> _Gate:
+    return _Gate(nearby=nearby)
 
 
-def _gate() -> _Gate:
+def _gate(*, nearby: bool) -> _Gate:
     with _LOCK:
-        return _only_gate()
+        return _only_gate(nearby=nearby)
 
 
 def _group(numbers: Sequence[int]) -> Group:
     patterns = [(number, *_EVERY[number]) for number in numbers]
-    members = [(number, text if ignore_case else f"(?-i:{text})") for number, text, ignore_case in patterns]
+    members = [(number, text if ignore_case else f"(?-i:{text})") for number, text, ignore_case, _ in patterns]
     return Group(members, _options(ignore_case=True))
 
 
@@ -305,6 +336,29 @@ def _options(*, ignore_case: bool) -> Any:
     options.case_sensitive = not ignore_case
     options.log_errors = False
     return options
+
+
+def ungrouped(text: str) -> str:
+    """The same pattern without groups: where only the place of a match is asked for, it is found far faster."""
+    return _GROUP.sub(lambda found: found[1] or "(?:", text)
+
+
+_GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?)|\(", re.DOTALL)
+"""An opening bracket, or something that has one in it and opens no group."""
+
+
+def shortened(text: str, most: int) -> str:
+    """A pattern that matches wherever this one does and needs far fewer states: it counts no further than `most`."""
+    return _COUNT.sub(lambda found: _counted(int(found[1]), found[2], most), text)
+
+
+_COUNT = re.compile(r"\{(\d+)((?:,\d*)?)\}")
+
+
+def _counted(least: int, most_said: str, most: int) -> str:
+    if (int(most_said[1:] or most + 1) if most_said else least) <= most:
+        return f"{{{least}{most_said}}}"
+    return f"{{{min(least, most)},}}"
 
 
 def either(words: str) -> str:

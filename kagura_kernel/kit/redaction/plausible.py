@@ -8,6 +8,7 @@ from collections import Counter
 from operator import ne, sub
 
 from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.verdicts import once
 
 # Python's own engine stands here only for patterns that cannot go back over what they read, on short values.
 _LONGEST = 4096
@@ -116,6 +117,7 @@ def chance(value: bytes, bits: float) -> bool:
     return math.log2(different) >= bits and entropy(value) >= bits
 
 
+@once
 def placeholder(value: bytes) -> bool:
     """Whether this stands for a value and is none: `changeme`, `<token>`, `${TOKEN}`, `xxxxx`, an example of a standard."""
     value = value.strip()
@@ -220,6 +222,7 @@ def classes(value: bytes) -> int:
     return len(set(value.translate(_CLASSES)))
 
 
+@once
 def password(value: bytes, *, certain: bool = False) -> bool:
     """Whether this may be a password.
 
@@ -268,6 +271,7 @@ _NAMES = re.compile(rb"[A-Z]{2,}\d?(?:_[A-Z]{2,}\d?)+|[A-Z][A-Za-z]{3,}(?:\.[A-Z
 """Constants and the operations of services: `OAUTH2_CLIENT_CREDENTIALS`, `IdentityService.ConfirmSignUp`."""
 
 
+@once
 def token(value: bytes, least: int = 12) -> bool:
     """Whether this may be a key or a token: long, and nothing that a person would say.
 

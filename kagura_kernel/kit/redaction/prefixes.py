@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.regions import said_regions
+from kagura_kernel.kit.redaction.regions import said_places
 from kagura_kernel.kit.redaction.sights import BETWEEN, Place, Sight
 from kagura_kernel.kit.redaction.spans import Span
 
@@ -47,8 +47,10 @@ _FURTHER = re.compile(
     b"|".join(b"(?P<%s>%s)" % (name.encode(), text) for name, text in _KINDS.items() if name not in _FIRST)
 )
 _MAY_BE = Lazy(
-    r"(?:^|\n)[ \t]{0,40}(?:[>#|*;/%\[(<$+\-•│┃║▌▏]|\d{1,13}[-/.:,)\t |→│]|[A-Z][a-z]{2} |[IWEF]\d{4} |\.\.\. |E   |In \[|PS|dnl |REM |"
-    r"(?:stdout|stderr) |(?:TRACE|DEBUG|INFO|NOTICE|WARN|ERR|CRITICAL|FATAL|LOG)|(?:mysql|sql|redis)[\w:.\-]*>|[\w.@/~+\-]{1,200}(?:[ \t]{0,20}[|│]|:\d|-\d+-|\[\d|@)|"
+    r"(?:^|\n)(?:[ \t]{0,40}(?:#|/[/*]|--[ \t]|;|%|\*(?:[ \t]|(?m:$))|<!--|[•│┃║▌▏|]|\d{1,13}[.)\t |→│]|dnl |REM |rem )|"
+    r"[ \t]?>|[+\-]|[$%] |\$[\w.$:]{1,80} |\[[^\[\]\n\"']|[\[(<](?:TRACE|DEBUG|INFO|NOTICE|WARN|ERR|CRITICAL|FATAL|LOG|trace|debug|info|notice|warn|err|critical|fatal)|"
+    r"[\[(]?\d{1,13}[-/.:,)\t |]|[A-Z][a-z]{2} |[IWEF]\d{4} |\.\.\. |E   |In \[|PS|"
+    r"(?:stdout|stderr) |(?:TRACE|DEBUG|INFO|NOTICE|WARN|ERR|CRITICAL|FATAL|LOG)\b|(?:mysql|sql|redis)[\w:.\-]*>|[\w.@/~+\-]{1,200}(?:[ \t]{0,20}[|│]|:\d|-\d+-|\[\d|@)|"
     r"[\w~@+\-]*[./][\w./@+\-]+:|[^\t\n]{1,60}\t[^\t\n]{1,60}\t\d{4}-)",
     ignore_case=False,
 )
@@ -99,15 +101,19 @@ class Unprefixed:
                 yield replace(span, start=at, further=further)
 
 
-def without_prefixes(data: bytes, parts: Sequence[tuple[int, int]], found: Sequence[Span] = ()) -> Unprefixed | None:
+def without_prefixes(
+    data: bytes, parts: Sequence[tuple[int, int]], found: Sequence[Span] = (), said: Sequence[int] | None = None
+) -> Unprefixed | None:
     """Blocks of lines that have the same kinds of prefixes, without them; None when no line has any.
 
     Args:
         data: UTF-8.
         parts: Where to look, in order, whole lines. A key is followed to both its ends.
         found: What was found with the prefixes; a line of its own with a secret in it is not looked at again.
+        said: Where words stand that announce a secret, in order, if that is known already.
     """
-    blocks = _Blocks(data, sorted(span.start for span in found))
+    said = [at for at, _ in said_places(data)] if said is None else said
+    blocks = _Blocks(data, sorted(span.start for span in found), said)
     done = 0
     for start, end in parts:
         for begun in _MAY_BE.finditer(data, max(start - 1, 0), end):
@@ -137,9 +143,10 @@ def _prefix(kinds: tuple[str, ...]) -> re.Pattern[bytes]:
 class _Blocks:
     """What is gathered of a text."""
 
-    def __init__(self, data: bytes, found: Sequence[int]) -> None:
+    def __init__(self, data: bytes, found: Sequence[int], said: Sequence[int]) -> None:
         self._data = data
         self._found = found
+        self._said = said
         self._out: list[bytes] = []
         self._places: list[Place] = []
         self._prefixes: list[tuple[int, int, bool]] = []
@@ -167,7 +174,7 @@ class _Blocks:
             line = stop
         told = len(lines) == 1 and self._told(begin, line)
         # Prefixes of lines that say nothing hide nothing.
-        if told or (lines and next(said_regions(data[begin:line]), None) is not None):
+        if told or (lines and _any_within(self._said, begin, line)):
             self._gather(lines, sure=self._sure(kinds, lines), told=told)
         return max(line, begin + 1)
 
@@ -181,8 +188,7 @@ class _Blocks:
 
     def _told(self, start: int, end: int) -> bool:
         """Whether a secret was found in a line, or was replaced in it."""
-        number = bisect_left(self._found, start)
-        return (number < len(self._found) and self._found[number] < end) or self._data.find(_MARKED, start, end) >= 0
+        return _any_within(self._found, start, end) or self._data.find(_MARKED, start, end) >= 0
 
     def _put(self, seen: bytes, start: int, end: int) -> None:
         if seen:
@@ -224,6 +230,11 @@ class _Blocks:
     def gathered(self) -> Unprefixed | None:
         """All of it; None when there is nothing."""
         return Unprefixed(Sight(b"".join(self._out), self._places), self._prefixes) if self._prefixes else None
+
+
+def _any_within(places: Sequence[int], start: int, end: int) -> bool:
+    number = bisect_left(places, start)
+    return number < len(places) and places[number] < end
 
 
 def _counts(prefixes: Sequence[bytes]) -> bool:

@@ -16,6 +16,7 @@ from kagura_kernel.kit.redaction.scanner import KnownFormats
 from kagura_kernel.kit.redaction.sights import plainly_harmless
 from kagura_kernel.kit.redaction.spans import Put, moved, put_markers
 from kagura_kernel.kit.redaction.streams import RedactedBytes, RedactedStream
+from kagura_kernel.kit.redaction.verdicts import remembered
 
 __all__ = ["Finding", "Redacted", "RedactedFile", "RedactedStream", "Redactor"]
 
@@ -62,7 +63,8 @@ class Redactor:
         data = text.encode("utf-8", "surrogatepass")
         if plainly_harmless(data):
             return Redacted(text)
-        clean, puts = self._clean(data, name)
+        with remembered():
+            clean, puts = self._clean(data, name)
         if not puts:
             return Redacted(text)
         return Redacted(clean.decode("utf-8", "surrogatepass"), _findings(clean, puts))

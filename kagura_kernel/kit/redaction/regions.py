@@ -2,56 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kagura_kernel.kit.redaction.patterns import Lazy
 
 _SAYING = Lazy(
-    r"[^\n]*(?:passw|pass(?:phrase|code|wd)|[_\-.]pass|pass[\"':=_ ]|passin|passout|pwd|pw\b|rabbitmqctl|net use|\botp\b|totp|p/w|psk|kennw|zugang|contrase|clave|senha|chave|wachtwoord|mot de passe|mdp|secret|token|"
-    r"[_\-. \"']key[\"'\s:=]|apikey|accesskey|[a-z]key[\"'\s:=<]|[_\-]key|key[_\-]|auth|credential|creds?\b|\blog[ -]?in|sign.?in|\bpin\b|mnemonic|pepper|cookie|sess|\bsid|signature|[?&;][\w\-]+=|bearer|jwt|\bbasic |recovery|backup code|scratch code|"
-    r"wiederherst|notfall|schlüssel|identified|\brequire|machine|community|\bPSK\b|crypt|\s-[pPuUwaAkhXSyN](?:[^\s\w]|\s*\S)|--?p[aw]|\bpass |otp|\|[ \t]*su|chpasswd|vault|wpa_|\bsend\b|<<<|connect\(|"
-    r"\$(?:2[aby]|1|5|6|y|apr1)\$|\{S?SHA|:(?:\d{2,5}|\*):[^\s:]+:[^\s:]+:|\]:\d+\s|ghp_|gho_|sk[-_]|xox[abp]|glpat|AKIA|npm_|pypi-|hf_|SG\.|eyJ|AIza|"
-    r"\{(?:plain|clear)|UGFzc3dv|\bidentify\b|/oper|one-time|verification code|hasło|(?:door|gate|alarm|lock|entry|safe|keypad|garage)[ -]?code|code (?:for|to) the|geheimzahl|\bu: \S+ p:|wi-?fi|wlan|\bunzip\b|unlock|entpack|verschlüssel|\broot:|redis\(|ldap|kinit|upsmon|\b(?:user|owner|input)_pw|smbpass|impacket|qpdf|etcdctl|_pw|\beap\b|xauth|anmelden|einloggen|://\S+[ \t]+(?:–|—|-|\|)[ \t]|://\w*:[\"']|key<|\bpuk\b|登录|登陆|登入|登錄|connection\(|mysqli|\bpdo\(|\.begin\(|hmac|\baes\b|aes\.|cipher|fernet|simple_bind|\bftp|imap_open|@tcp\(|send_?keys|tochararray|"
+    r"passw|pass(?:phrase|code|wd)|[_\-.]pass|pass[\"':=_ ]|passin\b|passout\b|pwd|pw\b|rabbitmqctl|net use|\botp\b|totp|p/w|psk|kennw|zugang|contrase|clave|senha|chave|wachtwoord|mot de passe|mdp|secret|token|"
+    r"[_\-. \"']key[\"'\s:=]|apikey|accesskey|[a-z]key[\"'\s:=<]|[_\-]key(?:s?[^a-z\n]|s?(?m:$)|data)|key[_\-]|auth(?:[^o\n]|o[^r\n]|ori[sz]|(?m:$))|credential|creds?\b|\blog[ -]?in|signing[_\-]?key|sign[ _.\-]?in(?:[^g\n]|(?m:$))|\bpin\b|mnemonic|pepper|cookie|(?:\b|_|php|j|auth|user|app|login|asp(?:\.net_|net)?)sess\w*(?:[\"'\])]{0,3}[ \t]*[:=,(]|[ \t]+\w+[ \t]*=|[_.\-])|sess(?:ion)?[_\-. ]?(?:id|key|tok|secret|cookie)|(?:auth|user|app|login)[_\-. ]?session|\bsid(?:\b|_)|signature[\w\"'\-]*[ \t]*[:=]|[?&;][\w\-]+=|bearer|jwt|\bbasic |recovery|backup code|scratch code|"
+    r"wiederherst|notfall|schlüssel|identified|\brequirep|community(?:6?[ \t]|[\-_]?(?:name|string)|[\"' ]*[:=])|\bPSK\b|crypt\w*(?:[ \t]*[(:=]|[\"']|[ \t]+(?:\w+[ \t]+){0,3}(?:with|using|mit|by)\b)|cryptsetup|-encrypt\b|\s-[pPuUwaAkhXSyN](?:[^\s\w]|\s*\S)|\s--?pw|\bpass[ \t]|\bpass[^\s\w]|[:=][ \t]*[\"']?pass\b|otp|\|[ \t]*su|chpasswd|vault|wpa_|\bsend[ \t(\-]+[\"']|<<<|connect\(|"
+    r"\$(?:2[aby]|1|5|6|y|apr1)\$|\{S?SHA|:(?:\d{2,5}|\*):[^\s:]+:[^\s:]+:|\]:\d+\s|ghp_|gho_|\bsk-|\bsk_(?:[\"']|l[i\"']|t[e\"']|p[r\"'])|xox[abp]|glpat|AKIA|npm_|pypi-|hf_|SG\.|eyJ|AIza|"
+    r"\{(?:plain|clear)|UGFzc3dv|\bidentify\b|/oper|one-time|verification code|hasło|(?:door|gate|alarm|lock|entry|safe|keypad|garage)[ -]?code|code (?:for|to) the|geheimzahl|\bu: \S+ p:|wi-?fi|wlan|\bunzip\b|unlock|entpack|verschlüssel|\broot:|redis\(|ldap|kinit|upsmon|\b(?:user|owner|input)_pw|smbpass|impacket|qpdf|etcdctl|_pw|\beap\b|xauth|anmelden|einloggen|://\S+[ \t]+(?:–|—|-|\|)[ \t]\S+[ \t](?:–|—|-|\||/)[ \t]|://\w*:[\"']|key<|\bpuk\b|登录|登陆|登入|登錄|connection\(|mysqli|\bpdo\(|\.begin\(|hmac|\baes\b|aes\.|cipher|fernet|simple_bind|\bftp|imap_open|@tcp\(|send_?keys|tochararray|"
     r"\bcurl\b|/p(?:ass(?:word)?)?:\S|alias set|psexec|rclone|/dev/stdin|\bsnmp|isakmp|\$7\$|\$[89]\$|phash|_salt|\buser \S+ (?:on|off|reset)\b|setuser|generated for|authtok|unseal|"
-    r"\bPASS\b|(?m:^)[ \t]*\"?[a-z][\w.@\\\-]*\"?[ \t]+\"?\*\"?[ \t]+\S{6}|"
-    r"хasło|haslo|heslo|lösen|parola|şifre|пароль|ключ|токен|비밀번호|암호|패스워드|토큰|パス|トークン|暗証|合言葉|キー|鍵|コード|シークレット|認証|密码|密碼|口令|密钥|密鑰|令牌|钥|码|碼|凭|ログイン|账号|帳號|账户|アカウント)[^\n]*"
+    r"(?m:^)[ \t]*\"?[a-z][\w.@\\\-]*\"?[ \t]+\"?\*\"?[ \t]+\S{6}|"
+    r"хasło|haslo|heslo|lösen|parola|şifre|пароль|ключ|токен|비밀번호|암호|패스워드|토큰|パス|トークン|暗証|合言葉|キー|鍵|コード|シークレット|認証|密码|密碼|口令|密钥|密鑰|令牌|钥|码|碼|凭|ログイン|账号|帳號|账户|アカウント"
 )
 _BEFORE, _AFTER = 3, 5
 """Lines that may belong to a line that says something: a name above, values below."""
+_NEAR_BEFORE, _NEAR_AFTER = 1, 2
+"""Lines that may look different once something in a line was replaced."""
 _MOST_BEFORE, _MOST_AFTER = 2000, 6000
 """Likewise, in bytes, for texts with endless lines."""
 
 
-def said_regions(data: bytes) -> Iterator[tuple[int, int]]:
-    """Parts of the text around such words, in order, none touching another; each begins and ends at a line's end."""
-    start = end = -1
-    for found in _SAYING.finditer(data):
-        if found.start() < end and found.end() <= end:
-            # A line within what is taken already moves its end on.
-            end = max(end, _after(data, found.end()))
-            continue
-        first = _before(data, found.start())
-        if first > end:
-            if end >= 0:
-                yield start, end
-            start = first
-        end = _after(data, found.end())
-    if end >= 0:
-        yield start, end
+def said_places(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where such words begin, and where their lines end; one for each line that has any."""
+    at = 0
+    while (found := _SAYING.search(data, at)) is not None:
+        end = data.find(b"\n", found.end())
+        at = len(data) if end < 0 else end
+        yield found.start(), at
+        if end < 0:
+            return
 
 
-def _before(data: bytes, at: int) -> int:
+def says_something(data: bytes) -> bool:
+    """Whether there is any such word in a text."""
+    return _SAYING.search(data) is not None
+
+
+def said_regions(data: bytes, places: Iterable[tuple[int, int]] | None = None) -> Iterator[tuple[int, int]]:
+    """Parts of the text around such words, in order, none touching another; each begins and ends at a line's end.
+
+    Args:
+        data: UTF-8.
+        places: What `said_places` says of it, if that is known already.
+    """
+    start = last = -1
+    for at, line_end in said_places(data) if places is None else places:
+        # Where lines are not endless, it is enough to count them.
+        if last < 0 or at - last > _MOST_BEFORE or data.count(b"\n", last, at) > _BEFORE + _AFTER + 1:
+            first = _before(data, data.rfind(b"\n", max(last, 0), at) + 1, _BEFORE)
+            end = _after(data, last, _AFTER) if last >= 0 else -1
+            if first > end:
+                if last >= 0:
+                    yield start, end
+                start = first
+        last = line_end
+    if last >= 0:
+        yield start, _after(data, last, _AFTER)
+
+
+def _before(data: bytes, at: int, lines: int) -> int:
     low = max(0, at - _MOST_BEFORE)
-    for _ in range(_BEFORE + 1):
+    for _ in range(lines + 1):
         at = data.rfind(b"\n", low, at)
         if at < 0:
             return low
     return at + 1
 
 
-def _after(data: bytes, at: int) -> int:
+def _after(data: bytes, at: int, lines: int) -> int:
     high = min(len(data), at + _MOST_AFTER)
-    for _ in range(_AFTER + 1):
+    for _ in range(lines + 1):
         found = data.find(b"\n", at, high)
         if found < 0:
             return high
@@ -60,15 +82,15 @@ def _after(data: bytes, at: int) -> int:
 
 
 def windows(data: bytes, places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Parts of the text around these places, likewise."""
+    """Parts of the text around these places, which were changed."""
     start = end = -1
     for first, last in places:
-        begin = _before(data, first)
+        begin = _before(data, first, _NEAR_BEFORE)
         if begin > end:
             if end >= 0:
                 yield start, end
             start = begin
-        end = max(end, _after(data, last))
+        end = max(end, _after(data, last, _NEAR_AFTER))
     if end >= 0:
         yield start, end
 

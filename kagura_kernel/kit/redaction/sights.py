@@ -70,6 +70,8 @@ _UNSEEN = re.compile(_NOISE)
 _UNSEEN_OR_STRUCK = re.compile(_NOISE + rb"| (?:" + _LETTER + rb"\x08)+(?P<last>" + _LETTER + rb")")
 """The same, and letters that others were put over; looked for only where there is a backspace."""
 _ODD = (b"\x1b", b"\x08", b"\x00")
+_PIECE = 4 * 1024
+"""Bytes that are asked together whether they are all of ASCII, which is far quicker than looking for others."""
 
 
 def as_shown(data: bytes) -> Sight | None:
@@ -82,7 +84,7 @@ def as_shown(data: bytes) -> Sight | None:
         return None
     gathered = _Gathered(data)
     apart: list[tuple[int, int]] = []
-    for found in (_UNSEEN_OR_STRUCK if b"\x08" in data else _UNSEEN).finditer(data):
+    for found in _unseen(data):
         start, end = found.span()
         gathered.upto(start)
         match found.lastgroup:
@@ -102,6 +104,28 @@ def as_shown(data: bytes) -> Sight | None:
         gathered.put(BETWEEN, start, start)
         gathered.put(data[start:end], start, end)
     return Sight(b"".join(gathered.out), gathered.places)
+
+
+def _unseen(data: bytes) -> Iterator[re.Match[bytes]]:
+    """What is not shown; pieces of a text that have nothing of the kind are passed over."""
+    pattern = _UNSEEN_OR_STRUCK if b"\x08" in data else _UNSEEN
+    for start, end in _pieces(data):
+        piece = data[start:end]
+        if b"\r" in piece or any(byte in piece for byte in _ODD) or _foreign(piece) or b"\xc2" in piece:
+            yield from pattern.finditer(data, start, end)
+
+
+def _pieces(data: bytes) -> Iterator[tuple[int, int]]:
+    """Whole lines that are together all of it."""
+    at, size = 0, len(data)
+    while at < size:
+        end = data.find(b"\n", at + _PIECE) + 1 or size
+        yield at, end
+        at = end
+
+
+def _foreign(piece: bytes) -> bool:
+    return not piece.isascii() and _FOREIGN.search(piece) is not None
 
 
 class _Gathered:
@@ -135,4 +159,4 @@ def may_hide(data: bytes) -> bool:
     """Whether there is anything in it that is not shown; far quicker than looking for each."""
     if any(byte in data for byte in _ODD) or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
         return True
-    return not data.isascii() and _FOREIGN.search(data) is not None
+    return not data.isascii() and any(_foreign(data[start:end]) for start, end in _pieces(data))

@@ -103,6 +103,19 @@ def put_markers(data: bytes, spans: list[Span]) -> tuple[bytes, list[Put]]:
     return b"".join(out), puts
 
 
+def leaves_something(data: bytes, put: tuple[int, int]) -> bool:
+    """Whether the line of a marker has a digit outside markers: without one there is no second value in it."""
+    begin, end = data.rfind(b"\n", max(0, put[0] - _LONGEST_LINE), put[0]) + 1, data.find(b"\n", put[1])
+    if not begin or end < 0 or end - begin > _LONGEST_LINE:
+        return True
+    rest = _MARKER.sub(b"", data[begin:end])
+    return rest.translate(None, _DIGITS) != rest
+
+
+_DIGITS = b"0123456789"
+_LONGEST_LINE = 4 * 1024
+
+
 def moved(puts: list[Put], spans: list[Span], new: list[Put]) -> list[Put]:
     """Where earlier markers stand after `spans` were replaced; `new` are the markers put for those that get one."""
     out = []

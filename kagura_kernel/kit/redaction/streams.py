@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from kagura_kernel.kit.redaction.early import plain_length
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.regions import said_regions
+from kagura_kernel.kit.redaction.regions import says_something
 from kagura_kernel.kit.redaction.rules.seeds import is_seed_word
 from kagura_kernel.kit.redaction.sights import as_shown, plainly_harmless
 
@@ -170,7 +170,7 @@ class RedactedStream:
 
 def _goes_on(line: bytes) -> bool:
     """Whether the next lines may belong to this one, and something in it speaks of a secret."""
-    return _GOES_ON.search(line) is not None and next(iter(said_regions(line)), None) is not None
+    return _GOES_ON.search(line) is not None and says_something(line)
 
 
 class RedactedBytes:

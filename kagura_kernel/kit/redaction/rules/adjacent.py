@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kagura_kernel.kit.redaction.patterns import Lazy, Match
+from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.plausible import classes, is_fact, is_word, password, placeholder, token, validation
 from kagura_kernel.kit.redaction.regions import foreign_lines
+from kagura_kernel.kit.redaction.sights import BETWEEN, Place, Sight
 from kagura_kernel.kit.redaction.spans import Span
+from kagura_kernel.kit.redaction.verdicts import once
 
 _KIND = "password"
-_NOUN = Lazy(
+_NOUN = Nearby(
     r"(?:^|[^\w$@./\\-])\*{0,2}_?(?:(?:wi-?fi|wlan|vpn|ssh|root|admin|user|sudo|db|ftp|temp|new|old|the|login|guest|master|backup|bios|disk|router|nas|email|mail)[ -]?)?"
     r"(?:pass(?:word|wd|phrase|code)|pw|pwd|psk|wi-?fi[ -]key|[a-zäöü]{0,16}-?(?:passwort|kennwort|passwörter|kennwörter)|(?:wlan|wifi)-?schlüssel|"
     r"mot de passe|mdp|contraseña|senha|wachtwoord|hasło|heslo|lösenord|пароль|비밀번호)\*{0,2}_?([ \t:(\"'`,;\-–—]{1,4})"
@@ -44,40 +46,41 @@ _USERS = (
 _OPENED_WITH = r"\b(?:unzip|unlock|decrypt|unpack|extract|encrypted|protected|entpack\w*|entschlüssel\w*|log(?:ged)?[ -]?in|sign[ -]?in|einloggen|anmelden)\b[^\n.:]{0,40}?\b(?:with|using|mit)[ \t]+[\"'`]?([^\s\"'`]{6,})"
 
 
+_ITS_SAID = Nearby(_ITS)
 _STRONG = tuple(
-    Lazy(form)
+    Nearby(form)
     for form in (
-        _ITS, _ANNOUNCED, _BRACKETED, _EXPLAINED, _SLASHED, _DASHED, _CHANGED, _NAMED_SO, _MIT, _NETWORK, _OPENED_WITH, *_USERS,
+        _ANNOUNCED, _BRACKETED, _EXPLAINED, _SLASHED, _DASHED, _CHANGED, _NAMED_SO, _MIT, _NETWORK, _OPENED_WITH, *_USERS,
     )
 )  # fmt: skip
 """Forms in which many other words stand too."""
-_PASSWORD_ANNOUNCED = Lazy(
+_PASSWORD_ANNOUNCED = Nearby(
     r"\b(?:password|passphrase|passcode|[a-zäöü-]{0,16}passwort|kennwort)\b[^\n:=\"'`]{1,30}:[ \t]*[\"'`*„“]{0,2}([^\s\"'`]{6,})"
 )
-_TAGGED = Lazy(
+_TAGGED = Nearby(
     r"\b(?:password|passphrase|passcode|passwort|kennwort|token|api[ -]?key|mot de passe|contraseña)\b[^\n<>]{0,20}(?:</\w+>)?:?[ \t]*(?:<(?:b|strong|code|em|span|tt|kbd|i|pre|samp)\b[^<>\n]{0,30}>[ \t]*)+([^\s<>]{6,})[ \t]*</"
 )
-_ANSWERED = Lazy(
+_ANSWERED = Nearby(
     r"\b(?:pass(?:word|wd|phrase|code)|pw|pwd|psk|wi-?fi key|passwort|kennwort|mot de passe|contraseña)\b[ -~]{0,60}?\?[ -~]{0,20}\r?\n[ -~]{0,40}?"
     r"(?:[:>\])][ \t]+|^|\n|[ \t]|\b(?:it'?s|is|use|try|ist)[ \t]+)[\"'`*]{0,2}([^\s\"'`*][^\s\"'`]{5,})[\"'`]{0,2}[.!]?[ \t]*\r?(?m:$)"
 )
-_TRIED = Lazy(r"\b(?:try|use|take|it'?s|its|nimm|probier|versuch)[ \t]+[\"'`]?([^\s\"'`]{6,})")
+_TRIED = Nearby(r"\b(?:try|use|take|it'?s|its|nimm|probier|versuch)[ \t]+[\"'`]?([^\s\"'`]{6,})")
 _ASKED = (b"passw", b"passphrase", b"passcode", b"pw", b"login", b"log in", b"cred", b"kennwort", b"wifi", b"wi-fi")
 _BEFORE = 300
 """Bytes in which a talk may have asked for the password."""
-_CODE = Lazy(
+_CODE = Nearby(
     r"\b(?:pin(?:[ -]?code)?|puk|passcode|(?:door|gate|alarm|unlock|lock|entry|access|safe|keypad|garage)[ -]?(?:code|pin)|"
     r"code[ \t]+(?:for|to|of)[ \t]+the[ \t]+(?:gate|door|alarm|safe|garage|lock|building|lift|keypad|server room)|(?:one-time|verification|login|confirmation)[ -](?:password|passcode|code)|(?:zugangs|tür|alarm|tor|tresor)-?code|einmalpasswort|geheimzahl)\b"
     r"(?:[^\n\d:=.!?]{0,40}[:=][ \t]*|(?:[ \t]+(?:for|of|to|on|zum|zur|für|des|der|vom|von|im|am)\b[^\n\d:=.!?]{0,40}?)?[ \t]+(?:is|lautet|ist|was|remains)(?:[ \t]+(?:now|still|jetzt|noch))?[ \t]+)[\"'`*]{0,2}(\d{4,8})\b"
 )
-_ASIAN_LETTER = Lazy(r"[\x{3040}-\x{30ff}\x{3400}-\x{9fff}\x{ac00}-\x{d7a3}\x{ff01}-\x{ff60}]")
+_ASIAN_LETTER = Nearby(r"[\x{3040}-\x{30ff}\x{3400}-\x{9fff}\x{ac00}-\x{d7a3}\x{ff01}-\x{ff60}]")
 _ASIAN_WORD = r"(?:パスワード|パスコード|APIキー|アクセストークン|トークン|シークレット|密码|密碼|口令|密钥|令牌)"
-_ASIAN = Lazy(
+_ASIAN = Nearby(
     r"(?:パスワード|パスフレーズ|パスコード|暗証番号|合言葉|パス|\bPASS\b|\bPW\b|APIキー|アクセスキー|トークン|シークレット|暗号化キー|密码|密碼|口令|密钥|密鑰|令牌|秘钥|金鑰|授权码|비밀번호|암호)[ \t　]{0,3}[:：]?[ \t　]{0,3}([!-~]{6,})"
 )
 _ASIAN_APART = tuple(
     map(
-        Lazy,
+        Nearby,
         (
             rf"{_ASIAN_WORD}(?:は|が)?(?:以下|下記|次|如下)の?(?:通り|とおり)?(?:です|となります|になります)?[。.：:]?[ \t]*\r?\n[ \t　]*([!-~]{{6,}})",
             rf"{_ASIAN_WORD}[^\x00-\x7f\n]{{0,16}}?[ 　]*[→：＝][ 　]*([!-~]{{6,}})",
@@ -88,10 +91,14 @@ _ASIAN_APART = tuple(
         ),
     )
 )
-_ASIAN_CODE = Lazy(
+_ASIAN_CODE = Nearby(
     r"(?:暗証番号|パスコード|解除コード|ドアコード|门禁密码|門禁密碼|支付密码|开门密码|锁屏密码|PIN码|PINコード)[^\x00-\x7f\n]{0,8}[ \t:：]*(\d{4,8})\b"
 )
 _DIGITS = b"0123456789"
+_NUMBERED = r"(?:" + "|".join(rf"[^\s\"'`]{{{at}}}\d[^\s\"'`]{{{4 - at}}}" for at in range(5)) + r"|\d{4})"
+"""What has a digit, as every value here has."""
+_TALK = Nearby(rf"(?:[^\n]*{_NUMBERED}[^\n]*(?:\n|$))+")
+"""Lines that have a value."""
 _REACH = 80
 _MOST_WORDS = 8
 _QUOTES = frozenset(b"\"'`")
@@ -117,6 +124,35 @@ _UNSAFE = re.compile(rb"[(){}\[\]<>|\\,;:\"'`/]|^[a-z_]+=|^[$%]|\w\.\w+\.\w|@\w+
 
 def find(data: bytes) -> Iterator[Span]:
     """Passwords that follow the word for them at once, or in the answer to a question."""
+    talk = _talk(data)
+    if talk.data:
+        yield from talk.outside(_within_lines(talk.data))
+        for span in talk.outside(_tried(talk.data)):
+            if _asked(data, span):
+                yield span
+    yield from _unsaid(_ITS_SAID.finditer(data))
+    yield from _unsaid(_ANSWERED.finditer(data), numbered=True)
+    for start, end in asian_lines(data):
+        yield from _codes(_ASIAN_CODE.finditer(data, start, end))
+        for pattern in (_ASIAN, *_ASIAN_APART):
+            yield from _unsaid(pattern.finditer(data, start, end), numbered=True)
+
+
+def _talk(data: bytes) -> Sight:
+    """The lines in which somebody may tell a password."""
+    lines: list[bytes] = []
+    places: list[Place] = []
+    length = 0
+    for found in _TALK.finditer(data):
+        start, end = found.start(), found.end()
+        places += [(length, start, end), (length + end - start, end, end)]
+        lines += [data[start:end], BETWEEN]
+        length += end - start + len(BETWEEN)
+    return Sight(b"".join(lines), places)
+
+
+def _within_lines(data: bytes) -> Iterator[Span]:
+    """What is told within one line."""
     for found in _NOUN.finditer(data):
         between = found.group(1) or b""
         # A quote and a comma end a text: what follows is another one.
@@ -124,21 +160,18 @@ def find(data: bytes) -> Iterator[Span]:
             yield from _following(data, found.end(), near=b"(" in between)
     for pattern in _STRONG:
         yield from _unsaid(pattern.finditer(data))
-    for pattern in (_PASSWORD_ANNOUNCED, _ANSWERED, _TAGGED):
+    for pattern in (_PASSWORD_ANNOUNCED, _TAGGED):
         yield from _unsaid(pattern.finditer(data), numbered=True)
-    for found in _TRIED.finditer(data):
-        value = _bare(found.group(1) or b"")
-        if strong(value) and _asked(data, found.start(), found.end()):
-            yield Span(found.start(1), found.start(1) + len(value), _KIND)
     yield from _codes(_CODE.finditer(data))
-    for start, end in asian_lines(data):
-        yield from _codes(_ASIAN_CODE.finditer(data, start, end))
-        for pattern in (_ASIAN, *_ASIAN_APART):
-            yield from _unsaid(pattern.finditer(data, start, end), numbered=True)
 
 
-def _asked(data: bytes, start: int, end: int) -> bool:
-    before = data[max(0, start - _BEFORE) : end].lower()
+def _tried(data: bytes) -> Iterator[Span]:
+    """What somebody is told to try."""
+    yield from _unsaid(_TRIED.finditer(data))
+
+
+def _asked(data: bytes, span: Span) -> bool:
+    before = data[max(0, span.start - _BEFORE) : span.end].lower()
     return any(word in before for word in _ASKED)
 
 
@@ -211,6 +244,7 @@ def _numbered(value: bytes) -> bool:
     return _NUMBERED_WORD.fullmatch(value) is not None and _TECHNICAL.fullmatch(value) is None
 
 
+@once
 def strong(value: bytes) -> bool:
     """Whether no sentence has this as a word: three kinds of characters in a row that is no name with a number."""
     if not 6 <= len(value) <= 100 or is_word(value) or is_fact(value) or validation(value) or _UNSAFE.search(value):

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.names import Says, documented, says
-from kagura_kernel.kit.redaction.patterns import Lazy, Match
+from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
 from kagura_kernel.kit.redaction.plausible import crypted, entropy, password, placeholder, token, validation
+from kagura_kernel.kit.redaction.regions import line_start
 from kagura_kernel.kit.redaction.spans import Span
 
 _WORDS = (
@@ -15,7 +16,7 @@ _WORDS = (
     "connection_?string|bearer|jwt|sess|(?:^|[^a-z]|root|bind|admin|user|db|ftp|smtp|my|ssh|login|mail)(?:pw|pin|sid|sas|sig)"
 )
 
-_ASSIGNED = Lazy(
+_ASSIGNED_FORM = (
     rf"([\w.$\-]*(?:{_WORDS})[\w.\-]*)"
     r"((?:\\*[\"'`\])}]|\[\w*\]){0,3})"
     r"(?:(\s*(?::[ \t]*[&*]?(?:'\w+[ \t]+)?(?:Optional\[|Final\[|Annotated\[)?[\w.:<>?]+(?:\[\w*\])?\]?(?:[ \t]*\|[ \t]*(?:None|null|undefined))?[ \t]*=|[ \t]+(?:As[ \t]+)?[*&]?[\w.<>]+(?:\[\]|\(\w{1,4}\))?[ \t]*:?=|\|\|=?|\?\?=?|\?:|\bor\b|:-|:=|=>|->|={1,3}|!==?|<<?-|[+.]=|[ \t]+\.[ \t]+|:(?:[ \t]+(?:&[\w\-]+|!(?:!?str|!binary|string|plain)))*)[ \t]*(?:new[ \t]+\w+)?(?:(?:\[\]byte|\[\]rune|bytes|SecretStr|Secret|String|String::from|Buffer\.from|ByteString|L|TEXT|_T|Some|raw|[\w.]*GetBytes|strdup|NSString|md5|sha\d*|password|encrypt|crypt|hash|bcrypt)?\(\s*)?)|(\s*,\s*)|(\(\s*))"
@@ -23,19 +24,24 @@ _ASSIGNED = Lazy(
     r"|(?:[bBrRuUfFlL@$]{0,2}|N)\"((?:[^\"\\\n]|\\[^\n])+)\"|(?:[bBrRuUfFlL@$]{0,2}|N)'((?:[^'\\\n]|\\[^\n]|'')+)'|`([^`\n]+)`"
     r"|\\+[\"']([^\"'\\\n]+)|([^\s\"'`,;<>(){}\[\]\\|&][^\s\"'`]*))"
 )
+_ASSIGNED = Nearby(_ASSIGNED_FORM)
+_ASSIGNED_SOMEWHERE = Nearby(ungrouped(_ASSIGNED_FORM))
+_CALLED = re.compile(rb"[\w.\-]+(?![$\x80-\xff])")
+_MORE_NAME = re.compile(rb"(?is).{1,4}?(?:pw|pin|sid|sas|sig)|(?:\\*[\"'`\])}]|\[\w*\]){0,3}[ \t]+[\w.]+[ \t]*=")
+"""What may make the name longer, or begin another name, behind what looks like the name."""
 _TYPED = re.compile(rb"[ \t]+[\w.]+[ \t]*=[ \t]*")
 _QUOTED = (6, 8, 9, 10, 11)
 _BLOCK = 7
 _BACKTICKS = 10
 _BARE = 12
 
-_SPACED = Lazy(
+_SPACED = Nearby(
     r"(?:(?m:^)|;)[ \t]*(?:(?:export|ENV|ARG|setenv|setx|set|SetEnv|env|fastcgi_param|default|hide|#[ \t]*define|#define|%define|set[ \t]+-\w+|set[ \t]+--\w+|let|var|proxy_set_header|add_header)[ \t]+|\"?/{2}[^\s=]+:)?"
     rf"([\w.\-]*(?:{_WORDS})[\w.\-]*)[ \t]+(\"[^\"\n]+\"|'[^'\n]+'|[^\s\"'=:;,(){{}}]\S*)[ \t]*;?[ \t]*(?:\r?(?m:$)|#)"
 )
 """Configurations that put nothing but a space between a name and its value, one to a line."""
 
-_CONNECTION = Lazy(
+_CONNECTION = Nearby(
     r"(?:server|data source|host|uid|user id|user|username|database|dbname|initial catalog|accountname|endpoint)\s*="
 )
 
@@ -43,11 +49,31 @@ _CONNECTION = Lazy(
 def find(data: bytes) -> Iterator[Span]:
     """Values behind names that say secret."""
     at = 0
-    while (found := _ASSIGNED.search(data, at)) is not None:
-        yield from _assigned(data, found)
-        at = _next(data, found)
+    while (somewhere := _ASSIGNED_SOMEWHERE.search(data, at)) is not None:
+        at = somewhere.end()
+        if _says_nothing(data, somewhere.start(), at):
+            continue
+        found = _ASSIGNED.match(data, somewhere.start())
+        if found is not None:
+            yield from _assigned(data, found)
+            at = _next(data, found)
     for found in _SPACED.finditer(data):
         yield from _spaced(found)
+
+
+def _says_nothing(data: bytes, start: int, end: int) -> bool:
+    """Whether what was found there has a name that says nothing, which is plain without taking it to pieces."""
+    called = _CALLED.match(data, start, end)
+    return (
+        called is not None
+        and says(called.group()) is Says.NOTHING
+        and _MORE_NAME.match(data, called.end()) is None
+        and data.find(b"${", start, end) < 0
+        and not _OR.search(called.group())
+    )
+
+
+_OR = re.compile(rb"(?i)[.\-]or\b")
 
 
 def _next(data: bytes, found: Match) -> int:
@@ -113,7 +139,8 @@ def secret(what: Says, name: bytes, value: bytes) -> bool:
     if crypted(value):
         return what is Says.PASSWORD
     if (
-        TESTED.match(value)
+        (value.isalpha() and (value.islower() or value.isupper() or value.istitle()))
+        or TESTED.match(value)
         or validation(value)
         or _TYPE.fullmatch(value)
         or worded(value)
@@ -157,15 +184,15 @@ def _long(name: bytes, value: bytes) -> bool:
     ):
         return False
     lower = name.lower()
-    digits = sum(48 <= byte <= 57 for byte in value)
     return (
         (b"secret" in lower or lower.endswith(b"key"))
-        and digits >= 3
+        and len(value) - len(value.translate(None, _DIGITS)) >= 3
         and entropy(value) > 4.2
         and not placeholder(value)
     )
 
 
+_DIGITS = b"0123456789"
 _MEMORABLE = re.compile(rb"[A-Za-z][\w.+\-]{3,40}\d{2,}[!@#$%&*?]+")
 _NUMBERED_NAME = re.compile(rb"[A-Z][a-z]{6,}\d{2,4}")
 
@@ -223,7 +250,7 @@ def _code(data: bytes, value: bytes, key: int, end: int) -> bool:
     if not _IDENTIFIER.fullmatch(value):
         return bool(_EXPRESSION.search(value))
     if follows in {b")", b",", b";"} or data[end : end + 2] in {b" )", b" ;"}:
-        line = data[data.rfind(b"\n", max(0, key - 2000), key) + 1 : end]
+        line = data[line_start(data, key, 2000) : end]
         if _CONNECTION.search(line):
             return False
         return len(value) < 12 or not token(value, 12)
@@ -235,8 +262,8 @@ _SENTENCE = re.compile(rb" [a-z]{2,12} [a-z]{2,}")
 _SNAKE = re.compile(rb"[a-z]{2,}(?:_[a-z]{2,})+_?v?\d{0,2}")
 _NUMBERED = re.compile(rb"[a-z]{3,}\d{0,2}")
 _ESCAPE = re.compile(rb"\\+[nrtu]")
-_IDENTIFIER = Lazy(r"[a-z_$][\w$]*")
-_EXPRESSION = Lazy(r"^[\w.]+\(|^[a-z_]\w*(?:\.[a-z_]\w*)+[()\[\]]?|^[a-z_]\w*(?:\.[a-z_]\w*)+$|::|=>|&&|\|\||^\w+\[")
+_IDENTIFIER = Nearby(r"[a-z_$][\w$]*")
+_EXPRESSION = Nearby(r"^[\w.]+\(|^[a-z_]\w*(?:\.[a-z_]\w*)+[()\[\]]?|^[a-z_]\w*(?:\.[a-z_]\w*)+$|::|=>|&&|\|\||^\w+\[")
 
 
 def _spaced(found: Match) -> Iterator[Span]:

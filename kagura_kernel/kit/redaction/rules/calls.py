@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.patterns import Nearby
 from kagura_kernel.kit.redaction.plausible import password, token
 from kagura_kernel.kit.redaction.spans import Span
 
@@ -57,15 +57,15 @@ _PLACES: Mapping[bytes, tuple[int, bool]] = {
     for name in names.split()
 }
 _NAMES = "|".join(sorted((re.escape(name.decode()) for name in _PLACES), key=len, reverse=True))
-_HEAD = Lazy(
+_HEAD = Nearby(
     rf"(?:^|[^\w$])(?:({_NAMES})|({'|'.join(_CONNECT.split())})|(\w*(?:[aA]uth|AUTH)(?:Provider|entication|Token)?|\w*Credentials?|basic_auth)(?:\s?[=:]\s?)?)\s?[(\[]",
     ignore_case=False,
 )
-_CHARACTERS = Lazy(r"\"([^\"\n\\]{4,80})\"\s?\.(?:toCharArray|getBytes|as_bytes|encode)\(", ignore_case=False)
-_USERPWD = Lazy(
+_CHARACTERS = Nearby(r"\"([^\"\n\\]{4,80})\"\s?\.(?:toCharArray|getBytes|as_bytes|encode)\(", ignore_case=False)
+_USERPWD = Nearby(
     r"\bCURLOPT_(?:PROXY)?USERPWD\s*(?:,|=>|=|:)\s*(?:\"[^\"\n:]+:([^\"\n]+)\"|'[^'\n:]+:([^'\n]+)')", ignore_case=False
 )
-_TYPED = Lazy(
+_TYPED = Nearby(
     r"(?:pass|pwd|pw\b)[^\n]{0,60}?[\"'\]) ]\s*\)?\s*\.\s*(?:send_keys|sendKeys|type|fill|setValue|set|val|enter_text|pressSequentially|clearAndType)\(\s*(?:\"([^\"\n]+)\"|'([^'\n]+)')"
     r"|\bstr[nl]?cpy\(\s*[\w.>\-]*(?:pass|pwd|psk|secret|token|key)\w*\s*,\s*(?:\"([^\"\n]+)\"|'([^'\n]+)')"
     r"|(?:\"([^\"\n]+)\"|'([^'\n]+)')\s*\|\s*password_hash\b"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.names import Says, says
-from kagura_kernel.kit.redaction.patterns import Lazy, Match
+from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.plausible import password, token
 from kagura_kernel.kit.redaction.spans import Span
 
@@ -80,23 +80,23 @@ _USERS = (
 """Behind these stand a user and a password."""
 _HERE = r"\b(?:passwd|chpasswd|sudo|su|login|docker|gh|glab|cryptsetup|gpg|kinit|faas-cli|helm|podman|smbpasswd|vault|openssl|borg|restic|sshfs|vncpasswd|pass|secret-tool|read)\b[^\n]*?<<<\s*"
 """A here-string: what a program reads, mostly a password, or a user and one."""
-_SNMP = Lazy(r"\bsnmp(?:get|getnext|walk|set|bulkwalk|bulkget|table|trap|df|status|test|inform)\s[^\n]*")
+_SNMP = Nearby(r"\bsnmp(?:get|getnext|walk|set|bulkwalk|bulkget|table|trap|df|status|test|inform)\s[^\n]*")
 _SNMP_FLAG = r"\s-[AXc]\s*"
-_TWICE = Lazy(
+_TWICE = Nearby(
     r"\(\s*echo\s+(?:-n\s+)?[\"']?([^\s\"';]+)[\"']?\s*;\s*(?:sleep\s+\d+\s*;\s*)?echo\s+[\"']?([^\s\"';)]+)[\"']?\s*;?\s*\)\s*\|\s*(?:sudo\s+)?(?:smbpasswd|passwd|vncpasswd|mosquitto_passwd|cryptsetup)"
 )
 """A new password, and the same again."""
 _FLAG = r"--?(?:[\w-]*-)?(?:password|passwd|passphrase|pass|pwd|pw|storepass|keypass|requirepass|masterauth|srcpass|destpass|bindpw|secret|secret-string|token|api-?key|apikey|auth-?token|access-?key|secret-?(?:access-?)?key|client-?secret|account-?key|sas-token|encryption-?key|license-?key|private-?key|adminpass\w*|http-password|ftp-password|proxy-password|stdin-password|oauth2-bearer|jwt|setcookie|psk|p12-password|admin-password)(?:\s+|=)"
 _ECHO = r"\b(?:echo|printf|yes)\s+(?:-\w+\s+)*(?:'%s(?:\\n)?'\s+|\"%s(?:\\n)?\"\s+)?(?:-\w+\s+)*"
 _SEND = r"\b(?:send|expect_send|sendline)\s*(?:--\s+)?\(?\s*"
-_PIPED = Lazy(
+_PIPED = Nearby(
     r"[\"']?\s*\|\s*(?:\w+=\S+\s+)*(?:sudo\b[^\n|]*-S|(?:sudo\s+)?(?:chpasswd|passwd|docker|podman|gh\s+auth|helm|su\b|smbpasswd|cryptsetup|kinit|gpg|openssl|faas-cli|npm|vault|heroku|argocd|az|oc|restic|borg|saslpasswd2|kubectl\b[^\n|]*/dev/stdin|rclone|pass\s+insert|secret-tool|wpa_passphrase|mysql_config_editor|kopia|htpasswd|argon2|sshpass|keyring))"
 )
 
 
-def _any(*texts: str, ignore_case: bool = False) -> Lazy:
+def _any(*texts: str, ignore_case: bool = False) -> Nearby:
     """One pattern for many forms, so that a text is walked through once; its groups are the value in three guises."""
-    return Lazy(f"(?:{'|'.join(texts)}){_VALUE}", ignore_case=ignore_case)
+    return Nearby(f"(?:{'|'.join(texts)}){_VALUE}", ignore_case=ignore_case)
 
 
 _CERTAINLY = _any(*_CERTAIN)

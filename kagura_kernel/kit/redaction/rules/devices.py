@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kagura_kernel.kit.redaction.patterns import Lazy, Match
+from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.plausible import classes, crypted, password
 from kagura_kernel.kit.redaction.spans import Span
 
@@ -15,12 +15,12 @@ _HIDDEN = (
     r"hexadecimal|clear|clear-text|encrypted|unencrypted|8021x|plain-text)"
 )
 """How the secret was hidden: it stands between the word and the secret."""
-_MARKED = Lazy(
+_MARKED = Nearby(
     r"\b(?:password|passwd|secret|key|key-string|psksecret|psk|passphrase|community|wpa-psk|wpa2-psk|pre-shared-key|"
     r"shared-key|shared-secret|authentication-key|auth-key|auth-password|privacy-password|md5|sha|priv(?:[ \t]+(?:aes|des|3des)(?:[ \t]+\d+)?)?)"
     rf"[ \t]+(?:level[ \t]+\d+[ \t]+)?{_HIDDEN}[ \t]+{_VALUE}"
 )
-_BEHIND_HEAD = Lazy(
+_BEHIND_HEAD = Nearby(
     r"(?:\bcrypto[ \t]+isakmp[ \t]+key|\bisakmp[ \t]+key|\bikev[12][ \t]+(?:local-authentication[ \t]+|remote-authentication[ \t]+)?pre-shared-key|"
     r"\bpre-shared-key[ \t]+(?:local[ \t]+|remote[ \t]+|address[ \t]+\S+[ \t]+(?:\S+[ \t]+)?key[ \t]+)|\bpre-shared-key|"
     r"\bip[ \t]+ospf[ \t]+authentication-key|\bmessage-digest-key[ \t]+\d+[ \t]+md5|\bneighbor[ \t]+\S+[ \t]+password|"
@@ -35,12 +35,12 @@ _BEHIND_HEAD = Lazy(
     r"\bsecurity[ \t]+wpa[ \t]+psk[ \t]+set-key|\bpsk[ \t]+set-key|\boption[ \t]+(?:key|password|psk|secret|auth_secret|sae_password|private_key|preshared_key))"
     rf"[ \t]+(?:{_HIDDEN}[ \t]+)?{_VALUE}"
 )
-_PRIVATE = Lazy(
+_PRIVATE = Nearby(
     r"\b(?:md5|sha\S*)[ \t]+\S+[ \t]+(?:priv[ \t]+)?(?:aes[ \t]+\d+|aes-?\d*|des|3des)[ \t]+[\"']?([^\s\"']+)"
 )
-_CRYPTED = Lazy(r"\$\d{1,2}\$[^\s\"]{8,}")
+_CRYPTED = Nearby(r"\$\d{1,2}\$[^\s\"]{8,}")
 _CODE = frozenset(b"`<>\\[]{}")
-_JUNOS = Lazy(r"\"(\$[89]\$[^\s\"]{6,})\"")
+_JUNOS = Nearby(r"\"(\$[89]\$[^\s\"]{6,})\"")
 """How Junos hides secrets; it can be undone by anybody."""
 
 

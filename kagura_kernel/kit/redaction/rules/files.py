@@ -4,55 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kagura_kernel.kit.redaction.patterns import Lazy, Match
+from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.plausible import crypted, password, token
+from kagura_kernel.kit.redaction.regions import line_start
 from kagura_kernel.kit.redaction.spans import Span
 
-_NETRC = Lazy(
+_NETRC = Nearby(
     r"(?:^|\s)(?:machine\s+\S+\s+(?:#[^\n]*\s+)*(?:login\s+\S+\s+)?|default\s+login\s+\S+\s+)(?:account\s+\S+\s+)?(?:password|passwd)\s+(\"[^\"\n]+\"|\S+)"
 )
-_NETRC_LINE = Lazy(
+_NETRC_LINE = Nearby(
     r"(?:^|\n)[ \t]*(?:login[ \t]+\S+[ \t]+)(?:password|passwd)[ \t]+(\S+)|(?:^|\n)[ \t]*login[ \t]+\S+[ \t]*\r?\n[ \t]*(?:password|passwd)[ \t]+(\S+)"
 )
-_PGPASS = Lazy(
+_PGPASS = Nearby(
     r"(?m:^)[ \t]*((?:\*|[\w.\-]+)):((?:\*|\d{2,5})):((?:\*|[\w\-$.]+)):((?:\*|[\w.\-@$]+)):((?:[^\s:\\]|\\[:\\])+)[ \t]*\r?(?m:$)"
 )
-_HTPASSWD = Lazy(
+_HTPASSWD = Nearby(
     r"(?:^|\n|\s|[\"'])[\w.@\-]+:(\${1,2}(?:2[abxy]|apr1|1|5|6|y|7|gy)\${1,2}[\w./$,+=]{20,}|\{SHA\}[\w+/=]{20,}|[./0-9A-Za-z]{13}(?:\r|\n|$))"
 )
-_SHADOW = Lazy(r"(?:^|\n|\s)[a-z_][\w\-]*:[!*]?(\$(?:2[abxy]|1|5|6|y|7|gy)\$[\w./$,=]{20,}):\d*:")
-_REDIS = Lazy(
+_SHADOW = Nearby(r"(?:^|\n|\s)[a-z_][\w\-]*:[!*]?(\$(?:2[abxy]|1|5|6|y|7|gy)\$[\w./$,=]{20,}):\d*:")
+_REDIS = Nearby(
     r"(?:^|\n)[ \t]*(?:requirepass|masterauth|primaryauth|sentinel[ \t]+auth-pass[ \t]+\S+)[ \t]+[\"']?([^\s\"']+)"
 )
-_REDIS_SAID = Lazy(r"\b(?:requirepass|masterauth)[\"']?[\s=:,]+[\"']?([^\s\"',;\]]+)")
-_REDIS_ACL = Lazy(r"\b(?:user|acl\s+setuser)\s+\S+\s[^\n]*?[\s]>([^\s\"']+)")
-_REDIS_AUTH = Lazy(r"(?:(?m:^)|>\s?)[ \t]*AUTH[ \t]+(?:[\w\-]+[ \t]+)?([^\s\"']{6,})[ \t]*\r?(?m:$)", ignore_case=False)
-_SHARED = Lazy(r"\b(?:PSK|XAUTH|EAP|RSA)[ \t]+\"([^\"\n]+)\"|[\w.\]][ \t]*:[ \t]*PSK[ \t]+([^\s\"]{6,})[ \t]*\r?(?m:$)")
-_BIND_KEY = Lazy(r"\bsecret\s+\"([A-Za-z0-9+/=]{16,})\"\s*;")
-_POSTFIX = Lazy(r"(?m:^)[ \t]*\[?[\w.\-]+\.[a-z]{2,}\]?(?::\d+)?[ \t]+[\w.@+\-]+:(\S+)[ \t]*\r?(?m:$)")
-_CISCO = Lazy(
+_REDIS_SAID = Nearby(r"\b(?:requirepass|masterauth)[\"']?[\s=:,]+[\"']?([^\s\"',;\]]+)")
+_REDIS_ACL = Nearby(r"\b(?:user|acl\s+setuser)\s+\S+\s[^\n]*?[\s]>([^\s\"']+)")
+_REDIS_AUTH = Nearby(
+    r"(?:(?m:^)|>\s?)[ \t]*AUTH[ \t]+(?:[\w\-]+[ \t]+)?([^\s\"']{6,})[ \t]*\r?(?m:$)", ignore_case=False
+)
+_SHARED = Nearby(
+    r"\b(?:PSK|XAUTH|EAP|RSA)[ \t]+\"([^\"\n]+)\"|[\w.\]][ \t]*:[ \t]*PSK[ \t]+([^\s\"]{6,})[ \t]*\r?(?m:$)"
+)
+_BIND_KEY = Nearby(r"\bsecret\s+\"([A-Za-z0-9+/=]{16,})\"\s*;")
+_POSTFIX = Nearby(r"(?m:^)[ \t]*\[?[\w.\-]+\.[a-z]{2,}\]?(?::\d+)?[ \t]+[\w.@+\-]+:(\S+)[ \t]*\r?(?m:$)")
+_CISCO = Nearby(
     r"\b(?:enable\s+(?:secret|password)|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:secret|password)|(?m:^)[ \t]*password|key-string|"
     r"(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key|neighbor\s+\S+\s+password|wpa-psk\s+ascii|ppp\s+chap\s+password|(?m:^)[ \t]*key)[ \t]+[0-9][ \t]+(\S+)"
 )
-_CISCO_PLAIN = Lazy(
+_CISCO_PLAIN = Nearby(
     r"(?m:^)[ \t]*(?:enable\s+(?:secret|password)|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:secret|password)|(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key)\s+([^\s\"]{5,})[ \t]*\r?(?m:$)"
 )
-_COMMUNITY = Lazy(
+_COMMUNITY = Nearby(
     r"\bsnmp-server\s+community\s+(\S+)|\br[ow]community6?\s+(\S+)|\bcreateUser\s+\S+\s+(?:MD5|SHA\S*)\s+\"?([^\s\"]+)"
 )
-_SQL = Lazy(
+_SQL = Nearby(
     r"\b(?:identified\s+(?:with\s+\S+\s+)?by(?:\s+password)?|(?:with\s+|encrypted\s+|valid\s+until\s+'[^'\n]*'\s+)*(?:password|passwd)(?:\s+for\s+\S+)?\s*=?|set\s+password\s+for\s+\S+\s*=|password\s*\(|old_password\s*\(|pgp_sym_(?:en|de)crypt\s*\([^\n,]*,|aes_(?:en|de)crypt\s*\([^\n,]*,|create\s+login\s+\S+\s+with\s+password\s*=|encryption\s+by\s+password\s*=|"
     r"crypt\s*\()\s*N?\(?(?:'([^'\n]+)'|\"([^\"\n]+)\")"
 )
-_SECRET_LINES = Lazy(r"<(?:auth-user-pass|secret|tls-auth-password)>\s*\n\S+\n(\S+)\n\s*</")
-_OPENVPN = Lazy(r"-----BEGIN OpenVPN Static key V1-----\s*([0-9a-fA-F\s]+?)\s*(?:-----END|$)")
-_ERLANG = Lazy(r"(?:-setcookie|erlang\.cookie|ERLANG_COOKIE)[\s=:]+[\"']?([A-Za-z0-9_+/=\-]{8,})")
-_WIREGUARD = Lazy(r"\b(?:PrivateKey|PresharedKey|preshared-key|private-key)\s*=\s*\"?([A-Za-z0-9+/]{43}=)")
-_GPP = Lazy(r"\bcpassword\s*=\s*\"([A-Za-z0-9+/=]{10,})\"")
-_DSN_PASSWORD = Lazy(
+_SECRET_LINES = Nearby(r"<(?:auth-user-pass|secret|tls-auth-password)>\s*\n\S+\n(\S+)\n\s*</")
+_OPENVPN = Nearby(r"-----BEGIN OpenVPN Static key V1-----\s*([0-9a-fA-F\s]+?)\s*(?:-----END|$)")
+_ERLANG = Nearby(r"(?:-setcookie|erlang\.cookie|ERLANG_COOKIE)[\s=:]+[\"']?([A-Za-z0-9_+/=\-]{8,})")
+_WIREGUARD = Nearby(r"\b(?:PrivateKey|PresharedKey|preshared-key|private-key)\s*=\s*\"?([A-Za-z0-9+/]{43}=)")
+_GPP = Nearby(r"\bcpassword\s*=\s*\"([A-Za-z0-9+/=]{10,})\"")
+_DSN_PASSWORD = Nearby(
     r"(?:^|[;\"'\s])(?:pwd|password|user password|accountkey|sharedaccesskey|sharedsecret|sharedaccesssignature|access ?key)\s*=\s*(?:\{([^}\n]+)\}|([^;\"'\s<>]+(?: [^;\"'=<>\s]+)*))\s*(?:;|\"|'|\n|\r|$)"
 )
-_DSN = Lazy(
+_DSN = Nearby(
     r"(?:server|data source|host|endpoint|uid|user id|username|user|account(?:name)?|hostname|initial catalog|database|dbname|driver|sharedaccesskeyname|defaultendpointsprotocol|provider|persist security info)\s*="
 )
 
@@ -133,7 +138,7 @@ def _by_colons(data: bytes) -> Iterator[Span]:
 def _connection_strings(data: bytes) -> Iterator[Span]:
     for found in _DSN_PASSWORD.finditer(data):
         start, end = _group(found)
-        begin = data.rfind(b"\n", max(0, start - 1000), start) + 1
+        begin = line_start(data, start, 1000)
         stop = data.find(b"\n", end, end + 1000)
         line = data[begin : stop if stop >= 0 else min(len(data), end + 1000)]
         if b";" in line and _DSN.search(line) is not None:

@@ -7,30 +7,30 @@ import binascii
 from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.names import Says, says
-from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.patterns import Nearby
 from kagura_kernel.kit.redaction.plausible import password, placeholder, token
 from kagura_kernel.kit.redaction.spans import Span
 
-_SCHEME = Lazy(
+_SCHEME = Nearby(
     r"\b(Bearer|Basic|Token|ApiKey|Api-Key|Key|SSWS|GenieKey|Negotiate|Splunk|Klaviyo-API-Key|Bot|OAuth|JWT|GoogleLogin\s+auth=)"
     r"(?:[ \t]+token=)?[ \t]*(?:\\?[\"'])?[ \t=:][ \t]*(?:\\?[\"'])?([\w.~+/\-:|=%]{8,})"
 )
-_HEADER = Lazy(
+_HEADER = Nearby(
     r"((?:Proxy-)?Authorization|X-[\w\-]*(?:Key|Token|Auth|Secret|Password|Signature|Session)[\w\-]*|[\w\-]*(?:Api-?Key|-Token|-Secret)|"
     r"Private-Token|Job-Token|Ocp-Apim-Subscription-Key|Api-Key|DD-API-KEY|DD-APPLICATION-KEY|CF-Access-Client-Secret)"
     r"\\?[\"']?\s*[:,=]\s*(?:\\?[\"'])?([A-Za-z0-9_.~+/\-=|%]{8,})"
 )
-_COOKIE = Lazy(r"\b(?:set-)?cookie2?\\?[\"']?\s*[:,]\s*(?:\\?[\"'])?([^\n\r\"]+)")
-_CURL_COOKIE = Lazy(r"\b(?:curl|http|wget)\s[^\n]*?\s(?:-b|--cookie)[\s=]+[\"']?([^\"'\n]+)", ignore_case=False)
-_CRUMB = Lazy(r"([\w.\-]+)=([^;\s,\"'\\]+)")
-_QUERY = Lazy(
+_COOKIE = Nearby(r"\b(?:set-)?cookie2?\\?[\"']?\s*[:,]\s*(?:\\?[\"'])?([^\n\r\"]+)")
+_CURL_COOKIE = Nearby(r"\b(?:curl|http|wget)\s[^\n]*?\s(?:-b|--cookie)[\s=]+[\"']?([^\"'\n]+)", ignore_case=False)
+_CRUMB = Nearby(r"([\w.\-]+)=([^;\s,\"'\\]+)")
+_QUERY = Nearby(
     r"[?&;](?:amp;)?(access_token|refresh_token|id_token|token|sig|signature|x-amz-signature|x-amz-security-token|"
     r"x-goog-signature|api[_\-]?key|apikey|app_?key|key|client_secret|secret|password|passwd|pwd|auth|auth_?token|code|"
     r"session|sessionid|sid|jwt|hmac|ticket|private_token|subscription-key|se?cret|hapikey|sv_token|st|oauth_token|"
     r"oauth_signature|assertion|samlresponse|code_verifier|device_token|invite|magic|otp|nonce_token|reset_token|license)"
     r"=([^&\s\"'<>#\\`)\],]+)"
 )
-_SESSIONS = Lazy(
+_SESSIONS = Nearby(
     r"(?:.*(?:sess|sid|auth|token|jwt|login|remember|secure|identity|csrf|xsrf|ticket|credential|connect\.|cf_clearance|"
     r"\.aspx|aspnet|user_key|api).*|_[a-z]+_s|d|id|key|s|xs|c_user|datr|sb)"
 )

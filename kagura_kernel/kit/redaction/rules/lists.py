@@ -29,9 +29,10 @@ _CELL = Lazy(r"N?'((?:[^'\\]|\\[^\n]|'')*)'|([^,()\s']+(?:\s[^,()']*)?)")
 _COPY = Lazy(r"\bCOPY\s+[\w.\"]+\s*\(([^()]+)\)\s+FROM\s+stdin;\r?\n", ignore_case=False)
 _IN_TITLES = r"(?:[\w .()/\-\"'`*\t,;|\r]|[^\x00-\x7f])*"
 _TITLES = Lazy(
-    rf"(?:^|\n)({_IN_TITLES}(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_ ]?key|passwort|kennwort|パスワード|密码|密碼){_IN_TITLES})\r?\n"
+    rf"(?:^|\n){_IN_TITLES}(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_ ]?key|passwort|kennwort|パスワード|密码|密碼){_IN_TITLES}\n"
 )
 """A line that says secret and has no sign that titles of columns do not have."""
+_LINE_END = 10
 _MOST_ROWS = 5000
 _PASSWORDS = (b"password", b"passwort", b"kennwort", "パスワード".encode(), "密码".encode(), "密碼".encode())
 
@@ -49,9 +50,10 @@ def find(data: bytes) -> Iterator[Span]:
         yield from _rows(data, (found.group(1) or b"").split(b","), found.end(), b"\t")
     done = 0
     for found in _TITLES.finditer(data):
-        titles = found.group(1) or b""
-        if found.start(1) < done:
+        start = found.start() + (data[found.start()] == _LINE_END)
+        if start < done:
             continue
+        titles = data[start : found.end() - 1]
         mark = max((b"\t", b"|", b",", b";"), key=titles.count)
         if titles.count(mark) >= 1 and len(titles) < 1000 and _titles(titles.split(mark)):
             done = yield from _rows(data, titles.split(mark), found.end(), mark)

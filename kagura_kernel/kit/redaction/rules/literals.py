@@ -6,27 +6,28 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.patterns import Nearby
+from kagura_kernel.kit.redaction.regions import line_start
 from kagura_kernel.kit.redaction.spans import Span
 
 _STRING = r"(?:[bBrRuUfF@$]{0,2}\"[^\"\n\\]*\"|[bBrRuUfF@$]{0,2}'[^'\n\\]*'|`[^`\n\\]*`)"
 _JOIN = r"(?:\s*[&+]\s*_\s*\r?\n\s*|\s*(?:\+|\.\.|\.|&|\|\||~|<>|\+\+)\s*\\?\s*|\s*\\\r?\n\s*|\s*\r?\n\s*|[ \t]+|)"
-_ROW = Lazy(rf"{_STRING}(?:{_JOIN}{_STRING})+")
-_LIST = Lazy(
+_ROW = Nearby(rf"{_STRING}(?:{_JOIN}{_STRING})+")
+_LIST = Nearby(
     rf"(?:[\[(]\s*({_STRING}(?:\s*,\s*{_STRING})+)\s*,?\s*[\])]\s*\.\s*join|join\(?\s*\(?[\"'](?:[\"'])?\s*,?\s*\(?\s*[\[(]\s*({_STRING}(?:\s*,\s*{_STRING})+)|"
     rf"(?:concat|implode|Concat|CONCAT|paste0|string\.Concat|os\.path\.join|strcat|StringBuilder)\s*\(?(?:\s*\(?[\"'][\"']\s*,)?\s*\[?\(?\s*({_STRING}(?:\s*,\s*{_STRING})+))"
 )
-_PIECE = Lazy(r"[bBrRuUfF@$]{0,2}(?:\"([^\"\n\\]*)\"|'([^'\n\\]*)'|`([^`\n\\]*)`)")
-_NAMED = Lazy(
+_PIECE = Nearby(r"[bBrRuUfF@$]{0,2}(?:\"([^\"\n\\]*)\"|'([^'\n\\]*)'|`([^`\n\\]*)`)")
+_NAMED = Nearby(
     rf"([A-Za-z_$][\w$]*)(?:\s*:\s*\w+)?\s*(?::=|=)\s*{_STRING}[ \t]*(?:;|,|#[^\n]*|//[^\n]*)?[ \t]*(?:\r|\n|;|$)"
 )
-_SUM = Lazy(
+_SUM = Nearby(
     r"([A-Za-z_$][\w$]*)\s*(?:\+|\.\.|\.|&|\|\||~)\s*([A-Za-z_$][\w$]*)(?:\s*(?:\+|\.\.|\.|&|\|\||~)\s*([A-Za-z_$][\w$]*))?(?:\s*(?:\+|\.\.|\.|&)\s*([A-Za-z_$][\w$]*))?"
 )
-_FILLED = Lazy(
+_FILLED = Nearby(
     r"\$?\{([A-Za-z_$][\w$]*)\}[\"']?\s?[\"']?\$?\{([A-Za-z_$][\w$]*)\}(?:\$?\{([A-Za-z_$][\w$]*)\})?|\$([A-Za-z_]\w*)\$([A-Za-z_]\w*)|\"?\$\{?([A-Za-z_]\w*)\}?\"?\"?\$\{?([A-Za-z_]\w*)\}?"
 )
-_GROWN = Lazy(
+_GROWN = Nearby(
     rf"(?m:^)[ \t]*(?:(?:export|local|readonly|my|our|let|var|const|private|val|String|string)[ \t]+)?([$@]?[A-Za-z_]\w*)[ \t]*(:=|=|\+=|\.=|\.\.=|&=|<>=)[ \t]*(?:\w+[ \t]*\+[ \t]*)?({_STRING}|[\w@%+/.:=\-]+(?:\r|\n|;|$))"
 )
 _LEADS = frozenset({b":", b"=", b" ", b"/"})
@@ -167,5 +168,5 @@ def _variables(data: bytes) -> Iterator[_Joined]:
             names = [found.group(group) for group in range(1, groups + 1)]
             pieces = [named[name] for name in names if name is not None and name in named]
             if len(pieces) >= 2:
-                line = data.rfind(b"\n", max(0, found.start() - 300), found.start()) + 1
+                line = line_start(data, found.start(), 300)
                 yield _together(data, data[line : found.start()].rstrip(b"f$\"'` ("), pieces)

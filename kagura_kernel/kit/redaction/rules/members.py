@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.names import Says, says
-from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.patterns import Nearby
 from kagura_kernel.kit.redaction.rules.assignments import kind_of, secret
 from kagura_kernel.kit.redaction.spans import Span
 
 _MANY = r"[\w.\-]*(?:passwords|passphrases|pwds|secrets|tokens|keys|credentials|passcodes|pins|psks|passw(?:o|ö)rter)"
-_LISTED = Lazy(
+_LISTED = Nearby(
     rf"(?:(?m:^)|[\s{{,])[\"']?({_MANY})[\"']?[ \t]*:[ \t]*\r?\n((?:[ \t]*-[ \t]+[^\n]*(?:\n|$)|[ \t]*#[^\n]*\n)+)"
 )
-_ITEM = Lazy(r"(?m:^)[ \t]*-[ \t]+(?:\"([^\"\n]+)\"|'([^'\n]+)'|([^\s\"'#:{\[]+))[ \t]*\r?(?:(?m:$)|[ \t]#)")
-_BRACKETED = Lazy(
+_ITEM = Nearby(r"(?m:^)[ \t]*-[ \t]+(?:\"([^\"\n]+)\"|'([^'\n]+)'|([^\s\"'#:{\[]+))[ \t]*\r?(?:(?m:$)|[ \t]#)")
+_BRACKETED = Nearby(
     rf"\b({_MANY})\\?[\"']?\s*(?::|=>|=|:=)\s*(?:\[\]string|new\s*\[\]|new\s+\w+\[\]|Arrays\.asList|List\.of|listOf|set|vec!|%w)?\s*[\[({{]([^\[\](){{}}]+)[\])}}]"
 )
-_TEXT = Lazy(r"\"([^\"\n\\]+)\"|'([^'\n\\]+)'")
-_NAMED = Lazy(r"[ \t]*[:=]")
-_WIKI_TABLE = Lazy(r"(?m:^)[ \t]*\|\|([^|\n]+(?:\|\|[^|\n]+)+)\|\|[ \t]*\r?\n((?:[ \t]*\|[^\n]*(?:\n|$))+)")
+_TEXT = Nearby(r"\"([^\"\n\\]+)\"|'([^'\n\\]+)'")
+_NAMED = Nearby(r"[ \t]*[:=]")
+_WIKI_TABLE = Nearby(r"(?m:^)[ \t]*\|\|([^|\n]+(?:\|\|[^|\n]+)+)\|\|[ \t]*\r?\n((?:[ \t]*\|[^\n]*(?:\n|$))+)")
 """A table as wikis and trackers write it: titles between two bars, cells between one."""
-_CELL = Lazy(
+_CELL = Nearby(
     r"<(?:td|th|dt|b|strong|span|label|p|li|em|code|div)\b[^<>\n]*>\s*(?:<(?:b|strong|code|span|em)[^<>\n]*>\s*)?([^<>\n]{2,40}?)\s*:?\s*(?:</[a-z]+>\s*){1,2}:?\s*"
     r"(?:<(?:td|dd|code|tt|span|kbd|strong|b|pre|em|div|p)\b[^<>\n]*>\s*){1,3}([^<>\s]+)\s*</"
 )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.names import documented
-from kagura_kernel.kit.redaction.patterns import Lazy, Match
+from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
 from kagura_kernel.kit.redaction.plausible import (
     classes,
     is_fact,
@@ -20,6 +20,7 @@ from kagura_kernel.kit.redaction.plausible import (
 from kagura_kernel.kit.redaction.rules.adjacent import asian_lines
 from kagura_kernel.kit.redaction.rules.assignments import TESTED
 from kagura_kernel.kit.redaction.spans import Span
+from kagura_kernel.kit.redaction.verdicts import once
 
 _NOUN = (
     r"(?:pass(?:[ -]?word|wd|phrase|code)?s?|pwd?|p/w|psk|pre-?shared key|pin(?:[ -]?code)?|credentials?|creds?|logins?|(?:api|access|secret|private|auth|encryption|signing|master|license|account|"
@@ -34,30 +35,30 @@ _IS = (
     r"(?:\s+(?:now|still|currently|set to|changed to|reset to|going to be|just|simply|actually|always|temporarily|for now|this|as follows|jetzt|nun|noch|immer noch|aktuell|weiterhin|derzeit|folgendes|maintenant|ahora|agora|ora|not|nicht|nur|einfach)\b)*(?:[ \t]*[:=：][ \t]*|[ \t]+|[ \t]*->[ \t]*)"
     r"|\s*(?:는|은|이|가)\s*[:：]?\s*)"
 )
-_SAID = Lazy(
-    rf"(?:^|[^\w])((?:\w+[ \-])?{_NOUN})((?:\s+(?:for|of|on|to|in|at|from|with|für|zum|zur|von|vom|der|des|dem|auf|im|am|pour|de|du|para|del|do|da|per|la|le|el|los|into|you need|we use|i use|I set)\s+[^\n:=.?!\"'`]{{1,60}}?|\s+\([^()\n]{{1,60}}\)|\*{{1,2}}|_)?){_IS}\*{{0,2}}{_VALUE}"
-)
+_SAID_FORM = rf"(?:^|[^\w])((?:\w+[ \-])?{_NOUN})((?:\s+(?:for|of|on|to|in|at|from|with|für|zum|zur|von|vom|der|des|dem|auf|im|am|pour|de|du|para|del|do|da|per|la|le|el|los|into|you need|we use|i use|I set)\s+[^\n:=.?!\"'`]{{1,60}}?|\s+\([^()\n]{{1,60}}\)|\*{{1,2}}|_)?){_IS}\*{{0,2}}{_VALUE}"
+_SAID = Nearby(_SAID_FORM)
+_SAID_SOMEWHERE = Nearby(ungrouped(_SAID_FORM))
 _FIRST_OF_SAID = 3
-_AS = Lazy(
+_AS = Nearby(
     rf"{_VALUE}\s+(?:is|as|ist|als|est|es|é|è|for|=)\s+(?:the|our|my|your|its|a|das|der|unser|mein|dein|neues?|le|la|el|o|il|notre|mon|new|current|temporary)\s+(?:[\w\-]+\s+){{0,3}}?(?:password|passphrase|passcode|pwd|passwort|kennwort|api[ -]?key|token|secret|mot de passe|contraseña|senha|pin|wachtwoord|(?:access|private|secret|signing|encryption|recovery|master) key|credential)"
 )
-_WITH = Lazy(
+_WITH = Nearby(
     r"\b(?:with|using|use|via|mit|unter|enter|type|try|supply|provide|paste|remember|gave|give|got|avec|con|com|met|mit dem|per)\s+(?:(?:the|this|our|my|your|a|dem|das|le|la|el|die|unserem|temporary|new|old|same|following|temp|shared)\s+){0,3}"
     r"(?:\w+\s+){0,2}?(?:password|passphrase|passcode|pw|pass|passwort|kennwort|token|secret|api[ -]?key|mot de passe|contraseña|senha|pin|wachtwoord|access key|credentials|creds)\s+(?:of\s+|von\s+)?"
     + _VALUE
 )
-_SET = Lazy(
+_SET = Nearby(
     r"\b(?:set|sets|change|changed|reset|rotate|rotated|update|updated|switch|switched|setze|gesetzt|ändere)\s+(?:[\w'’.\-]+\s+){0,4}?[\w.\-]*(?:pass(?:word|wd|phrase|code)?|pw|pwd|psk|secret|token|key|passwort|kennwort)\w*"
     r"(?:\s+(?:for|of|on|in|für|vom|von)\s+[^\n:=.?!]{1,40}?)?\s+(?:back\s+)?(?:to|=|as|auf|:)\s+" + _VALUE
 )
-_BESIDE = Lazy(
+_BESIDE = Nearby(
     r"\b(?:(?:api|access|auth|secret|private|bearer|refresh|deploy|bot|app|service|solana|wallet|phantom|validator|signing|encryption|license|account|master)[ _-]?(?:key|token)|token|secret|passphrase)[ \t]+[(\"'`]{0,2}([A-Za-z0-9_+/=.\-]{24,})"
 )
 """A key right behind the word for it, as in hurried notes."""
-_SEED = Lazy(
+_SEED = Nearby(
     r"\b(?:t?otp|2fa|mfa|authenticator)\b[^\n]{0,30}?(?:seed|secret|key|code)s?\b[^\n]{0,12}?[ \t:=`\"']((?:[A-Z2-7]{4}[ -]){3,7}[A-Z2-7]{4}|[A-Z2-7]{16,64})\b"
 )
-_LOGIN = Lazy(
+_LOGIN = Nearby(
     r"\b(?:log(?:ged|ging)?[ -]?in|sign[ -]?in|login|logins|creds?|credentials|user(?:name)?/pass(?:word)?|user/pw|account|einloggen|anmelden|zugangsdaten|zugang|login-daten|identifiants?|credenciales|ログイン(?:情報)?|登录信息|登入資訊|登录账号|账号|帳號|账户|アカウント)"
     r"(?:[^\n:/]{0,60}?)?(?:\s+(?:with|as|using|mit|als|is|are|sind|avec|con|は)|\s*[:：=はは]|\s+-)\s*[\"'`“「]?([\w.@+\-\\]{2,60})[\"'`”」]?[ \t]*(?:/|:|\||[ \t](?:and|with)[ \t]+(?:password[ \t]+)?|[ \t]und[ \t]+|,[ \t]*|[ \t])[ \t]*"
     + _VALUE
@@ -68,8 +69,8 @@ _ASIAN_NOUN = (
 )
 _ASIAN_IS = r"(?:\s*(?:は|って|が|を|に|為|为|是|就是|已?(?:改|更新|重置|变更|變更|设定|設定|设置|换|換)(?:成|为|為)了?|设置为|设为|設為|設定為|已改为|已更新为|更新为|重置为|变成|換成|换成|叫|用|：|:|=|＝|→|の値は|の方は|はこちら|は以下|如下|は次の通り|，|、|も|には)\s*){1,4}(?:现在|目前|暂时|仍|还|一律|都|今|現在|一時的に|とりあえず|また|まだ|必ず)*(?:是|为|為|は|：|:)?"
 _ASIAN_QUOTES = r"\s*(?:[「『“\"'`‘【《（(]\s*([^」』”\"'`’】》）)\n]{3,64})|(?:\n\s*)?([!-&*-~][!-~]{3,}))"
-_ASIAN = Lazy(rf"{_ASIAN_NOUN}(?:[（(][^（）()\n]{{1,40}}[)）])?{_ASIAN_IS}{_ASIAN_QUOTES}")
-_ASIAN_BACK = Lazy(
+_ASIAN = Nearby(rf"{_ASIAN_NOUN}(?:[（(][^（）()\n]{{1,40}}[)）])?{_ASIAN_IS}{_ASIAN_QUOTES}")
+_ASIAN_BACK = Nearby(
     r"(?:[「『“\"'`]([^」』”\"'`\n]{4,100})[」』”\"'`]|([!-~]{6,}))\s*(?:が|というのが|という|は|是|就是|作为|作為|当|當|をパスワード|を|为|の)\s*(?:新しい|本番の?|共有の?|管理者の?|新的?|我们的?|我們的?|当前的?|默认的?|[^\s。、，！!]{0,12})?(?:パスワード|パスフレーズ|トークン|APIキー|密码|密碼|口令|密钥|令牌)"
 )
 _STOP = frozenset(
@@ -84,7 +85,7 @@ _STOP = frozenset(
 
 def find(data: bytes) -> Iterator[Span]:
     """Passwords and keys that a sentence gives away."""
-    for found in _SAID.finditer(data):
+    for found in _said(data):
         yield from _told(data, found, _FIRST_OF_SAID)
     for found in _AS.finditer(data):
         yield from _told(data, found, 1)
@@ -98,6 +99,24 @@ def find(data: bytes) -> Iterator[Span]:
         for pattern in (_ASIAN, _ASIAN_BACK):
             for found in pattern.finditer(data, start, end):
                 yield from _told_in_asia(data, found)
+
+
+def _said(data: bytes) -> Iterator[Match]:
+    """What is said of a password, but for plain words; most of it is taken to pieces in vain otherwise."""
+    for somewhere in _SAID_SOMEWHERE.finditer(data):
+        if not _ends_in_word(data, somewhere.start(), somewhere.end()):
+            found = _SAID.match(data, somewhere.start())
+            if found is not None:
+                yield found
+
+
+def _ends_in_word(data: bytes, start: int, end: int) -> bool:
+    """Whether what is said there is a word of letters alone, without quotes: no password that anybody could tell."""
+    last = data[max(start, end - _LONGEST_WORD) : end].rsplit(None, 1)
+    return len(last) == 2 and last[1].rstrip(b".,;:)").isalpha()
+
+
+_LONGEST_WORD = 64
 
 
 def _noted(data: bytes) -> Iterator[Span]:
@@ -182,6 +201,7 @@ def _trimmed(value: bytes) -> bytes:
     return value.lstrip(b"(*")
 
 
+@once
 def _plausible(value: bytes, *, bare: bool) -> bool:
     """Whether a word of a sentence is one that nobody would say: digits or signs within letters."""
     if (
@@ -222,7 +242,7 @@ def _unsaid(value: bytes) -> bool:
     return len(value) >= 6
 
 
-_COMMON = Lazy(
+_COMMON = Nearby(
     r"[a-z]+-\d{1,3}|v?\d+[a-z]{0,3}|[a-z]{1,6}\d{1,2}|\d+(?:st|nd|rd|th|px|ms|mb|gb|kb|s|h|min|bit|bits)|sha-?\d+|[a-z]+/\d+|\d+[-/.]\d+[-/.\d]*|#\d+|[a-z]+-\d+-[a-z]+|rfc-?\d+|[a-z]+\d?\.[a-z]+|\d+%|[\d.,]+|(?:[a-z]+[-_/.])*[a-z]+|[a-z]+_\d+|[a-z0-9]+\(.*|[a-z]+:\d[\d.:]*"
 )
 

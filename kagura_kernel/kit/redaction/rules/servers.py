@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kagura_kernel.kit.redaction.patterns import Lazy, Match
+from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.plausible import crypted, password, placeholder, token
 from kagura_kernel.kit.redaction.rules.adjacent import strong
 from kagura_kernel.kit.redaction.spans import Span
@@ -12,7 +12,7 @@ from kagura_kernel.kit.redaction.spans import Span
 _KIND = "password"
 _LINE = r"(?m:^)[ \t]*"
 _END = r"[ \t]*\r?(?m:$)"
-_CERTAIN = Lazy(
+_CERTAIN = Nearby(
     r"(?:\bstats[ \t]+auth[ \t]+[^\s:]+:|"
     rf"{_LINE}user[ \t]+[\w.@\-]+[ \t]+(?:insecure-)?password[ \t]+|"
     r"\b[\w.\-]+[ \t]+[\w.\-]+/[\w.\-/]*(?:passw|secret)[\w.\-]*[ \t]+(?:password|string)[ \t]+|"
@@ -28,45 +28,45 @@ _CERTAIN = Lazy(
     r"\bopenssl[ \t]+passwd[ \t]+(?:-\w+[ \t]+)*)"
     r"\"?'?([^\s\"']+)"
 )
-_ACL = Lazy(r"[ \t]>([^\s\"'~&+@<>|]{6,})")
-_ACL_LINE = Lazy(r"\b(?:user[ \t]+\S+[ \t]+(?:on|off|reset|>)|setuser[ \t]+\S+)[^\n]*")
-_PPP = Lazy(
+_ACL = Nearby(r"[ \t]>([^\s\"'~&+@<>|]{6,})")
+_ACL_LINE = Nearby(r"\b(?:user[ \t]+\S+[ \t]+(?:on|off|reset|>)|setuser[ \t]+\S+)[^\n]*")
+_PPP = Nearby(
     rf"{_LINE}\"?[a-z][\w.@\\\-]*\"?[ \t]+(?:\*|\"\*\")[ \t]+(?:\"([^\"\n]+)\"|([^\s\"';,()]+))(?:[ \t]+[*\d./\-]+)*{_END}"
 )
-_CHPASSWD = Lazy(
+_CHPASSWD = Nearby(
     r"\bchpasswd\b[^\n]*\n((?:[ \t]*(?:expire|list)[ \t]*:[^\n]*\n)*)((?:[ \t]*(?:-[ \t]+)?[\"']?[a-z_][\w\-]*:[^\s\"']+[\"']?[ \t]*\r?(?:\n|$)){1,20})"
 )
-_USER_LINE = Lazy(r"[a-z_][\w\-]*:([^\s\"']+)")
-_SALTED = Lazy(
+_USER_LINE = Nearby(r"[a-z_][\w\-]*:([^\s\"']+)")
+_SALTED = Nearby(
     r"\bdefine\(\s*[\"']\w*(?:_KEY|_SALT|_SECRET)[\"']\s*,\s*(?:'([^'\n]{20,})'|\"([^\"\n]{20,})\")", ignore_case=False
 )
-_DRAWN = Lazy(r"\"random_password\"", ignore_case=False)
-_RESULT = Lazy(r"\"result\"\s*:\s*\"((?:[^\"\\\n]|\\[^\n])+)\"", ignore_case=False)
+_DRAWN = Nearby(r"\"random_password\"", ignore_case=False)
+_RESULT = Nearby(r"\"result\"\s*:\s*\"((?:[^\"\\\n]|\\[^\n])+)\"", ignore_case=False)
 """What Terraform drew, in its state."""
 _REACH = 900
-_HOST_TOKEN = Lazy(
+_HOST_TOKEN = Nearby(
     r"\"(?:github-oauth|gitlab-token|gitlab-oauth|bearer)\"\s*:\s*\{\s*\"[^\"\n]+\"\s*:\s*\"([^\"\n]{12,})\""
 )
 """Tokens of Composer, by host."""
-_DUMPED = Lazy(r":\d+:[0-9a-f]{32}:([0-9a-f]{32}):::")
+_DUMPED = Nearby(r":\d+:[0-9a-f]{32}:([0-9a-f]{32}):::")
 """Passwords as Windows keeps them, in a dump."""
-_KAGGLE = Lazy(
+_KAGGLE = Nearby(
     r"\"username\"\s*:\s*\"[^\"\n]+\"\s*,\s*\"key\"\s*:\s*\"([0-9a-f]{32})\"|\"key\"\s*:\s*\"([0-9a-f]{32})\"\s*,\s*\"username\""
 )
-_BELOW = Lazy(
+_BELOW = Nearby(
     r"\b(?:password|passphrase|passwort|kennwort|api[ -]?key|token|secret|unseal key|recovery key|mot de passe|contraseña)\b[^\n]{0,80}(?::|\*{3,})[ \t]*\r?\n(?:[ \t*]*\r?\n){0,2}[ \t]*([^\s\"'`,;{}\[\]]{8,})[ \t]*\r?(?:\n|$)"
 )
 """A line that announces, and below it the value alone."""
-_RAW_LOGIN = Lazy(
+_RAW_LOGIN = Nearby(
     rf"(?:\bquote[ \t]+|(?:[>:]|-->|>>>)[ \t]+|\bUSER[ \t]+\S+[^\n]*\n(?:[^\n]*\n){{0,2}}?[^\n]{{0,40}}?)PASS[ \t]+([^\s:]+){_END}",
     ignore_case=False,
 )
-_CHAT_LOGIN = Lazy(
+_CHAT_LOGIN = Nearby(
     rf"(?:{_LINE}\w*\d+ LOGIN \"?[^\s\"]+\"? \"?|(?:/msg |PRIVMSG |/)?\b(?:NickServ|ns)[ \t]+:?(?:IDENTIFY|identify)[ \t]+|/oper[ \t]+\w+[ \t]+)([^\s\"]+)",
     ignore_case=False,
 )
-_IRC_PASS = Lazy(rf"{_LINE}PASS[ \t]+:?([^\s:]+)\r?\n(?:NICK|USER|SERVER) ", ignore_case=False)
-_FTP_USER = Lazy(rf"\b(?:ftp|ncftp)\b[^\n]*\n(?:[^\n]*\n){{0,4}}?{_LINE}user[ \t]+\S+[ \t]+(\S+){_END}")
+_IRC_PASS = Nearby(rf"{_LINE}PASS[ \t]+:?([^\s:]+)\r?\n(?:NICK|USER|SERVER) ", ignore_case=False)
+_FTP_USER = Nearby(rf"\b(?:ftp|ncftp)\b[^\n]*\n(?:[^\n]*\n){{0,4}}?{_LINE}user[ \t]+\S+[ \t]+(\S+){_END}")
 
 
 def find(data: bytes) -> Iterator[Span]:

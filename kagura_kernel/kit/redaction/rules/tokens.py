@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from kagura_kernel.kit.redaction.encoded import decoded
-from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.patterns import Lazy, shortened
 from kagura_kernel.kit.redaction.plausible import classes, entropy, placeholder, published
 from kagura_kernel.kit.redaction.spans import Span
 
@@ -83,6 +83,10 @@ _ANY = Lazy(_EDGE + "(?:" + "|".join(text for _, text in _FORMATS) + r")(?:[^A-Z
 _TOKENS = Lazy(
     _EDGE + "(?:" + "|".join(f"({text})" for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False
 )
+_SOMEWHERE = Lazy(
+    _EDGE + "(?:" + "|".join(shortened(text, 8) for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False
+)
+"""Where any of them may begin: with runs of a few signs alone the engine has far less to build."""
 _AZURE = Lazy(
     _EDGE
     + r"([A-Za-z0-9+/]{76,}AAAA[A-Za-z0-9]{4}={0,2}|[\w~.\-]{3}[78]Q~[\w~.\-]{30,}|[\w+/]{33}A(?:SB|Hub|Iot)\w{5,}=|"
@@ -96,7 +100,11 @@ _CHANCE = re.compile(rb"\d|[a-z][A-Z]+[a-z]")
 def find(data: bytes) -> Iterator[Span]:
     """Tokens with a well-known beginning."""
     at = 0
-    while (any_format := _ANY.search(data, at)) is not None:
+    while (begun := _SOMEWHERE.search(data, at)) is not None:
+        any_format = _ANY.match(data, begun.start())
+        if any_format is None:
+            at = begun.start() + 1
+            continue
         # What follows a match may begin the next one.
         at = max(any_format.end() - 1, at + 1)
         if _CHANCE.search(data, any_format.start(), any_format.end()) is None:
