@@ -15,6 +15,7 @@ from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, terminal_width
 from kagura_kernel.cockpit.moments import read_time
 from kagura_kernel.domain.errors import ConfigurationError, IsolationTooWeak, JournalError, UsageError
+from kagura_kernel.domain.errors.memory import MemoryStoreError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +60,8 @@ def run(arguments: SimpleNamespace) -> int:
     from kagura_kernel.assembly import load_settings
 
     since = read_time(arguments.since, datetime.now(UTC))
-    findings = [*_boxes(load_settings(os.environ)), *_providers(), *_books(place_of(arguments), since)]
+    settings = load_settings(os.environ)
+    findings = [*_boxes(settings), *_providers(), _memory(settings), *_books(place_of(arguments), since)]
     needed = any(finding.state == "look" for finding in findings)
     if arguments.json:
         print(as_json({"ok": not needed, "findings": [asdict(finding) for finding in findings]}))
@@ -121,6 +123,28 @@ def _providers() -> Iterator[Finding]:
         yield Finding("credential providers", "look", error.message)
         return
     yield Finding("credential providers", "ok", ", ".join(names) or "none")
+
+
+def _memory(settings: Settings) -> Finding:
+    from kagura_kernel.journal.place import data_home
+    from kagura_kernel.memory.gate import ready
+    from kagura_kernel.memory.opening import file_of, open_memory
+
+    home = data_home(os.environ)
+    file = file_of(settings.memory, home, os.environ)
+    if file is not None and not file.exists():
+        return Finding("memory", "ok", f"none yet at {file}")
+    try:
+        store = open_memory(settings.memory, home, os.environ, meaning=False)
+        try:
+            ready(store)
+            counts = store.counts()
+        finally:
+            store.close()
+    except MemoryStoreError as error:
+        return Finding("memory", "look", error.message)
+    said = f"{store.where}: {counts.memories:,} remembered, {counts.quarantined:,} of them in quarantine"
+    return Finding("memory", "ok", said)
 
 
 # ---------------------------------------------------------------------- books

@@ -1,4 +1,4 @@
-"""Which memory a setting means."""
+"""Which memory a setting means: a file, a PostgreSQL database, or the cloud. Nothing heavy is imported before it is."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.errors.memory import MemoryUnavailable
 from kagura_kernel.memory.store import MemoryStore
 
 if TYPE_CHECKING:
+    from kagura_kernel.memory.cloud.access import CloudAccess
     from kagura_kernel.memory.sqlite.meanings import TextEncoder
 
 FILE = "memory.sqlite3"
 """Its name in the data directory, where the settings name none."""
+
+CLOUD = "cloud"
+"""The word for Kagura Memory Cloud at its usual address."""
+
+_DATABASES = ("postgresql", "postgres", "postgresql+psycopg")
+_WEB = ("https", "http")
+_KNOWN = "Name a file, a postgresql:// URL, `cloud`, or an https:// address of Kagura Memory Cloud"
 
 
 def open_memory(
@@ -27,20 +36,105 @@ def open_memory(
     """The memory that a setting names; a file is made where there is none, a server is not asked yet.
 
     Args:
-        where: Empty for the file in the data directory, a path, a `postgresql://` URL, `cloud`, or an `https://` address.
+        where: Empty for the file in the data directory, a path, a `postgresql://` URL, `cloud`, or an `https://`
+            address.
         home: Our data directory.
-        environ: Variables.
+        environ: Variables; the cloud's key and context are among them.
         clock: The time.
-        meaning: Whether memories are found by meaning too, where the optional model is installed.
+        meaning: Whether memories are found by meaning too, where the optional model is installed. Files alone; the
+            model is read when the first text is to be understood.
 
     Raises:
-        MemoryUnavailable: it cannot be used.
+        MemoryUnavailable: it cannot be used, or nobody knows what is meant.
     """
+    clock = clock or SystemClock()
+    if problem := problem_with(where):
+        raise MemoryUnavailable("the given place", problem, f"{_KNOWN}.")
+    scheme = _scheme(where)
+    if scheme in _DATABASES:
+        from kagura_kernel.memory.postgres.store import PostgresMemory
+
+        return PostgresMemory(scheme + where[len(scheme) :], clock=clock)
+    if is_cloud(where):
+        from kagura_kernel.memory.cloud.store import CloudMemory
+
+        return CloudMemory(cloud_access(where, environ), clock=clock)
     from kagura_kernel.memory.sqlite.store import SqliteMemory
 
-    path = Path(where).expanduser() if where else home / FILE
-    return SqliteMemory(path, clock=clock or SystemClock(), encoder=_encoder() if meaning else None)
+    path = file_of(where, home, environ) or home / FILE
+    return SqliteMemory(path, clock=clock, encoder=_encoder() if meaning else None)
+
+
+def file_of(where: str, home: Path, environ: Mapping[str, str]) -> Path | None:
+    """The file that a setting means; None where it means a server."""
+    if _scheme(where) or where == CLOUD:
+        return None
+    return _expanded(where, environ) if where else home / FILE
+
+
+def is_cloud(where: str) -> bool:
+    """Whether a setting means Kagura Memory Cloud."""
+    return where == CLOUD or _scheme(where) in _WEB
+
+
+def cloud_access(where: str, environ: Mapping[str, str]) -> CloudAccess:
+    """How to reach the cloud that a setting names.
+
+    Raises:
+        MemoryUnavailable: there is no key or no context, or the address would show the key to others.
+    """
+    from kagura_kernel.memory.cloud.access import Named, find_access
+
+    url = "" if where == CLOUD else where
+    return find_access(Named(url=url), environ, _person_home(environ))
+
+
+def problem_with(where: str, *, setting: bool = False) -> str:
+    """What is wrong with the name of a memory, in half a sentence that does not repeat it; empty when nothing is.
+
+    Args:
+        where: The name.
+        setting: Whether it stands in the settings, where a path has no directory to begin at.
+    """
+    scheme = _scheme(where)
+    if "\0" in where or "\n" in where:
+        return "it holds a character that no place has in its name"
+    if scheme and scheme not in (*_DATABASES, *_WEB):
+        return f"nothing is kept behind {scheme[:20]}://" if scheme.isascii() and scheme.isalnum() else "it is no place"
+    if scheme in _WEB:
+        return _problem_with_address(where)
+    if setting and where and not scheme and where != CLOUD and not Path(where).is_absolute() and where[0] != "~":
+        return "a path is absolute or begins with ~"
+    return ""
+
+
+def _problem_with_address(where: str) -> str:
+    from kagura_kernel.memory.cloud.access import check_address
+
+    try:
+        check_address(where)
+    except MemoryUnavailable:
+        return "it is no address that a key may be sent to: https:// and a host, without a user name or password"
+    return ""
+
+
+def _scheme(where: str) -> str:
+    scheme, mark, _ = where.partition("://")
+    return scheme.lower() if mark else ""
+
+
+def _person_home(environ: Mapping[str, str]) -> Path:
+    return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+
+
+def _expanded(where: str, environ: Mapping[str, str]) -> Path:
+    if where == "~" or where.startswith("~/"):
+        return _person_home(environ) / where[2:]
+    return Path(where).expanduser()
 
 
 def _encoder() -> TextEncoder | None:
-    return None
+    from kagura_kernel.memory.embeddings.minilm import MiniLM, find_model
+
+    model = find_model()
+    return None if model is None else MiniLM(model)

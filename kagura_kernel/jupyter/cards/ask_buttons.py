@@ -39,7 +39,7 @@ def buttons_html(request: ApprovalRequested, *, brief: bool = False) -> str:
         enter = " data-enter" if request.subject == "plan" else ""
         shown = (
             f'{_budget(request)}<button type="button" class="kg-btn kg-primary" data-act="allow"{enter} {ident}>'
-            f"{word}</button> "
+            f"{word}</button> {_with_lessons(request, ident)}"
             f'<button type="button" class="kg-btn" data-act="deny" {ident}>{no}</button> '
             f'<span class="kg-spring"></span>{stop}'
         )
@@ -100,6 +100,17 @@ def _budget(request: ApprovalRequested) -> str:
     return (
         '<label class="kg-soft">Budget, USD '
         f'<input class="kg-input kg-short" type="text" inputmode="decimal" value="{value}" placeholder="none"></label> '
+    )
+
+
+def _with_lessons(request: ApprovalRequested, ident: str) -> str:
+    """Begins, and lets the agent read the lessons that a plan shows."""
+    if request.subject != "plan" or not request.arguments.get("lessons"):
+        return ""
+    return (
+        f'<button type="button" class="kg-btn" data-act="allow" data-enter data-add="with lessons" {ident} '
+        'title="The lessons above may be trusted from now on, and the agent reads them">'
+        "Begin with its lessons</button> "
     )
 
 

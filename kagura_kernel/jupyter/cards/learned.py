@@ -67,7 +67,13 @@ class Learned:
 
     def __bool__(self) -> bool:
         """Whether there is anything to say: a plan, or memories that its brain was shown."""
-        return bool(self.seen or (self.planned is not None and self.planned.estimate is not None))
+        return bool(self.seen) or self.tells_plan
+
+    @property
+    def tells_plan(self) -> bool:
+        """Whether its plan says anything: what it is expected to need, or what went wrong in the like of it."""
+        planned = self.planned
+        return planned is not None and (planned.estimate is not None or bool(planned.lessons))
 
 
 def resumed_line(event: RunResumed) -> str:

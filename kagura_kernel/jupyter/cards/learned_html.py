@@ -12,6 +12,7 @@ from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.cards.words import STATUS_WORDS, money
 
 _SUMMARY = 200
+_LESSON = 600
 _LESSONS = 20
 
 
@@ -21,7 +22,9 @@ def learned_html(view: RunView, *, live: bool) -> str:
     if not learned:
         return ""
     steady = view.repeatable and not live
-    inside = _plan(learned, steady=steady) + _memories(learned, steady=steady)
+    # What a waiting question is about lies open.
+    asks = live and any(ask.request.subject == "plan" for ask in view.pending)
+    inside = _plan(learned, steady=steady, unfolded=asks) + _memories(learned, steady=steady)
     return f'<div class="kg-kit kg-learned" role="group" aria-label="Plan and memory">{inside}</div>'
 
 
@@ -73,13 +76,13 @@ def resume_html(view: RunView) -> str:
     return f'<div class="kg-label">{escaped_prose(how)}</div>'
 
 
-def _plan(learned: Learned, *, steady: bool) -> str:
+def _plan(learned: Learned, *, steady: bool, unfolded: bool) -> str:
     planned = learned.planned
-    if planned is None or planned.estimate is None:
+    if planned is None or not learned.tells_plan:
         return ""
     line = plan_line(planned, steady=steady)
     rows = [_row(learned, lesson, "lesson", None, steady=steady) for lesson in planned.lessons[:_LESSONS]]
-    return _folded("plan", line, rows)
+    return _folded("plan", line, rows, unfolded=unfolded)
 
 
 def _memories(learned: Learned, *, steady: bool) -> str:
@@ -89,12 +92,14 @@ def _memories(learned: Learned, *, steady: bool) -> str:
     return _folded("memory", memory_line(learned), rows)
 
 
-def _folded(key: str, line: str, rows: list[str]) -> str:
-    said = f'<span class="kg-soft">{escaped(line[:1].upper() + line[1:])}</span>'
+def _folded(key: str, about: str, rows: list[str], *, unfolded: bool = False) -> str:
+    said = f'<span class="kg-soft">{escaped(about[:1].upper() + about[1:])}</span>'
     if not rows:
         return f"<div>{said}</div>"
     table = f'<div class="kg-wide"><table class="kg-table"><tbody>{"".join(rows)}</tbody></table></div>'
-    return f'<details data-keep="learned:{key}"><summary>{said}</summary><div class="kg-inside">{table}</div></details>'
+    opened = " open" if unfolded else ""
+    line = f'<details data-keep="learned:{key}"{opened}><summary>{said}</summary>'
+    return f'{line}<div class="kg-inside">{table}</div></details>'
 
 
 def _row(learned: Learned, ident: str, how: str, memory: SeenMemory | None, *, steady: bool) -> str:
@@ -103,7 +108,9 @@ def _row(learned: Learned, ident: str, how: str, memory: SeenMemory | None, *, s
     kind = memory.type if memory is not None else shown.type if shown is not None else "lesson"
     mark = '<span class="kg-chip kg-warn">not trusted</span>' if tier == Tier.QUARANTINE else ""
     # What it says is nobody's word but its author's.
-    said = f"<q>{escaped(one_line(shown.summary, _SUMMARY))}</q>" if shown is not None else ""
+    # A lesson is shown whole: that is what a person lets the agent read.
+    most = _LESSON if how == "lesson" else _SUMMARY
+    said = f"<q>{escaped(one_line(shown.summary, most))}</q>" if shown is not None else ""
     name = "" if steady else f'<code class="kg-path">{escaped(ident)}</code>'
     cells = (name, escaped(kind), f'<span class="kg-soft">{escaped(HOW.get(how, how))}</span> {mark}', said)
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells if cell)}</tr>"

@@ -30,18 +30,18 @@ def learned_text(learned: Learned, *, steady: bool) -> list[str]:
     if not learned:
         return []
     planned = learned.planned
-    lines = [] if planned is None or planned.estimate is None else [f"~ {plan_line(planned, steady=steady)}"]
+    lines = [f"~ {plan_line(planned, steady=steady)}"] if planned is not None and learned.tells_plan else []
     return lines + ([f"~ {memory_line(learned)}"] if learned.seen else [])
 
 
 def plan_line(planned: RunPlanned, *, steady: bool) -> str:
     """What was expected, on one line; without times where the same has to come out again."""
     estimate = planned.estimate
+    lessons = f"; {counted(len(planned.lessons), 'lesson')}" if planned.lessons else ""
     if estimate is None:
-        return "nothing similar is known yet"
+        return f"nobody knows yet what such a task needs{lessons}"
     about = " and ".join(filter(None, (_about_money(estimate), "" if steady else _about_time(estimate))))
     failed = f", {estimate.failed:,} of them failed" if estimate.failed else ""
-    lessons = f"; {counted(len(planned.lessons), 'lesson')}" if planned.lessons else ""
     runs = counted(estimate.runs, "similar run")
     return f"expected: {about or 'a cost that nobody knows'}, from {runs}{failed}{lessons}"
 

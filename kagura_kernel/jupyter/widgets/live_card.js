@@ -260,7 +260,8 @@ export default () => {
         }
         // What a plan may cost is said beside its button; nothing there is said as well.
         if (content.act === "allow" && button.dataset.enter !== undefined) {
-          content.answer = block.querySelector(".kg-input").value.trim() || "no budget";
+          const budget = block.querySelector(".kg-input").value.trim() || "no budget";
+          content.answer = [budget, button.dataset.add].filter(Boolean).join(" ");
         }
         // To open something decides nothing: its button keeps the focus, and can be pressed again.
         const pressed = content.act === "open" ? [] : [...block.querySelectorAll("[data-act]")];

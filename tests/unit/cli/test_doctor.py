@@ -11,9 +11,11 @@ import pytest
 from kagura_kernel.cli.doctor import MANY_DENIALS, MANY_REFUSALS
 from kagura_kernel.cli.main import main
 from kagura_kernel.domain.events import EgressDecided
+from kagura_kernel.domain.memory import Author, Draft, Source
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.sample_run import SampleRun
 
 NOW = datetime.now(UTC)
@@ -268,3 +270,35 @@ def test_no_line_is_wider_than_the_terminal_but_for_one_long_word(
     assert any(line.startswith("   shared deployment") for line in lines)
     for line in lines:
         assert len(line) <= columns or " " not in line.strip()[len("!  credential providers  ") :]
+
+
+@pytest.mark.usefixtures("books")
+def test_a_memory_that_nobody_has_used_yet_is_none_and_stays_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KAGURA_MEMORY", str(tmp_path / "mine.sqlite3"))
+    assert found(capsys)["memory"]["said"] == f"none yet at {tmp_path / 'mine.sqlite3'}"
+    assert not (tmp_path / "mine.sqlite3").exists()
+
+
+@pytest.mark.usefixtures("books")
+def test_a_memory_is_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.sqlite3"
+    with SqliteMemory(file) as memory:
+        memory.remember(Draft("Builds need cmake.", Source(Author.AGENT)))
+    monkeypatch.setenv("KAGURA_MEMORY", str(file))
+    assert found(capsys)["memory"]["said"] == f"{file}: 1 remembered, 1 of them in quarantine"
+
+
+@pytest.mark.usefixtures("books")
+def test_a_memory_that_cannot_be_read_needs_somebody(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.sqlite3"
+    file.write_text("no database " * 20)
+    monkeypatch.setenv("KAGURA_MEMORY", str(file))
+    row = found(capsys)["memory"]
+    assert row["state"] == "look"
+    assert "no SQLite database" in row["said"]

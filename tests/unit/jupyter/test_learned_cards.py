@@ -127,6 +127,17 @@ def test_a_plan_that_waits_offers_its_budget_to_be_changed():
     assert ">Cancel<" in html
 
 
+def test_a_plan_with_lessons_lays_them_open_and_offers_to_trust_them():
+    asked = RUN.asked(kind=ApprovalKind.PLAN, title="Plan", arguments={"lessons": ["mem-4"]})
+    view = seen(LEARNED.shown(how="lesson"), LEARNED.planned(estimate=None), asked)
+    assert 'data-keep="learned:plan" open' in learned_html(view, live=True)
+    assert "Nobody knows yet what such a task needs; 1 lesson" in plain(learned_html(view, live=True))
+    offered = ask_html(view.pending[0], view, live=True)
+    assert re.search(r'data-enter data-add="with lessons" [^>]*>Begin with its lessons<', offered)
+    view.apply(RUN.decided())
+    assert " open" not in learned_html(view, live=True)
+
+
 def test_a_question_of_a_child_names_whom_it_works_for():
     view = seen(RUN.asked(lineage=("run-a", "run-b")))
     assert "run-a → run-b" in ask_html(view.pending[0], view, live=True)
