@@ -1,17 +1,31 @@
-"""The one memory of a process, opened when it is first needed."""
+"""The one memory of a process, opened when it is first needed, and where its server is told what runs cost."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.settings import Settings
+from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.domain.settings import Problem, Settings
 
 if TYPE_CHECKING:
+    from kagura_kernel.memory.cloud.costs import CloudCosts
     from kagura_kernel.memory.store import MemoryStore
+
+COST_RESOURCE, COST_KEY = "KAGURA_COST_RESOURCE", "KAGURA_COST_KEY"
+"""Variables that name the cloud's resource for costs, and hold that resource's own key."""
+
+
+def check_memory(settings: Settings) -> list[Problem]:
+    """What is wrong with where memories are to be kept; nothing of it is repeated, since a URL may hold a password."""
+    from kagura_kernel.memory.opening import problem_with
+
+    problem = problem_with(settings.memory, setting=True)
+    kinds = "a file, a postgresql:// URL, `cloud`, or an https:// address"
+    return [("memory", f"it is to be {kinds}: {problem}")] if problem else []
 
 
 class LazyMemory:
@@ -57,3 +71,61 @@ class LazyMemory:
             store, self._store = self._store, None
         if store is not None:
             store.close()
+
+
+class LazyCosts:
+    """Tells the cloud what runs cost. From any thread; nothing is connected before the first one.
+
+    Args:
+        environ: Variables.
+        where: The memory that the settings name.
+        resource: The resource's name in the workspace.
+        key: Its own key, which may do nothing else.
+    """
+
+    def __init__(self, environ: Mapping[str, str], where: str, resource: str, key: str) -> None:
+        self._environ = environ
+        self._where = where
+        self._resource = resource
+        self._key = key
+        self._lock = threading.Lock()
+        self._costs: CloudCosts | None = None
+
+    def __call__(self, run_id: str, facts: Mapping[str, Any]) -> None:
+        """Tell what one run cost; told twice, it is there once.
+
+        Raises:
+            MemoryUnavailable: the cloud cannot be reached, or refuses.
+        """
+        from kagura_kernel.memory.cloud.costs import CloudCosts, CostResource, CostRow
+        from kagura_kernel.memory.opening import cloud_access
+
+        with self._lock:
+            if self._costs is None:
+                access = cloud_access(self._where, self._environ)
+                self._costs = CloudCosts(access, CostResource(self._resource, self._key))
+        self._costs.push([CostRow(run_id, facts)])
+
+    def close(self) -> None:
+        """Close its connections; may be called twice."""
+        with self._lock:
+            costs, self._costs = self._costs, None
+        if costs is not None:
+            costs.close()
+
+
+def lazy_costs(environ: Mapping[str, str], settings: Settings) -> LazyCosts | None:
+    """What tells the cloud of costs; None where memories are not kept there, or nobody has named a resource for costs.
+
+    Raises:
+        ConfigurationError: a resource is named, and no key for it.
+    """
+    from kagura_kernel.memory.opening import is_cloud
+
+    resource, key = environ.get(COST_RESOURCE, "").strip(), environ.get(COST_KEY, "").strip()
+    if not resource or not is_cloud(settings.memory):
+        return None
+    if not key:
+        why = f"{COST_KEY} is missing: it holds the key of the resource that {COST_RESOURCE} names"
+        raise ConfigurationError("the environment", [why])
+    return LazyCosts(environ, settings.memory, resource, key)

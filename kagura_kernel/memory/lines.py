@@ -90,7 +90,11 @@ def import_lines(store: MemoryStore, lines: Iterable[str], *, trusting: bool = F
         MemoryInvalid: some lines cannot be used, or an edge leads to a memory that is nowhere; nothing is kept then.
         MemoryUnavailable: the store cannot be reached.
     """
-    held = read_lines(lines, trusting=trusting)
+    return keep(store, read_lines(lines, trusting=trusting))
+
+
+def keep(store: MemoryStore, held: Lines) -> Imported:
+    """The same for lines that were read; raises likewise."""
     given = {draft.id for draft in held.drafts}
     ends = {end for edge in held.edges for end in (edge.source, edge.target)} - given
     if unknown := sorted(end for end in ends if not _is_there(store, end)):

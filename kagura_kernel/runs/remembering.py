@@ -1,20 +1,45 @@
-"""What a run knows of earlier ones: the gate, what it starts with, what its brain may ask, and what it leaves behind."""
+"""What a run knows of earlier ones: the gate, what it starts with, what its brain may ask, what it leaves behind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar
 
+from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Cost
-from kagura_kernel.domain.events import RunVerified
-from kagura_kernel.domain.events.memory import Shown
-from kagura_kernel.domain.memory import Memory, Recalled
+from kagura_kernel.domain.errors import MemoryUnavailable, MemoryUnknown
+from kagura_kernel.domain.events import Noted, RunVerified
+from kagura_kernel.domain.events.memory import MemoriesSeen, MemoriesShown, MemoryWritten, Shown, Written
+from kagura_kernel.domain.memory import (
+    CAME_FROM,
+    Draft,
+    Edge,
+    Memory,
+    Query,
+    Recalled,
+    SeenMemory,
+    ShownMemory,
+    Tier,
+)
+from kagura_kernel.journal.session_state import last_run, read_untrusted
 from kagura_kernel.membrane.parts import RecordFact
+from kagura_kernel.memory.gate import ready
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.runs.ending import Ending
+from kagura_kernel.runs.memory_leaving import join_all, leave_outcome, push_cost
+from kagura_kernel.runs.memory_outcome import Ended, agent_of
+from kagura_kernel.runs.memory_start import Start, is_gone, memory_in, start_of
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.tools.memory import RecallTool, ReferenceTool, RelateTool, RememberTool
 from kagura_kernel.tools.toolbox import Tool
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class RunMemory:
@@ -23,7 +48,10 @@ class RunMemory:
     Attributes:
         store: Where memories are kept; None for a run that has none, such as a cell's own code, and before `open`.
         seen: Ids of memories that its brain was shown or has written, in that order.
+        written: Of them, those that its brain has written.
         untrusted: Whether one of those shown is in quarantine: graduated powers are not applied from then on.
+        before: The summary that its session's last run has left; empty for none.
+        scrub: Takes live secrets out of the fields of what is kept; set before anything is.
     """
 
     def __init__(
@@ -31,36 +59,233 @@ class RunMemory:
     ) -> None:
         self.store: MemoryStore | None = None
         self.seen: list[str] = []
+        self.written: list[str] = []
         self.untrusted = order.handoff.untrusted
+        self.scrub: Callable[[Any], Any] = _as_it_is
         self._order = order
         self._parts = parts
         self._record = record
         self._redacting = redacting
         self._clock = clock
+        self._began = clock.monotonic()
+        self.before = ""
+        self._briefing = ""
+        self._shown: dict[str, None] = {}
+        self._admitted: set[str] = set()
+        self._troubles: set[str] = set()
 
     @property
-    def scopes(self) -> tuple[str, ...]:
+    def scopes(self) -> tuple[str, str, str]:
         """Whose memories concern it: everybody's, its project's, its session's."""
         return ("", f"project:{self._order.project.name}", f"session:{self._order.session_id}")
+
+    @property
+    def agent(self) -> str:
+        """Who carries the run out."""
+        return agent_of(self._order)
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        return self._order.run_id
+
+    def now(self) -> datetime:
+        """The time."""
+        return self._clock.now()
+
+    # -------------------------------------------------------------------- gate
 
     async def open(self) -> None:
         """The gate, and then what the run starts with.
 
         Raises:
             MemoryUnavailable: the memory cannot be read and written, so that the run is refused.
+            MemoryUnknown: what the run above has handed on is not there any more.
         """
+        if self._parts.memory is None:
+            return
+        self.store = await asyncio.to_thread(_opened, self._parts.memory)
+        start = await asyncio.to_thread(self._looked_up, self.store)
+        for how, memories in start.shown.items():
+            await self.see(how, memories)
+        self._briefing = start.briefing(self.now())
+
+    def _looked_up(self, store: MemoryStore) -> Start:
+        order, journal = self._order, self._parts.journal
+        last = last_run(journal, order.session_id)
+        self.before = last.outcome if last is not None else ""
+        if order.resume and read_untrusted(journal, order.session_id, order.resume):
+            # Its brain still knows what it had read then.
+            self.untrusted = True
+        return start_of(store, self._order, self.scopes, self.now(), self._shorn, last)
 
     async def see(self, how: Shown, memories: Sequence[Memory | Recalled], *, call_id: str = "") -> None:
         """Record that these are about to be shown to the brain; one in quarantine marks the run."""
+        if not memories:
+            return
+        # What it has written itself tells it nothing new.
+        others = (memory_in(one) for one in memories if memory_in(one).id not in self.written)
+        untrusted = any(one.tier is Tier.QUARANTINE for one in others)
+        self.untrusted = self.untrusted or untrusted
+        seen, shown = tuple(map(_seen, memories)), tuple(map(_shown, memories))
+        self._record(MemoriesSeen, how=how, call_id=call_id, memories=seen, untrusted=untrusted)
+        self._record(MemoriesShown, how=how, call_id=call_id, memories=shown)
+        for one in seen:
+            self._shown[one.id] = None
+            if one.id not in self.seen:
+                self.seen.append(one.id)
 
     def briefing(self) -> str:
         """What the brain is told of its memories, as data between marks; empty where there is nothing."""
-        return ""
+        return self._briefing
+
+    # ------------------------------------------------------------------- tools
 
     def tools(self) -> Sequence[Tool]:
         """What the brain may ask of the memory."""
-        return ()
+        if self.store is None:
+            return ()
+        return (RememberTool(self), RecallTool(self), ReferenceTool(self), RelateTool(self))
 
-    async def leave(self, ending: Ending, verified: RunVerified | None, cost: Cost) -> tuple[str, ...]:
-        """Leave a summary of the outcome, and say of what was used whether it helped; ids of what was left."""
-        return ()
+    async def find(self, query: Query) -> Sequence[Recalled]:
+        """What fits, of the run's scopes; never of another project's, whatever is asked."""
+        return await self.ask(self._opened().recall, replace(query, scopes=self.scopes))
+
+    async def look_up(self, memory_id: str) -> Memory:
+        """One memory that the run may see: of its scopes, shown or admitted to it, and not forgotten.
+
+        Raises:
+            MemoryUnknown: every other.
+            MemoryUnavailable: the memory cannot be reached any more.
+        """
+        memory = await self.ask(self._opened().reference, memory_id)
+        known = memory.scope in self.scopes or memory_id in self._admitted or memory_id in self.seen
+        if not known or is_gone(memory, self.now()):
+            raise MemoryUnknown(memory_id)
+        return memory
+
+    async def around(self, memory_id: str) -> Sequence[Edge]:
+        """The edges at one memory."""
+        return (await self.ask(self._opened().explore, memory_id)).edges
+
+    async def join(self, edge: Edge) -> None:
+        """Draw an edge."""
+        await self.ask(self._opened().create_edge, edge)
+
+    def admit(self, ids: Iterable[str]) -> None:
+        """Let the brain ask for these by their ids, whatever their scope: what a child has left, for one."""
+        self._admitted.update(ids)
+
+    async def keep(
+        self, draft: Draft, how: Written, *, call_id: str = "", came_from: Iterable[str] | None = None
+    ) -> Memory:
+        """Remember something for this run, and record that, without what it says.
+
+        Its texts are redacted first. It is joined by `came-from` to what it came from, so that it is erased with it;
+        what is gone by then is left out.
+
+        Args:
+            draft: What; its source says who.
+            how: Why it is made.
+            call_id: The tool call that asked.
+            came_from: Ids of memories that it came from; None for everything that the brain may know from a memory.
+
+        Raises:
+            MemoryUnavailable: there is no memory, or it cannot be reached any more.
+            MemoryInvalid: something in it is wrong.
+        """
+        store = self._opened()
+        clean = await asyncio.to_thread(self._clean, draft)
+        kept = await self.ask(store.remember, clean)
+        self._record(
+            MemoryWritten,
+            memory_id=kept.id,
+            type=kept.type,
+            tier=kept.tier.value,
+            author=kept.source.author.value,
+            how=how,
+            call_id=call_id,
+        )
+        self.seen.append(kept.id)
+        if how == "asked":
+            self.written.append(kept.id)
+        origins = dict.fromkeys(self._origins() if came_from is None else came_from)
+        await self.ask(join_all, store, [Edge(kept.id, one, CAME_FROM) for one in origins if one != kept.id])
+        return kept
+
+    def _origins(self) -> Iterable[str]:
+        """Everything that the brain may know from a memory: what it was shown, here or where it goes on from."""
+        order = self._order
+        earlier = order.resumes.memories if order.resumes is not None else ()
+        return (*earlier, *((self.before,) if order.resume and self.before else ()), *self._shown)
+
+    # --------------------------------------------------------------------- end
+
+    async def leave(
+        self, ending: Ending, verified: RunVerified | None, cost: Cost, changes: Sequence[FileChange] = ()
+    ) -> tuple[str, ...]:
+        """Leave a summary of the outcome, and say of what was used whether it helped; ids of what was left.
+
+        Raises:
+            MemoryUnavailable: the memory cannot be reached any more.
+        """
+        if self.store is None:
+            return ()
+        ended = Ended(ending, verified, cost, self._clock.monotonic() - self._began, changes, tuple(self._shown))
+        try:
+            return await leave_outcome(self, self.store, self._order, ended, self._record)
+        finally:
+            await push_cost(self._parts.push_cost, self._order, ended, self.now(), self._record)
+
+    # ----------------------------------------------------------------- threads
+
+    async def ask(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call the store in a thread.
+
+        Raises:
+            MemoryUnavailable: it is gone meanwhile; the person was told, once for each reason.
+        """
+        try:
+            return await asyncio.to_thread(call, *args, **kwargs)
+        except MemoryUnavailable as error:
+            if error.message not in self._troubles:
+                self._troubles.add(error.message)
+                self._record(Noted, text=f"{error.message} The run goes on without what it asked for.")
+            raise
+
+    def _opened(self) -> MemoryStore:
+        if self.store is None:
+            raise MemoryUnavailable("this run", "it has no memory", "Runs of agents have one.")
+        return self.store
+
+    def _clean(self, draft: Draft) -> Draft:
+        """A draft without secrets: one that was kept could not be told from a memory any more."""
+        said = self.scrub({"text": draft.text, "summary": draft.summary, "data": dict(draft.data)})
+        text, summary, data = self._redacting.value((said["text"], said["summary"], said["data"]))
+        tags = tuple(tag for tag in draft.tags if self._redacting.text(tag) == tag)
+        return replace(draft, text=text, summary=summary, data=data, tags=tags)
+
+    def _shorn(self, memory: Memory) -> Memory:
+        return replace(memory, text=self._redacting.text(memory.text), summary=self._redacting.text(memory.summary))
+
+
+def _as_it_is(fields: Any) -> Any:
+    return fields
+
+
+def _opened(opener: Callable[[], MemoryStore]) -> MemoryStore:
+    store = opener()
+    ready(store)
+    return store
+
+
+def _seen(one: Memory | Recalled) -> SeenMemory:
+    memory = memory_in(one)
+    score = round(one.score, 4) if isinstance(one, Recalled) else None
+    return SeenMemory(memory.id, memory.type, memory.tier.value, memory.source.author.value, score)
+
+
+def _shown(one: Memory | Recalled) -> ShownMemory:
+    memory, seen = memory_in(one), _seen(one)
+    why = one.why[:12] if isinstance(one, Recalled) else ()
+    return ShownMemory(seen.id, seen.type, seen.tier, seen.author, memory.summary[:300], seen.score, why)

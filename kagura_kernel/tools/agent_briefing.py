@@ -5,12 +5,12 @@ All of this is somebody's text. It says how to work; what may be done is decided
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kagura_kernel.domain.kit import KIT_DIR, KIT_VARIABLE, StagedSkill
 from kagura_kernel.tools.bounded import shorten_middle
+from kagura_kernel.tools.fences import fenced
 
 LONGEST_FILE = 24_000
 """Characters of one prompt file, about 6,000 tokens."""
@@ -49,7 +49,7 @@ def agent_briefing(
     """
     parts = []
     if system_prompt.strip():
-        parts.append(f"## You are the agent {name!r}\n\n{_fenced('agent', system_prompt.strip())}")
+        parts.append(f"## You are the agent {name!r}\n\n{fenced('agent', system_prompt.strip())}")
     if prompts:
         files = "\n\n".join(_prompt(one) for one in prompts)
         parts.append(
@@ -67,17 +67,7 @@ def agent_briefing(
 
 def _prompt(one: ReadPrompt) -> str:
     text = shorten_middle(one.text.strip(), LONGEST_FILE)
-    return _fenced("file", text, f' name="{_attribute(one.name)}" path="{_attribute(one.path)}"')
-
-
-def _fenced(tag: str, text: str, attributes: str = "") -> str:
-    # A text cannot end its own fence.
-    inner = re.sub(rf"<(?=/?{tag}\b)", "&lt;", text, flags=re.IGNORECASE)
-    return f"<{tag}{attributes}>\n{inner}\n</{tag}>"
-
-
-def _attribute(text: str) -> str:
-    return " ".join(text.split()).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return fenced("file", text, {"name": one.name, "path": one.path})
 
 
 def _skills(skills: Sequence[StagedSkill]) -> str:

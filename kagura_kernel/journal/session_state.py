@@ -1,0 +1,79 @@
+"""What a session has left open: how its last run ended, and what that left in the memory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import select
+
+from kagura_kernel.journal.checkpoints import latest
+from kagura_kernel.journal.encoding import moment
+from kagura_kernel.journal.schema import events, runs
+from kagura_kernel.journal.store import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last run of an agent in a session that is over.
+
+    Attributes:
+        run_id: Which.
+        status: How it ended.
+        ended_at: When, aware, UTC.
+        changed_files: How many files it changed.
+        verified: What its verification said; None where it has none.
+        outcome: Id of the memory with its summary; empty where it left none.
+        pending: How many steps of its plan were left, where it did not end well; None where nobody knows.
+    """
+
+    run_id: str
+    status: str
+    ended_at: datetime
+    changed_files: int
+    verified: bool | None
+    outcome: str = ""
+    pending: int | None = None
+
+
+def last_run(journal: Journal, session_id: str) -> LastRun | None:
+    """The last one; None where there is none. Nothing of it is anybody's text. Blocks.
+
+    Raises:
+        JournalUnreadable: it cannot be read.
+    """
+    over = (runs.c.session_id == session_id) & (runs.c.brain != "") & (runs.c.status != "running")
+    found = journal.read(select(runs).where(over).order_by(runs.c.first_seq.desc()).limit(1))
+    if not found:
+        return None
+    row = found[0]
+    checkpoint = latest(journal, row.run_id) if row.status != "done" else None
+    return LastRun(
+        run_id=row.run_id,
+        status=row.status,
+        ended_at=moment(row.started_at) + timedelta(seconds=row.duration or 0.0),
+        changed_files=row.changed_files,
+        verified=None if row.verified is None else bool(row.verified),
+        outcome=_outcome(journal, row.run_id),
+        pending=len(checkpoint.pending) if checkpoint is not None and checkpoint.plan else None,
+    )
+
+
+def read_untrusted(journal: Journal, session_id: str, brain_session: str) -> bool:
+    """Whether a brain that goes on from its own earlier words had read, back then, what nobody has checked. Blocks.
+
+    Raises:
+        JournalUnreadable: it cannot be read.
+    """
+    before = (runs.c.session_id == session_id) & (runs.c.brain_session == brain_session) & (runs.c.untrusted != 0)
+    return bool(journal.read(select(runs.c.run_id).where(before).limit(1)))
+
+
+def _outcome(journal: Journal, run_id: str) -> str:
+    written = (events.c.run_id == run_id) & (events.c.kind == "memory.written")
+    for row in journal.read(select(events.c.body).where(written).order_by(events.c.seq.desc()).limit(100)):
+        body = json.loads(row.body)
+        if (body.get("how"), body.get("type")) == ("outcome", "outcome"):
+            return str(body.get("memory_id", ""))
+    return ""

@@ -1,0 +1,66 @@
+"""What stands between two marks ends where we end it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.tools.fences import attribute, fenced, plain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "</memory>",
+        "</MEMORY>",
+        "< / memory >",
+        "<\t/memory>",
+        "<memory id='x'>",
+        "<memory>",
+        "\uff1c/memory\uff1e",
+        "<\uff0fmemory>",
+        "</\uff4demory>",
+        "</\U0001d426emory>",
+        "</\u24dcemory>",
+        "<\u2215memory>",
+        "<\n/memory>",
+    ],
+)
+def test_no_text_ends_or_begins_its_own_fence(text):
+    told = fenced("memory", f"before {text} after")
+    inner = told.removeprefix("<memory>\n").removesuffix("\n</memory>")
+    assert inner == f"before &lt;{text[1:]} after"
+
+
+@pytest.mark.parametrize("text", ["a < b", "<memories>", "if x <memory_size:", "<b>bold</b>", "</file>", "1 <2"])
+def test_what_is_no_such_mark_stays_as_it_is(text):
+    assert fenced("memory", text) == f"<memory>\n{text}\n</memory>"
+
+
+def test_attributes_are_told_in_their_order_and_stay_within_their_quotes():
+    told = fenced("memory", "text", {"id": 'm"1', "by": "a\n<b> & c"})
+    assert told == '<memory id="m&quot;1" by="a &lt;b> &amp; c">\ntext\n</memory>'
+
+
+def test_attributes_may_be_written_already():
+    assert fenced("file", "text", f' name="{attribute("x")}"') == '<file name="x">\ntext\n</file>'
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("a\u200bb\u00adc\ufeffd", "abcd"),
+        ("\u202eabc\u202c", "abc"),
+        ("a\u2066b\u2069", "ab"),
+        ("x" + "".join(chr(0xE0000 + ord(letter)) for letter in "hidden") + "y", "xy"),
+        ("bell\x07 escape\x1b[31m", "bell escape[31m"),
+        ("one\r\ntwo\rthree\u2028four\u2029five\x85six\x0bseven", "one\ntwo\nthree\nfour\nfive\nsix\nseven"),
+        ("tab\tand line\nstay", "tab\tand line\nstay"),
+        ("日本語、Größe, émoji 🙂", "日本語、Größe, émoji 🙂"),
+    ],
+)
+def test_nothing_is_left_that_a_reader_does_not_see(text, seen):
+    assert plain(text) == seen
+
+
+def test_a_mark_that_is_hidden_by_unseen_letters_is_seen_by_both():
+    assert "</memory>" not in fenced("memory", plain("<\u200b/mem\u00adory>"), {})[:-9]
