@@ -100,6 +100,12 @@ class ShellNames:
             finding = plugins.plugins if kind is Kind.PLUGIN else plugins.settings
             # What a plugin says about itself may be anybody's words.
             return [Name(name.text, shown(name.summary)) for name in finding(prefix, given)]
+        if kind is Kind.MEMORY:
+            from kagura_kernel.jupyter.completion.memories import memories
+            from kagura_kernel.membrane.names import shown
+
+            # What a memory says may be anybody's words.
+            return [Name(name.text, shown(name.summary)) for name in memories(given) if name.text.isprintable()]
         finder = _CONFIGURED.get(kind)
         return list(finder()) if finder is not None else ()
 

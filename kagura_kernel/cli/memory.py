@@ -1,0 +1,209 @@
+"""`kagura-kernel recall`, `lessons` and `memory …`: what is remembered, looked at and changed in a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from kagura_kernel.cli.printing import as_json, table
+from kagura_kernel.cockpit import memory_words
+from kagura_kernel.cockpit.grammar import Surface
+from kagura_kernel.cockpit.memory_asking import note_of, query_of
+from kagura_kernel.domain.memory import Tier
+from kagura_kernel.jupyter.surface import person
+from kagura_kernel.membrane.names import shown
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.memory import Act, MemoryDesk
+    from kagura_kernel.domain.memory import Recalled
+
+VIA = "terminal"
+INPUT = "-"
+
+_OK, _FOUND = 0, 1
+_PREFIX = Surface.TERMINAL.prefix
+
+
+def run(arguments: SimpleNamespace) -> int:
+    """Do it; 1 when an erasure was only shown, else 0.
+
+    Raises:
+        ConfigurationError: the settings are wrong.
+        MemoryStoreError: the memory cannot be used, has no such memory, or does not take what is given.
+        JournalError: the journal cannot be used.
+        UsageError: a time or a file cannot be used.
+        RedactionUnavailable: secrets cannot be looked for in what is to be kept.
+    """
+    from kagura_kernel.assembly.memory_desk import memory_desk
+
+    with memory_desk(os.environ) as desk:
+        return _ACTIONS.get(arguments.action, _change)(desk, arguments)
+
+
+def _recall(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    now = datetime.now(UTC)
+    found = desk.recall(query_of(_given(arguments, "query"), now))
+    if arguments.json:
+        print(as_json([memory_words.recalled_record(one) for one in found]))
+    elif found:
+        head = ("memory", "trust", "type", "from", "age", "why", "what")
+        print(table(head, [_cells(one, now) for one in found], whole=("memory", "trust")))
+    else:
+        print("Nothing is remembered that fits.")
+    return _OK
+
+
+def _cells(found: Recalled, now: datetime) -> tuple[str, ...]:
+    memory = found.memory
+    return (
+        memory.id,
+        "trusted" if memory.tier is Tier.TRUSTED else "NOT trusted",
+        memory.type,
+        memory_words.source_words(memory.source),
+        memory_words.age_words(now - memory.at),
+        ", ".join(found.why) or "-",
+        memory.summary,
+    )
+
+
+def _lessons(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    found = desk.lessons(" ".join(arguments.query), arguments.k)
+    if arguments.json:
+        print(as_json([memory_words.lesson_record(one) for one in found]))
+    elif found:
+        head = ("memory", "trust", "seen", "what went wrong", "what mended it")
+        rows = [
+            (
+                one.memory.id,
+                "trusted" if one.trusted else "NOT trusted",
+                f"{one.seen:,}",
+                one.failure.trigger or one.memory.summary,
+                one.failure.fix or "-",
+            )
+            for one in found
+        ]
+        print(table(head, rows, whole=("memory", "trust")))
+    else:
+        print("No lesson is known that fits.")
+    return _OK
+
+
+def _show(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    memory = desk.show(arguments.memory)
+    if arguments.json:
+        print(as_json(memory_words.memory_record(memory)))
+    else:
+        _print(memory_words.memory_lines(memory, datetime.now(UTC)))
+    return _OK
+
+
+def _explore(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    found = desk.explore(arguments.memory, depth=arguments.depth, types=arguments.type)
+    if arguments.json:
+        print(as_json(memory_words.neighbourhood_record(found)))
+        return _OK
+    known = {one.id: one for one in found.memories}
+    rows = [(edge.source, edge.type, edge.target, known[edge.source].summary) for edge in found.edges]
+    if rows:
+        print(table(("memory", "how", "with", "what it says"), rows, whole=("memory", "with", "how")))
+    else:
+        print(f"{arguments.memory} is joined to nothing.")
+    return _OK
+
+
+def _add(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    draft = note_of(_given(arguments, "text"), datetime.now(UTC))
+    memory = desk.remember(draft, by=person(), via=VIA)
+    _tell(arguments, memory_words.memory_record(memory), memory_words.added_lines(memory, draft.text, _PREFIX))
+    return _OK
+
+
+def _change(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    memories = desk.change(cast("Act", arguments.action), arguments.memory, by=person(), via=VIA)
+    records = [memory_words.memory_record(one) for one in memories]
+    _tell(arguments, records, memory_words.changed_lines(arguments.action, memories, _PREFIX))
+    return _OK
+
+
+def _forget(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    named, cascade = arguments.memory, arguments.cascade
+    if not (cascade or arguments.erase):
+        return _change(desk, arguments)
+    if arguments.yes:
+        gone = desk.erase(named, cascade=cascade, by=person(), via=VIA)
+        _tell(arguments, memory_words.erasure_record(gone, done=True), memory_words.erased_lines(gone))
+        return _OK
+    would = desk.would_erase(named, cascade=cascade)
+    command = f"{_PREFIX}memory forget {'--cascade' if cascade else '--erase'} --yes {' '.join(named)}"
+    _tell(arguments, memory_words.erasure_record(would, done=False), memory_words.erasure_lines(would, named, command))
+    return _FOUND
+
+
+def _import(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    from kagura_kernel.cockpit.memory_files import read_file
+
+    lines = sys.stdin if str(arguments.file) == INPUT else read_file(arguments.file)
+    found = desk.import_lines(lines, trusting=arguments.trust, by=person(), via=VIA)
+    record = {"memories": list(found.memories), "edges": found.edges}
+    _tell(arguments, record, [memory_words.imported_line(found, trusting=arguments.trust)])
+    return _OK
+
+
+def _export(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    if arguments.file is None or str(arguments.file) == INPUT:
+        for line in desk.export_lines():
+            # Another program reads the same in both; a terminal obeys nothing of the second.
+            print(line if line.isprintable() else as_json(json.loads(line)))
+        return _OK
+    from kagura_kernel.cockpit.memory_files import write_file
+
+    count = write_file(arguments.file, desk.export_lines())
+    said = f"{shown(str(arguments.file))} was written: {count:,} lines."
+    _tell(arguments, {"file": str(arguments.file), "lines": count}, [said])
+    return _OK
+
+
+def _counts(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
+    from dataclasses import asdict
+
+    counts, where = desk.counts(), desk.store.where
+    _tell(arguments, {**asdict(counts), "where": where}, [memory_words.counts_line(counts, where)])
+    return _OK
+
+
+def _given(arguments: SimpleNamespace, name: str) -> dict[str, Any]:
+    """The values, in which `-` alone is what comes in."""
+    values = vars(arguments)
+    return values | {name: (sys.stdin.read(),)} if values.get(name) == (INPUT,) else values
+
+
+def _tell(arguments: SimpleNamespace, data: Any, lines: Iterable[str]) -> None:
+    if arguments.json:
+        print(as_json(data))
+    else:
+        _print(lines)
+
+
+def _print(lines: Iterable[str]) -> None:
+    """Lines of which a terminal obeys nothing; their own line ends and tabs stay."""
+    for line in "\n".join(lines).split("\n"):
+        print("\t".join(map(shown, line.split("\t"))))
+
+
+_ACTIONS: Mapping[str, Callable[[MemoryDesk, SimpleNamespace], int]] = {
+    "recall": _recall,
+    "list": _recall,
+    "lessons": _lessons,
+    "show": _show,
+    "explore": _explore,
+    "add": _add,
+    "forget": _forget,
+    "import": _import,
+    "export": _export,
+    "counts": _counts,
+}

@@ -1,0 +1,232 @@
+"""Memories as a person handles them: found, read, trusted, forgotten, and erased with all that grew from them.
+
+Nothing here waits for a person or starts a box. Every change is a `MemoryChanged` in the journal, which names memories
+and never holds what they say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.events.memory import MemoryAct, MemoryChanged
+from kagura_kernel.domain.memory import (
+    Author,
+    Draft,
+    Memory,
+    MemoryCounts,
+    Neighbourhood,
+    Query,
+    Recalled,
+    Tier,
+)
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.store import Journal
+    from kagura_kernel.kit.redaction.redactor import Redactor
+    from kagura_kernel.memory.erasing import Erasure
+    from kagura_kernel.memory.lines import Imported
+    from kagura_kernel.memory.store import MemoryStore
+    from kagura_kernel.patterns.lessons import Lesson
+
+
+Act = Literal["promote", "demote", "pin", "unpin", "forget", "restore"]
+"""What a person does to a memory that stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySurroundings:
+    """What memories are handled with; `assembly` makes it.
+
+    Attributes:
+        memory: Opens the memory, or gives the one that is open.
+        journal: Gives the journal; asked for as soon as something is changed.
+        clock: The time.
+        home: Our data directory: contents of changed files lie there.
+        session: The session in which things are changed; empty for none.
+        redactor: Takes secrets out of what is kept; None leaves them in.
+    """
+
+    memory: Callable[[], MemoryStore]
+    journal: Callable[[], Journal]
+    clock: Clock
+    home: Path
+    session: Callable[[], str] = str
+    redactor: Redactor | None = None
+
+
+class MemoryDesk:
+    """Everything that a person can do with memories, from any thread. Methods block.
+
+    All of them raise `MemoryUnavailable` when the memory cannot be used, and `MemoryUnknown` for an id that it does not
+    have. Those that change something raise `JournalError` when the journal says no; then nothing was changed.
+    """
+
+    def __init__(self, around: MemorySurroundings) -> None:
+        self._around = around
+
+    @property
+    def store(self) -> MemoryStore:
+        """The memory itself."""
+        return self._around.memory()
+
+    # ------------------------------------------------------------------- looking
+
+    def recall(self, query: Query) -> Sequence[Recalled]:
+        """What fits a question best, the best first; an empty one lists the newest.
+
+        Raises:
+            MemoryInvalid: the query cannot be used.
+        """
+        return self.store.recall(query)
+
+    def show(self, memory_id: str) -> Memory:
+        """One memory, a forgotten one too."""
+        return self.store.reference(memory_id)
+
+    def explore(self, memory_id: str, *, depth: int = 1, types: Sequence[str] = (), most: int = 100) -> Neighbourhood:
+        """What is joined to a memory, the nearest first; raises `MemoryInvalid` for what cannot be asked."""
+        return self.store.explore(memory_id, depth=depth, types=types, most=most)
+
+    def lessons(self, text: str = "", k: int = 50) -> list[Lesson]:
+        """Lessons about something, the best first; without words the newest."""
+        from kagura_kernel.patterns.lessons import lessons
+
+        return lessons(self.store, Query(text, k=k))
+
+    def counts(self) -> MemoryCounts:
+        """How much is remembered."""
+        return self.store.counts()
+
+    def export_lines(self) -> Iterator[str]:
+        """All that can be recalled and what joins it, a line of JSON each, without line ends."""
+        from kagura_kernel.memory.lines import write_lines
+
+        return write_lines(self.store.export())
+
+    # ------------------------------------------------------------------ changing
+
+    def remember(self, draft: Draft, *, by: str, via: str) -> Memory:
+        """Keep what a person says; it is theirs, and trusted. What looks like a secret is taken out.
+
+        Raises:
+            MemoryInvalid: something in it is wrong.
+            RedactionUnavailable: secrets cannot be looked for.
+        """
+        said = self._clean(replace(draft, source=replace(draft.source, author=Author.HUMAN, by=by), tier=Tier.TRUSTED))
+        self._around.journal().check_writable()
+        memory = self.store.remember(said)
+        self._tell("written", memory.id, by=by, via=via)
+        return memory
+
+    def change(self, act: Act, memory_ids: Sequence[str], *, by: str, via: str) -> tuple[Memory, ...]:
+        """Promote, demote, pin, unpin, forget or restore memories; all as they are then, each once.
+
+        What is so already is left alone. Nothing is done when one of them is not there.
+        """
+        store = self.store
+        told, is_so, do = _acts(store, by)[act]
+        known = [store.reference(memory_id) for memory_id in dict.fromkeys(memory_ids)]
+        self._around.journal().check_writable()
+        now = []
+        for memory in known:
+            if is_so(memory):
+                now.append(memory)
+                continue
+            now.append(do(memory.id))
+            self._tell(told, memory.id, by=by, via=via)
+        return tuple(now)
+
+    def import_lines(self, lines: Iterable[str], *, trusting: bool, by: str, via: str) -> Imported:
+        """Keep what lines hold, all or none; without `trusting` in quarantine. What looks like a secret is taken out.
+
+        Raises:
+            MemoryInvalid: some lines cannot be used; each is told with its number.
+            RedactionUnavailable: secrets cannot be looked for.
+        """
+        from kagura_kernel.memory.lines import keep, read_lines
+
+        held = read_lines(lines, trusting=trusting)
+        held = replace(held, drafts=tuple(map(self._clean, held.drafts)))
+        self._around.journal().check_writable()
+        imported = keep(self.store, held)
+        if imported.memories:
+            self._tell("imported", imported.memories[0], by=by, via=via, memories=len(imported.memories))
+        return imported
+
+    # ------------------------------------------------------------------- erasing
+
+    def would_erase(self, memory_ids: Sequence[str], *, cascade: bool) -> Erasure:
+        """What an erasure would remove; nothing is changed."""
+        from kagura_kernel.memory.erasing import would_erase
+
+        return would_erase(self.store, self._around.journal(), memory_ids, cascade=cascade)
+
+    def erase(self, memory_ids: Sequence[str], *, cascade: bool, by: str, via: str) -> Erasure:
+        """Remove memories with their edges, and the checkpoints that name them, for good.
+
+        Args:
+            memory_ids: Which.
+            cascade: Whether everything that came from them goes too.
+            by: Who says so.
+            via: Where.
+        """
+        from kagura_kernel.journal.contents import FOLDER
+        from kagura_kernel.memory.erasing import erase
+
+        around = self._around
+        return erase(
+            self.store,
+            around.journal(),
+            memory_ids,
+            cascade=cascade,
+            contents=around.home / FOLDER,
+            by=by,
+            via=via,
+            session_id=around.session(),
+        )
+
+    # ------------------------------------------------------------------ privates
+
+    def _clean(self, draft: Draft) -> Draft:
+        redactor = self._around.redactor
+        if redactor is None:
+            return draft
+        return replace(
+            draft,
+            text=redactor.redact(draft.text).text,
+            summary=redactor.redact(draft.summary).text,
+            speaker=redactor.redact(draft.speaker).text,
+            data=redactor.fields(draft.data),
+        )
+
+    def _tell(self, change: MemoryAct, memory_id: str, *, by: str, via: str, **counts: object) -> None:
+        self._around.journal().append(
+            MemoryChanged(
+                run_id="",
+                session_id=self._around.session(),
+                at=self._around.clock.now(),
+                memory_id=memory_id,
+                change=change,
+                by=by,
+                via=via,
+                **counts,  # type: ignore[arg-type] # counts of the event, by its own names
+            )
+        )
+
+
+def _acts(
+    store: MemoryStore, by: str
+) -> Mapping[Act, tuple[MemoryAct, Callable[[Memory], bool], Callable[[str], Memory]]]:
+    """For each act what the journal is told, when it is so already, and what does it."""
+    return {
+        "promote": ("promoted", lambda one: one.tier is Tier.TRUSTED, lambda one: store.promote(one, by=by)),
+        "demote": ("demoted", lambda one: one.tier is Tier.QUARANTINE, store.demote),
+        "pin": ("pinned", lambda one: one.pinned, store.pin),
+        "unpin": ("unpinned", lambda one: not one.pinned, lambda one: store.pin(one, on=False)),
+        "forget": ("forgotten", lambda one: one.forgotten_at is not None, store.forget),
+        "restore": ("restored", lambda one: one.forgotten_at is None, store.restore),
+    }

@@ -1,0 +1,30 @@
+"""One memory as a value, which as the end of a cell is all that is known of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from kagura_kernel.cockpit.memory_words import memory_lines
+from kagura_kernel.domain.memory import Memory
+from kagura_kernel.jupyter.cards.escape import visible
+from kagura_kernel.jupyter.cards.frame import framed
+from kagura_kernel.jupyter.memory.memory_card import memory_html
+from kagura_kernel.jupyter.memory.memory_line import line_of
+
+
+class MemoryText:
+    """One memory.
+
+    Attributes:
+        memory: It.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
+    def __repr__(self) -> str:
+        return "\n".join(map(visible, memory_lines(self.memory, datetime.now(UTC))))
+
+    def _repr_html_(self) -> str:
+        """The same as a card."""
+        return framed(memory_html(line_of(self.memory), self.memory, datetime.now(UTC)), "Memory")

@@ -1,0 +1,168 @@
+"""Memories, lessons and edges as DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kagura_kernel.cockpit.memory_words import edge_words, source_words
+from kagura_kernel.domain.memory import Memory, Neighbourhood, Recalled
+from kagura_kernel.jupyter.cards.escape import visible
+from kagura_kernel.jupyter.tables import table_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kagura_kernel.jupyter.memory.memory_frame import MemoryFrame
+    from kagura_kernel.patterns.lessons import Lesson
+
+COLUMNS = {
+    "memory": ("id", "string"),
+    "score": ("score", "Float64"),
+    "tier": ("tier", "string"),
+    "type": ("type", "string"),
+    "source": ("source", "string"),
+    "why_matched": ("why", "string"),
+    "summary": ("summary", "string"),
+    "text": ("text", "string"),
+    "tags": ("tags", "string"),
+    "scope": ("scope", "string"),
+    "pinned": ("pinned", "boolean"),
+    "at": ("at", "datetime64[us, UTC]"),
+}
+_LESSONS = {
+    "trigger": ("trigger", "string"),
+    "fix": ("fix", "string"),
+    "seen": ("seen", "Int64"),
+    "prevents": ("prevents", "string"),
+    "task": ("task", "string"),
+}
+_JOINED = {
+    "memory": ("id", "string"),
+    "how": ("how", "string"),
+    "tier": ("tier", "string"),
+    "type": ("type", "string"),
+    "source": ("source", "string"),
+    "summary": ("summary", "string"),
+    "text": ("text", "string"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    id: str
+    score: float | None
+    tier: str
+    type: str
+    source: str
+    why: str
+    summary: str
+    text: str
+    tags: str
+    scope: str
+    pinned: bool
+    at: datetime
+
+
+def memories_table(found: Sequence[Recalled], now: datetime, *, searched: bool = True) -> MemoryFrame:
+    """One line for each memory, by its id; as the end of a cell a card with buttons.
+
+    Args:
+        found: What the memory gave, in its order.
+        now: For their ages.
+        searched: Whether there was a question; otherwise `score` is NA.
+
+    Returns:
+        With the columns `score` (0 to 1, comparable within one answer alone), `tier` (`trusted` or `quarantine`),
+        `type`, `source`, `age` (timedelta), `why_matched` (what matched, the strongest first, with commas), `summary`,
+        `text`, `tags`, `scope` (empty for everybody), `pinned` and `at` (UTC); the index is the memory's id.
+    """
+    import pandas as pd
+
+    from kagura_kernel.jupyter.memory.memory_frame import MemoryFrame
+
+    table = table_of([_line(one, searched=searched) for one in found], COLUMNS).set_index("memory")
+    ages = pd.to_timedelta([(now - one.memory.at).total_seconds() for one in found], unit="s").astype("timedelta64[s]")
+    table.insert(list(table.columns).index("why_matched"), "age", ages)
+    return MemoryFrame(table)
+
+
+def lessons_table(found: Sequence[Lesson], now: datetime) -> MemoryFrame:
+    """One line for each lesson, by its memory's id, with the columns of `memories_table` behind its own.
+
+    Its own are `trigger` (what went wrong), `fix` (what mended it; empty where nothing is known), `seen` (in how many
+    runs), `prevents` (ids of the summaries of those runs, with commas) and `task` (in which it was learned).
+    """
+    from kagura_kernel.jupyter.memory.memory_frame import MemoryFrame
+
+    table = memories_table([Recalled(one.memory, 0.0) for one in found], now, searched=False)
+    # As a person reads it: with what mended it.
+    table["summary"] = [visible(one.shown) for one in found]
+    own = table_of([_lesson(one) for one in found], _LESSONS).set_index(table.index)
+    return MemoryFrame(own.join(table))
+
+
+def joined_table(around: Neighbourhood) -> pd.DataFrame:
+    """One line for each edge between a memory and what lies around it, by the other memory's id.
+
+    `how` says what the first memory has to do with that one; between two others, both are named.
+    """
+    first = around.memories[0].id
+    known = {one.id: one for one in around.memories}
+    lines = []
+    for edge in around.edges:
+        other = edge.target if edge.source == first else edge.source
+        how = edge_words(edge, first)
+        if first not in (edge.source, edge.target):
+            how = f"{edge_words(edge, edge.source)} {edge.target}"
+        lines.append(_joined(known[other], how))
+    return table_of(lines, _JOINED).set_index("memory")
+
+
+@dataclass(frozen=True, slots=True)
+class _LessonLine:
+    trigger: str
+    fix: str
+    seen: int
+    prevents: str
+    task: str
+
+
+def _lesson(one: Lesson) -> _LessonLine:
+    return _LessonLine(one.failure.trigger, one.failure.fix, one.seen, ", ".join(one.prevents), one.task)
+
+
+@dataclass(frozen=True, slots=True)
+class _JoinedLine:
+    id: str
+    how: str
+    tier: str
+    type: str
+    source: str
+    summary: str
+    text: str
+
+
+def _joined(memory: Memory, how: str) -> _JoinedLine:
+    source = source_words(memory.source)
+    return _JoinedLine(memory.id, how, memory.tier.value, memory.type, source, memory.summary, memory.text)
+
+
+def _line(one: Recalled, *, searched: bool) -> _Line:
+    memory = one.memory
+    return _Line(
+        id=memory.id,
+        score=round(one.score, 4) if searched else None,
+        tier=memory.tier.value,
+        type=memory.type,
+        source=source_words(memory.source),
+        why=", ".join(one.why),
+        summary=memory.summary,
+        text=memory.text,
+        tags=", ".join(memory.tags),
+        scope=memory.scope,
+        pinned=memory.pinned,
+        at=memory.at,
+    )

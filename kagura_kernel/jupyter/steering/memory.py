@@ -1,0 +1,131 @@
+"""Commands about memories and lessons in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.cockpit.memory import Act
+from kagura_kernel.jupyter.steering.asked import Asked, say
+from kagura_kernel.jupyter.surface import person
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kagura_kernel.jupyter.memory.memory_text import MemoryText
+
+VIA = "command"
+
+
+def recall(asked: Asked) -> pd.DataFrame:
+    """What is remembered about something, the best first."""
+    return _table(asked, searched=True)
+
+
+def listed(asked: Asked) -> pd.DataFrame:
+    """The newest memories."""
+    return _table(asked, searched=False)
+
+
+def _table(asked: Asked, *, searched: bool) -> pd.DataFrame:
+    from kagura_kernel.cockpit.memory_asking import query_of
+    from kagura_kernel.jupyter.memory.tables import memories_table
+
+    now = datetime.now(UTC)
+    return memories_table(asked.cockpit.memory.recall(query_of(asked.values, now)), now, searched=searched)
+
+
+def lessons(asked: Asked) -> pd.DataFrame:
+    """What went wrong before, and what mended it."""
+    from kagura_kernel.jupyter.memory.tables import lessons_table
+
+    return lessons_table(asked.cockpit.memory.lessons(" ".join(asked["query"]), asked["k"]), datetime.now(UTC))
+
+
+def show(asked: Asked) -> MemoryText:
+    """One memory as a whole."""
+    from kagura_kernel.jupyter.memory.memory_text import MemoryText
+
+    return MemoryText(asked.cockpit.memory.show(asked["memory"]))
+
+
+def explore(asked: Asked) -> pd.DataFrame:
+    """What a memory has to do with others."""
+    from kagura_kernel.jupyter.memory.tables import joined_table
+
+    return joined_table(asked.cockpit.memory.explore(asked["memory"], depth=asked["depth"], types=asked["type"]))
+
+
+def add(asked: Asked) -> None:
+    """Remember something oneself."""
+    from kagura_kernel.cockpit.memory_asking import note_of
+    from kagura_kernel.cockpit.memory_words import added_lines
+
+    draft = note_of(asked.values, datetime.now(UTC))
+    memory = asked.cockpit.memory.remember(draft, by=person(), via=VIA)
+    _say(added_lines(memory, draft.text, asked.prefix))
+
+
+def changing(act: Act) -> Callable[[Asked], None]:
+    """What promotes, demotes, pins, unpins or restores."""
+
+    def change(asked: Asked) -> None:
+        _change(asked, act)
+
+    return change
+
+
+def forget(asked: Asked) -> None:
+    """Forget memories; or show what an erasure would remove, and with `--yes` do it."""
+    from kagura_kernel.cockpit.memory_words import erased_lines, erasure_lines
+
+    named, cascade = asked["memory"], asked["cascade"]
+    if not (cascade or asked["erase"]):
+        _change(asked, "forget")
+    elif asked["yes"]:
+        _say(erased_lines(asked.cockpit.memory.erase(named, cascade=cascade, by=person(), via=VIA)))
+    else:
+        how = "--cascade" if cascade else "--erase"
+        command = f"{asked.prefix}memory forget {how} --yes {' '.join(named)}"
+        _say(erasure_lines(asked.cockpit.memory.would_erase(named, cascade=cascade), named, command))
+
+
+def take_in(asked: Asked) -> None:
+    """Keep what a file holds."""
+    from kagura_kernel.cockpit.memory_files import read_file
+    from kagura_kernel.cockpit.memory_words import imported_line
+
+    lines = read_file(asked["file"])
+    found = asked.cockpit.memory.import_lines(lines, trusting=asked["trust"], by=person(), via=VIA)
+    say(imported_line(found, trusting=asked["trust"]))
+
+
+def export(asked: Asked) -> None:
+    """Write all of it into a file."""
+    from kagura_kernel.cockpit.memory_files import write_file
+
+    count = write_file(asked["file"], asked.cockpit.memory.export_lines())
+    say(f"{asked['file']} was written: {count:,} lines.")
+
+
+def counts(asked: Asked) -> None:
+    """How much is remembered."""
+    from kagura_kernel.cockpit.memory_words import counts_line
+
+    desk = asked.cockpit.memory
+    say(counts_line(desk.counts(), desk.store.where))
+
+
+def _change(asked: Asked, act: Act) -> None:
+    from kagura_kernel.cockpit.memory_words import changed_lines
+
+    memories = asked.cockpit.memory.change(act, asked["memory"], by=person(), via=VIA)
+    _say(changed_lines(act, memories, asked.prefix))
+
+
+def _say(lines: Any) -> None:
+    from kagura_kernel.jupyter.cards.escape import visible
+
+    # What a memory says may hold what a terminal obeys.
+    say("\n".join(map(visible, lines)))
