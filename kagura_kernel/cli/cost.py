@@ -1,4 +1,4 @@
-"""`kagura-kernel cost`: what runs used and cost; what is not known is a dash and never 0."""
+"""`kagura-kernel cost`: what runs used and cost, or how well that was foreseen; what is unknown is a dash."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import open_journal, place_of
-from kagura_kernel.cli.printing import as_json, moment, table
+from kagura_kernel.cli.printing import as_json, moment, span, table
 from kagura_kernel.cli.runs import LATEST
 from kagura_kernel.cockpit.naming import named_run
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import CostRow
+    from kagura_kernel.journal.store import Journal
+    from kagura_kernel.patterns.calibration import Calibrated
 
 
 def run(arguments: SimpleNamespace) -> int:
@@ -28,6 +30,8 @@ def run(arguments: SimpleNamespace) -> int:
     with open_journal(place_of(arguments)) as journal:
         named = [named_run(journal, word) for word in arguments.run]
         limit = len(named) or arguments.limit or LATEST
+        if arguments.calibration:
+            return _calibration(journal, named, limit, as_rows=arguments.json)
         rows = views.costs(journal, limit=limit, run_ids=named or None)
     if arguments.json:
         print(as_json([asdict(row) | {"usd": row.usd} for row in rows]))
@@ -40,6 +44,46 @@ def run(arguments: SimpleNamespace) -> int:
     return 0
 
 
+def _calibration(journal: Journal, named: list[str], limit: int, *, as_rows: bool) -> int:
+    from kagura_kernel.journal.precedents import estimated
+    from kagura_kernel.patterns.calibration import calibrate, calibration_line
+
+    rows = calibrate(estimated(journal, limit=limit, run_ids=named or None))
+    if as_rows:
+        print(as_json([asdict(row) for row in rows]))
+        return 0
+    if rows:
+        head = ("run", "status", "expected", "usd", "off", "within", "expected", "took", "off", "within")
+        print(table(head, [_calibrated_cells(row) for row in rows], whole=("run", "usd", "took")))
+    print(calibration_line(rows))
+    return 0
+
+
+def _calibrated_cells(row: Calibrated) -> tuple[str, ...]:
+    return (
+        row.run_id,
+        row.status.replace("_", " "),
+        *(_dollars(one) for one in (row.estimated_usd, row.usd)),
+        _off(row.usd_error),
+        _yes_or_no(row.usd_within),
+        *(span(one) for one in (row.estimated_seconds, row.seconds)),
+        _off(row.seconds_error),
+        _yes_or_no(row.seconds_within),
+    )
+
+
+def _off(error: float | None) -> str:
+    return "-" if error is None else f"{error:+.0%}"
+
+
+def _yes_or_no(within: bool | None) -> str:
+    return {True: "yes", False: "no", None: "-"}[within]
+
+
+def _dollars(usd: float | None) -> str:
+    return "-" if usd is None else f"{usd:.4f}"
+
+
 def _cells(row: CostRow) -> tuple[str, ...]:
     return (
         row.run_id,
@@ -49,7 +93,7 @@ def _cells(row: CostRow) -> tuple[str, ...]:
         row.model or "-",
         f"{row.input_tokens:,}",
         f"{row.output_tokens:,}",
-        "-" if row.usd is None else f"{row.usd:.4f}",
+        _dollars(row.usd),
     )
 
 

@@ -1,0 +1,113 @@
+"""Runs that are over, to learn from: what they were asked, how they ended, what they used, and what had been expected.
+
+Parts of other runs' work, cells' own code and audits are no precedents, nor is a run that only went on from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, func, or_, select
+
+from kagura_kernel.domain.cost import Cost
+from kagura_kernel.journal.encoding import moment
+from kagura_kernel.journal.projected import RUNS, cost_row
+from kagura_kernel.journal.rows import CostRow
+from kagura_kernel.journal.schema import runs
+from kagura_kernel.journal.store import Journal
+
+MOST_LOOKED_AT = 3_000
+"""How many of the newest runs are looked at, so that a long journal costs no more than a short one."""
+
+_COLUMNS = (
+    *(runs.c.run_id, runs.c.task, runs.c.project, runs.c.brain, runs.c.model, runs.c.status, runs.c.started_at),
+    *(runs.c.duration, runs.c.reported_usd, runs.c.computed_usd, runs.c.verified),
+)
+_OVER = (
+    select(*_COLUMNS)
+    .where(runs.c.flavour == "agent", runs.c.lineage == "", runs.c.resumes == "", runs.c.status != "running")
+    .order_by(runs.c.first_seq.desc())
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Precedent:
+    """A run that is over.
+
+    Attributes:
+        run_id: Which.
+        task: What was asked, its first 500 characters.
+        project: The project root on the host.
+        brain: Who thought.
+        model: The model that answered.
+        status: How it ended.
+        started_at: UTC.
+        seconds: How long it took; None when unknown.
+        usd: What it cost; None when unknown.
+        counted_usd: What of it counts against a budget: what the price list says; None where it says nothing, and no
+            budget can be kept.
+        verified: Whether its work passed its verification; None where there was none.
+    """
+
+    run_id: str
+    task: str
+    project: str
+    brain: str
+    model: str
+    status: str
+    started_at: datetime
+    seconds: float | None = None
+    usd: float | None = None
+    counted_usd: float | None = None
+    verified: bool | None = None
+
+    @property
+    def went_well(self) -> bool:
+        """Whether it came to its end, and nothing said that its work is not good."""
+        return self.status == "done" and self.verified is not False
+
+
+def precedents(journal: Journal, *, brain: str, project: str = "", limit: int) -> list[Precedent]:
+    """The newest runs of one brain that are over, the newest first; with `project`, those of that project alone."""
+    newest = select(runs.c.first_seq).order_by(runs.c.first_seq.desc()).limit(MOST_LOOKED_AT).subquery()
+    since = select(func.min(newest.c.first_seq)).scalar_subquery()
+    query = _OVER.where(runs.c.brain == brain, runs.c.first_seq >= since)
+    if project:
+        query = query.where(runs.c.project == project)
+    return [_precedent(row) for row in journal.read(query.limit(limit))]
+
+
+def precedents_of(journal: Journal, run_ids: Sequence[str], *, brain: str) -> list[Precedent]:
+    """These runs, as far as they are precedents of one brain, however long ago they were."""
+    if not run_ids:
+        return []
+    query = _OVER.where(runs.c.brain == brain, runs.c.run_id.in_(run_ids))
+    return [_precedent(row) for row in journal.read(query)]
+
+
+def estimated(journal: Journal, *, limit: int = 1000, run_ids: Sequence[str] | None = None) -> list[CostRow]:
+    """The latest runs that are over and had an estimate, or those of these, the newest first."""
+    had_one = or_(runs.c.estimated_usd.is_not(None), runs.c.estimated_seconds.is_not(None))
+    query = RUNS.where(runs.c.status != "running", had_one).limit(limit)
+    if run_ids is not None:
+        query = query.where(runs.c.run_id.in_(run_ids))
+    return [cost_row(row) for row in journal.read(query)]
+
+
+def _precedent(row: Row[Any]) -> Precedent:
+    return Precedent(
+        run_id=row.run_id,
+        task=row.task,
+        project=row.project,
+        brain=row.brain,
+        model=row.model,
+        status=row.status,
+        started_at=moment(row.started_at),
+        seconds=row.duration,
+        usd=Cost(row.reported_usd, row.computed_usd).usd,
+        counted_usd=row.computed_usd,
+        verified=None if row.verified is None else bool(row.verified),
+    )

@@ -1,0 +1,280 @@
+"""Lessons: failures that are remembered, what mended them, and which of them a task should know of.
+
+A lesson is a memory of type `lesson`. Its id is a hash of its scope and its trigger, so that the same failure in the
+like of a task is the same lesson; each run that it happened in is one edge more, `prevents`, to the summary of that
+run. What mended it is a memory of type `fix`, with an edge `fixes` to the lesson.
+
+Its words are an agent's and a box's, so it is in quarantine until a person promotes it, or until the same failure was
+mended in the same way twice: in runs of different sessions, the later one verified, and neither told of the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from kagura_kernel.domain.memory import FIX, FIXES, LESSON, PREVENTS, Draft, Memory, Query, Source, Tier
+from kagura_kernel.memory.store import MemoryStore
+from kagura_kernel.patterns.similar import LONGEST_SOUGHT, likeness
+
+VERIFICATION = "verification"
+"""Who promoted what a passing verification showed to be right."""
+
+ALIKE = 0.35
+"""How much a task has to have in common with the one that a lesson comes from."""
+MOST_LESSONS = 5
+"""How many a task is told of."""
+LONGEST = 240
+"""Characters of each of its parts: as much as a person reads at a glance."""
+
+Kind = Literal["command", "tool", "approval", "verification", "run"]
+
+_CANDIDATES = 25
+_EDGES = 200
+_VARYING = re.compile(r"/tmp/\S+|\b[0-9a-f]{7,}\b|\d{4,}", re.IGNORECASE | re.ASCII)  # noqa: S108 - a name that varies
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that went wrong in a run.
+
+    Attributes:
+        kind: What it was.
+        trigger: One line that is the same when it happens again: a command and how it ended.
+        said: What was said then, one line; a box's or somebody else's words.
+        fix: What mended it, one line; empty where nothing did.
+        tool: The tool, if it was one.
+        line: The whole command; empty where it was none.
+    """
+
+    kind: Kind
+    trigger: str
+    said: str = ""
+    fix: str = ""
+    tool: str = ""
+    line: str = ""
+
+    def with_texts(self, change: Callable[[str], str]) -> Failure:
+        """It with each of its texts changed."""
+        return replace(
+            self, trigger=change(self.trigger), said=change(self.said), fix=change(self.fix), line=change(self.line)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A failure that is remembered.
+
+    Attributes:
+        memory: The memory that it is.
+        failure: What went wrong; its `fix` is the newest that is known, trusted or not.
+        task: The task in which it was learned.
+        seen: In how many runs it happened.
+        prevents: Ids of the summaries of those runs.
+        fixes: Ids of the memories that mend it.
+        fix_id: Of them, the one that `failure.fix` tells; empty where that was known from the beginning alone.
+        trusted_fix: The newest that may be trusted; empty where none may.
+    """
+
+    memory: Memory
+    failure: Failure
+    task: str
+    seen: int = 1
+    prevents: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
+    fix_id: str = ""
+    trusted_fix: str = ""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether a brain may be told of it without being marked."""
+        return self.memory.tier is Tier.TRUSTED
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a person said that it may be trusted."""
+        return self.trusted and self.memory.promoted_by != VERIFICATION
+
+    @property
+    def shown(self) -> str:
+        """All of it on one line, for a person."""
+        failure = self.failure
+        said = f" It said: {failure.said}." if failure.said else ""
+        mended = f" What mended it: {failure.fix}." if failure.fix else ""
+        return f"{failure.trigger}.{said}{mended}"
+
+
+def lesson_id(failure: Failure, scope: str, task: str = "") -> str:
+    """What the memory of this failure is called; with a task, where it is another lesson than in the tasks before."""
+    trigger = _VARYING.sub("#", " ".join(failure.trigger.casefold().split()))
+    return f"mem-lesson-{_digest(scope, failure.kind, trigger, ' '.join(task.casefold().split()))}"
+
+
+def fix_id(lesson: str, fix: str) -> str:
+    """What the memory of this fix of a lesson is called."""
+    return f"mem-fix-{_digest(lesson, _VARYING.sub('#', ' '.join(fix.split())))}"
+
+
+def lesson_draft(failure: Failure, *, task: str, scope: str, source: Source) -> Draft:
+    """The memory of a failure; its texts hold no secret any more."""
+    one = bounded(failure)
+    asked = one_line(task)
+    return Draft(
+        # Not what a box said: whoever recalls a trusted lesson reads its text.
+        text=f"{one.trigger}\nTask: {asked}",
+        source=source,
+        type=LESSON,
+        summary=one.trigger,
+        tags=(one.kind,),
+        importance=0.6,
+        scope=scope,
+        data={
+            "kind": one.kind,
+            "trigger": one.trigger,
+            "said": one.said,
+            "fix": one.fix,
+            "tool": one.tool,
+            "line": one.line,
+            "task": asked,
+            "run": source.run_id,
+        },
+        id=lesson_id(failure, scope),
+    )
+
+
+def fix_draft(lesson: str, failure: Failure, *, scope: str, source: Source, session_id: str) -> Draft:
+    """The memory of what mended a lesson."""
+    one = bounded(failure)
+    return Draft(
+        text=f"{one.fix}\nIt mended: {one.trigger}",
+        source=source,
+        type=FIX,
+        summary=one.fix,
+        tags=(one.kind,),
+        importance=0.6,
+        scope=scope,
+        data={"lesson": lesson, "fix": one.fix, "run": source.run_id, "session": session_id},
+        id=fix_id(lesson, one.fix),
+    )
+
+
+def is_confirmed_by(fix: Memory, *, run_id: str, session_id: str) -> bool:
+    """Whether a fix that is known was found by somebody else than the run that has now used it.
+
+    Runs of one session share what their brain has in mind, so that one of them confirms nothing for another.
+    """
+    return fix.source.run_id not in {"", run_id} and fix.data.get("session") not in {None, "", session_id}
+
+
+def bounded(failure: Failure) -> Failure:
+    """It with each part on one line of at most `LONGEST` characters."""
+    return failure.with_texts(one_line)
+
+
+def one_line(text: str) -> str:
+    """A text on one line of at most `LONGEST` characters, without what a reader does not see."""
+    line = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"
+
+
+def fits(memory: Memory, task: str) -> bool:
+    """Whether a lesson is about a task: learned in the like of it, or about a command that it names."""
+    return _fit(task, memory) >= ALIKE
+
+
+def lessons_for(
+    store: MemoryStore, task: str, scopes: Sequence[str], *, tier: Tier | None = None, most: int = MOST_LESSONS
+) -> list[Lesson]:
+    """The lessons that fit a task, the best first: learned in the like of it, or about something that it names. Blocks.
+
+    Raises:
+        MemoryUnavailable: the memory cannot be reached.
+    """
+    if not task.strip():
+        return []
+    query = Query(task[:LONGEST_SOUGHT], k=_CANDIDATES, types=(LESSON,), tier=tier, scopes=tuple(scopes))
+    scored = [(_fit(task, one.memory), one.score, one.memory) for one in store.recall(query)]
+    chosen = sorted((one for one in scored if one[0] >= ALIKE), key=lambda one: one[:2], reverse=True)[:most]
+    return [lesson_of(store, memory) for *_, memory in chosen]
+
+
+def lessons(store: MemoryStore, query: Query) -> list[Lesson]:
+    """The lessons that a question finds, or with an empty text the newest; whatever types it names. Blocks.
+
+    Raises:
+        MemoryUnavailable: the memory cannot be reached.
+        MemoryInvalid: the question cannot be asked.
+    """
+    return [lesson_of(store, one.memory) for one in store.recall(replace(query, types=(LESSON,)))]
+
+
+def lesson_of(store: MemoryStore, memory: Memory) -> Lesson:
+    """The lesson that a memory of that type is, with what is joined to it."""
+    around = store.explore(memory.id, depth=1, types=(PREVENTS, FIXES), most=_EDGES)
+    prevents = tuple(edge.target for edge in around.edges if edge.type == PREVENTS and edge.source == memory.id)
+    fixes = tuple(edge.source for edge in around.edges if edge.type == FIXES and edge.target == memory.id)
+    known = _failure(memory.data)
+    mending = [one for one in around.memories if one.id in fixes and one.type == FIX]
+    newest = _newest(mending)
+    trusted = _newest([one for one in mending if one.tier is Tier.TRUSTED])
+    lesson = Lesson(
+        memory,
+        replace(known, fix=_fix(newest) or known.fix),
+        task=_text(memory.data, "task"),
+        seen=max(1, len(prevents)),
+        prevents=prevents,
+        fixes=fixes,
+        fix_id=newest.id if newest is not None else "",
+    )
+    # What it was thought to be at first is no more than that, unless a person has read it.
+    return replace(lesson, trusted_fix=_fix(trusted) or (known.fix if lesson.by_person else ""))
+
+
+def told(lesson: Lesson) -> str:
+    """What a brain reads of a lesson, as data: what was measured, and what mended it.
+
+    What a box said then is told only where a person has read it and said that it may be trusted.
+    """
+    failure = lesson.failure
+    lines = [f"What went wrong ({_times(lesson.seen)}): {failure.trigger}"]
+    if failure.said and lesson.by_person:
+        lines.append(f"It said: {failure.said}")
+    lines.append(f"What mended it: {lesson.trusted_fix}" if lesson.trusted_fix else "Nothing is known that mends it.")
+    return "\n".join(lines)
+
+
+def _fit(task: str, memory: Memory) -> float:
+    alike = likeness(task, _text(memory.data, "task"))
+    line = _text(memory.data, "line")
+    return max(alike, 1.0 if line and line.casefold() in task.casefold() else 0.0)
+
+
+def _newest(found: Sequence[Memory]) -> Memory | None:
+    return max(found, key=lambda one: one.created_at, default=None)
+
+
+def _fix(memory: Memory | None) -> str:
+    return "" if memory is None else _text(memory.data, "fix")
+
+
+def _failure(data: Mapping[str, object]) -> Failure:
+    kind = _text(data, "kind")
+    known: Kind = kind if kind in {"command", "tool", "approval", "verification", "run"} else "run"  # type: ignore[assignment]
+    return Failure(known, *(_text(data, name) for name in ("trigger", "said", "fix", "tool", "line")))
+
+
+def _text(data: Mapping[str, object], name: str) -> str:
+    # A memory may have been imported, and then its facts are somebody's.
+    found = data.get(name, "")
+    return found if isinstance(found, str) else ""
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]

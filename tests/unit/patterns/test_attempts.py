@@ -1,0 +1,137 @@
+"""Which failures of a run are worth remembering, and what is said to have mended them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.patterns.attempts import Attempt, failures_of, mended_by, telling_line
+
+
+def ran(line: str, code: int | None = 0, said: str = "", tool: str = "bash") -> Attempt:
+    return Attempt(tool, line, said, failed=code != 0, exit_code=code)
+
+
+def changed(path: str) -> Attempt:
+    return Attempt("edit_file", path)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "fix"),
+    [
+        ([ran("./deploy.sh", 3), ran("REGION=eu ./deploy.sh")], "`REGION=eu ./deploy.sh`"),
+        ([ran("python3 app.py", 1), ran("pip install yaml"), ran("python3 app.py")], "`pip install yaml`"),
+        (
+            [ran("make all", 2), ran("ls"), ran("rm -f stale.lock"), ran("make all -j1")],
+            "`rm -f stale.lock`, then `make all -j1`",
+        ),
+        ([ran("./start.sh", 1), changed("config.toml"), ran("./start.sh")], "a change of config.toml"),
+        ([ran("./flaky.sh", 1), ran("./flaky.sh")], "the same command went well when it was run again"),
+        ([ran("./deploy.sh", 3), ran("ls"), ran("grep -r x .", 1)], ""),
+        ([ran("./deploy.sh", 3), ran("./other.sh --deploy")], ""),
+        (
+            [
+                ran("import yaml\nload()", 1, tool="python"),
+                ran("pip install yaml"),
+                ran("import yaml\nload()", tool="python"),
+            ],
+            "`pip install yaml`",
+        ),
+    ],
+)
+def test_what_mended_a_failure_is_what_was_done_between(attempts: list[Attempt], fix: str) -> None:
+    [failure] = failures_of(attempts)
+    assert failure.fix == fix
+    assert failure.kind == "command"
+
+
+@pytest.mark.parametrize(
+    "attempts",
+    [
+        [ran("grep -rn nothing .", 1)],
+        [ran("cat missing.txt", 1, "cat: missing.txt: No such file or directory")],
+        [ran("python3 ap.py", 2, "can't open file 'ap.py'"), ran("python3 ap.py app.py")],
+        [ran("prnt(1)", 1, "NameError: name 'prnt'", tool="python"), ran("prnt(1); print(1)", tool="python")],
+        [ran("./long.sh", 130)],
+        [ran("./long.sh", 143)],
+        [ran("./deploy.sh", None, "It was not approved. [ERR_APPROVAL_DENIED]")],
+        [ran("pytest -q", 1, "1 failed"), changed("src/app.py"), ran("pytest -q")],
+        [Attempt("edit_file", "a.py", "no such text", failed=True)],
+        [ran("df.groupby('x')", 1, "KeyError: 'x'", tool="python"), ran("df.groupby('y')", tool="python")],
+        [ran("one()", 1, "ValueError", tool="python"), ran("quite another thing", tool="python")],
+        [ran("./deploy.sh")],
+    ],
+    ids=[
+        *("a search without a hit", "looking for a file", "a misspelt path", "code that does not parse"),
+        *(
+            "interrupted",
+            "stopped",
+            "denied",
+            "a test until it passes",
+            "an edit",
+            "code until it runs",
+            "code given up",
+        ),
+        "nothing failed",
+    ],
+)
+def test_what_teaches_nothing_is_no_failure(attempts: list[Attempt]) -> None:
+    assert failures_of(attempts) == []
+
+
+def test_a_test_that_is_mended_by_a_command_is_one() -> None:
+    [failure] = failures_of([ran("pytest -q", 1), ran("docker compose up -d"), ran("pytest -q")])
+    assert failure.fix == "`docker compose up -d`"
+
+
+def test_a_command_that_took_too_long_is_one() -> None:
+    [failure] = failures_of([ran("./slow.sh", None, "It took longer than 90 s. [ERR_SANDBOX_COMMAND_TIMEOUT]")])
+    assert failure.trigger == "`./slow.sh` took too long"
+
+
+def test_the_most_telling_comes_first_and_each_once() -> None:
+    found = failures_of(
+        [
+            ran("./flaky.sh", 1),
+            ran("./flaky.sh"),
+            ran("./never.sh", 2),
+            ran("./never.sh", 2),
+            ran("./deploy.sh", 3),
+            ran("./deploy.sh --unlock"),
+        ]
+    )
+    assert [failure.line for failure in found] == ["./deploy.sh", "./never.sh", "./flaky.sh"]
+
+
+def test_every_one_of_very_many_calls_is_looked_at() -> None:
+    attempts = [ran(f"./step.sh {number}", number % 2) for number in range(400)]
+    assert len(failures_of(attempts)) == 200
+
+
+def test_a_tool_of_a_toolset_that_answers_with_an_error_is_told_without_what_it_was_given() -> None:
+    [failure] = failures_of([Attempt("issues_create", "", "missing label", failed=True, foreign=True)])
+    assert (failure.kind, failure.trigger, failure.said) == (
+        "tool",
+        "The tool issues_create answered with an error",
+        "missing label",
+    )
+
+
+def test_a_later_run_shows_what_mends_a_failure_of_an_earlier_one() -> None:
+    attempts = [ran("ls"), ran("rm stale.lock"), ran("./deploy.sh")]
+    assert mended_by(attempts, "bash", "./deploy.sh") == "`rm stale.lock`"
+    assert mended_by([ran("./deploy.sh", 3)], "bash", "./deploy.sh") == ""
+    assert mended_by([], "bash", "./deploy.sh") == ""
+    assert mended_by([ran("./deploy.sh")], "bash", "./deploy.sh") == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("start\nERROR: the lock is stale\nbye\n[exit code 3]", "ERROR: the lock is stale"),
+        ("one\ntwo\n[exit code 1]", "two"),
+        ("[stderr]\n[exit code 1]", ""),
+        ("", ""),
+    ],
+)
+def test_the_line_that_says_why_is_told(said: str, line: str) -> None:
+    assert telling_line(said) == line

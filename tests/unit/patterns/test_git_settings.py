@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.patterns.git_settings import GitSetting, read_settings, runs_more
+
+PROJECT, REPOSITORY = "/home/ann/shop", "/home/ann/shop/.git"
+CONFIG = f"{REPOSITORY}/config"
+
+
+def judged(name: str, value: str, file: str = CONFIG) -> str:
+    return runs_more([GitSetting(file, name, value)], ["pre-push.sample"], PROJECT, REPOSITORY)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("core.bare", "false"),
+        ("user.name", "Ann"),
+        ("remote.origin.url", "git@example.org:shop.git"),
+        ("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"),
+        ("branch.main.merge", "refs/heads/main"),
+        ("push.default", "simple"),
+        ("push.autosetupremote", "true"),
+        ("credential.helper", "osxkeychain"),
+        ("credential.helper", "gcloud.sh"),
+        ("credential.https://example.org.helper", ""),
+        ("filter.lfs.clean", "git-lfs clean -- %f"),
+        ("filter.lfs.process", "git-lfs filter-process"),
+        ("filter.lfs.required", "true"),
+        ("core.fsmonitor", "true"),
+        ("alias.push", "!evil"),
+    ],
+)
+def test_what_runs_nothing_of_the_project_is_harmless(name: str, value: str) -> None:
+    assert judged(name, value) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("core.hookspath", ".husky"),
+        ("core.sshcommand", "./ssh.sh"),
+        ("core.fsmonitor", "./watch.sh"),
+        ("core.askpass", "ask"),
+        ("credential.helper", "!./helper"),
+        ("credential.helper", "/home/ann/shop/helper"),
+        ("filter.strip.clean", "python strip.py"),
+        ("filter.lfs.clean", "git-lfs clean -- %f; evil"),
+        ("gpg.program", "./sign"),
+        ("gpg.ssh.program", "sign"),
+        ("commit.gpgsign", "true"),
+        ("remote.origin.push", "+refs/heads/*:refs/heads/*"),
+        ("remote.origin.mirror", "true"),
+        ("remote.origin.receivepack", "evil"),
+        ("url.https://evil.example/.pushinsteadof", "https://example.org/"),
+        ("push.recursesubmodules", "on-demand"),
+        ("push.default", "matching"),
+        ("protocol.ext.allow", "always"),
+    ],
+)
+def test_what_names_a_program_or_bends_a_push_is_told(name: str, value: str) -> None:
+    assert judged(name, value) == f"git's setting {name} may change what it runs or where it pushes"
+
+
+def test_hooks_are_told_and_samples_are_none() -> None:
+    assert runs_more([], ["pre-push.sample"], PROJECT, REPOSITORY) == ""
+    assert runs_more([], ["pre-push.sample", "pre-push"], PROJECT, REPOSITORY) == "the repository has hooks"
+
+
+def test_settings_in_the_projects_own_files_are_told() -> None:
+    assert judged("user.name", "Ann", f"{PROJECT}/.gitconfig") == "the project's own files hold settings of git"
+    assert judged("user.name", "Ann", "/home/ann/.gitconfig") == ""
+    assert judged("user.name", "Ann", f"{PROJECT}/.github/config") == "the project's own files hold settings of git"
+
+
+def test_what_git_lists_is_read_as_it_is_meant() -> None:
+    listed = "file:.git/config\0core.hooksPath\n.husky\0command line:\0a.b\n\0file:../shop/x\0c.d\none\ntwo\0"
+    assert read_settings(listed, PROJECT) == [
+        GitSetting(CONFIG, "core.hookspath", ".husky"),
+        GitSetting("", "a.b", ""),
+        GitSetting(f"{PROJECT}/x", "c.d", "one\ntwo"),
+    ]
+    assert read_settings("", PROJECT) == []
