@@ -1,4 +1,4 @@
-"""Charts of what the journal tells: costs over time, a run's timeline, connections by host.
+"""Charts of what the journal tells: costs over time, a run's timeline, connections by host, earned trust.
 
 They are Vega-Lite, made and checked by altair, which is brought in by the first chart alone.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.jupyter.charts.picture import Chart
 
-CHARTS = ("cost", "timeline", "egress")
+CHARTS = ("cost", "timeline", "egress", "trust")
 
 
 def chart(cockpit: Cockpit, name: str, run_id: str | None = None) -> Chart:
@@ -21,7 +21,8 @@ def chart(cockpit: Cockpit, name: str, run_id: str | None = None) -> Chart:
 
     Args:
         cockpit: What to ask.
-        name: `cost`, of the last thirty days; `timeline`, of one run; `egress`, of one run or of all.
+        name: `cost`, of the last thirty days; `timeline`, of one run; `egress`, of one run or of all; `trust`, of all
+            that was earned and lost.
         run_id: The run's whole id; for a timeline None is the latest run.
 
     Raises:
@@ -32,6 +33,7 @@ def chart(cockpit: Cockpit, name: str, run_id: str | None = None) -> Chart:
     from kagura_kernel.jupyter.charts.cost import cost_chart
     from kagura_kernel.jupyter.charts.egress import egress_chart
     from kagura_kernel.jupyter.charts.timeline import timeline_chart
+    from kagura_kernel.jupyter.charts.trust import trust_chart
 
     match name:
         case "cost":
@@ -42,5 +44,7 @@ def chart(cockpit: Cockpit, name: str, run_id: str | None = None) -> Chart:
             if run_id is not None:
                 cockpit.records.run(run_id)
             return egress_chart(cockpit.records.connections(run_id), run_id)
+        case "trust":
+            return trust_chart(cockpit.trust.curve(), cockpit.trust.terms)
         case _:
             raise UnknownName("chart", name, list(CHARTS))

@@ -1,0 +1,106 @@
+"""`kagura-kernel graduation`: how far categories of deeds have come, and a person's word about them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.cli.opening import open_journal, place_of
+from kagura_kernel.cli.printing import as_json, moment, table
+from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.jupyter.surface import person
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.trust import Report, TrustDesk
+    from kagura_kernel.domain.patterns import TrustTerms
+    from kagura_kernel.journal.store import Journal
+
+
+def run(arguments: SimpleNamespace) -> int:
+    """Print how they stand, or change one and say so; 0 when that was done.
+
+    Raises:
+        NotThisTime: the category has not earned it, or is never trusted; or the run is no evidence.
+        RunUnknown: there is no such run.
+        UsageError: there is no journal.
+        JournalError: it cannot be used.
+    """
+    from kagura_kernel.assembly import load_settings
+    from kagura_kernel.cockpit.trust import TrustDesk, trust_terms
+
+    with open_journal(place_of(arguments)) as journal:
+        desk = TrustDesk(journal, trust_terms(load_settings(os.environ)), journal.clock)
+        match arguments.action:
+            case "graduation":
+                return _show(arguments, desk)
+            case "vouch":
+                return _vouch(arguments, desk, journal)
+            case _:
+                return _change(arguments, desk)
+
+
+def _show(arguments: SimpleNamespace, desk: TrustDesk) -> int:
+    reports = desk.reports()
+    if arguments.json:
+        print(as_json([_fields(one, desk.terms) for one in reports]))
+    else:
+        head = ("category", "state", "successes", "tasks", "days", "last failure", "used", "missing")
+        print(table(head, [_cells(one, desk.terms) for one in reports], whole=("category", "state", "missing")))
+    return 0
+
+
+def _change(arguments: SimpleNamespace, desk: TrustDesk) -> int:
+    change = desk.grant if arguments.action == "grant" else desk.revoke
+    after = change(arguments.category, by=person(), via="terminal")
+    if arguments.json:
+        print(as_json(_fields(after, desk.terms)))
+    else:
+        print(f"{after.category.name}: {after.state}.")
+    return 0
+
+
+def _vouch(arguments: SimpleNamespace, desk: TrustDesk, journal: Journal) -> int:
+    run_id = named_run(journal, arguments.run)
+    found = desk.vouch(run_id, by=person(), via="terminal")
+    if arguments.json:
+        print(as_json({"run": run_id, "categories": found}))
+    else:
+        print(f"{run_id}: evidence for {', '.join(found)}.")
+    return 0
+
+
+def _fields(report: Report, terms: TrustTerms) -> dict[str, Any]:
+    from kagura_kernel.cockpit.trust import lacking
+
+    standing = report.standing
+    return {
+        **report.category._asdict(),
+        "state": report.state,
+        "successes": [asdict(success) for success in standing.successes],
+        "tasks": standing.tasks,
+        "days": round(report.days, 3),
+        "needed": asdict(terms),
+        "last_failure": None if standing.failure is None else asdict(standing.failure),
+        "granted_at": standing.granted_at,
+        "granted_by": standing.granted_by,
+        "used": standing.applied,
+        "missing": lacking(report),
+    }
+
+
+def _cells(report: Report, terms: TrustTerms) -> tuple[object, ...]:
+    from kagura_kernel.cockpit.trust import lacking
+
+    standing = report.standing
+    return (
+        report.category.name,
+        report.state,
+        f"{len(standing.successes)} of {terms.successes}",
+        f"{standing.tasks} of {terms.tasks}",
+        f"{report.days:.3g} of {terms.days:g}",
+        moment(standing.failure.at if standing.failure is not None else None),
+        standing.applied,
+        lacking(report),
+    )

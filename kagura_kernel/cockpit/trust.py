@@ -1,0 +1,142 @@
+"""What a person sees of earned trust and says about it, from every surface."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from kagura_kernel.cockpit.vouching import allowed_categories, require_evidence, task_of
+from kagura_kernel.domain.categories import Category
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import NotThisTime, RunUnknown, UnknownName
+from kagura_kernel.domain.events import TrustChanged
+from kagura_kernel.domain.events.patterns import TrustChange
+from kagura_kernel.domain.patterns import TrustTerms
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal import views
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.journal.trust import Standing, TrustHistory
+from kagura_kernel.patterns.categories import BY_NAME
+from kagura_kernel.patterns.graduation import Point, Report, curve, lacking, may_grant, report, reports, task_digest
+
+__all__ = ["NOW", "Point", "Report", "TrustDesk", "lacking", "trust_terms"]
+
+NOW = "now"
+"""The change of a curve's last point, at which nothing happened."""
+
+
+def trust_terms(settings: Settings) -> TrustTerms:
+    """What has to be shown, by a person's settings."""
+    return TrustTerms(settings.trust_successes, settings.trust_tasks, settings.trust_days)
+
+
+class TrustDesk:
+    """One journal's; any thread may use it.
+
+    Attributes:
+        terms: What has to be shown before a power is proposed.
+    """
+
+    def __init__(self, journal: Journal, terms: TrustTerms, clock: Clock) -> None:
+        self.terms = terms
+        self._journal = journal
+        self._clock = clock
+        self._history = TrustHistory(journal)
+
+    def reports(self) -> list[Report]:
+        """How every category stands; raises `JournalUnreadable`."""
+        return reports(self._history.look(), self.terms, self._clock.now())
+
+    def curve(self) -> list[Point]:
+        """How they came there, in the order of the journal's rows, and where they are now, marked `now`.
+
+        Raises:
+            JournalUnreadable: it cannot be read.
+        """
+        points = curve(self._history.changes())
+        latest = {point.category: point for point in points}
+        now = self._clock.now()
+        return points + [replace(point, at=max(now, point.at), change=NOW, run_id="") for point in latest.values()]
+
+    def grant(self, name: str, *, by: str, via: str) -> Report:
+        """Trust a category from now on; how it stands then.
+
+        Raises:
+            UnknownName: there is no such category.
+            NotThisTime: it has not earned it yet; says what is missing.
+            JournalError: it could not be read or stored.
+        """
+        category = _category(name)
+        standing = self._history.look().get(name)
+        before = report(category, standing, self.terms, self._clock.now())
+        if before.state == "graduated":
+            return before
+        if standing is None or not may_grant(category, standing, self.terms, self._clock.now()):
+            raise NotThisTime(f"{name} cannot be trusted yet. What is missing: {'; '.join(before.missing)}.")
+        if standing.proposed_at is None:
+            self._change(name, "proposed", by, via)
+        self._change(name, "granted", by, via)
+        after = self._report(category)
+        if after.state != "graduated":
+            raise NotThisTime(f"{name} cannot be trusted now: it has failed in this moment.")
+        return after
+
+    def vouch(self, run_id: str, *, by: str, via: str) -> list[str]:
+        """Say that a run went well; the categories that it is evidence for, since a person had allowed it something.
+
+        It counts from now on, whenever the run was, so that a week's evidence takes a week to be given; and not at all
+        for a category that was set back since the run began.
+
+        Raises:
+            RunUnknown: there is no such run.
+            NotThisTime: it is no evidence; says why.
+            JournalError: it could not be read or stored.
+        """
+        found = views.runs(self._journal, run_ids=[run_id], limit=1)
+        if not found:
+            raise RunUnknown(run_id)
+        require_evidence(found[0])
+        first, *_ = started = self._journal.events(run_id=run_id, kinds=("run.started",))
+        asked = self._journal.events(run_id=run_id, kinds=("approval.requested", "approval.decided"))
+        standings, began = self._history.look(), found[0].started_at
+        allowed = allowed_categories(asked, self._history.held(before=first.seq))
+        categories = [name for name in allowed if not _failed_since(standings.get(name), began)]
+        if not categories:
+            why = "you had allowed it nothing that trust is earned for, or that was set back since"
+            raise NotThisTime(f"{run_id} is no evidence: {why}.")
+        task = task_digest(task_of(row.event for row in started))
+        for category in categories:
+            self._change(category, "succeeded", by, via, run_id=run_id, session_id=found[0].session_id, task=task)
+        return categories
+
+    def revoke(self, name: str, *, by: str, via: str) -> Report:
+        """Take a category's trust back, and start its evidence over; how it stands then.
+
+        Raises:
+            UnknownName: there is no such category.
+            NotThisTime: it is one that is never trusted.
+            JournalError: it could not be stored.
+        """
+        category = _category(name)
+        if not category.graduates:
+            raise NotThisTime(f"{name} is asked about every time, and never graduates: there is nothing to take back.")
+        self._change(name, "demoted", by, via, why="a person took it back")
+        return self._report(category)
+
+    def _report(self, category: Category) -> Report:
+        return report(category, self._history.look().get(category.name), self.terms, self._clock.now())
+
+    def _change(self, name: str, change: TrustChange, by: str, via: str, **more: str) -> None:
+        # Of no run, unless more is said.
+        facts = {"run_id": "", "session_id": "", "at": self._clock.now(), "category": name, "change": change}
+        self._journal.append(TrustChanged.model_validate({**facts, "signal": "human", "by": by, "via": via, **more}))
+
+
+def _failed_since(standing: Standing | None, began: datetime) -> bool:
+    return standing is not None and standing.failure is not None and standing.failure.at >= began
+
+
+def _category(name: str) -> Category:
+    if (found := BY_NAME.get(name)) is None:
+        raise UnknownName("category", name, sorted(BY_NAME))
+    return found

@@ -1,0 +1,46 @@
+"""Commands about earned trust in a notebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.jupyter.steering.asked import Asked, say
+from kagura_kernel.jupyter.surface import person
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def listed(asked: Asked) -> pd.DataFrame:
+    """How every category stands."""
+    from kagura_kernel.jupyter.trust_table import trust_table
+
+    desk = asked.cockpit.trust
+    return trust_table(desk.reports(), desk.terms)
+
+
+def chart_trust(asked: Asked) -> Any:
+    """How they came there."""
+    from kagura_kernel.jupyter.charts import chart
+
+    return chart(asked.cockpit, "trust")
+
+
+def grant(asked: Asked) -> None:
+    """Trust a category from now on."""
+    found = asked.cockpit.trust.grant(asked["category"], by=person(), via="command")
+    say(f"{found.category.name} is asked about no more, until it fails once or you take it back.")
+
+
+def vouch(asked: Asked) -> None:
+    """Say that a run went well."""
+    run_id = named_run(asked.cockpit.journal, asked["run"])
+    found = asked.cockpit.trust.vouch(run_id, by=person(), via="command")
+    say(f"{run_id} is evidence for {', '.join(found)}.")
+
+
+def revoke(asked: Asked) -> None:
+    """Take it back."""
+    found = asked.cockpit.trust.revoke(asked["category"], by=person(), via="command")
+    say(f"{found.category.name} is asked about every time from now on.")

@@ -1,0 +1,73 @@
+"""What git would run beside itself, by its settings and hooks. Pure.
+
+A hook may lie in the project, where an agent can have changed it, and so may whatever a setting names. Only settings
+whose programs are found elsewhere, by a plain name, are known to be harmless.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+# Settings that name programs, or that change what is pushed and to where.
+_TELLING = re.compile(
+    r"core\.(askpass|fsmonitor|gitproxy|hookspath|sshcommand)|credential\.(.*\.)?helper|filter\..*\.(clean|process|smudge)|"
+    r"gpg\.(.*\.)?program|protocol\..*allow|push\..*|remote\..*\.(mirror|push|receivepack|uploadpack|vcs)|"
+    r"url\..*\.(insteadof|pushinsteadof)|uploadpack\..*|commit\.gpgsign|push\.gpgsign"
+)
+_HARMLESS = re.compile(
+    r"core\.fsmonitor=(true|false)|credential\.(.*\.)?helper=[A-Za-z0-9._-]*|"
+    r"filter\.lfs\.(clean|process|smudge)=git-lfs [a-z-]+( -- %f)?|"
+    r"push\.(autosetupremote|followtags)=(true|false)|push\.default=(simple|current|upstream|nothing)|commit\.gpgsign=false"
+)
+
+
+class GitSetting(NamedTuple):
+    """One setting.
+
+    Attributes:
+        file: Where it stands, absolute; empty where that is no file.
+        name: Its name, as git writes it.
+        value: Its value.
+    """
+
+    file: str
+    name: str
+    value: str
+
+
+def read_settings(listed: str, directory: str) -> list[GitSetting]:
+    """The settings that `git config --list --show-origin -z` has listed in a directory."""
+    fields = listed.split("\0")
+    found = []
+    for origin, said in zip(fields[::2], fields[1::2], strict=False):
+        kind, _, place = origin.partition(":")
+        file = os.path.normpath(os.path.join(directory, place)) if kind == "file" else ""  # noqa: PTH118 - only text
+        name, _, value = said.partition("\n")
+        found.append(GitSetting(file, name.lower(), value))
+    return found
+
+
+def runs_more(settings: Iterable[GitSetting], hooks: Iterable[str], project: str, git_directory: str) -> str:
+    """Why git may run more than itself, half a sentence; empty when it does not.
+
+    Args:
+        settings: All that hold in the project.
+        hooks: Names of the files where hooks lie.
+        project: The project's root.
+        git_directory: Where the repository itself lies.
+    """
+    if any(not name.endswith(".sample") for name in hooks):
+        return "the repository has hooks"
+    for setting in settings:
+        if _lies_in(setting.file, project) and not _lies_in(setting.file, git_directory):
+            return "the project's own files hold settings of git"
+        if _TELLING.fullmatch(setting.name) and not _HARMLESS.fullmatch(f"{setting.name}={setting.value}"):
+            return f"git's setting {setting.name} may change what it runs or where it pushes"
+    return ""
+
+
+def _lies_in(file: str, directory: str) -> bool:
+    return file == directory or file.startswith(f"{directory}/")

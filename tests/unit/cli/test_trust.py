@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kagura_kernel.cli.main import main
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.journal.trust import TrustHistory
+from kagura_kernel.testing.earned_trust import earn_trust, trust_row
+from kagura_kernel.testing.sample_run import SampleRun
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> dict[str, list[str]]:
+    return {line.split("  ")[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+
+
+def test_every_category_is_listed_with_what_it_lacks(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    earn_trust(journal, successes=3)
+    assert main(["graduation"]) == 0
+    out = lines(capsys)
+    assert out["git"][:3] == ["git", "included", "3"]
+    assert " ".join(out["git"]).endswith("2 more verified successes; successes 3 days further apart")
+    assert out["packages"][1] == "locked"
+    assert " ".join(out["force-push"]).endswith("it never graduates")
+
+
+def test_what_was_earned_is_granted_and_taken_back(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    earn_trust(journal)
+    assert main(["graduation", "grant", "git"]) == 0
+    assert capsys.readouterr().out == "git: graduated.\n"
+    assert TrustHistory(journal).look()["git"].graduated
+    assert main(["graduation", "revoke", "git"]) == 0
+    assert capsys.readouterr().out == "git: demoted.\n"
+    assert not TrustHistory(journal).look()["git"].graduated
+
+
+def test_what_was_not_earned_is_not_granted(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    before = journal.last_seq()
+    assert main(["graduation", "grant", "packages"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(
+        "ERR_UNSUPPORTED: packages cannot be trusted yet. What is missing: 5 more verified successes;"
+    )
+    assert journal.last_seq() == before
+
+
+def test_json_holds_all_of_the_evidence(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    earn_trust(journal)
+    journal.append(trust_row("failed", journal.clock.now(), category="packages", why="it ended with 100"))
+    assert main(["graduation", "--json"]) == 0
+    found = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert [one["signal"] for one in found["git"]["successes"]] == ["exit-code"] * 5
+    assert found["git"]["missing"] == "your word: `%kagura graduation grant git`"
+    assert found["packages"]["last_failure"]["why"] == "it ended with 100"
+    assert found["packages"]["needed"] == {"successes": 5, "tasks": 3, "days": 7.0}
+
+
+def test_a_persons_word_about_a_run_is_evidence(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    run = SampleRun()
+    asked = run.asked(arguments={"command": "git push", "directory": "/project"})
+    for event in (run.started(flavour="agent"), asked, run.decided(), run.finished()):
+        journal.append(event)
+    assert main(["graduation", "vouch", "last"]) == 0
+    assert capsys.readouterr().out == "run-1: evidence for git.\n"
+    assert main(["graduation", "vouch", "run-1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"run": "run-1", "categories": ["git"]}
+    [success] = TrustHistory(journal).look()["git"].successes
+    assert (success.run_id, success.signal) == ("run-1", "human")
+
+
+def test_the_settings_say_how_much_is_needed(
+    journal: Journal, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAGURA_TRUST_SUCCESSES", "2")
+    earn_trust(journal)
+    assert main(["graduation", "--json"]) == 0
+    assert {one["needed"]["successes"] for one in json.loads(capsys.readouterr().out)} == {2}
+
+
+def test_without_a_journal_there_is_nothing_to_say(books: object, capsys: pytest.CaptureFixture[str]) -> None:
+    del books
+    assert main(["graduation"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_")
