@@ -15,8 +15,8 @@ from sqlalchemy import func, select
 from kagura_kernel.journal.schema import approvals, events, leases
 from kagura_kernel.journal.store import Journal
 
-Topic = Literal["runs", "approvals", "leases", "costs", "plugins"]
-TOPICS: tuple[Topic, ...] = ("runs", "approvals", "leases", "costs", "plugins")
+Topic = Literal["runs", "approvals", "leases", "costs", "plugins", "memories"]
+TOPICS: tuple[Topic, ...] = ("runs", "approvals", "leases", "costs", "plugins", "memories")
 
 # Which lists show something else after an event; all other kinds change none.
 _SHOWN: dict[str, tuple[Topic, ...]] = {
@@ -33,6 +33,8 @@ _SHOWN: dict[str, tuple[Topic, ...]] = {
     "plugin.seen": ("plugins",),
     "plugin.audited": ("plugins",),
     "plugin.changed": ("plugins",),
+    "memory.written": ("memories",),
+    "memory.changed": ("memories",),
 }
 # Behind so many rows nobody asks what was in them.
 _TOO_MANY = 20_000

@@ -18,9 +18,9 @@ export const TRANSLATION_DOMAIN = 'kagura_kernel';
 export const PANEL_ID = 'kagura-sidebar';
 
 /** What changed in the journal. */
-export type Topic = 'runs' | 'approvals' | 'leases' | 'costs' | 'plugins';
+export type Topic = 'runs' | 'approvals' | 'leases' | 'costs' | 'plugins' | 'memories';
 
-export const TOPICS: readonly Topic[] = ['runs', 'approvals', 'leases', 'costs', 'plugins'];
+export const TOPICS: readonly Topic[] = ['runs', 'approvals', 'leases', 'costs', 'plugins', 'memories'];
 
 /** One event of the journal, as the server announces it. */
 export interface IChange {
@@ -61,6 +61,10 @@ export interface IRun extends IOrigin {
   changed_files: number;
   error_code: string;
   live: boolean;
+  /** Whether its work passed its verification; null where there was none, or not yet. */
+  verified: boolean | null;
+  /** Whether it was shown memories that are not trusted. */
+  untrusted: boolean;
 }
 
 export interface IDecision {
@@ -90,6 +94,8 @@ export interface IApproval extends IOrigin {
   via: string;
   decided_at: string | null;
   answer: string;
+  /** The runs that the asking one works for, the first one first; empty for a person's own. */
+  lineage: readonly string[];
 }
 
 export interface ILease {
@@ -217,6 +223,80 @@ export interface IPluginAudit {
   dangerous: boolean;
 }
 
+/** How far a memory is trusted. */
+export type Tier = 'trusted' | 'quarantine';
+
+/** What a person does to a memory that stays. */
+export type MemoryDeed = 'promote' | 'demote' | 'pin' | 'unpin' | 'forget' | 'restore';
+
+/** A memory without its text, which may be long. Its words are those of whoever wrote them. */
+export interface IMemory {
+  id: string;
+  summary: string;
+  type: string;
+  tier: Tier;
+  /** `human`, `agent`, `engine` or `import`. */
+  author: string;
+  by: string;
+  run_id: string;
+  uri: string;
+  tags: readonly string[];
+  scope: string;
+  at: string;
+  expires_at: string | null;
+  pinned: boolean;
+  promoted_by: string;
+  helped: number;
+  misled: number;
+  /** What matched, the strongest first; empty where nothing was searched for. */
+  why: readonly string[];
+}
+
+/** A remembered failure. */
+export interface ILesson extends IMemory {
+  trigger: string;
+  /** What was said then, in a box's or somebody's words. */
+  said: string;
+  tool: string;
+  /** Empty while nobody knows one. */
+  fix: string;
+  task: string;
+  /** In how many runs it happened. */
+  seen: number;
+}
+
+/** A memory that another one is joined to. */
+export interface INeighbour extends IMemory {
+  edge: string;
+  /** Whether the edge leads from the one that was asked for to this one. */
+  away: boolean;
+}
+
+export interface IMemoryInFull extends IMemory {
+  text: string;
+  data: Readonly<Record<string, unknown>>;
+  neighbours: readonly INeighbour[];
+}
+
+/** What would be erased with a memory. */
+export interface IGrown {
+  /** It first, then what came from it. */
+  memories: readonly IMemory[];
+  edges: number;
+  checkpoints: number;
+  runs: readonly string[];
+  /** Runs that go on and know one of them. */
+  going: readonly string[];
+}
+
+export interface IMemoryCounts {
+  memories: number;
+  quarantined: number;
+  forgotten: number;
+  /** A path, or an address. */
+  where: string;
+}
+
 /** One page of a list; `next` is the cursor of the page after it. */
 export interface IPage<T> {
   items: readonly T[];
@@ -224,7 +304,7 @@ export interface IPage<T> {
 }
 
 /**
- * One section of the panel: approvals, runs, plugins, leases, costs, or one of another extension.
+ * One section of the panel: approvals, runs, plugins, memories, leases, costs, or one of another extension.
  *
  * A further section is one more value of this type, given to `ISections.add`.
  */
@@ -233,7 +313,7 @@ export interface ISection {
   readonly id: string;
   /** Its heading, translated. */
   readonly title: string;
-  /** Sections stand in the order of their ranks; ours are 100, 200, 250, 300 and 400. */
+  /** Sections stand in the order of their ranks; ours are 100, 200, 250, 275, 300 and 400. */
   readonly rank: number;
   /** Whether it takes the height that the others leave, as a long list does. */
   readonly grows?: boolean;

@@ -1,7 +1,7 @@
-"""The Jupyter server's side of the sidebar: shows the journal by REST, and leaves decisions in its mailbox.
+"""The Jupyter server's side of the sidebar: shows journal and memory by REST, and leaves decisions in the mailbox.
 
-It runs in the process of the Jupyter server and never in a kernel: it holds no live object, starts nothing, and sees
-only `kagura_kernel.journal` and `kagura_kernel.domain`. docs/server.md lists its routes.
+It runs in the process of the Jupyter server and never in a kernel: it holds no live object of a run, starts nothing,
+and sees only `kagura_kernel.journal`, `kagura_kernel.memory` and `kagura_kernel.domain`. docs/server.md lists routes.
 """
 
 from __future__ import annotations

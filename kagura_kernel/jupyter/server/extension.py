@@ -9,7 +9,8 @@ from jupyter_events.logger import EventLogger
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
 
-from kagura_kernel.jupyter.server.handler import SOURCE
+from kagura_kernel.jupyter.server.handler import MEMORY, SOURCE
+from kagura_kernel.jupyter.server.memory_source import MemorySource
 from kagura_kernel.jupyter.server.routes import ROUTES
 from kagura_kernel.jupyter.server.source import JournalSource
 from kagura_kernel.jupyter.server.watcher import Watcher
@@ -24,9 +25,10 @@ class KaguraServer(ExtensionApp):
     load_other_extensions = True
 
     def initialize_settings(self) -> None:
-        """Make the source of all answers, which opens the journal when it is first asked."""
+        """Make the sources of all answers, which open the journal and the memory when they are first asked."""
         self._source = JournalSource(os.environ)
-        self.settings[SOURCE] = self._source
+        self._memory = MemorySource(self._source, os.environ)
+        self.settings[SOURCE], self.settings[MEMORY] = self._source, self._memory
 
     def initialize_handlers(self) -> None:
         """Add the routes, and begin to watch once the server's loop runs."""
@@ -37,8 +39,9 @@ class KaguraServer(ExtensionApp):
         server.io_loop.add_callback(self._watcher.start)
 
     async def stop_extension(self) -> None:
-        """Stop watching and close the journal."""
+        """Stop watching, and close the memory and the journal."""
         await self._watcher.stop()
+        self._memory.close()
         self._source.close()
 
     def _server(self) -> tuple[ServerApp, EventLogger]:

@@ -9,7 +9,7 @@ import getpass
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from http.client import responses
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
@@ -30,6 +30,7 @@ from kagura_kernel.domain.errors import (
     UnknownName,
     UsageError,
 )
+from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError, MemoryUnknown
 from kagura_kernel.jupyter.server.source import JournalSource
 
 if TYPE_CHECKING:
@@ -37,8 +38,13 @@ if TYPE_CHECKING:
 
     Question = Callable[[Journal], dict[str, Any]]
 
+Answer = TypeVar("Answer")
+
 SOURCE = "kagura_kernel_source"
 """The name of the `JournalSource` among the server's settings."""
+
+MEMORY = "kagura_kernel_memory"
+"""The name of the `MemorySource` there."""
 
 BODY_BYTES = 65_536
 """More than any decision needs."""
@@ -48,6 +54,7 @@ _STATUS: tuple[tuple[type[KaguraError], int], ...] = (
     (ApprovalUnknown, 404),
     (RunUnknown, 404),
     (UnknownName, 404),
+    (MemoryUnknown, 404),
     (ApprovalAlreadyDecided, 409),
     (RunOver, 409),
     (LeaseEnded, 409),
@@ -55,7 +62,9 @@ _STATUS: tuple[tuple[type[KaguraError], int], ...] = (
     (PluginError, 409),
     (ApprovalExpired, 410),
     (UsageError, 400),
+    (MemoryInvalid, 400),
     (JournalError, 503),
+    (MemoryStoreError, 503),
     (ConfigurationError, 503),
 )
 _CODES = {
@@ -154,6 +163,14 @@ class JournalHandler(APIHandler):
             raise UsageError(f"The body holds {unknown[0][:40]!r}, which is not known here.")
         return found
 
+    async def look(self, question: Callable[[Journal], Answer]) -> Answer:
+        """Ask in a thread; raises what the question raises."""
+        return await self.source.read(question)
+
+    async def change(self, deed: Callable[[Journal], Answer]) -> Answer:
+        """Do something in a thread; raises what the deed raises."""
+        return await self.source.write(deed)
+
     def answer(self, text: str, status: int = 200) -> None:
         """Answer with JSON; a GET whose ETag the asker has is answered without it."""
         self.set_status(status)
@@ -208,25 +225,27 @@ class ReadingHandler(JournalHandler):
         try:
             ask = self.question(*names)
             # Written out in the thread as well: a long page keeps the server's loop for nobody.
-            text = await self.source.read(lambda journal: as_json(ask(journal)))
+            text = await self.look(lambda journal: as_json(ask(journal)))
         except KaguraError as error:
             raise refusal(error) from error
         self.answer(text)
 
 
 class ActingHandler(JournalHandler):
-    """Base of the routes that change something: POST, guarded as the reading ones are.
+    """Base of the routes that change something, guarded as the reading ones are.
 
     Attributes:
+        method: How it is asked for.
         done_status: What is answered when it was done.
     """
 
+    method: ClassVar[Literal["post", "delete"]] = "post"
     done_status: ClassVar[int] = 202
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Give the class its method."""
         super().__init_subclass__(**more)
-        cls.post = _guarded(cls.act)
+        setattr(cls, cls.method, _guarded(cls.act))
 
     def deed(self, name: str, by: str) -> Question:
         """What to do in the journal, from the words of the request.
@@ -248,7 +267,7 @@ class ActingHandler(JournalHandler):
         """Do it, and answer with what was done."""
         by = self.who()
         try:
-            done = await self.source.write(self.deed(name, by))
+            done = await self.change(self.deed(name, by))
         except KaguraError as error:
             raise await self.refused(error) from error
         self.answer(as_json(done), self.done_status)

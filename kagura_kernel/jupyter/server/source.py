@@ -50,15 +50,26 @@ class JournalSource:
             ConfigurationError: the settings that say where it is are wrong.
             KaguraError: what the question itself raises.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._reading, self._ask, question)
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self.ask, question)
 
     async def write(self, deed: Callable[[Journal], Answer]) -> Answer:
         """Do something to the journal in a thread for writers; raises as `read`."""
-        return await asyncio.get_running_loop().run_in_executor(self._writing, self._ask, deed)
+        return await asyncio.get_running_loop().run_in_executor(self._writing, self.ask, deed)
 
     async def watch(self, look: Callable[[Journal], Answer]) -> Answer:
         """Look at the journal in the watcher's one thread; raises as `read`."""
-        return await asyncio.get_running_loop().run_in_executor(self._watching, self._ask, look)
+        return await asyncio.get_running_loop().run_in_executor(self._watching, self.ask, look)
+
+    def ask(self, question: Callable[[Journal], Answer]) -> Answer:
+        """Ask in the thread that one is in, which is never the loop's; raises as `read`."""
+        journal = self._opened()
+        try:
+            return question(journal)
+        except JournalUnreadable:
+            if not self._let_go(journal):
+                raise
+        # It was another one's journal, closed under this question or moved away: the one that is there now may answer.
+        return question(self._opened())
 
     def close(self) -> None:
         """Close the journal; threads that are busy end with what they do. May be called twice."""
@@ -69,16 +80,6 @@ class JournalSource:
             journal, self._journal = self._journal, None
         if journal is not None:
             journal.close()
-
-    def _ask(self, question: Callable[[Journal], Answer]) -> Answer:
-        journal = self._opened()
-        try:
-            return question(journal)
-        except JournalUnreadable:
-            if not self._let_go(journal):
-                raise
-        # It was another one's journal, closed under this question or moved away: the one that is there now may answer.
-        return question(self._opened())
 
     def _let_go(self, journal: Journal) -> bool:
         """Forget a journal that does not answer; whether another one may lie in its place."""

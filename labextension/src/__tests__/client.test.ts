@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { KaguraClient } from '../api/client.js';
 import { hearChanges } from '../api/stream.js';
 import { EVENT_SCHEMA, type IChange } from '../tokens.js';
-import { anApproval, aRun, FakeServer, plain } from './fakeServer.js';
+import { plain } from './answers.js';
+import { anApproval, aRun, FakeServer } from './fakeServer.js';
 
 function value<T>(result: { ok: true; value: T } | { ok: false }): T {
   assert.ok(result.ok);

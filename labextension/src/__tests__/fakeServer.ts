@@ -1,10 +1,8 @@
 import type { IAnswer, IRequest, Send } from '../api/client.js';
 import type { IPageVisibility, ITimers } from '../model/timing.js';
 import type { TranslationBundle } from '@jupyterlab/translation';
-
-interface IRow {
-  [name: string]: unknown;
-}
+import { FakeMemory } from './fakeMemory.js';
+import { fresh, json, type IRow } from './answers.js';
 
 /** The server extension in memory: lists with cursors and ETags, the first decision wins. */
 export class FakeServer {
@@ -20,6 +18,7 @@ export class FakeServer {
   audits: Record<string, IRow> = {};
   /** What the session was told: deed, plugin, and the request's body. */
   readonly told: { deed: string; plugin: string; body: IRow }[] = [];
+  readonly memory = new FakeMemory();
   seq = 1;
   /** Whether it answers at all. */
   up = true;
@@ -39,6 +38,9 @@ export class FakeServer {
     const [place = '', query = ''] = path.split('?');
     const [list, id, act] = place.split('/').map(decodeURIComponent);
     const words = new URLSearchParams(query);
+    if (list === 'memories' || list === 'lessons') {
+      return this.memory.answer(request, [list, id, act], words);
+    }
     if (request.method === 'POST') {
       return this._act(`${list}/${act}`, id ?? '', request.body ?? '');
     }
@@ -305,19 +307,4 @@ export const english = {
 
 function filled(text: string, values: unknown[]): string {
   return text.replace(/%(\d)/g, (_, number: string) => String(values[Number(number) - 1]));
-}
-
-function fresh(request: IRequest, value: unknown): IAnswer {
-  const etag = `"${JSON.stringify(value)}"`;
-  return request.headers['If-None-Match'] === etag
-    ? plain(304, '')
-    : plain(200, JSON.stringify(value), { ETag: etag });
-}
-
-function json(status: number, value: unknown): IAnswer {
-  return plain(status, JSON.stringify(value));
-}
-
-export function plain(status: number, text: string, headers: Record<string, string> = {}): IAnswer {
-  return { status, headers: { get: name => headers[name] ?? null }, text: () => Promise.resolve(text) };
 }

@@ -7,6 +7,7 @@ import { SectionList } from '../panel/sectionList.js';
 import { approvalsSection } from '../panel/sections/approvals.js';
 import { costsSection } from '../panel/sections/costs.js';
 import { leasesSection } from '../panel/sections/leases.js';
+import { memoriesSection } from '../panel/sections/memories.js';
 import { pluginsSection } from '../panel/sections/plugins.js';
 import { runsSection } from '../panel/sections/runs.js';
 import { Sidebar } from '../panel/sidebar.js';
@@ -22,10 +23,12 @@ async function drawn(fill: (server: FakeServer) => void, closed: string[] = []):
     kagura.runs.refresh(),
     kagura.leases.refresh(),
     kagura.plugins.refresh(),
+    kagura.memories.refresh(),
     kagura.costs.refresh()
   ]);
   const sections = new SectionList({ load: () => Promise.resolve(closed), save: () => undefined });
-  for (const section of [costsSection, approvalsSection, leasesSection, pluginsSection, runsSection]) {
+  const all = [costsSection, memoriesSection, approvalsSection, leasesSection, pluginsSection, runsSection];
+  for (const section of all) {
     sections.add(section(kagura, english));
   }
   await Promise.resolve();
@@ -37,11 +40,12 @@ async function drawn(fill: (server: FakeServer) => void, closed: string[] = []):
 test('sections stand by their rank, and empty ones say what they are for', async () => {
   const html = await drawn(() => undefined);
   const order = [...html.matchAll(/id="kgs-heading-(\w+)"/g)].map(found => found[1]);
-  assert.deepEqual(order, ['approvals', 'runs', 'plugins', 'leases', 'costs']);
+  assert.deepEqual(order, ['approvals', 'runs', 'plugins', 'memories', 'leases', 'costs']);
   for (const words of [
     'Nothing waits for you',
     'No run yet',
     'No plugin is known here',
+    'Nothing is remembered yet',
     'No credential is lent',
     'No run in these days'
   ]) {
@@ -113,6 +117,17 @@ test('a call of a tool shows its exact arguments, and offers the smaller yes fir
   }
   assert.ok(html.indexOf('Allow for this call') < html.indexOf('Allow for this run'));
   assert.ok(html.includes('Allow for this call'));
+});
+
+test('a plan begins with the budget in its field, and says whose part it is', async () => {
+  const html = await drawn(server => {
+    const more = { arguments: { budget_usd: 0.5 }, lineage: ['run-a', 'run-b'], run_id: 'run-c' };
+    server.approvals = [anApproval('app-1', { kind: 'plan', title: 'Plan: about $0.42', ...more })];
+  });
+  for (const words of ['value="0.50"', 'Begin: Plan: about $0.42', 'Cancel: Plan', 'run-a → run-b → run-c']) {
+    assert.ok(html.includes(words), words);
+  }
+  assert.ok(!html.includes('Allow once'));
 });
 
 test('a question offers its answers, or a field', async () => {

@@ -5,16 +5,24 @@ import type {
   IApproval,
   ICosts,
   IDecision,
+  IGrown,
   ILease,
+  ILesson,
+  IMemory,
+  IMemoryCounts,
+  IMemoryInFull,
   IPage,
   IPluginAudit,
   IPlugins,
   IRun,
   IStatus,
+  MemoryDeed,
   PluginDeed,
+  Tier,
   Verdict
 } from '../tokens.js';
 import * as decode from './decode.js';
+import * as decodeMemory from './decodeMemory.js';
 import { bad, good, kindOf, type Result } from './result.js';
 
 /** What is needed of an answer. */
@@ -25,7 +33,7 @@ export interface IAnswer {
 }
 
 export interface IRequest {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'DELETE';
   readonly headers: Record<string, string>;
   readonly body?: string;
 }
@@ -38,6 +46,15 @@ export interface IRunQuery {
   before?: string;
   state?: 'live' | 'ended';
   q?: string;
+}
+
+export interface IMemoryQuery {
+  /** How many at most. */
+  k: number;
+  q?: string;
+  type?: string;
+  tier?: Tier;
+  before?: string;
 }
 
 /** What a session is told about a plugin; files that were shown are named by their hash. */
@@ -120,6 +137,40 @@ export class KaguraClient {
     return this._post(`plugins/${encodeURIComponent(name)}/${deed}`, order, () => null);
   }
 
+  memories(query: IMemoryQuery): Promise<Result<IPage<IMemory>>> {
+    return this._get(`memories${queryText({ ...query })}`, value =>
+      decode.page(value, decodeMemory.memory, memory => memory.id)
+    );
+  }
+
+  memory(id: string): Promise<Result<IMemoryInFull>> {
+    return this._get(memoryPath(id), decodeMemory.memoryInFull);
+  }
+
+  /** What would be erased with a memory. */
+  grown(id: string): Promise<Result<IGrown>> {
+    return this._get(`${memoryPath(id)}/grown`, decodeMemory.grown);
+  }
+
+  memoryCounts(): Promise<Result<IMemoryCounts>> {
+    return this._get('memories/counts', decodeMemory.counts);
+  }
+
+  lessons(query: { k: number; q?: string }): Promise<Result<IPage<ILesson>>> {
+    return this._get(`lessons${queryText({ ...query })}`, value =>
+      decode.page(value, decodeMemory.lesson, lesson => lesson.id)
+    );
+  }
+
+  changeMemory(id: string, deed: MemoryDeed): Promise<Result<null>> {
+    return this._post(`${memoryPath(id)}/${deed}`, {}, () => null);
+  }
+
+  /** Removes a memory and all that came from it, for good. */
+  eraseMemory(id: string): Promise<Result<null>> {
+    return this._act(`${memoryPath(id)}?cascade=true`, { method: 'DELETE', headers: {} }, () => null);
+  }
+
   /** An answer that has not changed comes back as the very same value, so that nothing is drawn again. */
   private async _get<T>(path: string, read: (value: unknown) => T): Promise<Result<T>> {
     const kept = this._kept.get(path) as { etag: string; value: T } | undefined;
@@ -140,9 +191,13 @@ export class KaguraClient {
     return result;
   }
 
-  private async _post<T>(path: string, body: object, read: (value: unknown) => T): Promise<Result<T>> {
+  private _post<T>(path: string, body: object, read: (value: unknown) => T): Promise<Result<T>> {
     const headers = { 'Content-Type': 'application/json' };
-    const answer = await this._ask(path, { method: 'POST', headers, body: JSON.stringify(body) });
+    return this._act(path, { method: 'POST', headers, body: JSON.stringify(body) }, read);
+  }
+
+  private async _act<T>(path: string, request: IRequest, read: (value: unknown) => T): Promise<Result<T>> {
+    const answer = await this._ask(path, request);
     return answer === null ? bad('unreachable', 0) : received(answer, read);
   }
 
@@ -198,6 +253,11 @@ async function received<T>(answer: IAnswer, read: (value: unknown) => T): Promis
     message: decode.text(message),
     body
   });
+}
+
+/** Ids that were imported may hold a colon, which stands in a path as it is. */
+function memoryPath(id: string): string {
+  return `memories/${encodeURIComponent(id).replaceAll('%3A', ':')}`;
 }
 
 function queryText(values: Record<string, string | number | undefined>): string {

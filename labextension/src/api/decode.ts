@@ -34,7 +34,7 @@ export function text(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-function number(value: unknown): number {
+export function number(value: unknown): number {
   return typeof value === 'number' && Number.isFinite(value) ? value : 0;
 }
 
@@ -42,11 +42,11 @@ function numberOrNull(value: unknown): number | null {
   return typeof value === 'number' && Number.isFinite(value) ? value : null;
 }
 
-function textOrNull(value: unknown): string | null {
+export function textOrNull(value: unknown): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-function list(value: unknown): readonly unknown[] {
+export function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
@@ -85,6 +85,8 @@ export function run(value: unknown): IRun {
     changed_files: number(from.changed_files),
     error_code: text(from.error_code),
     live: from.live === true,
+    verified: booleanOrNull(from.verified),
+    untrusted: from.untrusted === true,
     ...origin(from)
   };
 }
@@ -108,6 +110,7 @@ export function approval(value: unknown): IApproval {
     via: text(from.via),
     decided_at: textOrNull(from.decided_at),
     answer: text(from.answer),
+    lineage: texts(from.lineage),
     ...origin(from)
   };
 }
@@ -277,7 +280,7 @@ function finding(value: unknown): IFinding {
   };
 }
 
-function texts(value: unknown): readonly string[] {
+export function texts(value: unknown): readonly string[] {
   return list(value).map(text).filter(Boolean);
 }
 

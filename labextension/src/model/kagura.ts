@@ -6,6 +6,7 @@ import { ApprovalsModel } from './approvals.js';
 import { CostsModel } from './costs.js';
 import { Feed } from './feed.js';
 import { LeasesModel } from './leases.js';
+import { MemoriesModel } from './memories.js';
 import { PluginsModel } from './plugins.js';
 import { RunsModel } from './runs.js';
 import { Ticker } from './ticker.js';
@@ -26,6 +27,7 @@ export class Kagura {
     this.leases = new LeasesModel(client);
     this.costs = new CostsModel(client);
     this.plugins = new PluginsModel(client, timers);
+    this.memories = new MemoriesModel(client);
     this.ticker = new Ticker(timers, page, () => client.clockOffset);
     this.feed = new Feed({
       client,
@@ -86,6 +88,7 @@ export class Kagura {
   readonly leases: LeasesModel;
   readonly costs: CostsModel;
   readonly plugins: PluginsModel;
+  readonly memories: MemoriesModel;
   readonly feed: Feed;
   readonly ticker: Ticker;
   private readonly _stream: IEventStream | null;

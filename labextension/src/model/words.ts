@@ -144,6 +144,16 @@ export function kindWords(trans: TranslationBundle, kind: string): { label: stri
       };
     case 'write':
       return { label: trans.__('Write'), meaning: trans.__('It would change files of the project.') };
+    case 'plan':
+      return {
+        label: trans.__('Plan'),
+        meaning: trans.__('The run would begin, and stop before it costs more than its budget.')
+      };
+    case 'trust':
+      return {
+        label: trans.__('Trust'),
+        meaning: trans.__('You would not be asked about this any more, until something of it fails.')
+      };
     case 'question':
       return {
         label: trans.__('Question'),

@@ -64,6 +64,14 @@ export function VirtualList<T>({ items, rowHeight, label, keyOf, row, onNearEnd 
     }
   }, [roving.current, rowHeight]);
 
+  // What had the focus may have gone, such as a row that was removed: its place keeps the keyboard.
+  const focused = useRef(false);
+  useLayoutEffect(() => {
+    if (focused.current && document.activeElement === document.body) {
+      frame.current?.querySelector<HTMLElement>('[data-item][tabindex="0"]')?.focus({ preventScroll: true });
+    }
+  });
+
   const shown = new Set<number>();
   for (let index = first; index < last; index++) {
     shown.add(index);
@@ -80,6 +88,12 @@ export function VirtualList<T>({ items, rowHeight, label, keyOf, row, onNearEnd 
         setView({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })
       }
       onKeyDown={roving.onKeyDown}
+      onFocus={() => {
+        focused.current = true;
+      }}
+      onBlur={() => {
+        focused.current = false;
+      }}
     >
       <div
         role="list"

@@ -10,6 +10,7 @@ import { SectionList, type IMemory } from '../panel/sectionList.js';
 import { approvalsSection } from '../panel/sections/approvals.js';
 import { costsSection } from '../panel/sections/costs.js';
 import { leasesSection } from '../panel/sections/leases.js';
+import { memoriesSection } from '../panel/sections/memories.js';
 import { pluginsSection } from '../panel/sections/plugins.js';
 import { runsSection } from '../panel/sections/runs.js';
 import { KaguraPanel } from '../panel/widget.js';
@@ -25,7 +26,14 @@ const MEMORY_ID = 'kagura-kernel:closed-sections';
 export const IPanel = new Token<KaguraPanel>('kagura-kernel:IPanel', 'The panel with the agent runs.');
 
 /** The list of sections: a further one of ours is a file in `panel/sections` and a line here. */
-const SECTIONS = [approvalsSection, runsSection, pluginsSection, leasesSection, costsSection];
+const SECTIONS = [
+  approvalsSection,
+  runsSection,
+  pluginsSection,
+  memoriesSection,
+  leasesSection,
+  costsSection
+];
 
 export const sectionsPlugin: JupyterFrontEndPlugin<ISections> = {
   id: 'kagura-kernel:sections',
@@ -51,7 +59,7 @@ export const sectionsPlugin: JupyterFrontEndPlugin<ISections> = {
 
 export const panelPlugin: JupyterFrontEndPlugin<KaguraPanel> = {
   id: SETTINGS_ID,
-  description: 'The panel with approvals, runs, plugins, leases and costs of kagura-kernel.',
+  description: 'The panel with approvals, runs, plugins, memories, leases and costs of kagura-kernel.',
   autoStart: true,
   requires: [IKagura, ISections],
   optional: [ITranslator, ILayoutRestorer, ISettingRegistry, INotebookTracker],

@@ -9,13 +9,13 @@ import { Places } from '../model/places.js';
 /** The state that the plugins share. */
 export const IKagura = new Token<Kagura>(
   'kagura-kernel:IKagura',
-  'The runs, approvals, plugins, leases and costs of kagura-kernel.'
+  'The runs, approvals, plugins, memories, leases and costs of kagura-kernel.'
 );
 
 /** Joins the state to the server: its base URL, its token or cookie, and its event stream. */
 export const servicePlugin: JupyterFrontEndPlugin<Kagura> = {
   id: 'kagura-kernel:service',
-  description: 'Knows the runs, approvals, plugins, leases and costs of kagura-kernel.',
+  description: 'Knows the runs, approvals, plugins, memories, leases and costs of kagura-kernel.',
   autoStart: true,
   provides: IKagura,
   activate: (app: JupyterFrontEnd): Kagura => {

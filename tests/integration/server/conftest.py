@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.memory import Author, Draft, Source
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
+from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.jupyter_server import HANDLE, Server, Told, minted, stop
 from kagura_kernel.testing.jupyter_server import start as start_server_process
 from kagura_kernel.testing.plugin_events import plugin_events
@@ -72,5 +76,7 @@ def told(server: Server) -> Iterator[Told]:
     ledger = LeaseLedger(journal)
     ledger.begin(minted("lea-1", live.run_id, now))
     ledger.complete("lea-1", handle=HANDLE, expires_at=now + timedelta(hours=1), dies_at=now + timedelta(hours=2))
+    with closing(SqliteMemory(server.home / FILE)) as memory:
+        memory.remember(Draft("The rows are counted by hand", Source(Author.HUMAN, "ada"), id="mem-told"))
     yield Told(journal, live, ended)
     journal.close()

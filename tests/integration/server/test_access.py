@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 from contextlib import closing
 from http.cookies import SimpleCookie
 from urllib.parse import urlsplit
@@ -24,8 +25,8 @@ EVERY = sorted(
     if method in {"get", "post", "put", "patch", "delete"}
 )
 EVERY += sorted(("HEAD", path, resource) for method, path, resource in EVERY if method == "GET")
-KINDS = {"runs": "run_id", "approvals": "approval_id", "leases": "lease_id", "plugins": "name"}
-ACTIONS = {"GET": "read", "HEAD": "read", "POST": "write"}
+KINDS = {"runs": "run_id", "approvals": "approval_id", "leases": "lease_id", "plugins": "name", "memories": "memory_id"}
+ACTIONS = {"GET": "read", "HEAD": "read", "POST": "write", "DELETE": "write"}
 BODIES = {"approvals/{approval_id}/decision": {"verdict": "allow"}} | PLUGIN_BODIES
 
 # Says no to everything of ours and writes down what it was asked.
@@ -56,7 +57,7 @@ pytestmark = pytest.mark.usefixtures("told")
 
 
 def filled(path):
-    return path.format(run_id="run-live", approval_id="app-new", lease_id="lea-1", name="greeter")
+    return path.format(run_id="run-live", approval_id="app-new", lease_id="lea-1", name="greeter", memory_id="mem-1")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def test_every_route_is_described():
     for pattern, _ in ROUTES[:-1]:
         name = pattern.removeprefix(BASE)
         kind = KINDS.get(name.split("/")[1], "")
-        served.add(name.replace("([A-Za-z0-9_.~-]{1,200})", kind))
+        served.add(re.sub(r"\([^)]+\)", kind, name))
     assert served == described
 
 
@@ -136,20 +137,28 @@ def browser(server):
         yield opened
 
 
-@pytest.mark.parametrize("path", [path for method, path, _ in EVERY if method == "POST"])
-def test_a_cookie_decides_nothing_without_the_xsrf_header(server, browser, path):
+@pytest.mark.parametrize(
+    ("method", "path"), [(method, path) for method, path, _ in EVERY if ACTIONS[method] == "write"]
+)
+def test_a_cookie_decides_nothing_without_the_xsrf_header(server, browser, method, path):
     place = f"kagura/api/v1/{filled(path)}"
     body = json.dumps(BODIES.get(path, {}))
     assert browser.ask("GET", "kagura/api/v1/status")[0] == 200
     for headers in ({}, {"X-XSRFToken": "guessed"}):
-        status, said = browser.ask("POST", place, headers, body)
+        status, said = browser.ask(method, place, headers, body)
         assert (status, json.loads(said)["code"]) == (403, "ERR_FORBIDDEN")
     assert server.get("approvals/app-new")["verdict"] is None
 
     # With the header it goes through to the journal, where nothing has this name.
-    nothing = {"run_id": "run-none", "approval_id": "app-none", "lease_id": "lea-none", "name": "none"}
+    nothing = {
+        "run_id": "run-none",
+        "approval_id": "app-none",
+        "lease_id": "lea-none",
+        "name": "none",
+        "memory_id": "none",
+    }
     elsewhere = f"kagura/api/v1/{path.format(**nothing)}"
-    status, said = browser.ask("POST", elsewhere, {"X-XSRFToken": browser.cookies["_xsrf"]}, body)
+    status, said = browser.ask(method, elsewhere, {"X-XSRFToken": browser.cookies["_xsrf"]}, body)
     assert status == 404
 
 

@@ -25,7 +25,7 @@ from kagura_kernel.testing.sample_run import SampleRun
 
 pytestmark = pytest.mark.usefixtures("told")
 
-TOPICS = {"runs", "approvals", "leases", "costs", "plugins"}
+TOPICS = {"runs", "approvals", "leases", "costs", "plugins", "memories"}
 
 
 @dataclass

@@ -17,7 +17,7 @@ GETS = sorted(path.lstrip("/") for path, methods in API["paths"].items() if "get
 
 def filled(path: str) -> str:
     """A route with names that are there."""
-    return path.format(run_id="run-live", approval_id="app-new", lease_id="lea-1", name="greeter")
+    return path.format(run_id="run-live", approval_id="app-new", lease_id="lea-1", name="greeter", memory_id="mem-told")
 
 
 @pytest.mark.parametrize("path", GETS)

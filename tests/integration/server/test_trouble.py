@@ -15,6 +15,8 @@ from kagura_kernel.testing.sample_run import SampleRun
 
 GETS = sorted(path.lstrip("/") for path, methods in API["paths"].items() if "get" in methods)
 POSTS = sorted(path.lstrip("/") for path, methods in API["paths"].items() if "post" in methods)
+DELETES = sorted(path.lstrip("/") for path, methods in API["paths"].items() if "delete" in methods)
+EVERY = [(method, path) for method, paths in (("GET", GETS), ("POST", POSTS), ("DELETE", DELETES)) for path in paths]
 BODIES = {"approvals/{approval_id}/decision": {"verdict": "allow"}} | PLUGIN_BODIES
 
 
@@ -32,7 +34,7 @@ def empty(bare):
 
 
 def filled(path):
-    return path.format(run_id="run-1", approval_id="app-1", lease_id="lea-1", name="greeter")
+    return path.format(run_id="run-1", approval_id="app-1", lease_id="lea-1", name="greeter", memory_id="mem-1")
 
 
 def write_a_run(server):
@@ -46,7 +48,7 @@ def code_of(server, path="runs"):
     return answer.json["code"] if answer.status == 503 else ""
 
 
-@pytest.mark.parametrize(("method", "path"), [*(("GET", path) for path in GETS), *(("POST", path) for path in POSTS)])
+@pytest.mark.parametrize(("method", "path"), EVERY)
 def test_every_route_says_that_there_is_no_journal_yet(empty, method, path):
     answer = empty.ask(method, filled(path), BODIES.get(path))
     if path == "openapi.yaml":

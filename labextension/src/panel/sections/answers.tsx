@@ -31,6 +31,8 @@ export function Answers({ approval, disabled }: IAnswersProps) {
     <div className="kgs-answers">
       {approval.kind === 'question' ? (
         <Question {...choices} />
+      ) : approval.kind === 'plan' ? (
+        <Plan {...choices} />
       ) : approval.options.length > 0 ? (
         <Options {...choices} />
       ) : (
@@ -50,16 +52,56 @@ interface IChoicesProps extends IAnswersProps {
 function Plain({ approval, disabled, decide, about }: IChoicesProps) {
   const { trans } = usePanel();
   const once = !['launch', 'credential'].includes(approval.kind);
-  const allow = once ? trans.__('Allow once') : trans.__('Allow');
+  const trust = approval.kind === 'trust';
+  const allow = trust ? trans.__('Trust it') : once ? trans.__('Allow once') : trans.__('Allow');
+  const deny = trust ? trans.__('Not now') : trans.__('Deny');
   return (
     <>
       <Button look="primary" disabled={disabled} name={`${allow}: ${about}`} onClick={() => decide('allow')}>
         {allow}
       </Button>
-      <Button disabled={disabled} name={`${trans.__('Deny')}: ${about}`} onClick={() => decide('deny')}>
-        {trans.__('Deny')}
+      <Button disabled={disabled} name={`${deny}: ${about}`} onClick={() => decide('deny')}>
+        {deny}
       </Button>
     </>
+  );
+}
+
+/** A plan begins with the budget that stands in its field; nothing there is said as well. */
+function Plan({ approval, disabled, decide, about }: IChoicesProps) {
+  const { trans } = usePanel();
+  const proposed = approval.arguments['budget_usd'];
+  const [budget, setBudget] = useState(typeof proposed === 'number' ? proposed.toFixed(2) : '');
+  const begin = (event: FormEvent) => {
+    event.preventDefault();
+    decide('allow', budget.trim() || 'no budget');
+  };
+  return (
+    <form className="kgs-form" onSubmit={begin}>
+      <label className="kgs-soft">
+        {trans.__('Budget, USD')}{' '}
+        <input
+          className="kgs-input kgs-short"
+          type="text"
+          inputMode="decimal"
+          placeholder={trans.__('none')}
+          value={budget}
+          disabled={disabled}
+          onChange={event => setBudget(event.target.value)}
+        />
+      </label>
+      <button
+        type="submit"
+        className="kgs-button kgs-primary"
+        aria-label={`${trans.__('Begin')}: ${about}`}
+        disabled={disabled}
+      >
+        {trans.__('Begin')}
+      </button>
+      <Button disabled={disabled} name={`${trans.__('Cancel')}: ${about}`} onClick={() => decide('deny')}>
+        {trans.__('Cancel')}
+      </Button>
+    </form>
   );
 }
 

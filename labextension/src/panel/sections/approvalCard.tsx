@@ -61,6 +61,7 @@ export function ApprovalCard({
         </strong>
         {asksForHost(approval) && <code className="kgs-target">{visible(asked(approval).subject)}</code>}
       </div>
+      <Lineage approval={approval} />
       <What approval={approval} />
       <Why approval={approval} />
       <Arguments approval={approval} />
@@ -101,6 +102,19 @@ export function DecidedApproval({
 /** A question's text is its detail; the title of the others says it in one line. */
 function title(approval: IApproval): string {
   return approval.kind === 'question' ? approval.detail || approval.title : approval.title;
+}
+
+/** Which run it is that has handed this work on; nothing where a person started it. */
+function Lineage({ approval }: { readonly approval: IApproval }) {
+  const { trans } = usePanel();
+  return approval.lineage.length > 0 ? (
+    <div className="kgs-soft">
+      {trans.__(
+        'A part that was handed on: %1',
+        [...approval.lineage, approval.run_id].map(visible).join(' → ')
+      )}
+    </div>
+  ) : null;
 }
 
 function What({ approval }: { readonly approval: IApproval }) {
@@ -146,6 +160,9 @@ function Arguments({ approval }: { readonly approval: IApproval }) {
   ) : null;
 }
 
+/** Kinds that are asked for by us, so that no agent owes a reason. */
+const OURS = ['network', 'launch', 'credential', 'plugin', 'tool', 'plan', 'trust'];
+
 function Why({ approval }: { readonly approval: IApproval }) {
   const { trans } = usePanel();
   const reason = approval.reason.trim();
@@ -153,7 +170,7 @@ function Why({ approval }: { readonly approval: IApproval }) {
     return null;
   }
   if (!reason) {
-    return ['network', 'launch', 'credential', 'plugin', 'tool'].includes(approval.kind) ? null : (
+    return OURS.includes(approval.kind) ? null : (
       <div className="kgs-soft">{trans.__('The agent gave no reason.')}</div>
     );
   }
@@ -161,7 +178,7 @@ function Why({ approval }: { readonly approval: IApproval }) {
   if (['network', 'tool'].includes(approval.kind)) {
     return <div className="kgs-soft">{visible(reason)}</div>;
   }
-  const whose = ['launch', 'credential'].includes(approval.kind)
+  const whose = ['launch', 'credential', 'plan', 'trust'].includes(approval.kind)
     ? trans.__('The reason given:')
     : trans.__('The agent’s own words:');
   return (

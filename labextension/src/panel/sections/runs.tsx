@@ -1,5 +1,5 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useCallback, useEffect, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
+import { useCallback, useLayoutEffect, useRef, type KeyboardEvent } from 'react';
 import type { Kagura } from '../../model/kagura.js';
 import { oneLine, visible } from '../../model/visible.js';
 import { ago, clockFace, lasted, money, roundMoney, runState } from '../../model/words.js';
@@ -7,14 +7,12 @@ import type { IRun, ISection } from '../../tokens.js';
 import { usePanel } from '../context.js';
 import { onActivate, useNow, useSignal } from '../hooks.js';
 import { Empty, notebookName, Problem, useJump } from '../parts.js';
+import { SearchField } from '../searchField.js';
 import { VirtualList, type IRowProps } from '../virtualList.js';
 
 export const RUNS_ID = 'runs';
 
 const ROW_HEIGHT = 52;
-
-/** Typing is over when no key was pressed for so long; milliseconds. */
-const TYPING_MS = 250;
 
 /** All runs of the journal, those that go on first. */
 export function runsSection(kagura: Kagura, trans: TranslationBundle): ISection {
@@ -37,9 +35,10 @@ function Runs() {
   const model = kagura.runs;
   useSignal(model.changed);
   const more = useCallback(() => void model.more(), [model]);
+  const search = useCallback((words: string) => void model.search(words), [model]);
   return (
     <div className="kgs-runs">
-      <Search />
+      <SearchField label={trans.__('Search the runs')} words={model.query} onSearch={search} />
       <Problem problem={model.problem} />
       {model.loaded && model.items.length === 0 ? (
         <None query={model.query} />
@@ -67,31 +66,6 @@ function None({ query }: { readonly query: string }) {
     <Empty title={trans.__('No run yet')}>
       {trans.__('Write %%kagura on the first line of a cell, a task below it, and run the cell.')}
     </Empty>
-  );
-}
-
-function Search() {
-  const { kagura, trans } = usePanel();
-  const [words, setWords] = useState(kagura.runs.query);
-  useEffect(() => {
-    const timer = window.setTimeout(() => void kagura.runs.search(words.trim()), TYPING_MS);
-    return () => window.clearTimeout(timer);
-  }, [kagura, words]);
-  return (
-    <input
-      className="kgs-input kgs-search"
-      type="search"
-      aria-label={trans.__('Search the runs')}
-      placeholder={trans.__('Search the runs')}
-      value={words}
-      onChange={event => setWords(event.target.value)}
-      onKeyDown={event => {
-        if (event.key === 'Escape' && words) {
-          event.stopPropagation();
-          setWords('');
-        }
-      }}
-    />
   );
 }
 
@@ -140,6 +114,16 @@ function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) 
         <div className="kgs-run-facts">
           <span className={`kgs-tone-${tone}`}>{stopping ? trans.__('Stopping …') : word}</span>
           <When run={run} />
+          {run.verified !== null && (
+            <span className={run.verified ? 'kgs-tone-good' : 'kgs-tone-bad'}>
+              {run.verified ? trans.__('Verified') : trans.__('Not verified')}
+            </span>
+          )}
+          {run.untrusted && (
+            <span title={trans.__('It was shown memories that are in quarantine')}>
+              {trans.__('Untrusted')}
+            </span>
+          )}
           {run.cost_usd !== null && <span title={money(run.cost_usd)}>{roundMoney(run.cost_usd)}</span>}
           {run.notebook && <span className="kgs-cut">{notebookName(run.notebook)}</span>}
         </div>
