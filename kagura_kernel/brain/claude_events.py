@@ -8,7 +8,7 @@ from typing import Any, Literal
 from claude_agent_sdk import AssistantMessage, Message, ResultMessage, StreamEvent, SystemMessage, TextBlock
 
 from kagura_kernel.brain.claude_auth import SIGN_IN_HINT
-from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, BrainUsage
+from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainSession, BrainText, BrainUsage
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainError, BrainLost, BrainNotConfigured, BrainRefused
 
@@ -58,7 +58,7 @@ class Reading:
         """
         match message:
             case SystemMessage():
-                self._check_system(message)
+                yield from self._read_system(message)
             case StreamEvent(parent_tool_use_id=None):
                 yield from self._read_stream(message.event)
             case AssistantMessage(parent_tool_use_id=None):
@@ -69,12 +69,14 @@ class Reading:
             case _:
                 return
 
-    def _check_system(self, message: SystemMessage) -> None:
+    def _read_system(self, message: SystemMessage) -> Iterator[BrainEvent]:
         data = message.data
         if message.subtype == "init":
             strange = set(data.get("tools") or ()) - self._offered
             if strange:
                 raise BrainLost(NAME, f"its program offers tools that are not ours ({', '.join(sorted(strange))})")
+            if isinstance(session := data.get("session_id"), str) and session:
+                yield BrainSession(join_session(session, self._spent_before))
         elif message.subtype == "api_retry" and data.get("error_status") in _FINAL_STATUSES:
             raise refused(data["error_status"], "")
 

@@ -21,7 +21,7 @@ from kagura_kernel.brain.claude_events import NAME, Reading, split_session, with
 from kagura_kernel.brain.claude_tools import ToolServer
 from kagura_kernel.brain.claude_transport import ClaudeProgram
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, Turn
-from kagura_kernel.domain.errors import BrainError, BrainLost, BrainRefused
+from kagura_kernel.domain.errors import BrainError, BrainForgot, BrainLost
 
 # The SDK logs a program that ended as an error; here it becomes an error of ours, and a cell's output stays clean.
 logging.getLogger("claude_agent_sdk").addHandler(logging.NullHandler())
@@ -180,7 +180,7 @@ class Talk:
         await self._program.close()
         said = without(self._secrets, self._program.last_words())
         if "No conversation found" in said:
-            return BrainRefused(NAME, "it does not remember the session to resume. Start afresh with `--new`.")
+            return BrainForgot(NAME)
         code = self._program.exit_code
         if code is None:
             return BrainLost(NAME, "its program could not be started")

@@ -58,7 +58,7 @@ class ToolServer:
 
         # The program makes calls at once only where it is told that nothing changes, and would put a long answer into
         # a file that no tool of ours can read.
-        notes = ToolAnnotations(readOnlyHint=spec.read_only, maxResultSizeChars=_LONGEST_RESULT)
+        notes = ToolAnnotations(readOnlyHint=spec.read_only or spec.side_by_side, maxResultSizeChars=_LONGEST_RESULT)
         return SdkMcpTool(spec.name, spec.description, dict(spec.input_schema), handle, notes)
 
     async def _call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

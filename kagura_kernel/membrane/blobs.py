@@ -6,10 +6,11 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kagura_kernel.domain.changes import content_name
 from kagura_kernel.domain.errors import JournalUnwritable
 
 FORGOTTEN_SECONDS = 3600.0
@@ -61,13 +62,20 @@ class BlobStore:
         with self._path(sha256).open("rb") as file:
             return file.read(limit)
 
-    def prune(self, older_than_days: float = 30.0) -> int:
+    def prune(self, older_than_days: float = 30.0, *, keep: Callable[[], Collection[str]] = tuple) -> int:
         """Remove what nobody has decided about in that time; how many contents went.
 
         What cannot be removed stays, and what another kernel removes at the same time is not counted.
+
+        Args:
+            older_than_days: That time.
+            keep: Hashes of contents that somebody needs for longer; asked only when something would go.
         """
         now = time.time()
-        gone = sum(_forget_older(path, now - older_than_days * 86400) for path in self._directory.glob("*/*"))
+        before = now - older_than_days * 86400
+        old = [path for path in self._directory.glob("*/*") if _is_older(path, before)]
+        kept = frozenset(keep()) if old else ()
+        gone = sum(_forget_older(path, before) for path in old if path.name not in kept)
         for path in self._directory.glob(".new-*"):
             _forget_older(path, now - FORGOTTEN_SECONDS)
         return gone
@@ -79,7 +87,7 @@ class BlobStore:
             unfinished.replace(target)
 
     def _path(self, sha256: str) -> Path:
-        return self._directory / sha256[:2] / sha256
+        return self._directory / content_name(sha256)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -93,9 +101,16 @@ def _forget(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
+def _is_older(path: Path, before: float) -> bool:
+    try:
+        return path.stat().st_mtime < before
+    except OSError:
+        return False
+
+
 def _forget_older(path: Path, before: float) -> bool:
     try:
-        if path.stat().st_mtime >= before:
+        if not _is_older(path, before):
             return False
         path.unlink()
     except OSError:

@@ -85,6 +85,7 @@ class Collector:
         since: When the run began, seconds since 1970: what changed in the project later than that is a conflict.
         protected: Relative paths that never change, beside those that `Protection` knows.
         limit_bytes: How much all new contents of the run may weigh together.
+        diff_bytes: How much all its diffs may; with 0 none is made, None is the usual.
         scrubber: Knows the secrets that neither the project nor the store may get.
     """
 
@@ -96,6 +97,7 @@ class Collector:
         since: float,
         protected: tuple[str, ...],
         limit_bytes: int,
+        diff_bytes: int | None = None,
         scrubber: Scrubber | None = None,
     ) -> None:
         self._project = project
@@ -105,7 +107,7 @@ class Collector:
         self._protected = protected
         self._limit = limit_bytes
         self._compared: dict[str, _Compared] = {}
-        self._diff_room = MAX_RUN_DIFF_BYTES
+        self._diff_room = MAX_RUN_DIFF_BYTES if diff_bytes is None else diff_bytes
 
     async def collect(self, box: Box, ours: Mapping[str, str]) -> list[FileChange]:
         """What differs now, sorted by path.

@@ -177,6 +177,10 @@ class Leasing:
         """Every secret that the run has had, ended ones too."""
         return self._broker.seen_secrets()
 
+    def left(self) -> tuple[LeaseCheckpoint, ...]:
+        """What is left of each budget by now."""
+        return self._broker.checkpoint()
+
     async def close(self) -> tuple[LeaseCheckpoint, ...]:
         """Take everything out of the box, give every lease back: what is left of each budget. May be called twice.
 

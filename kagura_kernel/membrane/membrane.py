@@ -6,7 +6,7 @@ is given back). Nothing is opened that the grant does not name, and whatever goe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver
@@ -28,6 +28,8 @@ from kagura_kernel.membrane.membrane_box import MembraneBox
 from kagura_kernel.membrane.parts import MembraneParts, RecordFact, SessionPowers
 
 if TYPE_CHECKING:
+    from kagura_kernel.membrane.credentials.budget import Budget
+    from kagura_kernel.membrane.credentials.lease import LeaseCheckpoint
     from kagura_kernel.membrane.credentials.secret import Secret
     from kagura_kernel.membrane.leasing import Leasing
     from kagura_kernel.sandbox.backend import Box
@@ -76,6 +78,8 @@ class Membrane:
         self._fatal = fatal
         self._clock = clock
         self._for_session = False
+        self._carried: dict[Grant, Budget] = {}
+        self._kept: tuple[LeaseCheckpoint, ...] = ()
         self._egress: Egress | None = None
         self._leasing: Leasing | None = None
         self._closed = False
@@ -92,11 +96,23 @@ class Membrane:
         """What the run is given."""
         return self._grant
 
+    @property
+    def left(self) -> tuple[LeaseCheckpoint, ...]:
+        """What is left of the budgets of its leases; never a credential."""
+        return self._kept or (self._leasing.left() if self._leasing is not None else ())
+
     # ---------------------------------------------------------------- approving
 
     def widen(self, grant: RunGrant) -> None:
         """Take a wider grant in the place of the one that the order has; before anybody is asked about it."""
         self._grant = grant
+
+    def carry(self, budgets: Mapping[Grant, Budget]) -> None:
+        """Take what is left of budgets that a person gave the run that this one goes on from; before `approve`.
+
+        They are this run's alone, and nobody is asked about them again before they are used up.
+        """
+        self._carried = dict(budgets)
 
     async def approve(self) -> None:
         """Write the grant down, and ask about what of it nobody has allowed yet; before anything is started.
@@ -130,6 +146,8 @@ class Membrane:
             return True, ""
         if new:
             return False, "settings"
+        if any(grant in self._carried for grant in self._grant.credentials):
+            return False, "the run it goes on from"
         given = self._grant.credentials or self._grant.writable_root or self._grant.asked
         return False, "this session" if given else ""
 
@@ -137,8 +155,11 @@ class Membrane:
         return {(self._grant.asker_id, word) for word in self._grant.asked}
 
     def _has_budget(self, grant: Grant) -> bool:
-        budget = self._powers.budgets.get(grant)
-        return budget is not None and not budget.exhausted
+        budget = self._budgets().get(grant)
+        return budget is not None and not budget.exhausted and not self._powers.asks_anew(grant)
+
+    def _budgets(self) -> dict[Grant, Budget]:
+        return self._powers.budgets | self._carried
 
     def _notes(self) -> list[str]:
         """What a person should know about the credentials; every one of them is there to be had."""
@@ -167,7 +188,7 @@ class Membrane:
             detail="\n".join(
                 f"{clause[:1].upper()}{clause[1:].rstrip('.')}." for clause in (*beyond, *notes, *image, *seen)
             ),
-            arguments=self._grant.to_event(),
+            arguments={**self._grant.to_event(), **({"asked": self._grant.asked} if self._grant.asked else {})},
             requested_at=self._clock.now(),
             deadline=self._parts.terms.ask_deadline,
             options=(THIS_RUN, THIS_SESSION),
@@ -213,7 +234,7 @@ class Membrane:
             fatal=self._fatal,
             clock=self._clock,
         )
-        await self._leasing.open(box, self._powers.budgets)
+        await self._leasing.open(box, self._budgets())
         return MembraneBox(box, self.scrubber, self._variables, after)
 
     async def close(self) -> None:
@@ -232,7 +253,8 @@ class Membrane:
         if self._closed or self._leasing is None:
             return
         self._closed = True
-        for kept in await self._leasing.close():
+        self._kept = await self._leasing.close()
+        for kept in self._kept:
             grant = Grant(kept.provider, kept.scope)
             if self._for_session or grant in self._powers.budgets:
                 self._powers.budgets[grant] = kept.budget

@@ -36,12 +36,14 @@ class SessionPowers:
         budgets: What is left of the budgets of credentials.
         writable_root: Whether its boxes may be changed as a whole.
         asked: What agents' definitions have asked for, each as the SHA-256 of the definition and the word.
+        asks_anew: Whether a credential needs a person's word in every single run, whatever was allowed before.
     """
 
     answers: Answers = field(default_factory=Answers)
     budgets: dict[Grant, Budget] = field(default_factory=dict)
     writable_root: bool = False
     asked: set[tuple[str, str]] = field(default_factory=set)
+    asks_anew: Callable[[Grant], bool] = lambda _grant: False
 
 
 @dataclass(frozen=True, slots=True)

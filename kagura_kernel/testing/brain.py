@@ -18,6 +18,7 @@ from kagura_kernel.brain.provider import (
     BrainCapabilities,
     BrainDone,
     BrainEvent,
+    BrainSession,
     BrainText,
     BrainUsage,
     Turn,
@@ -75,6 +76,7 @@ class FakeBrain:
         ready: bool = True,
         usd_per_round: float | None = 0.003,
         slow_to_stop: float = 0.0,
+        session: str = "",
     ) -> None:
         """A brain.
 
@@ -85,6 +87,7 @@ class FakeBrain:
             ready: Whether it can sign in.
             usd_per_round: What a round costs; None reports no cost and keeps to no budget.
             slow_to_stop: Seconds that it takes to go when it is cancelled or closed.
+            session: What it says at once that it needs to go on; empty says nothing before the end.
         """
         self._script = tuple(script)
         self._name = name
@@ -92,6 +95,7 @@ class FakeBrain:
         self._ready = ready
         self._price = usd_per_round
         self._slow = slow_to_stop
+        self._session = session
         self.turns: list[Turn] = []
 
     @property
@@ -120,6 +124,8 @@ class FakeBrain:
             message = f"The {self._name} brain cannot think: {self.resolve_auth().reason}."
             raise BrainNotConfigured(message)
         self.turns.append(turn)
+        if self._session:
+            yield BrainSession(self._session)
         try:
             async for event in self._follow(turn):
                 yield event

@@ -17,7 +17,7 @@ from kagura_kernel.brain.claude import ClaudeBrain
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, BrainUsage, Turn
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BrainRefused
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
-from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events, child_processes
+from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events, child_processes, first_word
 from kagura_kernel.testing.model_script import (
     BrokenStream,
     Calls,
@@ -375,7 +375,7 @@ async def test_closing_from_another_task_ends_it(tmp_path):
     with ModelServer([says("word " * 400, delay=0.05)]) as server:
         events = brain_at(server, tmp_path).run(a_turn(ToolLog()))
         async with aclosing(events):
-            assert isinstance(await anext(events), BrainText)
+            assert isinstance(await first_word(events), BrainText)
             assert child_processes() != before
             await asyncio.create_task(events.aclose())
             assert child_processes() == before

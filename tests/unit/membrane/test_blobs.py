@@ -76,3 +76,23 @@ async def test_pruning_twice_at_once_harms_nobody(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(Path, "unlink", gone)
     assert store.prune(older_than_days=-1) == 0
+
+
+async def test_what_somebody_needs_for_longer_is_kept_and_only_asked_for_when_something_would_go(tmp_path):
+    store = BlobStore(tmp_path / "blobs")
+    needed, _ = await store.put(pieces(b"needed"))
+    other, _ = await store.put(pieces(b"other"))
+    asked = []
+
+    def keep():
+        asked.append(True)
+        return [needed]
+
+    assert store.prune(30, keep=keep) == 0
+    assert asked == []
+    for sha256 in (needed, other):
+        os.utime(tmp_path / "blobs" / sha256[:2] / sha256, (0, 0))
+    assert store.prune(30, keep=keep) == 1
+    assert store.get(needed) == b"needed"
+    with pytest.raises(FileNotFoundError):
+        store.get(other)

@@ -1,0 +1,204 @@
+"""Where runs stood: checkpoints in a table of their own, since what grew from a memory is erased with it.
+
+No event holds what stands here. A checkpoint has reached the disk when `store` returns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, fields, replace
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, and_, delete, insert, literal, or_, select, update
+
+from kagura_kernel.domain.errors import JournalUnreadable
+from kagura_kernel.domain.patterns import Checkpoint, LeftBudget, Step
+from kagura_kernel.journal.encoding import moment, stamp
+from kagura_kernel.journal.schema import checkpoints, runs
+from kagura_kernel.journal.store import Journal
+
+KEPT_DAYS = 30.0
+"""How long a run that did not end well can be resumed."""
+
+KEPT_LAST = 20
+"""The newest checkpoints of a run, all of which are kept."""
+
+KEPT_EVERY = 10
+"""Of those before, every so manieth step's is kept, …"""
+
+KEPT_FARTHEST = 200
+"""… as long as it is no more steps behind."""
+
+_CHUNK = 100
+_FIELDS = {one.name for one in fields(Checkpoint)}
+_STEP = {one.name for one in fields(Step)}
+
+
+def store(journal: Journal, checkpoint: Checkpoint) -> None:
+    """Store one, in the place of what stood at the same step of its run; blocks until it is on the disk.
+
+    Of the older ones of its run some are dropped: `KEPT_LAST`, `KEPT_EVERY` and `KEPT_FARTHEST` say which.
+
+    Raises:
+        JournalUnwritable: it was not stored, not even in part.
+    """
+    ours, step = checkpoints.c.run_id == checkpoint.run_id, checkpoints.c.step
+    between = and_(step <= checkpoint.step - KEPT_LAST, step % KEPT_EVERY != 0)
+    old = or_(step == checkpoint.step, between, step <= checkpoint.step - KEPT_FARTHEST)
+    with journal.writing(flush=True) as writing:
+        writing.connection.execute(delete(checkpoints).where(ours, old))
+        writing.connection.execute(insert(checkpoints), _row(checkpoint))
+
+
+def latest(journal: Journal, run_id: str) -> Checkpoint | None:
+    """Where a run stood last; None for one that has no checkpoint.
+
+    Raises:
+        JournalUnreadable: it cannot be read.
+    """
+    return _newest(journal, checkpoints.c.run_id == run_id, checkpoints.c.step.desc())
+
+
+def newest_of_session(journal: Journal, session_id: str) -> Checkpoint | None:
+    """Where the run of a session stood that was stored last, of whichever run; raises as `latest`."""
+    return _newest(journal, checkpoints.c.session_id == session_id, checkpoints.c.at.desc())
+
+
+def history(journal: Journal, run_id: str) -> list[Checkpoint]:
+    """What is kept of a run's checkpoints, the first one first; raises as `latest`."""
+    query = select(checkpoints).where(checkpoints.c.run_id == run_id).order_by(checkpoints.c.step)
+    return [_checkpoint(journal, row) for row in journal.read(query)]
+
+
+def naming(journal: Journal, memory_ids: Sequence[str]) -> list[Checkpoint]:
+    """What is kept of checkpoints that grew from one of these memories; raises as `latest`."""
+    found = []
+    for begin in range(0, len(memory_ids), _CHUNK):
+        named = or_(*(_names(one) for one in memory_ids[begin : begin + _CHUNK]))
+        found += [_checkpoint(journal, row) for row in journal.read(select(checkpoints).where(named))]
+    return list({(one.run_id, one.step): one for one in found}.values())
+
+
+def forget_checkpoints(journal: Journal, memory_ids: Sequence[str]) -> tuple[int, tuple[str, ...]]:
+    """Erase every checkpoint that grew from one of these memories: how many went, and of which runs.
+
+    Earlier checkpoints of these runs stay, without what their brains remember of the whole conversation.
+
+    Raises:
+        JournalUnwritable: nothing was erased.
+    """
+    gone, affected = 0, dict[str, None]()
+    with journal.writing(flush=True) as writing:
+        connection = writing.connection
+        for begin in range(0, len(memory_ids), _CHUNK):
+            named = or_(*(_names(one) for one in memory_ids[begin : begin + _CHUNK]))
+            found = connection.execute(select(checkpoints.c.run_id, checkpoints.c.step).where(named)).fetchall()
+            affected |= dict.fromkeys(row.run_id for row in found)
+            gone += len(found)
+            connection.execute(delete(checkpoints).where(named))
+        for run_id in affected:
+            left = connection.execute(select(checkpoints).where(checkpoints.c.run_id == run_id)).fetchall()
+            for row in left:
+                body = _row(replace(_checkpoint(journal, row), brain_session=""))["body"]
+                here = and_(checkpoints.c.run_id == run_id, checkpoints.c.step == row.step)
+                connection.execute(update(checkpoints).where(here).values(body=body))
+    return gone, tuple(affected)
+
+
+def drop_old(journal: Journal) -> int:
+    """Drop what nobody resumes any more: checkpoints of runs that ended well, and old ones; how many went.
+
+    Raises:
+        JournalError: it could not be looked at, or nothing was dropped.
+    """
+    well = and_(runs.c.status == "done", or_(runs.c.verified.is_(None), runs.c.verified == 1))
+    over = checkpoints.c.run_id.in_(select(runs.c.run_id).where(well))
+    old = checkpoints.c.at < stamp(journal.clock.now() - timedelta(days=KEPT_DAYS))
+    if not journal.read(select(checkpoints.c.step).where(or_(over, old)).limit(1)):
+        # Every kernel looks when it starts, and only one that has something to do waits for the others.
+        return 0
+    with journal.writing() as writing:
+        return writing.connection.execute(delete(checkpoints).where(or_(over, old))).rowcount
+
+
+def named_contents(journal: Journal) -> frozenset[str]:
+    """Hashes of the contents that some checkpoint needs.
+
+    Raises:
+        JournalUnreadable: they cannot be read.
+    """
+    return frozenset(_hashes(journal))
+
+
+def _hashes(journal: Journal) -> Iterator[str]:
+    for row in journal.read(select(checkpoints)):
+        # One that is broken is of use to nobody, and so is what it names.
+        with suppress(JournalUnreadable):
+            yield from _named_by(_checkpoint(journal, row))
+
+
+def _named_by(checkpoint: Checkpoint) -> Iterator[str]:
+    for change in checkpoint.changes:
+        if isinstance(sha256 := change.get("new_sha256"), str) and sha256:
+            yield sha256
+
+
+def _names(memory_id: str) -> ColumnElement[bool]:
+    padded = literal(" ") + checkpoints.c.memories + literal(" ")
+    return padded.contains(f" {memory_id} ", autoescape=True)
+
+
+def _newest(journal: Journal, which: ColumnElement[bool], order: ColumnElement[Any]) -> Checkpoint | None:
+    found = journal.read(select(checkpoints).where(which).order_by(order).limit(1))
+    return _checkpoint(journal, found[0]) if found else None
+
+
+def _row(checkpoint: Checkpoint) -> dict[str, Any]:
+    at = stamp(checkpoint.at)
+    return {
+        "run_id": checkpoint.run_id,
+        "step": checkpoint.step,
+        "session_id": checkpoint.session_id,
+        "at": at,
+        # In ASCII, since a path may hold bytes that are no text.
+        "body": json.dumps(_body(checkpoint) | {"at": at}, default=str),
+        "memories": " ".join(checkpoint.memories),
+    }
+
+
+def _body(checkpoint: Checkpoint) -> dict[str, Any]:
+    # Not as a whole by `asdict`, which copies thousands of changes that nobody changes.
+    told = {name: getattr(checkpoint, name) for name in _FIELDS}
+    return told | {name: tuple(map(asdict, told[name])) for name in ("done", "begun", "budgets")}
+
+
+def _checkpoint(journal: Journal, row: Row[Any]) -> Checkpoint:
+    try:
+        return _read(json.loads(row.body))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        message = f"the checkpoint of {row.run_id} at step {row.step} is none"
+        raise JournalUnreadable(journal.where, message) from error
+
+
+def _read(body: Mapping[str, Any]) -> Checkpoint:
+    # What a newer version has added is left out.
+    told = {name: value for name, value in body.items() if name in _FIELDS}
+    texts = {name: tuple(map(str, told.get(name, ()))) for name in ("pending", "plan", "grants", "memories")}
+    return Checkpoint(
+        **told
+        | texts
+        | {
+            "at": moment(told["at"]),
+            "done": _steps(told.get("done", ())),
+            "begun": _steps(told.get("begun", ())),
+            "changes": tuple(told.get("changes", ())),
+            "budgets": tuple(LeftBudget(**one) for one in told.get("budgets", ())),
+        }
+    )
+
+
+def _steps(told: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
+    return tuple(Step(**{name: value for name, value in one.items() if name in _STEP}) for one in told)

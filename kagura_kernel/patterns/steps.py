@@ -1,0 +1,175 @@
+"""A run's steps, folded from its rows: what it has finished, what had begun, and what may have left its box. Pure.
+
+The journal is the truth about steps: it has each one before its brain hears of it, and after the last checkpoint too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kagura_kernel.domain.approvals import ApprovalKind, Verdict
+from kagura_kernel.domain.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    EgressDecided,
+    Event,
+    LeaseUsed,
+    PluginCalled,
+    RunGranted,
+    ToolCalled,
+    ToolFinished,
+)
+from kagura_kernel.domain.patterns import Step
+
+EARLIER = "earlier"
+"""The route of a result that was not made anew: another run had done this step, and its result is repeated."""
+
+KINDS = (
+    *("tool.called", "tool.finished", "approval.requested", "approval.decided"),
+    *("plugin.called", "lease.used", "egress.decided", "run.granted"),
+)
+"""Rows that a fold needs."""
+
+HANDS_ON = "delegate"
+"""The tool that has other runs work."""
+
+_LOOKS = frozenset({"read_file", "list_files", "glob", "grep", "skill", "recall", "reference", "plan"})
+_SHELLS = frozenset({"bash", "python"})
+
+
+@dataclass(slots=True)
+class Fold:
+    """One run's rows, in their order.
+
+    Attributes:
+        run_id: Whose.
+        looks: Names of tools that change nothing.
+        plugins: Whether its box could call plugins: then a call that did not end may have.
+        full_control: Whether the host's commands were carried out without asking.
+        finished: The steps that have ended, the first one first; what was answered with an earlier result is none.
+        begun: Those that have not, by their call.
+    """
+
+    run_id: str
+    looks: Collection[str] = _LOOKS
+    plugins: bool = False
+    full_control: bool = False
+    finished: list[Step] = field(default_factory=list)
+    begun: dict[str, Step] = field(default_factory=dict)
+    _called: dict[str, int] = field(default_factory=dict)
+    _asked: dict[str, str] = field(default_factory=dict)
+    _host: dict[str, bool] = field(default_factory=dict)
+    _credentials: bool = False
+
+    def add(self, events: Iterable[Event]) -> Fold:
+        """Take further rows."""
+        for event in events:
+            self._one(event)
+        return self
+
+    def in_order(self) -> list[Step]:
+        """The finished steps as they were begun: of several at once the last may have ended first."""
+        return sorted(self.finished, key=lambda step: self._called[step.call_id])
+
+    def doubtful(self) -> tuple[Step, ...]:
+        """Steps that had begun and did not end, of which nobody knows what they did outside of the box."""
+        return tuple(replace(step, outside=self._may_have_left(step)) for step in self.begun.values() if step.effects)
+
+    def _one(self, event: Event) -> None:
+        match event:
+            case ToolCalled():
+                effects = event.tool not in self.looks
+                self._called[event.call_id] = len(self._called)
+                self.begun[event.call_id] = Step(
+                    event.call_id,
+                    event.tool,
+                    event.arguments,
+                    effects=effects,
+                    outside=event.tool == HANDS_ON,
+                    run_id=self.run_id,
+                )
+            case ToolFinished():
+                self._ended(event)
+            case ApprovalRequested(subject=ApprovalKind.HOST_COMMAND) if event.call_id:
+                self._asked[event.approval_id] = event.call_id
+                self._host[event.call_id] = False
+            case ApprovalDecided() if event.approval_id in self._asked:
+                self._host[self._asked[event.approval_id]] = event.verdict == Verdict.ALLOW
+            case PluginCalled() | LeaseUsed() | EgressDecided(allowed=True):
+                # Which of several calls it was is not told, so it may have been each of them.
+                self.begun = {call: replace(step, outside=True) for call, step in self.begun.items()}
+            case RunGranted():
+                self._credentials = bool(event.credentials)
+
+    def _ended(self, event: ToolFinished) -> None:
+        step = self.begun.pop(event.call_id, None)
+        if step is None or event.route == EARLIER:
+            return
+        outside = step.outside or event.route == "host" or self._host.get(event.call_id, False)
+        self.finished.append(
+            replace(
+                step,
+                result=event.text,
+                is_error=event.is_error,
+                outside=step.effects and outside,
+                number=len(self.finished) + 1,
+            )
+        )
+
+    def _may_have_left(self, step: Step) -> bool:
+        if step.outside or step.tool not in _SHELLS:
+            # A server of its own in the box may have done anything that its hosts allow.
+            return step.outside
+        if step.call_id in self._host or step.arguments.get("host"):
+            # What the host does without a question changes nothing, unless everything was handed over.
+            return self._host.get(step.call_id, False) or self.full_control
+        return self._credentials or self.plugins or self.full_control
+
+
+def same(one: Step, other: Step) -> bool:
+    """Whether two steps are the same call, as the journal has both."""
+    return one.tool == other.tool and _canonical(one.arguments) == _canonical(other.arguments)
+
+
+def _canonical(arguments: Mapping[str, Any]) -> str:
+    # A reason says nothing about what is done.
+    told = {name: value for name, value in arguments.items() if name != "reason"}
+    return json.dumps(told, sort_keys=True, default=str)
+
+
+def shorten(text: str, most: int) -> str:
+    """At most so many characters: the beginning and the end."""
+    if len(text) <= most:
+        return text
+    half = max(1, (most - 24) // 2)
+    return f"{text[:half]}\n… {len(text) - 2 * half:,} more …\n{text[-half:]}"
+
+
+def bounded(steps: Iterable[Step], *, most: int = 24_000, each: int = 1_000) -> tuple[Step, ...]:
+    """Steps as a checkpoint keeps them: all of them, the later ones in more words.
+
+    Args:
+        steps: The oldest first.
+        most: Characters of all arguments and results together, beside a little for each step.
+        each: Characters of one result, and of one argument.
+    """
+    kept: list[Step] = []
+    for step in reversed(list(steps)):
+        room = each if most > 0 else 60
+        short = replace(step, arguments=_short(step.arguments, room), result=shorten(step.result, room))
+        most -= len(json.dumps(dict(short.arguments), default=str)) + len(short.result)
+        kept.append(short)
+    return tuple(reversed(kept))
+
+
+def _short(arguments: Mapping[str, object], room: int) -> dict[str, object]:
+    return {name: _short_value(value, room) for name, value in arguments.items()}
+
+
+def _short_value(value: object, room: int) -> object:
+    if isinstance(value, bool | int | float) or value is None:
+        return value
+    return shorten(value if isinstance(value, str) else json.dumps(value, default=str), room)

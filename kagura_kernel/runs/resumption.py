@@ -1,0 +1,213 @@
+"""How a run goes on from where another stood: what it asks first, what is laid into its box, what is not repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
+from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.errors import ApprovalDenied
+from kagura_kernel.domain.events import Noted
+from kagura_kernel.domain.events.patterns import RunResumed
+from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.domain.patterns import Checkpoint, Step
+from kagura_kernel.domain.tools import ToolResult
+from kagura_kernel.membrane.credentials.budget import Budget
+from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
+from kagura_kernel.patterns.plan_answers import read_answer
+from kagura_kernel.patterns.resuming import Guard, Restoring, restoring
+from kagura_kernel.patterns.steps import EARLIER, bounded
+from kagura_kernel.runs.laying import lay_changes
+from kagura_kernel.runs.past import Past, read_past
+from kagura_kernel.runs.standing import Surroundings
+from kagura_kernel.sandbox.backend import Box
+from kagura_kernel.tools.resume_briefing import Resumed, resume_briefing
+
+MOST_NAMED = 5
+"""Paths that a note names."""
+
+
+class Resumption:
+    """One run's; on its loop.
+
+    Attributes:
+        past: What lies behind it; known when it is prepared.
+        changes: What was laid into its box.
+    """
+
+    def __init__(self, around: Surroundings, checkpoint: Checkpoint) -> None:
+        self.past = Past()
+        self.changes: tuple[FileChange, ...] = ()
+        self._around = around
+        self._from = checkpoint
+        self._guard = Guard(())
+        self._restoring = Restoring()
+        self._asks: list[str] = []
+
+    async def prepare(self) -> None:
+        """Read what lies behind, and ask for what the budget no longer covers; before anything is started.
+
+        Raises:
+            ApprovalDenied: a person does not want it to go on.
+            JournalError: what lies behind cannot be read.
+        """
+        around = self._around
+        past = await asyncio.to_thread(read_past, around.parts.journal, self._from, around.parts.clock.now())
+        self.past = past
+        self._guard = Guard(past.done, past.doubtful, next=_last(past.done) if around.order.resume else 0)
+        around.memory.untrusted |= past.untrusted
+        limit = around.account.budget_usd
+        if limit is not None and limit <= 0:
+            around.account.budget_usd = await self._money()
+        around.membrane.carry(self._left_budgets())
+
+    def starts_over(self) -> None:
+        """Its brain has forgotten the conversation, and begins anew."""
+        self._guard.in_order, self._guard.next = True, 0
+
+    async def restore(self, box: Box) -> None:
+        """Bring a fresh box to where the other run left its own.
+
+        Raises:
+            BoxFileError: the box did not take a file.
+            WorkspaceError: what a file held is not kept any more.
+            JournalError: it could not be written down.
+        """
+        around = self._around
+        changes = [FileChange(**one) for one in self._from.changes]  # type: ignore[arg-type]
+        found = self._restoring = await asyncio.to_thread(restoring, changes, around.changes.now_at)
+        laid = await lay_changes(box, found.lay, around.parts.blobs) if found.lay else 0
+        self.changes = found.lay
+        around.record(
+            RunResumed,
+            resumes=self._from.run_id,
+            step=len(self.past.done) + len(self.past.lost),
+            doubtful=tuple(step.tool for step in self.past.doubtful),
+            restored_files=laid,
+            asks=tuple(self._asks),
+        )
+        if found.conflicts:
+            text = f"Changed in the project since {self._from.run_id}, and left as they are there: "
+            around.record(Noted, text=text + _named(found.conflicts))
+        if found.lost:
+            around.record(Noted, text=f"Of what {self._from.run_id} wrote, this was not kept: {_named(found.lost)}")
+
+    def briefing(self) -> str:
+        """What its brain is told."""
+        past, found, stood = self.past, self._restoring, self._from
+        return resume_briefing(
+            Resumed(
+                stood.run_id,
+                bounded([*past.done, *past.lost], most=12_000, each=600),
+                past.lost,
+                bounded(past.doubtful),
+                stood.plan,
+                stood.pending,
+                len(found.lay),
+                found.conflicts,
+                found.lost,
+            )
+        )
+
+    async def before(self, call: Step) -> ToolResult | None:
+        """The answer to a call that is not carried out; None for one that is.
+
+        Raises:
+            ApprovalAborted: a person called the run off.
+        """
+        judged = self._guard.judge(call)
+        if judged.step is None:
+            return None
+        return _earlier(judged.step) if judged.what == "done" else await self._ask(call, judged.step)
+
+    async def _ask(self, call: Step, step: Step) -> ToolResult | None:
+        what = str(step.arguments.get("command") or step.arguments.get("code") or step.tool)
+        request = self._request(
+            ApprovalKind.TOOL,
+            "Do this again? Nobody knows whether it was done",
+            f"{step.run_id} was stopped while this was under way, and it may have changed something outside of its "
+            f"box. Allow it only if doing it twice does no harm:\n\n{what}",
+            {"tool": call.tool, "arguments": dict(call.arguments), "begun_in": step.run_id},
+            call.call_id,
+        )
+        decision = await self._around.approver.approve(request)
+        if decision.allowed:
+            return None
+        text = (
+            f"Not done again: {step.run_id} had begun it, nobody knows whether it ended, and it was not allowed to be "
+            f"done twice ({decision.verdict} by {decision.by}). Look whether it is done; if so, go on."
+        )
+        return ToolResult(text, is_error=True, route="")
+
+    async def _money(self) -> float | None:
+        stood = self._from
+        proposed = stood.budget_usd or 0.0
+        subject = f"Going on with {stood.run_id} without a budget that is left"
+        spent = "nobody knows how much" if stood.spent_usd is None else f"${stood.spent_usd:.2f}"
+        self._asks.append(f"its budget of ${proposed:.2f} is used up, or nobody knows how much of it")
+        request = self._request(
+            ApprovalKind.PLAN,
+            f"Go on with {stood.run_id} for another ${proposed:.2f}?",
+            f"Its budget was ${proposed:.2f}, and it has used {spent}. This run would get ${proposed:.2f} of its "
+            "own; an answer such as `0.50`, or `no budget`, changes that.",
+            {"resumes": stood.run_id, "spent_usd": stood.spent_usd, "budget_usd": proposed},
+        )
+        decision = await self._around.approver.approve(request)
+        if not decision.allowed:
+            raise ApprovalDenied(subject, f"{decision.verdict} by {decision.by}; `--budget` names one")
+        try:
+            return read_answer(decision.answer, proposed).budget_usd
+        except ValueError as error:
+            raise ApprovalDenied(subject, f"{error} Nothing was spent") from error
+
+    def _left_budgets(self) -> dict[Grant, Budget]:
+        """What is left of what a person allowed, as far as the journal proves it."""
+        found = {}
+        held = {str(one) for one in self._around.order.grant.credentials}
+        for left in self._from.budgets:
+            if left.scope not in held:
+                continue
+            budget = Budget(max(0.0, left.seconds), 0.0, max(0, left.renewals))
+            if budget.exhausted:
+                self._asks.append(f"the time for {left.scope} is used up")
+            elif left.scope not in self.past.allowed:
+                self._asks.append(f"a person's word for {left.scope} is needed anew")
+            else:
+                found[parse_grant(left.scope)] = budget
+        return found
+
+    def _request(
+        self, kind: ApprovalKind, title: str, detail: str, arguments: dict[str, object], call_id: str = ""
+    ) -> ApprovalRequest:
+        around = self._around
+        return ApprovalRequest(
+            id=new_approval_id(),
+            run_id=around.order.run_id,
+            session_id=around.order.session_id,
+            kind=kind,
+            title=title,
+            detail=detail,
+            arguments=arguments,
+            call_id=call_id,
+            requested_at=around.parts.clock.now(),
+            deadline=around.order.routing.approval_deadline,
+        )
+
+
+def _last(steps: Sequence[Step]) -> int:
+    """The last step that was more than looking."""
+    return max((index for index, step in enumerate(steps) if step.effects), default=len(steps))
+
+
+def _earlier(step: Step) -> ToolResult:
+    mark = (
+        f"already done in {step.run_id}, step {step.number}: this is its result, and nothing was carried out. Make the "
+        "call a second time if it has to be done again."
+    )
+    return ToolResult(f"[{mark}]\n{step.result}", is_error=step.is_error, route=EARLIER)
+
+
+def _named(paths: tuple[str, ...]) -> str:
+    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    return ", ".join(ascii(path)[1:-1] for path in paths[:MOST_NAMED]) + more
