@@ -11,19 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly.boxes import Boxes
+from kagura_kernel.assembly.children import Owners, all_children, close_each
 from kagura_kernel.assembly.kits import kit_parts, make_kits, read_mcp_config, redactor_of, resolve_for
-from kagura_kernel.assembly.memories import LazyMemory
+from kagura_kernel.assembly.memories import LazyMemory, check_memory, lazy_costs
 from kagura_kernel.assembly.places import project_checker
 from kagura_kernel.assembly.plugins import make_plugins
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
 from kagura_kernel.cockpit.ordering import Choices
+from kagura_kernel.cockpit.resuming import checkpoint_of
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.cockpit.sweeping import Sweep
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal.checkpoints import drop_old, named_contents
 from kagura_kernel.journal.leases import LeaseLedger
-from kagura_kernel.journal.owner import mark_lost, owner_alive, process_owner
+from kagura_kernel.journal.owner import mark_lost, process_owner
 from kagura_kernel.journal.place import data_home, read_settings, settings_file, text_of
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
@@ -87,7 +90,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     Raises:
         ConfigurationError: with every problem.
     """
-    return read_settings(environ, check_settings)
+    return read_settings(environ, lambda settings: [*check_settings(settings), *check_memory(settings)])
 
 
 def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> Cockpit:
@@ -100,6 +103,7 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
     """
     clock = clock or SystemClock()
     settings = load_settings(environ)
+    costs = lazy_costs(environ, settings)
     home = data_home(environ)
     owner = process_owner()
     brains = _brains(environ, home)
@@ -111,7 +115,8 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
     try:
         ledger = LeaseLedger(journal)
         lost = tuple(mark_lost(journal, clock))
-        BlobStore(home / "blobs").prune()
+        drop_old(journal)
+        BlobStore(home / "blobs").prune(keep=lambda: named_contents(journal))
         prune_spilled(home / "outputs")
     except BaseException:
         journal.close()
@@ -122,19 +127,23 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
         return await boxes.probe(), [PartStatus(name, auth.ready, auth.reason) for name, auth in signed]
 
     kits = make_kits(environ, settings, clock=clock)
+    check = project_checker(environ, home)
     memory = LazyMemory(environ, settings, home, clock)
+    owners = Owners()
+    children = all_children(journal, home, clock, owners)
     choices = Choices(
         settings=settings,
         boxes=boxes.names,
         choose_brain=_brain_chooser(brains),
         replay=_replay,
         record=partial(_record, home),
-        check_project=project_checker(environ, home),
+        check_project=check,
         resume=lambda session_id, brain: session_last_brain_session(journal, session_id, brain=brain),
         owner=owner,
         check_credentials=lambda grants: check_grants(grants, registry()),
         resolve_agent=resolve_for(kits),
         read_mcp_config=partial(read_mcp_config, home),
+        checkpoint=partial(checkpoint_of, journal, check_project=check),
     )
     return Cockpit(
         CockpitParts(
@@ -143,21 +152,29 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
             choices=choices,
             start_box=boxes.start,
             probe=probe,
-            close_boxes=boxes.close,
+            close_boxes=partial(close_each, children.close, boxes.close),
             price=price,
             home=home,
             membrane=MembraneParts(ledger, registry, terms, preapproved),
-            sweep=_sweep(ledger, registry, owner, clock),
+            sweep=make_sweep(ledger, registry, owner, clock, owners.alive),
             lost=lost,
             shared=boxes.shared,
             kits=kits,
             kit_parts=kit_parts(kits),
             redactor=redactor_of(home),
             memory=memory,
-            close_memory=memory.close,
+            close_memory=memory.close if costs is None else partial(_close_all, memory.close, costs.close),
+            push_cost=costs,
+            make_children=children.of,
+            alive=owners.alive,
             make_plugins=lambda: make_plugins(environ, home, settings, journal, clock, owner, boxes),
         )
     )
+
+
+def _close_all(*closing: Callable[[], None]) -> None:
+    for close in closing:
+        close()
 
 
 def load_registry(environ: Mapping[str, str]) -> Registry:
@@ -185,14 +202,24 @@ def _preapproved(settings: Settings) -> frozenset[Grant]:
     return frozenset(map(parse_grant, settings.preapproved_grants))
 
 
-def _sweep(ledger: LeaseLedger, registry: Callable[[], Registry], owner: str, clock: Clock) -> Sweep:
-    """What gives back the credentials that no run holds any more."""
+def make_sweep(
+    ledger: LeaseLedger, registry: Callable[[], Registry], owner: str, clock: Clock, alive: Callable[[str], bool]
+) -> Sweep:
+    """What gives back the credentials that no run holds any more.
+
+    Args:
+        ledger: Every credential.
+        registry: Reads the providers.
+        owner: This process.
+        clock: The time.
+        alive: Whether a process may still be there.
+    """
 
     async def sweeping(told: Callable[[SweepReport], None]) -> None:
         from kagura_kernel.membrane.credentials.sweep import keep_sweeping, sweep
 
         providers = registry().providers
-        await keep_sweeping(lambda: sweep(ledger, providers, owner_alive, owner=owner, clock=clock), clock, told)
+        await keep_sweeping(lambda: sweep(ledger, providers, alive, owner=owner, clock=clock), clock, told)
 
     return sweeping
 

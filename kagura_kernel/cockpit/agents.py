@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kagura_kernel.cockpit.handed import handed_agent
 from kagura_kernel.cockpit.intents import Launch, LaunchRun
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
@@ -40,7 +41,7 @@ def agent_order(
         KitError: the definition, or the configuration of servers, cannot be used.
     """
     reference = settings.agent if intent.agent is None else intent.agent
-    agent = resolve(reference, project)
+    agent = handed_agent(resolve(reference, project), intent.handoff)
     toolsets: Sequence[Toolset] = agent.definition.toolsets
     if intent.mcp_config is not None or intent.strict_mcp:
         from kagura_kernel.kit.definitions.mcp_config import with_mcp_config

@@ -155,7 +155,7 @@ AGENT = (
     Option(
         ("--verify",),
         "try the finished work out with this command, in a fresh box that the agent never touches; "
-        "`--verify 'pytest -q'`",
+        "`--verify 'pytest -q'`; files that the agent may change, tests among them, are its own word",
         Kind.TEXT,
         metavar="COMMAND",
         otherwise="nobody says whether the work is good but you",

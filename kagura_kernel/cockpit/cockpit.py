@@ -15,7 +15,7 @@ from kagura_kernel.cockpit.controls import Controls
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
-from kagura_kernel.cockpit.intents import Launch
+from kagura_kernel.cockpit.intents import Launch, LaunchRun
 from kagura_kernel.cockpit.leases import LeaseView, held_elsewhere, lease_views, take_back, where_held
 from kagura_kernel.cockpit.ordering import Choices, order_for, session_name
 from kagura_kernel.cockpit.plugin_access import LazyPlugins
@@ -26,6 +26,7 @@ from kagura_kernel.cockpit.sessions import Sessions
 from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.cockpit.status import PartStatus, StatusReport, spent
 from kagura_kernel.cockpit.sweeping import Sweep, Sweeping
+from kagura_kernel.cockpit.trust import TrustDesk, trust_terms
 from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.clock import Clock
@@ -33,6 +34,7 @@ from kagura_kernel.domain.errors import (
     JournalError,
     LeaseElsewhere,
     LeaseUnknown,
+    MemoryUnknown,
     NotThisTime,
     RunOver,
     RunUnknown,
@@ -54,7 +56,9 @@ from kagura_kernel.runs.order import Children, KitParts, Price, RunParts, StartB
 from kagura_kernel.runs.run import Run
 
 if TYPE_CHECKING:
+    from kagura_kernel.cockpit.dispatching import Session
     from kagura_kernel.cockpit.kits import KitDesk
+    from kagura_kernel.cockpit.memory import MemoryDesk
     from kagura_kernel.kit.redaction.redactor import Redactor
     from kagura_kernel.memory.store import MemoryStore
     from kagura_kernel.plugins.manager import PluginManager
@@ -92,6 +96,7 @@ class CockpitParts:
         close_memory: Closes it.
         push_cost: Tells the memory's server what a run has cost; None where there is none to tell.
         make_children: Makes what runs children, of a cockpit; None where nothing can be handed on.
+        alive: Whether a process that runs runs may still be there.
     """
 
     journal: Journal
@@ -114,6 +119,7 @@ class CockpitParts:
     close_memory: Callable[[], None] = _nothing
     push_cost: Callable[[str, Mapping[str, Any]], None] | None = None
     make_children: Callable[[Cockpit], Children] | None = None
+    alive: Callable[[str], bool] = owner_alive
 
 
 class Cockpit:
@@ -122,6 +128,7 @@ class Cockpit:
     Attributes:
         records: What boards, panels and charts read.
         plugins: Everything about plugins.
+        trust: What was earned, and what a person says about it.
     """
 
     def __init__(self, parts: CockpitParts, engine: Engine | None = None) -> None:
@@ -136,10 +143,11 @@ class Cockpit:
         self._handles: dict[str, RunHandle] = {}
         self._powers: dict[str, SessionPowers] = {}
         self._own_session = new_session_id()
-        self._sweeping = Sweeping(parts.membrane.ledger, parts.sweep, self._engine)
+        self._sweeping = Sweeping(parts.membrane.ledger, parts.sweep, self._engine, parts.alive)
         self._sweeping.begin()
         self._tails = Tails(parts.journal, parts.clock, self._engine, self._sweeping.begin)
         self.records = Records(parts.journal, parts.clock)
+        self.trust = TrustDesk(parts.journal, trust_terms(parts.choices.settings), parts.clock)
         self._children = parts.make_children(self) if parts.make_children is not None else None
         self._access = LazyPlugins(parts.make_plugins or _no_plugins, lambda: self.plugins, parts.journal, self._listen)
         self._controls = Controls(self._mailbox, self._engine, self._going_on, self._access, self._known_sessions)
@@ -169,6 +177,29 @@ class Cockpit:
         return self._parts.kits
 
     @property
+    def memory(self) -> MemoryDesk:
+        """Everything that a person does with memories.
+
+        Raises:
+            NotThisTime: this program was put together without a memory.
+        """
+        from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
+
+        parts = self._parts
+        if parts.memory is None:
+            raise NotThisTime("There is no memory here: this program was put together without one.")
+        return MemoryDesk(
+            MemorySurroundings(
+                memory=parts.memory,
+                journal=lambda: parts.journal,
+                clock=parts.clock,
+                home=parts.home,
+                session=lambda: self.session_id,
+                redactor=parts.redactor,
+            )
+        )
+
+    @property
     def journal(self) -> Journal:
         """The record, for whoever only looks; the cockpit closes it."""
         return self._parts.journal
@@ -177,6 +208,55 @@ class Cockpit:
     def room(self) -> int:
         """Bytes that the variables of one cell may have, in each direction."""
         return self._parts.choices.settings.variables_mib * 2**20
+
+    @property
+    def blobs(self) -> BlobStore:
+        """Where contents of changed files wait."""
+        return self._blobs
+
+    def remembers(self, memory_id: str) -> bool:
+        """Whether this memory is there; blocks.
+
+        Raises:
+            MemoryUnavailable: the memory cannot be reached.
+        """
+        if self._parts.memory is None:
+            return False
+        try:
+            self._parts.memory().reference(memory_id)
+        except MemoryUnknown:
+            return False
+        return True
+
+    def session(self, name: str | None = None) -> Session:
+        """A session for programs; without a name it is that of this process.
+
+        Raises:
+            UsageError: it cannot be named so.
+            NotThisTime: this program was put together without children.
+        """
+        if self._children is None:
+            raise NotThisTime("Nothing can be handed on here: this program was put together without children.")
+        from kagura_kernel.cockpit.dispatched import SessionParts
+        from kagura_kernel.cockpit.dispatching import Session
+
+        parts = self._parts
+        made = SessionParts(
+            self._engine,
+            parts.journal,
+            parts.choices.settings,
+            self._children,
+            self.launch,
+            parts.clock,
+            parts.memory,
+            parts.redactor,
+        )
+        return Session(self._session_named(name), made)
+
+    def sweep(self) -> None:
+        """Give back what processes that are gone have left; returns at once."""
+        with contextlib.suppress(JournalError):
+            self._sweeping.begin()
 
     # -------------------------------------------------------------------- runs
 
@@ -193,7 +273,9 @@ class Cockpit:
         session_id = self._session_of(intent)
         order = order_for(intent, session_id, self._parts.choices)
         approver: Approver = PolicyApprover(self._parts.clock, HEADLESS) if intent.headless else self._desk
-        run = Run(order, self._run_parts(approver, self._powers_of(session_id)))
+        # A child's session is its own and ends with it: nothing that was allowed there is kept.
+        powers = SessionPowers() if _is_child(intent) else self._powers_of(session_id)
+        run = Run(order, self._run_parts(approver, powers))
         handle = RunHandle(run, self._engine)
         self._check_elsewhere(session_id)
         before = self._sessions.enter(session_id, order.run_id, stopping=self._is_stopping)
@@ -422,7 +504,7 @@ class Cockpit:
     def _check_elsewhere(self, session_id: str) -> None:
         ours = self._parts.choices.owner
         for row in views.unfinished(self._parts.journal):
-            if row.session_id == session_id and row.owner != ours and owner_alive(row.owner):
+            if row.session_id == session_id and row.owner != ours and self._parts.alive(row.owner):
                 raise SessionBusy(session_id, row.run_id)
 
     def _powers_of(self, session_id: str) -> SessionPowers:
@@ -458,6 +540,10 @@ class Cockpit:
         # What its provider would not take back is tried on. A journal that cannot be read is the next start's concern.
         with contextlib.suppress(JournalError):
             self._sweeping.begin()
+
+
+def _is_child(intent: Launch) -> bool:
+    return isinstance(intent, LaunchRun) and intent.handoff is not None
 
 
 def _no_plugins() -> PluginManager:

@@ -71,9 +71,15 @@ _STEERING = (
         "what the latest runs used and cost; unknown is never 0",
         BOTH,
         (_RUNS,),
-        (_LIMIT._replace(otherwise="20, in a notebook 1000"), *_BOOKS),
-        ("cost", "cost last"),
+        (
+            Option(("--calibration",), "instead, what runs were expected to need beside what they needed"),
+            _LIMIT._replace(otherwise="20, in a notebook 1000"),
+            *_BOOKS,
+        ),
+        ("cost", "cost last", "cost --calibration"),
         LOOK,
+        detail="An estimate is good when the run stays within it and the buffer of 30 %; only runs that came to their "
+        "end count.",
     ),
     Command(
         "leases",

@@ -58,6 +58,7 @@ class Kind(Enum):
     PLUGIN = "PLUGIN"
     AGENT = "AGENT"
     KIT_FILE = "PLACE"
+    MEMORY = "MEMORY"
     VARIABLE = "NAME"
     EXPRESSION = "NAME[=EXPR]"
     PAIR = "NAME=VALUE"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.patterns import Handoff
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.variables import CellPlace, PackedVariable
@@ -72,6 +73,7 @@ class LaunchRun(Launch):
         resume: The run that it goes on from: an id, the end of one, or `last`.
         workers: Where what it hands on runs: a Dask scheduler's address.
         handoff: What it was given by the run that it works for; None for a person's own.
+        changes: What its workspace begins with beside the project; their contents wait in the blob store.
     """
 
     task: str
@@ -89,6 +91,7 @@ class LaunchRun(Launch):
     resume: str | None = None
     workers: str | None = None
     handoff: Handoff | None = None
+    changes: tuple[FileChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

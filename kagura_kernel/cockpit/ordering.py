@@ -18,16 +18,19 @@ from kagura_kernel.cockpit.agents import (
     with_agent,
     write_mode,
 )
+from kagura_kernel.cockpit.handed import delegation_terms, handed_budget, handed_routing
 from kagura_kernel.cockpit.intents import Launch, LaunchCell, LaunchRun
+from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused
 from kagura_kernel.domain.identity import new_run_id
-from kagura_kernel.domain.patterns import Checkpoint, DelegationTerms, Handoff, PlanTerms, TrustTerms
+from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.credentials.grants import Grant
 from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables, usual_variables
 from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
-from kagura_kernel.runs.order import AgentOrder, Routing, RunOrder
+from kagura_kernel.patterns.dispatch import capped
+from kagura_kernel.runs.order import AgentOrder, RunOrder
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
 
@@ -60,7 +63,8 @@ class Choices:
         check_credentials: Raises when one of these is given by no provider.
         resolve_agent: A reference to an agent.
         read_mcp_config: A file to the MCP servers that it names.
-        checkpoint: A run, as a person names it, to where it stood last; raises `RunUnknown` and `NotThisTime`.
+        checkpoint: A run, as a person names it, to where it stood last; raises `RunError`, and `UsageError` where
+            several fit.
     """
 
     settings: Settings
@@ -86,8 +90,13 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         WorkspaceError: its project cannot be used.
         BrainError: its brain, or its cassette, cannot be used.
         KitError: its agent's definition cannot be used.
+        RunError: the run that it is to go on from is unknown, or cannot be gone on with.
     """
     settings = choices.settings
+    resumes = None
+    if isinstance(intent, LaunchRun) and intent.resume is not None:
+        resumes = choices.checkpoint(intent.resume)
+        intent = continued(intent, resumes)
     box = intent.box or settings.box
     if box != "auto" and box not in choices.boxes:
         raise UnknownName("box", box, ("auto", *choices.boxes))
@@ -100,9 +109,10 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
     _check_variables(intent, settings)
     project = choices.check_project(intent.project or working_directory())
     agent = _agent(intent, project, choices)
+    handoff = intent.handoff if isinstance(intent, LaunchRun) else None
     grant = _grant(intent, project, choices, agent)
     common = {
-        "run_id": new_run_id(),
+        "run_id": (handoff.run_id if handoff is not None else "") or new_run_id(),
         "session_id": session_id,
         "project": project,
         "spec": _spec(project, grant, settings, image_required=bool(intent.image)),
@@ -111,12 +121,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         "write_mode": write_mode(intent, agent, settings),
         "limits": _command_limits(intent, settings),
         "longest": intent.command_timeout or None,
-        "routing": Routing(
-            settings.permission_mode,
-            settings.strict_routing,
-            settings.preapproved_host_commands,
-            settings.approval_deadline,
-        ),
+        "routing": handed_routing(settings, handoff),
         "origin": intent.origin,
         "user": login_name(),
         "owner": choices.owner,
@@ -132,7 +137,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         return RunOrder(task=intent.code, language=intent.language, **common)  # type: ignore[arg-type]
     if not isinstance(intent, LaunchRun) or agent is None:
         raise TypeError(type(intent).__name__)
-    return _brain_order(intent, choices, agent, common)
+    return _brain_order(intent, choices, agent, common, resumes)
 
 
 def _agent(intent: Launch, project: Path, choices: Choices) -> AgentOrder | None:
@@ -154,6 +159,8 @@ def _grant(intent: Launch, project: Path, choices: Choices, agent: AgentOrder | 
     )
     if agent is not None:
         grant = with_agent(grant, agent, intent)
+    if isinstance(intent, LaunchRun) and intent.handoff is not None:
+        grant = capped(grant, intent.handoff)
     if grant.credentials:
         choices.check_credentials(grant.credentials)
     return grant
@@ -179,9 +186,14 @@ def _spec(project: Path, grant: RunGrant, settings: Settings, *, image_required:
     )
 
 
-def _brain_order(intent: LaunchRun, choices: Choices, agent: AgentOrder, common: Mapping[str, object]) -> RunOrder:
-    resumes = choices.checkpoint(intent.resume) if intent.resume is not None else None
-    if not intent.task.strip() and intent.replay is None and resumes is None:
+def _brain_order(
+    intent: LaunchRun,
+    choices: Choices,
+    agent: AgentOrder,
+    common: Mapping[str, object],
+    resumes: Checkpoint | None,
+) -> RunOrder:
+    if not intent.task.strip() and intent.replay is None:
         raise UsageError("The task is empty: write what the agent should do below the first line.")
     if intent.replay is not None and intent.record is not None:
         raise UsageError("`--replay` and `--record` exclude each other: a replay has nothing new to record.")
@@ -198,7 +210,8 @@ def _brain_order(intent: LaunchRun, choices: Choices, agent: AgentOrder, common:
     else:
         brain, reason = choices.choose_brain(intent.brain or wanted.brain or settings.brain)
     session_id = str(common["session_id"])
-    resume = choices.resume(session_id, brain.name) if brain.capabilities().resume else ""
+    goes_on = choices.resume(session_id, brain.name) if resumes is None else brain_session(resumes, brain.name)
+    resume = goes_on if brain.capabilities().resume else ""
     if intent.record is not None:
         brain = choices.record(brain, intent.record)
     return RunOrder(
@@ -207,7 +220,7 @@ def _brain_order(intent: LaunchRun, choices: Choices, agent: AgentOrder, common:
         brain_reason=reason,
         agent=agent,
         model=intent.model if intent.model is not None else wanted.model or settings.model,
-        budget_usd=budget(intent, wanted, settings),
+        budget_usd=handed_budget(left_budget(budget(intent, wanted, settings), intent, resumes), intent.handoff),
         max_turns=intent.max_turns if intent.max_turns is not None else wanted.budget.turns,
         resume=resume,
         verify=(intent.verify or "").strip(),
@@ -217,12 +230,8 @@ def _brain_order(intent: LaunchRun, choices: Choices, agent: AgentOrder, common:
         recall=settings.recall,
         resumes=resumes,
         handoff=intent.handoff or Handoff(),
-        delegation=DelegationTerms(
-            settings.delegate_depth,
-            settings.delegate_children,
-            settings.delegate_at_once,
-            settings.workers if intent.workers is None else intent.workers,
-        ),
+        delegation=delegation_terms(settings, intent.workers, intent.handoff),
+        changes=intent.changes,
         trust=TrustTerms(settings.trust_successes, settings.trust_tasks, settings.trust_days),
         **common,  # type: ignore[arg-type]
     )

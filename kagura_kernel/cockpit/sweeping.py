@@ -31,12 +31,16 @@ class Sweeping:
         ledger: Every credential.
         sweep: Does it; None where there is nothing to give back to.
         engine: Where it runs.
+        alive: Whether a process may still be there.
     """
 
-    def __init__(self, ledger: LeaseLedger, sweep: Sweep | None, engine: Engine) -> None:
+    def __init__(
+        self, ledger: LeaseLedger, sweep: Sweep | None, engine: Engine, alive: Callable[[str], bool] = owner_alive
+    ) -> None:
         self._ledger = ledger
         self._sweep = sweep
         self._engine = engine
+        self._alive = alive
         self._lock = threading.Lock()
         self._going_on = False
         self._ended = False
@@ -77,7 +81,7 @@ class Sweeping:
 
     def _left(self) -> list[LeaseRow]:
         # What a living process owes and has not failed to give back is on its way.
-        return [row for row in self._ledger.open_rows() if row.attempts or not owner_alive(row.owner)]
+        return [row for row in self._ledger.open_rows() if row.attempts or not self._alive(row.owner)]
 
     async def _swept(self, sweep: Sweep) -> None:
         try:

@@ -40,3 +40,8 @@ class FileChange:
     state: ChangeState = "proposed"
     target: str = ""
     reason: str = ""
+
+
+def content_name(sha256: str) -> str:
+    """Where the content of a changed file lies below the folder of contents, by its hash."""
+    return f"{sha256[:2]}/{sha256}"

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
+
+HANDOFF: Final = "handoff"
+"""The type of the memory that a child is handed."""
+
+HANDOFF_KEPT = timedelta(hours=24)
+"""How long that one is kept; what a run leaves for others it remembers by itself."""
 
 BUFFER = 0.3
 """How much is added to what similar runs cost, as a fraction."""
@@ -56,6 +63,9 @@ class Step:
         result: What its brain read, bounded and redacted; empty while it goes on.
         is_error: Whether it failed.
         effects: Whether doing it again could change something: everything but tools that only look.
+        outside: Whether it may have changed something outside of its box.
+        run_id: The run that did it; empty for the checkpoint's own.
+        number: The how manieth finished step of its run it is, from 1; 0 while it goes on.
     """
 
     call_id: str
@@ -64,6 +74,9 @@ class Step:
     result: str = ""
     is_error: bool = False
     effects: bool = True
+    outside: bool = False
+    run_id: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +109,7 @@ class Checkpoint:
         pending: What is left of its plan, in the brain's words.
         plan: All of its plan, likewise; empty for none.
         changes: Changes of its workspace, each as the fields of a `FileChange`; their contents wait in the blob store.
+        collected: How many steps were finished when these changes were collected.
         budget_usd: Its limit; None is none.
         spent_usd: What it had cost; None when unknown.
         budgets: What was left of the credentials' budgets.
@@ -103,6 +117,7 @@ class Checkpoint:
         memories: Ids of memories that it had been shown or had written.
         brain: Name of its brain.
         brain_session: What the brain needs to go on; empty where it cannot.
+        untrusted: Whether it had been shown memories that are not trusted.
         options: What the run was started with, for its successor: agent, model, box, write mode, verification.
     """
 
@@ -116,6 +131,7 @@ class Checkpoint:
     pending: tuple[str, ...] = ()
     plan: tuple[str, ...] = ()
     changes: tuple[Mapping[str, object], ...] = ()
+    collected: int = 0
     budget_usd: float | None = None
     spent_usd: float | None = None
     budgets: tuple[LeftBudget, ...] = ()
@@ -123,6 +139,7 @@ class Checkpoint:
     memories: tuple[str, ...] = ()
     brain: str = ""
     brain_session: str = ""
+    untrusted: bool = False
     options: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -138,6 +155,13 @@ class Handoff:
         credentials: The most that it may lease, each as `provider:scope`.
         write_mode: The most that it may do with the project: `through` only below `through`.
         untrusted: Whether its parent was marked.
+        run_id: The id that it bears; empty makes one.
+        agents: Which sub-agent of its agent does it: names, the outermost first; empty for the agent itself.
+        agent_digest: What its agent has to say, as SHA-256; empty where that need not be looked at.
+        full_control: Whether commands of its parent run on the host without asking.
+        strict: Whether its parent asks for everything that is not on the safe list.
+        preapproved: Host commands of its parent that need no asking.
+        delegation: How much of its own work it may hand on; None leaves that to the settings.
     """
 
     memory_id: str = ""
@@ -147,6 +171,13 @@ class Handoff:
     credentials: tuple[str, ...] = ()
     write_mode: str = "ask"
     untrusted: bool = False
+    run_id: str = ""
+    agents: tuple[str, ...] = ()
+    agent_digest: str = ""
+    full_control: bool = False
+    strict: bool = False
+    preapproved: tuple[str, ...] = ()
+    delegation: DelegationTerms | None = None
 
     @property
     def depth(self) -> int:

@@ -19,6 +19,7 @@ class ToolSpec:
             other tools in one answer of a model are made in their order, one after the other.
         foreign: Its schema is another program's, which checks the arguments itself.
         private: Arguments that stand in no journal: what they say can be erased, and a journal only grows.
+        side_by_side: It may change something, and a brain may have several calls of it under way at once all the same.
     """
 
     name: str
@@ -27,6 +28,7 @@ class ToolSpec:
     read_only: bool = False
     foreign: bool = False
     private: tuple[str, ...] = ()
+    side_by_side: bool = False
 
 
 @dataclass(frozen=True, slots=True)

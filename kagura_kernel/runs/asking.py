@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict, asked_fields
@@ -24,6 +24,7 @@ class RecordedApprover:
         recorder: The run's record.
         clock: For how long an answer took.
         lineage: The runs that this one works for, the first one first.
+        offered: Makes of each question what is asked in the end, before it is stored.
         decided: Told of every answer.
     """
 
@@ -34,18 +35,22 @@ class RecordedApprover:
         clock: Clock,
         *,
         lineage: tuple[str, ...] = (),
+        offered: Callable[[ApprovalRequest], Awaitable[ApprovalRequest]] | None = None,
         decided: Callable[[ApprovalRequest, Decision], None] | None = None,
     ) -> None:
         self._inner = inner
         self._recorder = recorder
         self._clock = clock
         self._lineage = lineage
+        self._offered = offered
         self._decided = decided
         self.denied = 0
 
     async def approve(self, request: ApprovalRequest) -> Decision:
         """Ask, record and answer; see `Approver.approve`."""
         request = replace(request, lineage=self._lineage)
+        if self._offered is not None:
+            request = await self._offered(request)
         self._recorder.record(ApprovalRequested, **asked_fields(request))
         began = self._clock.monotonic()
         verdict, by, via, answer = Verdict.ABORTED, "run", "run", "the run ended before an answer came"

@@ -15,7 +15,7 @@ from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.collect import Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.project import ProjectFiles
+from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 from kagura_kernel.membrane.writeback import apply_changes
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.recorder import Recorder
@@ -54,6 +54,16 @@ class RunChanges:
             since=time.time(),
             protected=self._protected,
             limit_bytes=order.spec.limits.workspace_bytes,
+            scrubber=scrubber,
+        )
+        # On an account of its own: what it has weighed and shown is not missing at the end.
+        self._onlooker = Collector(
+            self._project,
+            blobs,
+            since=time.time(),
+            protected=self._protected,
+            limit_bytes=order.spec.limits.workspace_bytes,
+            diff_bytes=0,
             scrubber=scrubber,
         )
 
@@ -96,6 +106,27 @@ class RunChanges:
         for path in done.conflicts:
             self._settled[path] = replace(by_path[path], state="conflict")
         self._recorder.record(ChangesSettled, applied=done.applied, conflicts=done.conflicts, by="write through")
+
+    async def look(self, box: Box) -> tuple[FileChange, ...]:
+        """What differs from the project by now, without diffs, for whoever goes on from here; nothing is told.
+
+        Raises:
+            WorkspaceTooLarge: all that was ever looked at weighs more than the run's limit.
+            SandboxUnavailable: the box is gone.
+        """
+        return tuple(replace(change, diff="") for change in await self._onlooker.collect(box, self._ours))
+
+    def now_at(self, path: str) -> str:
+        """The hash of what lies at a path in the project; empty for nothing, `?` for what cannot be read."""
+        try:
+            return self._project.state(path).sha256
+        except (OSError, UnsafePath):
+            return "?"
+
+    async def so_far(self, box: Box) -> list[FileChange]:
+        """What differs from the project now; nothing is recorded, and contents are stored."""
+        async with self._order:
+            return await self._collector.collect(box, self._ours)
 
     async def settle(self, box: Box) -> tuple[FileChange, ...]:
         """What the run leaves behind, each file with its state; called once, before the box is closed."""

@@ -31,6 +31,7 @@ from kagura_kernel.runtime.approving import use_approver
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, RuntimeSettings
 from kagura_kernel.tools.briefing import Powers, Variables, system_prompt
+from kagura_kernel.tools.plan_tool import PlanTool
 from kagura_kernel.tools.shell import LONGEST_SECONDS, BoxPrograms, CommandLeases, ToolTimes
 from kagura_kernel.tools.skills import SkillTool
 from kagura_kernel.tools.standard import standard_toolbox
@@ -69,8 +70,11 @@ async def converse(stage: Stage) -> Ending:
     try:
         toolsets = await _open_toolsets(stage, [spec.name for spec in toolbox.specs()])
         toolbox.add(*toolsets.tools)
-        return await _listen(stage, order.brain, _turn(stage, toolbox, results, toolsets.briefing))
+        brain = order.brain if stage.checkpoints is None else stage.checkpoints.thinking(order.brain)
+        return await _listen(stage, brain, _turn(stage, toolbox, results, toolsets.briefing))
     finally:
+        if stage.delegation is not None:
+            await stage.delegation.close()
         await toolsets.close()
         # Not the runtime: its box is still needed, to bring the changes out.
         await host.close()
@@ -81,6 +85,8 @@ def _turn(stage: Stage, toolbox: Toolbox, results: Results, toolsets: str) -> Tu
 
     async def use(call: ToolCall, listen: OutputListener) -> ToolResult:
         stage.tool_calls += 1
+        if stage.checkpoints is not None and (known := await stage.checkpoints.before(call)) is not None:
+            return known
         # A brain may call from a task of its own, started before this run's context was set.
         with use_approver(stage.approver):
             return await toolbox.call(call, listen)
@@ -115,8 +121,11 @@ def _turn(stage: Stage, toolbox: Toolbox, results: Results, toolsets: str) -> Tu
     )
 
     specs = toolbox.specs()
+    if stage.checkpoints is not None:
+        looks = [spec.name for spec in specs if spec.read_only or spec.name == PlanTool.spec.name]
+        stage.checkpoints.opened(looks, plugins=bool(stage.plugins.briefing))
     return Turn(
-        task=order.task,
+        task=order.task if stage.checkpoints is None else stage.checkpoints.task(),
         system=system_prompt(
             specs,
             order.project.name,
@@ -126,13 +135,14 @@ def _turn(stage: Stage, toolbox: Toolbox, results: Results, toolsets: str) -> Tu
             write_mode=order.write_mode,
             mode=order.routing.mode,
             headless=order.headless,
+            handed_on=bool(order.handoff.lineage),
             plugins=stage.plugins.briefing,
             agent="\n\n".join(filter(None, (toolsets, stage.kit.briefing(), *_learned(stage)))),
         ),
         tools=specs,
         call_tool=call_tool,
         model=order.model,
-        budget_usd=order.budget_usd,
+        budget_usd=stage.account.budget_usd,
         max_turns=order.max_turns,
         resume=order.resume,
     )

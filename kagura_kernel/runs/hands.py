@@ -46,7 +46,7 @@ class Hands:
         finished: Told of every call that has been answered and recorded, before its brain is; what it raises is fatal.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what happens to a call on its way, each a step
         self,
         use: UseTool,
         recorder: Recorder,

@@ -22,6 +22,7 @@ class Account:
         source: Price list and version.
         model: The model that answered last.
         turns: How many turns were counted.
+        handed_usd: What of the budget its children have spent, or may still spend; no part of its own cost.
     """
 
     budget_usd: float | None = None
@@ -32,6 +33,7 @@ class Account:
     source: str = ""
     model: str = ""
     turns: int = 0
+    handed_usd: float = 0.0
 
     def count(self, usage: Usage, model: str, usd: float | None, source: str) -> None:
         """Add one turn."""
@@ -58,13 +60,24 @@ class Account:
                 f"A budget of ${self.budget_usd:g} cannot be kept: no price is known for model {self.model!r}. "
                 "Leave `--budget` out, or name another model with `--model`."
             )
-        if (self.computed_usd or 0.0) >= self.budget_usd:
-            raise BudgetExhausted(self.computed_usd or 0.0, self.budget_usd)
+        if self.spent_usd >= self.budget_usd:
+            raise BudgetExhausted(self.spent_usd, self.budget_usd)
 
     @property
     def left_usd(self) -> float | None:
         """What remains of the budget; None without one."""
-        return None if self.budget_usd is None else max(0.0, self.budget_usd - (self.computed_usd or 0.0))
+        return None if self.budget_usd is None else max(0.0, self.budget_usd - self.spent_usd)
+
+    @property
+    def spent_usd(self) -> float:
+        """What counts against the budget: its own turns that have a price, and what was handed on."""
+        return (self.computed_usd or 0.0) + self.handed_usd
+
+    @property
+    def known_usd(self) -> float | None:
+        """What it has cost by now with what it handed on; None when unknown."""
+        own = self.cost.usd if self.turns else 0.0
+        return None if own is None else own + self.handed_usd
 
     @property
     def cost(self) -> Cost:

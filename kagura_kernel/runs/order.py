@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.domain.approvals import Approver
+from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.outcome import RunOutcome
@@ -98,10 +99,17 @@ class ChildOrder:
         parent: The run that hands it on.
         session_id: The session of the child, its own.
         project: The project root.
-        agent: Who does it, a reference; empty for the parent's own.
+        agent: Who does it, a reference; empty for the usual one.
+        brain: Name of its brain; empty for the agent's own choice.
         model: Model for it; empty for the usual one.
         verify: The command that says whether its work is good; empty for none.
         workers: Where it runs: empty for this process.
+        box: Name of its back-end; empty for the usual one.
+        image: Image asked for; empty for the usual one.
+        headless: Whether nobody can be asked.
+        origin: Where it was asked for.
+        place: The cell that it goes back to.
+        changes: What its workspace begins with beside the project; their contents wait in the blob store.
     """
 
     task: str
@@ -110,9 +118,16 @@ class ChildOrder:
     session_id: str
     project: Path
     agent: str = ""
+    brain: str = ""
     model: str = ""
     verify: str = ""
     workers: str = ""
+    box: str = ""
+    image: str = ""
+    headless: bool = False
+    origin: str = "api"
+    place: CellPlace = field(default_factory=CellPlace)
+    changes: tuple[FileChange, ...] = ()
 
 
 class Children(Protocol):
@@ -166,6 +181,7 @@ class RunOrder:
         handoff: What it was given by the run that it works for.
         delegation: How much of its work it may hand on.
         trust: What has to be shown before a power is proposed.
+        changes: What its workspace begins with beside the project.
     """
 
     run_id: str
@@ -202,6 +218,7 @@ class RunOrder:
     handoff: Handoff = field(default_factory=Handoff)
     delegation: DelegationTerms = field(default_factory=DelegationTerms)
     trust: TrustTerms = field(default_factory=TrustTerms)
+    changes: tuple[FileChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,7 @@ async def plan_run(
         "similar": tuple(row.run_id for row in plan.similar),
         "lessons": plan.lesson_ids,
         "budget_usd": plan.budget_usd,
+        "wanted": own and terms.asked,
         "asked": asks,
     }
     agreed, by, lessons = order.budget_usd, "", plan.lessons

@@ -24,6 +24,7 @@ from kagura_kernel.domain.events import (
     TextStreamed,
     TextWritten,
     ToolCalled,
+    TrustChanged,
 )
 from kagura_kernel.domain.plugins import PluginFinding
 from kagura_kernel.kit.redaction.redactor import RedactedStream, Redactor
@@ -49,13 +50,16 @@ EXACT = frozenset(
         *("brain", "model", "write_mode", "origin", "mime", "stream", "route", "direction", "form", "mode", "state"),
         *("host", "rule", "plugin", "ended", "credentials", "egress", "provider", "scope", "change", "way", "method"),
         *("version", "modules", "module", "function", "signed_by", "error_code", "cost_source", "kinds", "binary"),
-        *("severity", "risk", "canaries"),
+        *("severity", "risk", "canaries", "category", "signal"),
     }
 )
 """Fields of events and of the rows in them that are told exactly."""
 
 _TEXTS: frozenset[tuple[type, str]] = frozenset({(LeaseUsed, "path"), (PluginFinding, "source")})
 """Fields that are texts although others of their name are exact."""
+
+_DIGESTS: frozenset[tuple[type, str]] = frozenset({(TrustChanged, "task")})
+"""Fields that are exact although others of their name are texts."""
 
 _CLEAN: frozenset[tuple[type, str]] = frozenset({(OutputStreamed, "text"), (ResultShown, "data")})
 """Fields that were redacted as a whole before they were cut into events; see `filter` and `words`."""
@@ -185,7 +189,7 @@ _FREE = frozenset({"arguments", "config"})
 
 def is_exact(kind: type, name: str) -> bool:
     """Whether a field of an event, or of a row in it, is told exactly."""
-    return name in EXACT and (kind, name) not in _TEXTS
+    return (kind, name) in _DIGESTS or (name in EXACT and (kind, name) not in _TEXTS)
 
 
 def _same(one: Any, other: Any) -> bool:

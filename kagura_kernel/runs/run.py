@@ -27,10 +27,11 @@ from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.asking import RecordedApprover
 from kagura_kernel.runs.cell import run_cell
 from kagura_kernel.runs.changes import RunChanges
-from kagura_kernel.runs.checkpointing import Checkpointing, Surroundings
+from kagura_kernel.runs.checkpointing import Checkpointing
 from kagura_kernel.runs.conversation import converse
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.kit import OpenKit, open_kit
+from kagura_kernel.runs.laying import lay_changes
 from kagura_kernel.runs.learning import Learning
 from kagura_kernel.runs.ledger import Account
 from kagura_kernel.runs.order import RunOrder, RunParts
@@ -40,9 +41,10 @@ from kagura_kernel.runs.recorder import Recorder, told
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.runs.remembering import RunMemory
 from kagura_kernel.runs.stage import Stage
-from kagura_kernel.runs.trusting import Trusting
+from kagura_kernel.runs.standing import Surroundings
+from kagura_kernel.runs.trusting import Trusting, agent_powers
 from kagura_kernel.runs.variables import Brought, collect_outputs
-from kagura_kernel.runs.verifying import verify
+from kagura_kernel.runs.verifying import Verification
 from kagura_kernel.runs.work import Work
 from kagura_kernel.sandbox.backend import Box
 
@@ -74,10 +76,22 @@ class Run:
         self._account = Account(order.budget_usd)
         self._redacting = Redacting(parts.redactor)
         self._memory = RunMemory(order, parts, self._recorder.record, self._redacting, parts.clock)
-        self._trusting = Trusting(order, parts.approver, parts.journal, parts.clock, lambda: self._memory.untrusted)
-        self._learning = Learning(order, self._memory, self._recorder.record, self._redacting)
+        self._trusting = Trusting(
+            order,
+            parts.approver,
+            parts.journal,
+            parts.clock,
+            lambda: self._memory.untrusted,
+            self._recorder.record,
+        )
+        self._learning = Learning(order, self._memory, self._recorder.record, self._shown)
         self._approver = RecordedApprover(
-            self._trusting, self._recorder, parts.clock, lineage=order.handoff.lineage, decided=self._heard
+            self._trusting,
+            self._recorder,
+            parts.clock,
+            lineage=order.handoff.lineage,
+            offered=self._trusting.offered,
+            decided=self._heard,
         )
         self._membrane = Membrane(
             order.grant,
@@ -85,13 +99,14 @@ class Run:
             Holder(order.run_id, order.session_id, order.owner),
             self._approver,
             asks=not order.headless,
-            powers=parts.powers,
+            powers=parts.powers if order.brain is None else agent_powers(parts.powers),
             record=self._recorder.record,
             fatal=self._stop,
             clock=parts.clock,
         )
         self._recorder.scrub = partial(scrub_fields, self._membrane.scrubber)
         self._recorder.redact = self._redacting.event
+        self._memory.scrub = self._recorder.scrub
         self._changes = RunChanges(order, parts.blobs, self._recorder, self._membrane.scrubber)
         self._checkpoints = Checkpointing(
             Surroundings(
@@ -111,6 +126,7 @@ class Run:
         self._box: Box | None = None
         self._kit = OpenKit()
         self._planned = Planned(order.budget_usd)
+        self._verification = Verification(order, parts, self._recorder.record, self._shown)
         self._verified: RunVerified | None = None
         self._left: tuple[str, ...] = ()
         self._brought = Brought()
@@ -192,8 +208,12 @@ class Run:
         order, clock = self.order, self._parts.clock
         if order.brain is not None:
             await self._memory.open()
-            self._planned = await plan_run(order, self._parts, self._memory, self._approver, self._recorder.record)
+            self._planned = await plan_run(
+                order, self._parts, self._memory, self._approver, self._recorder.record, self._shown
+            )
             self._account.budget_usd = self._planned.budget_usd
+            self._learning.warned = self._planned.lessons
+            await self._checkpoints.prepare()
         self._kit = await open_kit(order, self._parts, self._recorder.record)
         self._membrane.widen(self._kit.grant(order.grant))
         await self._membrane.approve()
@@ -238,6 +258,8 @@ class Run:
             learning=self._learning,
             trusting=self._trusting,
         )
+        if self.order.changes:
+            await lay_changes(box, self.order.changes, self._parts.blobs)
         await self._checkpoints.begin(box)
         stage.plugins = await open_plugins(box, self.order, self._parts, self._recorder.record, self._stop)
         try:
@@ -251,7 +273,11 @@ class Run:
         self._stop(SandboxDied(box.id, why or "it was closed from outside"))
 
     def _stop(self, cause: BaseException) -> None:
-        if not self._work.stop(cause) and self._settling is not None:
+        if self._work.stop(cause):
+            return
+        self._verification.stop()
+        self._trusting.stop()
+        if self._settling is not None:
             # It has ended by itself, and takes its time to bring its changes out.
             latest = asyncio.get_running_loop().time() + KILLED_SETTLE_SECONDS
             self._settling.reschedule(min(self._settling.when() or latest, latest))
@@ -270,6 +296,7 @@ class Run:
         except (KaguraError, TimeoutError) as error:
             why = error.message if isinstance(error, KaguraError) else "the box did not answer in time"
             self._recorder.record(Noted, text=f"The run's changes could not be brought out of its box: {why}")
+            self._verification.lost(why)
             return ()
         finally:
             self._settling = None
@@ -280,21 +307,26 @@ class Run:
 
     async def _learn(self, ending: Ending, changes: tuple[FileChange, ...]) -> None:
         """Try the work out where that was asked for, and keep what later runs can learn from this one."""
-        order, parts, record = self.order, self._parts, self._recorder.record
-        await self._checkpoints.ended(ending)
-        if order.brain is None:
+        record = self._recorder.record
+        await self._checkpoints.ended(ending, changes)
+        if self.order.brain is None:
             return
         if ending.status == "done":
-            self._verified = await verify(order, parts, changes, record, self._shown)
+            self._verified = await self._verification.run(changes)
         try:
-            lessons = await self._learning.leave(ending, self._verified)
-            left = await self._memory.leave(ending, self._verified, self._account.cost)
-            self._left = (*left, *lessons)
-            await self._trusting.settle(ending, self._verified, self._approver, record)
+            left = await self._memory.leave(ending, self._proof, self._account.cost, changes)
+            # A lesson is joined to the summary of the run that it comes from.
+            self._left = (*left, *await self._learning.leave(ending, self._proof, left))
         except JournalError:
             raise
         except KaguraError as error:
             record(Noted, text=f"What the run could have taught later ones was not kept: {error.message}")
+        await self._trusting.settle(ending, self._proof, self._approver)
+
+    @property
+    def _proof(self) -> RunVerified | None:
+        """How its verification went. A child's was chosen by an agent: its parent is told, and it proves nothing."""
+        return None if self.order.handoff.lineage else self._verified
 
     async def _bring_back(self, ending: Ending) -> Brought:
         stage = self._stage

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.asking import RecordedApprover
@@ -22,6 +23,14 @@ from kagura_kernel.runs.remembering import RunMemory
 from kagura_kernel.runs.tray import Tray
 from kagura_kernel.runs.trusting import Trusting
 from kagura_kernel.sandbox.backend import Box
+
+
+class HandedOn(Protocol):
+    """What a run has handed on."""
+
+    async def close(self) -> None:
+        """End what goes on of it; may be called twice."""
+        ...
 
 
 @dataclass
@@ -48,6 +57,7 @@ class Stage:
         checkpoints: Stores where it stands.
         learning: What goes wrong in it.
         trusting: What it shows and uses of earned trust; None where nothing is kept of it.
+        delegation: What it hands on; None where nothing can be.
     """
 
     order: RunOrder
@@ -69,6 +79,7 @@ class Stage:
     checkpoints: Checkpointing | None = None
     learning: Learning | None = None
     trusting: Trusting | None = None
+    delegation: HandedOn | None = None
 
     @property
     def spill_dir(self) -> Path:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from kagura_kernel.assembly import make_sweep
+from kagura_kernel.assembly.children import Owners, all_children, close_each
 from kagura_kernel.assembly.kits import kit_parts, read_mcp_config, redactor_of, resolve_for
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.brain.recording import RecordingBrain
@@ -14,6 +16,7 @@ from kagura_kernel.brain.selection import choose
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
 from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings
 from kagura_kernel.cockpit.ordering import Choices
+from kagura_kernel.cockpit.resuming import checkpoint_of
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.settings import Settings
@@ -29,13 +32,14 @@ from kagura_kernel.membrane.egress.resolving import Resolver, SystemResolver
 from kagura_kernel.membrane.leasing import check_grants
 from kagura_kernel.membrane.mounts import check_project
 from kagura_kernel.membrane.parts import MembraneParts
+from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.plugins.approvals import ApprovalBook, QuarantineBook
 from kagura_kernel.plugins.enabled import StartJail
 from kagura_kernel.plugins.manager import PluginManager
 from kagura_kernel.plugins.parts import ManagerParts
 from kagura_kernel.plugins.places import plugin_places
 from kagura_kernel.plugins.trust import TrustBook
-from kagura_kernel.runs.order import LaunchedBox
+from kagura_kernel.runs.order import LaunchedBox, Price
 from kagura_kernel.runs.prices import price
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 
@@ -51,6 +55,9 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
     resolver: Callable[[], Resolver] = SystemResolver,
     start_jail: StartJail | None = None,
     redactor: Redactor | None = None,
+    memory: MemoryStore | None = None,
+    prices: Price = price,
+    sweeps: bool = False,
 ) -> Cockpit:
     """A cockpit on a journal in `home`; the caller closes it.
 
@@ -64,11 +71,17 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
         resolver: Makes what turns names into addresses.
         start_jail: Makes the jails of plugins; None leaves plugins out.
         redactor: Takes secrets out; None leaves them in, and stages no kits.
+        memory: What is remembered; None leaves that out.
+        prices: What tokens cost.
+        sweeps: Whether it gives back what processes that are gone have left.
     """
     clock = clock or SystemClock()
-    journal = Journal.open(home, clock=clock)
     settings = settings or Settings()
+    journal = Journal.open(settings.journal_url or home, clock=clock)
     providers = registry or Registry()
+    owners = Owners()
+    ledger = LeaseLedger(journal)
+    children = all_children(journal, home, clock, owners)
     by_name = {brain.name: brain for brain in brains}
 
     async def start_box(name: str, spec: BoxSpec) -> LaunchedBox:
@@ -95,6 +108,7 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
         check_credentials=lambda grants: check_grants(grants, providers),
         resolve_agent=resolve_for(kits),
         read_mcp_config=partial(read_mcp_config, home),
+        checkpoint=partial(checkpoint_of, journal, check_project=check),
     )
     return Cockpit(
         CockpitParts(
@@ -103,11 +117,11 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
             choices=choices,
             start_box=start_box,
             probe=probe,
-            close_boxes=backend.close,
-            price=price,
+            close_boxes=partial(close_each, children.close, backend.close),
+            price=prices,
             home=home,
             membrane=MembraneParts(
-                LeaseLedger(journal),
+                ledger,
                 lambda: providers,
                 lease_terms(settings),
                 frozenset(map(parse_grant, settings.preapproved_grants)),
@@ -116,6 +130,10 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
             kits=kits,
             kit_parts=None if redactor is None else kit_parts(kits),
             redactor=redactor,
+            memory=None if memory is None else lambda: memory,
+            sweep=make_sweep(ledger, lambda: providers, choices.owner, clock, owners.alive) if sweeps else None,
+            make_children=children.of,
+            alive=owners.alive,
             make_plugins=None
             if start_jail is None
             else lambda: _plugins(home, journal, clock, settings, choices.owner, start_jail),

@@ -23,6 +23,7 @@ from kagura_kernel.domain.memory import (
     Recalled,
     Tier,
 )
+from kagura_kernel.memory.closing import Closing
 from kagura_kernel.memory.drafts import check_edge, check_named, check_query, memories_of, memory_of
 from kagura_kernel.memory.walking import check_walk, descendants, walk
 from kagura_kernel.memory.words import Term, index_terms, query_terms
@@ -32,7 +33,7 @@ _NEIGHBOUR = 0.3
 _SYSTEM = SystemClock()
 
 
-class FakeMemory:
+class FakeMemory(Closing):
     """`MemoryStore` in a dictionary.
 
     Args:

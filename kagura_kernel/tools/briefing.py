@@ -16,6 +16,7 @@ _WRITES = {
     WriteMode.THROUGH: "they reach the project as you go",
     WriteMode.NONE: "they are thrown away at the end; the project stays as it is",
 }
+_HANDED_ON = "when you are done they go into the workspace of the run that you work for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact
     headless: bool = False,
     plugins: str = "",
     agent: str = "",
+    handed_on: bool = False,
     workspace: str = "/workspace",
     sandboxed: bool = True,
 ) -> str:
@@ -76,12 +78,14 @@ def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact
         headless: Whether nobody can answer.
         plugins: What there is to say about enabled plugins, as a section of its own; empty for nothing.
         agent: What comes from the agent's definition and its kit, likewise.
+        handed_on: Whether another run has handed the task on, and gets the changes.
         workspace: Where the project lies in the box.
         sandboxed: Whether there is a box at all.
     """
     names = {spec.name for spec in specs}
     lines = [f"You work on the project {project_name!r} for a notebook cell; your last message becomes its result."]
-    lines += _place(policy, workspace, write_mode) + _crossing(powers) if sandboxed else _no_place(mode)
+    fate = _HANDED_ON if handed_on else _WRITES[write_mode]
+    lines += _place(policy, workspace, fate) + _crossing(powers) if sandboxed else _no_place(mode)
     lines += _variables(variables, workspace) if sandboxed else []
     lines += _host(mode) if sandboxed and "bash" in names else []
     if headless:
@@ -98,14 +102,14 @@ def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact
     return "\n\n".join(filter(None, (told, plugins if sandboxed else "", agent)))
 
 
-def _place(policy: SandboxPolicy, workspace: str, write_mode: WriteMode) -> list[str]:
+def _place(policy: SandboxPolicy, workspace: str, fate: str) -> list[str]:
     where = (
         "Your tools act in a sandbox on this machine: nothing of the machine is visible but its programs and the "
         f"project in {workspace}, where commands start."
     )
     lines = [where]
     if policy.writable:
-        lines.append(f"{workspace} is a copy-on-write view. Change files freely; {_WRITES[write_mode]}.")
+        lines.append(f"{workspace} is a copy-on-write view. Change files freely; {fate}.")
         if policy.read_only_subpaths:
             lines.append(f"Read-only there: {', '.join(policy.read_only_subpaths)}.")
     else:

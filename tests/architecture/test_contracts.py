@@ -23,7 +23,7 @@ VIOLATIONS = {
     "Adapters are named by the assembly alone": ("jupyter/options.py", "import kagura_kernel.sandbox.docker"),
     "Which database it is stays in the journal": ("cockpit/desk.py", "import kagura_kernel.journal.sqlite"),
     "Displays do not act": ("jupyter/cards/view.py", "import kagura_kernel.cockpit.desk"),
-    "The server extension sees only the journal and the domain": (
+    "The server extension sees only the journal, the memory and the domain": (
         "jupyter/server/acting.py",
         "import kagura_kernel.cockpit.desk",
     ),
@@ -34,6 +34,7 @@ VIOLATIONS = {
     "Everything from Jupyter and pandas lives in jupyter": ("journal/views.py", "import pandas"),
     "The price list lives in runs.prices": ("runs/ledger.py", "import genai_prices"),
     "Each cloud's library lives in its provider": ("cockpit/engine.py", "import boto3"),
+    "Dask lives in the assembly's workers": ("runs/order.py", "import distributed"),
     "HTTP to upstreams lives in injection": ("cockpit/engine.py", "import h11"),
     "The keychain lives in one file": ("cockpit/engine.py", "import keyring"),
 }

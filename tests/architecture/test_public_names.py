@@ -14,7 +14,16 @@ import kagura_kernel
 PACKAGE = Path(kagura_kernel.__file__).parent
 
 # To take a name away is to break somebody's notebook; to add one is a promise. Change this list on purpose only.
-PUBLIC = ["__version__", "load_ipython_extension", "redact", "scan_plugin", "unload_ipython_extension"]
+PUBLIC = [
+    "__version__",
+    "load_ipython_extension",
+    "open_memory",
+    "recall",
+    "redact",
+    "scan_plugin",
+    "session",
+    "unload_ipython_extension",
+]
 
 # A kernel that never meets an agent pays for none of these.
 HEAVY = (

@@ -27,6 +27,7 @@ from tests.bench.clicking import click_to_going_on
 from tests.bench.commands import command_in_a_warm_box
 from tests.bench.connecting import connections_out_of_a_box
 from tests.bench.contenders import MITMDUMP
+from tests.bench.delegating import work_handed_on
 from tests.bench.flowing import bytes_out_of_a_box
 from tests.bench.harness import Bench, Line, Missing, table
 from tests.bench.kernels import idle_kernel, kernel_start
@@ -34,9 +35,11 @@ from tests.bench.kits import kit_staged
 from tests.bench.leasing import lease_acquired_and_released, request_through_a_lease, scrubbed_output
 from tests.bench.loading import loading
 from tests.bench.opening import membrane_opened
+from tests.bench.planning import run_planned
 from tests.bench.plugging import plugin_called_from_a_box
 from tests.bench.recalling import recall_in_a_large_memory, recall_of_what_was_told
 from tests.bench.redacting import redaction
+from tests.bench.remembering import memory_before_a_run
 from tests.bench.replayed import replayed_run
 from tests.bench.showing import further_directory_shown
 from tests.bench.starting import bubblewrap_box_ready, docker_box_ready, gvisor_box_ready
@@ -62,6 +65,9 @@ ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     kit_staged,
     recall_of_what_was_told,
     recall_in_a_large_memory,
+    memory_before_a_run,
+    run_planned,
+    work_handed_on,
     kernel_start,
     idle_kernel,
     replayed_run,

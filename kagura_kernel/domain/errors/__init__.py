@@ -54,6 +54,7 @@
     ├── BrainError
     │   ├── BrainNotConfigured           ERR_BRAIN_NOT_CONFIGURED
     │   ├── BrainRefused                 ERR_BRAIN_REFUSED
+    │   │   └── BrainForgot              ERR_BRAIN_FORGOT
     │   ├── BrainLost                    ERR_BRAIN_LOST
     │   ├── CassetteMissing              ERR_CASSETTE_MISSING
     │   └── CassetteBroken               ERR_CASSETTE_BROKEN
@@ -101,7 +102,9 @@
         ├── RunDenied                    ERR_RUN_DENIED
         ├── RunFailed                    ERR_RUN_FAILED
         ├── RunKilled                    ERR_RUN_KILLED
-        └── RunLost                      ERR_RUN_LOST
+        ├── RunLost                      ERR_RUN_LOST
+        ├── ResumeRefused                ERR_RESUME_REFUSED
+        └── WorkersUnavailable           ERR_WORKERS
 
 A message says what happened, to what, and what to do next. It never holds a secret and never needs a
 stack trace beside it. The data a program might want stands on attributes, so that nobody matches text.
@@ -129,6 +132,7 @@ from kagura_kernel.domain.errors.base import (
 )
 from kagura_kernel.domain.errors.brain import (
     BrainError,
+    BrainForgot,
     BrainLost,
     BrainNotConfigured,
     BrainRefused,
@@ -197,6 +201,7 @@ from kagura_kernel.domain.errors.plugins import (
 )
 from kagura_kernel.domain.errors.run import (
     CellFailed,
+    ResumeRefused,
     RunDenied,
     RunError,
     RunFailed,
@@ -205,6 +210,7 @@ from kagura_kernel.domain.errors.run import (
     RunOver,
     RunUnknown,
     TurnsExhausted,
+    WorkersUnavailable,
 )
 from kagura_kernel.domain.errors.sandbox import (
     BoxFileError,
@@ -242,6 +248,7 @@ __all__ = [
     "ApprovalUnknown",
     "BoxFileError",
     "BrainError",
+    "BrainForgot",
     "BrainLost",
     "BrainNotConfigured",
     "BrainRefused",
@@ -301,6 +308,7 @@ __all__ = [
     "PluginRefused",
     "PluginTimeout",
     "RedactionUnavailable",
+    "ResumeRefused",
     "RunDenied",
     "RunError",
     "RunFailed",
@@ -327,6 +335,7 @@ __all__ = [
     "VariableError",
     "VariableMissing",
     "VariableRefused",
+    "WorkersUnavailable",
     "WorkspaceError",
     "WorkspaceRefused",
     "WorkspaceTooLarge",

@@ -29,6 +29,15 @@ class BrainRefused(BrainError):
         self.status = status
 
 
+class BrainForgot(BrainRefused):
+    """The brain does not remember the conversation that it was to go on with."""
+
+    code = "ERR_BRAIN_FORGOT"
+
+    def __init__(self, brain: str) -> None:
+        super().__init__(brain, "it does not remember the session to resume. Start afresh with `--new`.")
+
+
 class BrainLost(BrainError):
     """The brain's program ended or fell silent in the middle of a turn."""
 

@@ -29,7 +29,7 @@ class MemoryUnknown(MemoryStoreError):
     code = "ERR_MEMORY_UNKNOWN"
 
     def __init__(self, memory_id: str) -> None:
-        super().__init__(f"There is no memory {memory_id!r}. `kagura-kernel memory recall WORDS` finds its id.")
+        super().__init__(f"There is no memory {memory_id!r}. `%kagura recall WORDS` finds its id.")
         self.memory_id = memory_id
 
 

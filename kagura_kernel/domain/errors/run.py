@@ -97,3 +97,24 @@ class RunLost(RunError):
         super().__init__(f"{run_id} was lost: {why}.")
         self.run_id = run_id
         self.why = why
+
+
+class ResumeRefused(RunError):
+    """A run cannot be gone on with; the message says why, and what can be done instead."""
+
+    code = "ERR_RESUME_REFUSED"
+
+    def __init__(self, run_id: str, why: str) -> None:
+        super().__init__(f"{run_id} cannot be resumed: {why}")
+        self.run_id = run_id
+
+
+class WorkersUnavailable(RunError):
+    """Work cannot be handed to the workers that were named, or what they say cannot be used."""
+
+    code = "ERR_WORKERS"
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(f"The workers at {address} cannot be used: {why}")
+        self.address = address
+        self.why = why

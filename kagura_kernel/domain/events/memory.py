@@ -16,7 +16,8 @@ Shown = Literal["pinned", "recalled", "lesson", "handoff", "state", "asked"]
 left open, or the brain has asked for it."""
 
 Written = Literal["asked", "outcome", "lesson", "handoff", "result"]
-"""Why a memory was made: the brain asked for it, a run ended, something failed, a child gets it, or a child's result."""
+"""Why a memory was made: the brain asked for it, a run ended, something failed, a child gets it, or it is a child's
+result."""
 
 MemoryAct = Literal[
     "promoted",

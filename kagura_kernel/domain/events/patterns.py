@@ -12,13 +12,14 @@ TrustSignal = Literal["exit-code", "verification", "human", ""]
 
 
 class RunPlanned(Event):
-    """What a run was expected to need, told before anything was spent.
+    """What a run was expected to need, told before anything was spent; where a person is asked, again with the answer.
 
     Attributes:
         estimate: From similar runs; None where there are none.
         similar: Those runs.
         lessons: Memories that warn of what went wrong in such tasks.
         budget_usd: The budget that was proposed; None for none.
+        wanted: Whether its cell wanted to see it.
         asked: Whether a person was asked.
         agreed_usd: The budget that the run got; None for none.
         by: Who agreed; empty where nobody was asked.
@@ -29,6 +30,7 @@ class RunPlanned(Event):
     similar: tuple[str, ...] = ()
     lessons: tuple[str, ...] = ()
     budget_usd: float | None = None
+    wanted: bool = False
     asked: bool = False
     agreed_usd: float | None = None
     by: str = ""
@@ -99,7 +101,7 @@ class TrustChanged(Event):
     """Trust in a category of deeds was earned, proposed, given, used or lost.
 
     Attributes:
-        category: Which, as `domain.patterns.CATEGORIES` names them.
+        category: Which, as `domain.categories.CATEGORIES` names them.
         change: What happened.
         signal: What proves it; nothing that an agent can forge.
         task: SHA-256 of the task's words, by which tasks are told apart; empty where it is about none.
@@ -148,7 +150,7 @@ class ChildEnded(Event):
         child: Which run.
         status: How it ended; `lost` where its worker is gone.
         memories: What it left for its parent.
-        usd: What it cost; None when unknown.
+        usd: What it cost with what it handed on itself; None when unknown.
         error_code: Why it did not end well.
         again: The run that does it once more; empty where none does.
     """

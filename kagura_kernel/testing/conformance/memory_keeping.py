@@ -213,6 +213,13 @@ class MemoryKeepingConformance(UsesMemory):
         memory.check()
         assert memory.where
 
+    def test_the_end_of_a_block_closes_it(self, memory: MemoryStore) -> None:
+        with memory as same:
+            assert same is memory
+            memory.check()
+        with pytest.raises(MemoryUnavailable):
+            memory.check()
+
     def test_a_closed_store_is_unavailable_and_may_be_closed_again(self, memory: MemoryStore) -> None:
         memory.close()
         memory.close()

@@ -48,3 +48,39 @@ def test_some_runs_alone_are_told_as_json(capsys: pytest.CaptureFixture[str]) ->
     ]
     assert main(["cost", "--limit", "1", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 1
+
+
+@pytest.fixture
+def expected(journal: Journal) -> None:
+    """Runs that were expected to cost and to take something, and one of which nobody knew."""
+    for number, (usd, status) in enumerate(((0.12, "done"), (0.5, "done"), (0.01, "killed")), 1):
+        told = SampleRun(f"run-{number}")
+        journal.append(told.started())
+        figures = {"estimated_usd": 0.1, "estimated_seconds": 60.0, "reported_usd": usd, "duration": 66.0}
+        journal.append(told.finished(status=status, **figures))
+    unknown = SampleRun("run-4")
+    journal.append(unknown.started())
+    journal.append(unknown.finished())
+
+
+@pytest.mark.usefixtures("expected")
+def test_estimates_are_told_beside_what_came_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--calibration"]) == 0
+    _, killed, dear, good, line = capsys.readouterr().out.splitlines()
+    assert " ".join(good.split()) == "run-1 done 0.1000 0.1200 +20% yes 1 min 00 s 1 min 06 s +10% yes"
+    assert " ".join(dear.split()).startswith("run-2 done 0.1000 0.5000 +400% no")
+    assert " ".join(killed.split()).startswith("run-3 killed 0.1000 0.0100 - -")
+    assert line.startswith("Cost: 50% of 2 within the estimate and 30% more; half of the estimates were off by at most")
+
+
+@pytest.mark.usefixtures("expected")
+def test_estimates_are_told_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--calibration", "run-2", "run-4", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert (row["run_id"], row["usd_within"], row["usd_error"]) == ("run-2", False, pytest.approx(4.0))
+
+
+@pytest.mark.usefixtures("paid")
+def test_without_an_estimate_there_is_nothing_to_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", "--calibration"]) == 0
+    assert capsys.readouterr().out == "No run that came to its end had an estimate yet.\n"

@@ -62,11 +62,21 @@ def test_without_the_words_of_a_live_display_the_ids_are_still_there():
 
 
 def test_a_card_that_has_to_come_out_the_same_has_neither_ids_nor_times():
-    view = seen(LEARNED.planned(), LEARNED.seen(), LEARNED.verified(), RUN.finished(), brain="replay")
+    told = (LEARNED.planned(wanted=True), LEARNED.seen(), LEARNED.verified())
+    view = seen(*told, RUN.finished(), brain="replay")
     html, text = learned_html(view, live=False), run_text(view)
     assert not re.search(r"mem-\d| min\b", html + text)
     assert "3 passed" not in json.dumps(run_bundle(view)[0]["text/html"])
     assert "~ expected: $0.42 ($0.30 to $0.61), from 5 similar runs, 1 of them failed; 1 lesson" in text
+    assert "memories" not in text
+
+
+def test_what_a_person_has_remembered_is_no_part_of_a_repeatable_card_that_did_not_ask_for_it():
+    events = (RUN.started(brain="replay"), LEARNED.planned(), LEARNED.seen(), LEARNED.written(), RUN.finished())
+    view, bare = RunView().apply_all(events), RunView().apply_all([events[0], events[-1]])
+    (data, metadata), (bare_data, _) = run_bundle(view), run_bundle(bare)
+    assert data == bare_data
+    assert [one["id"] for one in metadata["kagura"]["learned"]["seen"]] == ["mem-1", "mem-2", "mem-3"]
 
 
 @pytest.mark.parametrize(

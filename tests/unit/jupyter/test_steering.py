@@ -106,6 +106,7 @@ def test_the_cockpit_of_the_process_carries_a_line_out(cockpit, monkeypatch):
         ("runs last run-1", "run", ["run-2", "run-1"]),
         ("cost", "run", ["run-2", "run-1"]),
         ("cost 1", "run", ["run-1"]),
+        ("cost --calibration", "run", []),
         ("approvals", "approval", ["app-12"]),
         ("approvals --pending --limit 5", "run", ["run-2"]),
         ("leases", "lease", []),

@@ -12,7 +12,8 @@ from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.jupyter.outcome import outcome_html, outcome_text
 from kagura_kernel.jupyter.status import status_text
-from kagura_kernel.jupyter.tables import approvals_table, costs_table, runs_table
+from kagura_kernel.jupyter.tables import approvals_table, calibration_table, costs_table, runs_table
+from kagura_kernel.patterns.calibration import calibrate
 
 AT = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
@@ -76,6 +77,18 @@ def test_empty_tables_have_the_same_columns_and_types():
     for make, rows in ((runs_table, [run_row()]), (costs_table, [cost_row()])):
         assert make([]).dtypes.to_dict() == make(rows).dtypes.to_dict()
     assert approvals_table([]).empty
+    calibrated = calibrate([cost_row(estimated_usd=0.1, reported_usd=0.12)])
+    assert calibration_table([]).dtypes.to_dict() == calibration_table(calibrated).dtypes.to_dict()
+
+
+def test_what_was_expected_stands_beside_what_was_needed():
+    expected = {"estimated_usd": 0.1, "estimated_seconds": 60.0}
+    table = calibration_table(
+        calibrate([cost_row(**expected, reported_usd=0.12, seconds=90.0), cost_row(**expected, status="killed")])
+    )
+    assert table["usd_error"].round(2).tolist()[0] == 0.2
+    assert (table["usd_within"][0], table["seconds_within"][0]) == (True, False)
+    assert table[["usd", "usd_error", "usd_within", "seconds_error"]].iloc[1].isna().all()
 
 
 def test_an_approval_that_waits_has_no_verdict():

@@ -1,16 +1,25 @@
-"""A run's stage over a box without walls, as far as variables and results need one."""
+"""A run's stage over a box without walls, as far as variables and results need one; parts of a run without a box."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kagura_kernel.domain.events import ResultShown, VariableCrossed
+from kagura_kernel.journal.leases import LeaseLedger
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.secret import Secret
+from kagura_kernel.membrane.parts import MembraneParts
+from kagura_kernel.runs.order import RunParts
 from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.box import FakeBackend
 
 SECRET = "tok-6f1d9c2b7a4e8d3f"
@@ -38,3 +47,26 @@ async def stage(tmp_path):
         box=box, order=order, recorder=Rows(), membrane=SimpleNamespace(scrubber=scrubber), project=tmp_path
     )
     await backend.close()
+
+
+@pytest.fixture
+def boxless(tmp_path: Path) -> Callable[..., RunParts]:
+    """Makes the parts of a run that comes to no box."""
+
+    async def nowhere(*_: Any) -> Any:
+        raise AssertionError("no box was wanted")
+
+    def made(journal: Journal, **changes: Any) -> RunParts:
+        parts = {
+            "journal": journal,
+            "clock": journal.clock,
+            "approver": ScriptedApprover(),
+            "blobs": BlobStore(tmp_path / "blobs"),
+            "start_box": nowhere,
+            "spill_root": tmp_path / "outputs",
+            "price": lambda *_: (None, ""),
+            "membrane": MembraneParts(LeaseLedger(journal), Registry),
+        }
+        return RunParts(**parts | changes)
+
+    return made

@@ -51,3 +51,15 @@ def test_a_turn_that_used_nothing_needs_no_price() -> None:
     account.count(Usage(), "replayed", None, "l")
     account.check()
     assert account.unpriced == 0
+
+
+def test_what_was_handed_on_counts_against_the_budget_and_is_no_cost_of_its_own() -> None:
+    account = Account(1.0)
+    account.count(Usage(10), "m", 0.3, "list")
+    account.handed_usd = 0.5
+    assert account.left_usd == pytest.approx(0.2)
+    assert (account.cost.usd, account.known_usd) == (0.3, pytest.approx(0.8))
+    account.check()
+    account.handed_usd = 0.7
+    with pytest.raises(BudgetExhausted):
+        account.check()

@@ -1,0 +1,297 @@
+"""Children at Dask workers: sent as text, watched by the journal and the scheduler, ended with their parents."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kagura_kernel.assembly.child_packets import (
+    BEGUN_BEFORE,
+    Packet,
+    Report,
+    contents_of,
+    journal_name,
+    keep,
+    our_version,
+    packed,
+    report_of,
+)
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.cost import Cost
+from kagura_kernel.domain.errors import JournalError, KaguraError, RunLost, RunUnknown, WorkersUnavailable
+from kagura_kernel.domain.events import RunFinished, RunStarted
+from kagura_kernel.domain.identity import new_run_id
+from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.owner import lose
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.runs.order import ChildOrder
+
+Client = Any
+Future = Any
+"""Dask's own, which are not typed throughout."""
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+"""How often it is looked whether a child has begun, and whether its worker is still there."""
+
+CONNECT_SECONDS = 10.0
+STOP_SECONDS = 35.0
+"""How long workers may take to say that a child is gone."""
+
+_MISSES = 3
+"""So often a child is looked for in vain before its worker counts as gone: a task may be on its way between two."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaskParts:
+    """What children at workers need of the process that waits for them.
+
+    Attributes:
+        journal: The record, which the workers share.
+        blobs: Where contents of changed files wait.
+        clock: The time.
+        gone: Told of the owner of a run whose worker is gone, so that what it held is given back.
+    """
+
+    journal: Journal
+    blobs: BlobStore
+    clock: Clock
+    gone: Callable[[str], None]
+
+
+class DaskChildren:
+    """Runs children at workers. On the engine's loop."""
+
+    def __init__(self, parts: DaskParts) -> None:
+        self._parts = parts
+        self._clients: dict[str, asyncio.Task[Client]] = {}
+
+    async def run(self, order: ChildOrder, started: Callable[[str, str], None]) -> RunOutcome:
+        """Do it; see `Children.run`. A child whose worker is gone comes back as `lost`.
+
+        Raises:
+            WorkersUnavailable: nobody is there to do it, or the worker refuses.
+        """
+        run_id = order.handoff.run_id or new_run_id()
+        order = replace(order, handoff=replace(order.handoff, run_id=run_id))
+        text, contents = await asyncio.to_thread(self._packed, order)
+        client = await self._client(order.workers)
+        from kagura_kernel.assembly.dask_worker import run_child
+
+        future = client.submit(run_child, text, contents, key=f"kagura-{run_id}", pure=False, retries=0)
+        one = _Watched(self._parts, client, future, order, started)
+        try:
+            return await one.to_the_end()
+        except BaseException:
+            await _held(one.stop())
+            raise
+        finally:
+            future.release()
+
+    async def close(self) -> None:
+        """Take leave of the schedulers; may be called twice."""
+        clients, self._clients = list(self._clients.values()), {}
+        for connecting in clients:
+            connecting.cancel()
+            with contextlib.suppress(Exception, asyncio.CancelledError):
+                await (await connecting).close(timeout=2)
+
+    def _packed(self, order: ChildOrder) -> tuple[str, dict[str, bytes]]:
+        try:
+            contents = contents_of(order.changes, self._parts.blobs)
+        except ValueError as error:
+            raise WorkersUnavailable(order.workers, f"{error}.") from error
+        return packed(Packet(order, journal_name(self._parts.journal), our_version())), contents
+
+    async def _client(self, address: str) -> Client:
+        connecting = self._clients.get(address)
+        if connecting is None or (connecting.done() and not _usable(connecting)):
+            connecting = self._clients[address] = asyncio.create_task(_connected(address), name=f"reach {address}")
+        return await asyncio.shield(connecting)
+
+
+class _Watched:
+    """One child at a worker, from the submission to its end."""
+
+    def __init__(
+        self, parts: DaskParts, client: Client, future: Future, order: ChildOrder, started: Callable[[str, str], None]
+    ) -> None:
+        self._parts = parts
+        self._client = client
+        self._future = future
+        self._order = order
+        self._run_id = order.handoff.run_id
+        self._started = started
+        self._owner = ""
+        self._worker = ""
+        self._missed = 0
+
+    async def to_the_end(self) -> RunOutcome:
+        """How it ended.
+
+        Raises:
+            WorkersUnavailable: it could not begin.
+        """
+        answer = asyncio.ensure_future(_answer(self._future))
+        try:
+            while not answer.done():
+                await asyncio.wait({answer}, timeout=LOOK_SECONDS)
+                if not answer.done() and await self._is_lost():
+                    return await self._lost()
+            await self._look_for_start()
+            return await self._outcome(answer)
+        finally:
+            answer.cancel()
+
+    async def stop(self) -> None:
+        """End it wherever it is, and return when it is gone."""
+        await self._call_off()
+        from kagura_kernel.assembly.dask_worker import stop_child
+
+        # A scheduler or a worker that is gone has nothing left to stop.
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._client.run(stop_child, self._run_id, on_error="ignore")
+                await self._future.cancel()
+
+    async def _call_off(self) -> None:
+        """Leave it the word to stop: what the scheduler no longer reaches may still read the journal."""
+        with contextlib.suppress(JournalError, RunUnknown):
+            await asyncio.to_thread(Mailbox(self._parts.journal).send, self._run_id, "kill", by=self._by)
+
+    @property
+    def _by(self) -> str:
+        return f"the end of {self._order.parent}" if self._order.parent else "the program that asked for it"
+
+    async def _outcome(self, answer: asyncio.Future[Any]) -> RunOutcome:
+        error = answer.exception()
+        if error is not None:
+            log.info("%s at %s: %s", self._run_id, self._order.workers, type(error).__name__)
+            if self._owner:
+                return await self._lost()
+            raise WorkersUnavailable(self._order.workers, f"the task did not come back ({type(error).__name__}).")
+        try:
+            text, contents = answer.result()
+            report: Report = report_of(text)
+        except (TypeError, ValueError) as wrong:
+            raise WorkersUnavailable(self._order.workers, "what a worker said cannot be understood.") from wrong
+        if report.code == BEGUN_BEFORE:
+            return await self._lost()
+        if report.outcome is None:
+            raise WorkersUnavailable(self._order.workers, f"{report.message} [{report.code}]")
+        if not self._owner:
+            raise WorkersUnavailable(
+                self._order.workers,
+                "the run is not in this journal. Give both sides the same PostgreSQL URL in `journal_url`.",
+            )
+        await keep(contents, self._parts.blobs)
+        return report.outcome
+
+    # ------------------------------------------------------------------ watching
+
+    async def _look_for_start(self) -> None:
+        if self._owner:
+            return
+        rows = await asyncio.to_thread(self._parts.journal.events, run_id=self._run_id, kinds=("run.started",), limit=1)
+        if rows and isinstance(rows[0].event, RunStarted):
+            self._owner = rows[0].event.owner
+            self._started(self._run_id, self._owner.rpartition(":")[0])
+
+    async def _is_lost(self) -> bool:
+        """Whether it has begun at a worker that the scheduler no longer has."""
+        await self._look_for_start()
+        at = await self._place()
+        if at:
+            self._worker, self._missed = at, 0
+        elif self._owner:
+            self._missed += 1
+        return self._missed >= _MISSES
+
+    async def _place(self) -> str:
+        key = self._future.key
+        try:
+            busy = await self._client.processing()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the scheduler does not answer; the future will say so
+            log.info("the scheduler at %s does not answer: %s", self._order.workers, type(error).__name__)
+            return self._worker
+        return next((worker for worker, keys in busy.items() if key in keys), "")
+
+    async def _lost(self) -> RunOutcome:
+        """Its worker is gone: nothing of it may go on, and what it held is given back."""
+        await self._call_off()
+        # Otherwise the scheduler would give it to the next worker.
+        with contextlib.suppress(Exception):
+            await self._future.cancel()
+        await self._look_for_start()
+        why = f"its worker ({self._owner}) is gone"
+        await asyncio.to_thread(lose, self._parts.journal, self._run_id, why, self._parts.clock)
+        if self._owner:
+            self._parts.gone(self._owner)
+        error = RunLost(self._run_id, why)
+        rows = await asyncio.to_thread(self._parts.journal.events, run_id=self._run_id, kinds=("run.finished",))
+        figures = rows[-1].event if rows and isinstance(rows[-1].event, RunFinished) else None
+        return RunOutcome(
+            run_id=self._run_id,
+            session_id=self._order.session_id,
+            status="lost",
+            cost=Cost(figures.reported_usd, figures.computed_usd, figures.cost_source)
+            if figures is not None
+            else Cost(),
+            duration=figures.duration if figures is not None else 0.0,
+            error_code=error.code,
+            error=error.message,
+        )
+
+
+async def _answer(future: Future) -> Any:
+    return await future
+
+
+async def _connected(address: str) -> Client:
+    try:
+        # Half a second of imports, and not on the loop where every run lives.
+        distributed = await asyncio.to_thread(_library)
+    except ImportError as error:
+        raise WorkersUnavailable(address, "install kagura-kernel[workers] here.") from error
+    client = distributed.Client(
+        address, asynchronous=True, set_as_default=False, name="kagura-kernel", timeout=CONNECT_SECONDS
+    )
+    try:
+        await client
+        await client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+    except (OSError, TimeoutError) as error:
+        await client.close(timeout=1)
+        raise WorkersUnavailable(address, "nobody answers there, or the scheduler there has no worker.") from error
+    # Without certificates in Dask's configuration there is no way to a tls:// address.
+    except (TypeError, ValueError) as error:
+        await client.close(timeout=1)
+        why = f"Dask cannot connect ({type(error).__name__}). For tls:// its configuration has to name certificates."
+        raise WorkersUnavailable(address, why) from error
+    return client
+
+
+def _library() -> Any:
+    import distributed
+
+    return distributed
+
+
+def _usable(connecting: asyncio.Task[Client]) -> bool:
+    if connecting.cancelled() or connecting.exception() is not None:
+        return False
+    return bool(connecting.result().status == "running")
+
+
+async def _held(work: Any) -> None:
+    """Wait for it even when the waiting is cancelled once more: what it ends must not stay behind."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError, KaguraError):
+            await asyncio.shield(task)

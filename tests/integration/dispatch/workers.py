@@ -1,0 +1,113 @@
+"""Cockpits inside Dask workers, for tests: a scripted brain and real boxes, on the journal that the parent has."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
+from kagura_kernel.membrane.credentials.registry import Registry
+from kagura_kernel.memory.opening import open_memory
+from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from kagura_kernel.sandbox.pool import WarmPool
+from kagura_kernel.testing.brain import Ask, Hang
+from kagura_kernel.testing.cockpit import fake_cockpit
+from kagura_kernel.testing.credential_fake import FakeProvider
+from kagura_kernel.testing.task_brain import TaskBrain
+
+SCRIPTS = {
+    "nothing": ["Nothing."],
+    "files": [Ask("bash", {"command": "cat laid.txt > made.txt; echo 5,6 >> data.csv"}), "Made."],
+    "hang": [Ask("bash", {"command": "echo begun"}), Hang()],
+    "host": [Ask("bash", {"command": "echo from the host", "host": True, "reason": "to see it"}), "Seen."],
+    "host and hang": [Ask("bash", {"command": "echo out", "host": True, "reason": "to see it"}), Hang()],
+    "child": [Ask("delegate", {"task": "nothing"}), "Handed on."],
+}
+
+
+@dataclass
+class _Here:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    cockpit: Cockpit | None = None
+
+
+_here = _Here()
+
+
+def cockpit_at(home: str, settings: Mapping[str, Any], scripts: Mapping[str, Any] | None = None) -> Cockpit:
+    """A cockpit with real boxes and a scripted brain."""
+    values = dict(settings)
+    sweeps = bool(values.pop("sweeps", False))
+    made = Settings(**values)
+    memory = open_memory(made.memory, Path(home), {}, meaning=False)
+    return fake_cockpit(
+        Path(home),
+        backend=WarmPool(BubblewrapBackend(), size=made.pool_size),
+        brains=[TaskBrain({**SCRIPTS, **(scripts or {})})],
+        settings=made,
+        memory=memory,
+        prices=lambda *_: (0.01, "the test's"),
+        registry=Registry(
+            {"fake": FakeProvider()}, {"fake": (EnvInjection(way="env", variables={"TOKEN": "{token}"}),)}
+        ),
+        sweeps=sweeps,
+    )
+
+
+def set_up(home: str, settings: Mapping[str, Any]) -> int:
+    """Let this worker use such a cockpit; its process id."""
+    from kagura_kernel.assembly import dask_worker
+
+    def make() -> Cockpit:
+        with _here.lock:
+            if _here.cockpit is None:
+                _here.cockpit = cockpit_at(home, settings)
+        return _here.cockpit
+
+    dask_worker.use_cockpit(make)
+    return os.getpid()
+
+
+def take_down() -> None:
+    """Close what this worker has, and let the next test begin afresh."""
+    with _here.lock:
+        cockpit, _here.cockpit = _here.cockpit, None
+    if cockpit is not None:
+        cockpit.close()
+
+
+@contextmanager
+def cluster(number: int = 2, threads: int = 4, **more: Any) -> Iterator[Any]:
+    """A scheduler and workers, each a process."""
+    from distributed import LocalCluster
+
+    made = LocalCluster(
+        n_workers=number,
+        threads_per_worker=threads,
+        processes=True,
+        dashboard_address="127.0.0.1:0",
+        host="127.0.0.1",
+        silence_logs=50,
+        **more,
+    )
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def on_each(address: str, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    """Call this in every worker, in a thread of its own."""
+    from distributed import Client
+
+    with Client(address, set_as_default=False) as client:
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        asked = {at: client.submit(function, *arguments, workers=[at], pure=False) for at in workers}
+        return {at: future.result(60) for at, future in asked.items()}

@@ -1,0 +1,93 @@
+"""The one memory of a process is opened when it is needed, and its server is told of costs where one is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.assembly import load_settings
+from kagura_kernel.assembly.memories import COST_KEY, COST_RESOURCE, LazyMemory, lazy_costs
+from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.errors import ConfigurationError, MemoryUnavailable
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.testing.memory_cloud.server import CONTEXT, KEY, RESOURCE, FakeMemoryCloudServer
+
+
+def settings_from(tmp_path, text):
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    return load_settings({"KAGURA_CONFIG": str(path), "HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    "where", ["ftp://x", "notes.db", "http://far.example/mcp", "https://u:hunter2@far.example/mcp"]
+)
+def test_settings_that_name_no_memory_are_told_when_they_are_read(tmp_path, where):
+    with pytest.raises(ConfigurationError, match="memory: it is to be a file") as caught:
+        settings_from(tmp_path, f'memory = "{where}"\n')
+    assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize("where", ["", "~/m.db", "/var/m.db", "cloud", "postgresql://h/d"])
+def test_settings_that_name_one_are_taken(tmp_path, where):
+    assert settings_from(tmp_path, f'memory = "{where}"\n').memory == where
+
+
+def test_a_memory_is_opened_once_and_when_it_is_needed(tmp_path):
+    memory = LazyMemory({}, Settings(), tmp_path / "home", SystemClock())
+    assert not (tmp_path / "home").exists()
+    assert memory() is memory()
+    memory.close()
+    memory.close()
+
+
+def test_a_memory_that_could_not_be_opened_is_tried_again(tmp_path):
+    (tmp_path / "home").write_text("in the way")
+    memory = LazyMemory({}, Settings(), tmp_path / "home", SystemClock())
+    with pytest.raises(MemoryUnavailable):
+        memory()
+    (tmp_path / "home").unlink()
+    memory().check()
+    memory.close()
+
+
+def test_costs_are_told_to_the_cloud_once_for_each_run(tmp_path):
+    with FakeMemoryCloudServer() as server:
+        environ = {
+            "KAGURA_API_KEY": KEY,
+            "KAGURA_CONTEXT_ID": CONTEXT,
+            "HOME": str(tmp_path),
+            COST_RESOURCE: RESOURCE,
+            COST_KEY: KEY,
+        }
+        costs = lazy_costs(environ, Settings(memory=server.mcp_url))
+        assert costs is not None
+        costs("run-1", {"usd": 0.5})
+        costs("run-1", {"usd": 0.5})
+        costs.close()
+        costs.close()
+        assert {event["doc_id"] for event in server.events} == {"run-1"}
+        assert server.events[0]["payload"] == {"usd": 0.5}
+
+
+def test_a_cloud_that_refuses_says_so(tmp_path):
+    with FakeMemoryCloudServer() as server:
+        environ = {"KAGURA_API_KEY": KEY, "KAGURA_CONTEXT_ID": CONTEXT, "HOME": str(tmp_path)}
+        costs = lazy_costs(environ | {COST_RESOURCE: RESOURCE, COST_KEY: "wrong"}, Settings(memory=server.mcp_url))
+        with pytest.raises(MemoryUnavailable) as caught:
+            costs("run-1", {"usd": 0.5})
+        costs.close()
+    assert "wrong" not in caught.value.message
+
+
+@pytest.mark.parametrize("where", ["", "postgresql://h/d"])
+def test_nobody_is_told_of_costs_where_memories_are_not_in_the_cloud(where):
+    assert lazy_costs({COST_RESOURCE: RESOURCE, COST_KEY: KEY}, Settings(memory=where)) is None
+
+
+def test_nobody_is_told_of_costs_where_no_resource_is_named():
+    assert lazy_costs({}, Settings(memory="cloud")) is None
+
+
+def test_a_resource_without_its_key_is_a_mistake():
+    with pytest.raises(ConfigurationError, match=COST_KEY):
+        lazy_costs({COST_RESOURCE: RESOURCE}, Settings(memory="cloud"))
