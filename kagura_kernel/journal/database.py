@@ -50,6 +50,10 @@ class Place(Protocol):
         """A text that is another one once any other connection has changed something; cheap to ask for."""
         ...
 
+    def scour(self, connection: Connection) -> None:
+        """Take what was deleted off the disk too, as far as that can be done while others go on."""
+        ...
+
     def why_gone(self) -> str:
         """Why writing would go nowhere although the connection lives; empty when all is well."""
         ...
@@ -146,6 +150,22 @@ class Database:
             _drop(self._marker)
             self._marker = None
             raise JournalUnreadable(self.where, self.place.why(error)) from error
+
+    def scour(self) -> None:
+        """Take what was deleted off the disk too.
+
+        Raises:
+            JournalUnwritable: it could not be done.
+        """
+        connection = None
+        try:
+            self._refuse_when_closed(JournalUnwritable)
+            connection = self.place.connect()
+            self.place.scour(connection)
+        except SQLAlchemyError as error:
+            raise JournalUnwritable(self.where, self.place.why(error)) from error
+        finally:
+            _drop(connection)
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:

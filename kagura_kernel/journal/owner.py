@@ -79,7 +79,25 @@ def mark_lost(journal: Journal, clock: Clock = _SYSTEM) -> list[str]:
     return lost
 
 
-def _finish_lost(writing: Writing, run_id: str, clock: Clock) -> bool:
+def lose(journal: Journal, run_id: str, why: str, clock: Clock = _SYSTEM) -> bool:
+    """Finish one run as `lost` on somebody's word that its process is gone; False when it is over already.
+
+    For runs of other machines, whose processes cannot be seen from here.
+
+    Args:
+        journal: Where it is recorded.
+        run_id: Which.
+        why: Half a sentence.
+        clock: The time.
+
+    Raises:
+        JournalUnwritable: it was not marked.
+    """
+    with journal.writing(flush=True) as writing:
+        return _finish_lost(writing, run_id, clock, why)
+
+
+def _finish_lost(writing: Writing, run_id: str, clock: Clock, why: str = "") -> bool:
     from sqlalchemy import select
 
     from kagura_kernel.journal.encoding import moment
@@ -104,7 +122,7 @@ def _finish_lost(writing: Writing, run_id: str, clock: Clock) -> bool:
                 waited=max(0.0, (now - moment(asked.requested_at)).total_seconds()),
             )
         )
-    error = RunLost(run_id, f"its process ({row.owner}) is gone")
+    error = RunLost(run_id, why or f"its process ({row.owner}) is gone")
     writing.append(
         RunFinished(
             run_id=run_id,

@@ -64,6 +64,10 @@ class PostgresServer:
         """Which transactions of the server are over; those of its other databases count as well."""
         return str(connection.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar_one())
 
+    def scour(self, connection: Connection) -> None:
+        """Free what was deleted; the server writes over it, and keeps its own log as long as it is told to."""
+        connection.exec_driver_sql("VACUUM journal_checkpoints")
+
     def why_gone(self) -> str:
         """Nothing to see from here: a server that is gone says so itself."""
         return ""

@@ -15,6 +15,7 @@ from kagura_kernel.domain.events import (
     ChangesCollected,
     Event,
     RunFinished,
+    RunPlanned,
     RunStarted,
     ToolCalled,
     TurnCounted,
@@ -29,6 +30,7 @@ _HAS_APPROVAL = select(approvals.c.id).where(approvals.c.id == bindparam("key"))
 _OWNER = select(runs.c.owner).where(runs.c.run_id == bindparam("key"))
 _THIS_RUN = update(runs).where(runs.c.run_id == bindparam("key"))
 _CALLED = _THIS_RUN.values(tool_calls=runs.c.tool_calls + 1)
+_AGREED = _THIS_RUN.values(budget_usd=bindparam("agreed"))
 _BOXED = _THIS_RUN.values(box=bindparam("box"))
 _CHANGED = _THIS_RUN.values(changed_files=runs.c.changed_files + bindparam("more"))
 # Unknown stays unknown: a sum with one turn of unknown price is NULL, as SQL has it.
@@ -83,6 +85,7 @@ _NEW_APPROVAL = insert(approvals)
 
 _SHOWN = (
     RunStarted,
+    RunPlanned,
     RunFinished,
     BoxStarted,
     ChangesCollected,
@@ -120,6 +123,8 @@ def project(connection: Connection, seq: int, event: Event) -> None:
             connection.execute(_CHANGED, {"key": key, "more": len(event.changes)})
         case RunStarted():
             _open_run(connection, new_run(seq, event))
+        case RunPlanned() if event.by:
+            connection.execute(_AGREED, {"key": key, "agreed": event.agreed_usd})
         case RunFinished():
             _open_run(connection, blank_run(seq, event))
             connection.execute(_FINISHED, {"key": key, **ledger_values(event)})

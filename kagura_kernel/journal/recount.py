@@ -14,6 +14,7 @@ from kagura_kernel.domain.events import (
     ChangesCollected,
     Event,
     RunFinished,
+    RunPlanned,
     RunStarted,
     TurnCounted,
 )
@@ -31,6 +32,7 @@ _CALLED = "tool.called"
 _KINDS = frozenset(
     {
         "run.started",
+        "run.planned",
         "run.finished",
         "box.started",
         "changes.collected",
@@ -112,6 +114,8 @@ class Recount:
 
 def _note(run: dict[str, Any], event: Event) -> None:
     match event:
+        case RunPlanned() if event.by:
+            run["budget_usd"] = event.agreed_usd
         case BoxStarted():
             run["box"] = event.backend
         case ChangesCollected():

@@ -60,6 +60,8 @@ class SqliteFile:
         if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() != "wal":
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         connection.exec_driver_sql("PRAGMA synchronous=NORMAL")
+        # Only checkpoints are ever deleted, and what is erased has to be gone.
+        connection.exec_driver_sql("PRAGMA secure_delete=ON")
         if odd_bytes:
             _driver(connection).text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         return connection
@@ -82,6 +84,10 @@ class SqliteFile:
     def mark(self, connection: Connection) -> str:
         """A number of SQLite's that changes with every commit of another connection."""
         return str(connection.exec_driver_sql("PRAGMA data_version").scalar_one())
+
+    def scour(self, connection: Connection) -> None:
+        """Merge the log into the file, and empty it: what was deleted since stands in it until then."""
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def why_gone(self) -> str:
         """The file may have been moved or deleted while it was open; rows would then go to a file without a name."""

@@ -163,6 +163,14 @@ class Journal:
         with self._database.snapshot() as connection:
             return verify(connection, self.where) if tables else verify_chain(connection, self.where)
 
+    def scour(self) -> None:
+        """Take what was deleted (only checkpoints ever are) off the disk too, where others are not reading it.
+
+        Raises:
+            JournalUnwritable: it could not be done.
+        """
+        self._database.scour()
+
     def mark(self) -> str:
         """A text that differs from the last one when anything may have been written since, by whichever process.
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.leases import LeaseView
     from kagura_kernel.cockpit.records import Board
     from kagura_kernel.membrane.egress.explaining import Explanation
+    from kagura_kernel.patterns.calibration import Calibrated
 
 # column → (field of the row, pandas type); an unknown figure is NA, never 0.
 _RUNS = {
@@ -66,6 +67,19 @@ _COSTS = {
     "computed_usd": ("computed_usd", "Float64"),
     "source": ("source", "string"),
     "status": ("status", "string"),
+}
+_CALIBRATED = {
+    "run": ("run_id", "string"),
+    "at": ("at", "datetime64[us, UTC]"),
+    "status": ("status", "string"),
+    "estimated_usd": ("estimated_usd", "Float64"),
+    "usd": ("usd", "Float64"),
+    "usd_error": ("usd_error", "Float64"),
+    "usd_within": ("usd_within", "boolean"),
+    "estimated_seconds": ("estimated_seconds", "Float64"),
+    "seconds": ("seconds", "Float64"),
+    "seconds_error": ("seconds_error", "Float64"),
+    "seconds_within": ("seconds_within", "boolean"),
 }
 _LEASES = {
     "lease": ("lease_id", "string"),
@@ -120,6 +134,11 @@ def approvals_table(rows: Sequence[ApprovalRow]) -> pd.DataFrame:
 def costs_table(rows: Sequence[CostRow]) -> pd.DataFrame:
     """One line for each run; `usd` is what the brain reported, else what the price list gives, else NA."""
     return table_of(rows, _COSTS)
+
+
+def calibration_table(rows: Sequence[Calibrated]) -> pd.DataFrame:
+    """One line for each run that had an estimate; an error is a fraction, 0.2 is a fifth more than expected."""
+    return table_of(rows, _CALIBRATED)
 
 
 def leases_table(rows: Sequence[LeaseView]) -> pd.DataFrame:

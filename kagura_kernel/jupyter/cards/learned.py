@@ -65,15 +65,21 @@ class Learned:
         """How many of those that the brain was shown are not trusted."""
         return sum(memory.tier == Tier.QUARANTINE for _, memory in self.seen.values())
 
-    def __bool__(self) -> bool:
-        """Whether there is anything to say: a plan, or memories that its brain was shown."""
-        return bool(self.seen) or self.tells_plan
+    def tells_plan(self, *, steady: bool) -> bool:
+        """Whether its plan says anything: what it is expected to need, or what went wrong in the like of it.
 
-    @property
-    def tells_plan(self) -> bool:
-        """Whether its plan says anything: what it is expected to need, or what went wrong in the like of it."""
+        Args:
+            steady: For a card that has to come out the same: what this person's earlier runs have cost is no part of
+                it, unless its cell wanted to see that.
+        """
         planned = self.planned
-        return planned is not None and (planned.estimate is not None or bool(planned.lessons))
+        if planned is None or (steady and not planned.wanted):
+            return False
+        return planned.estimate is not None or bool(planned.lessons)
+
+    def tells_memories(self, *, steady: bool) -> bool:
+        """Whether its brain was shown any; what this person has remembered is no part of a card as above."""
+        return bool(self.seen) and not steady
 
 
 def resumed_line(event: RunResumed) -> str:

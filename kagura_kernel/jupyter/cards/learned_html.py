@@ -19,12 +19,12 @@ _LESSONS = 20
 def learned_html(view: RunView, *, live: bool) -> str:
     """Quiet lines that open to what is behind them; empty where there is nothing to say."""
     learned = view.learned
-    if not learned:
-        return ""
     steady = view.repeatable and not live
     # What a waiting question is about lies open.
     asks = live and any(ask.request.subject == "plan" for ask in view.pending)
     inside = _plan(learned, steady=steady, unfolded=asks) + _memories(learned, steady=steady)
+    if not inside:
+        return ""
     return f'<div class="kg-kit kg-learned" role="group" aria-label="Plan and memory">{inside}</div>'
 
 
@@ -78,7 +78,7 @@ def resume_html(view: RunView) -> str:
 
 def _plan(learned: Learned, *, steady: bool, unfolded: bool) -> str:
     planned = learned.planned
-    if planned is None or not learned.tells_plan:
+    if planned is None or not learned.tells_plan(steady=steady):
         return ""
     line = plan_line(planned, steady=steady)
     rows = [_row(learned, lesson, "lesson", None, steady=steady) for lesson in planned.lessons[:_LESSONS]]
@@ -86,7 +86,7 @@ def _plan(learned: Learned, *, steady: bool, unfolded: bool) -> str:
 
 
 def _memories(learned: Learned, *, steady: bool) -> str:
-    if not learned.seen:
+    if not learned.tells_memories(steady=steady):
         return ""
     rows = [_row(learned, ident, how, memory, steady=steady) for ident, (how, memory) in learned.seen.items()]
     return _folded("memory", memory_line(learned), rows)

@@ -13,9 +13,11 @@ def learned_record(view: RunView) -> dict[str, Any]:
     """What would be the same again: how many memories of which kind, and what the plan rested on; no ids, no times."""
     learned = view.learned
     facts: dict[str, Any] = {}
-    if learned.planned is not None and (estimate := learned.planned.estimate) is not None:
-        facts["plan"] = {"runs": estimate.runs, "failed": estimate.failed, "lessons": len(learned.planned.lessons)}
-    if learned.seen:
+    steady = view.repeatable
+    planned = learned.planned if learned.tells_plan(steady=steady) else None
+    if planned is not None and (estimate := planned.estimate) is not None:
+        facts["plan"] = {"runs": estimate.runs, "failed": estimate.failed, "lessons": len(planned.lessons)}
+    if learned.tells_memories(steady=steady):
         facts["shown"] = dict(Counter(f"{memory.type}, {memory.tier}" for _, memory in learned.seen.values()))
     return facts
 

@@ -27,11 +27,11 @@ HOW = {
 
 def learned_text(learned: Learned, *, steady: bool) -> list[str]:
     """The plan and the memories as lines; none where there is nothing to say."""
-    if not learned:
-        return []
     planned = learned.planned
-    lines = [f"~ {plan_line(planned, steady=steady)}"] if planned is not None and learned.tells_plan else []
-    return lines + ([f"~ {memory_line(learned)}"] if learned.seen else [])
+    lines = (
+        [f"~ {plan_line(planned, steady=steady)}"] if planned is not None and learned.tells_plan(steady=steady) else []
+    )
+    return lines + ([f"~ {memory_line(learned)}"] if learned.tells_memories(steady=steady) else [])
 
 
 def plan_line(planned: RunPlanned, *, steady: bool) -> str:

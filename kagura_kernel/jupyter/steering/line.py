@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.parsing import Parsed, parse_line
-from kagura_kernel.jupyter.steering import answering, kit, looking, plugins, working
+from kagura_kernel.jupyter.steering import answering, kit, looking, memory, plugins, trust, working
 from kagura_kernel.jupyter.steering.asked import Asked
 from kagura_kernel.jupyter.surface import Surface as Place
 from kagura_kernel.jupyter.surface import surface_of
@@ -43,6 +43,26 @@ EXECUTORS: Mapping[str, Callable[[Asked], Any]] = {
     "kit show": kit.show,
     "kit agents": kit.agents,
     "kit redact": kit.redact,
+    "recall": memory.recall,
+    "lessons": memory.lessons,
+    "memory list": memory.listed,
+    "memory show": memory.show,
+    "memory add": memory.add,
+    "memory promote": memory.changing("promote"),
+    "memory demote": memory.changing("demote"),
+    "memory pin": memory.changing("pin"),
+    "memory unpin": memory.changing("unpin"),
+    "memory forget": memory.forget,
+    "memory restore": memory.changing("restore"),
+    "memory explore": memory.explore,
+    "memory import": memory.take_in,
+    "memory export": memory.export,
+    "memory counts": memory.counts,
+    "graduation": trust.listed,
+    "graduation chart": trust.chart_trust,
+    "graduation grant": trust.grant,
+    "graduation vouch": trust.vouch,
+    "graduation revoke": trust.revoke,
     "plugin list": plugins.listed,
     "plugin disable": plugins.disable,
     "plugin approve": plugins.approve,

@@ -54,6 +54,8 @@ def cost(asked: Asked) -> pd.DataFrame:
     from kagura_kernel.journal import views
     from kagura_kernel.jupyter.tables import costs_table
 
+    if asked["calibration"]:
+        return _calibration(asked)
     named = _named(asked)
     limit = asked["limit"] or _LATEST_COSTS
     table = costs_table(views.costs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None))
@@ -62,6 +64,19 @@ def cost(asked: Asked) -> pd.DataFrame:
 
         return CostFrame(table)
     return table
+
+
+def _calibration(asked: Asked) -> pd.DataFrame:
+    """What runs were expected to need beside what they needed, and a sentence about all of them."""
+    from kagura_kernel.journal.precedents import estimated
+    from kagura_kernel.jupyter.tables import calibration_table
+    from kagura_kernel.patterns.calibration import calibrate, calibration_line
+
+    named = _named(asked)
+    limit = len(named) or asked["limit"] or _LATEST_COSTS
+    rows = calibrate(estimated(asked.cockpit.journal, limit=limit, run_ids=named or None))
+    say(calibration_line(rows))
+    return calibration_table(rows)
 
 
 def leases(asked: Asked) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pytest
 
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.journal.owner import mark_lost, process_owner
+from kagura_kernel.journal.owner import lose, mark_lost, process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.sample_run import SampleRun
@@ -36,6 +36,19 @@ def test_a_run_whose_process_is_gone_is_finished_as_lost_with_what_it_had_used(j
     assert "gone" in finished.error
     (row,) = views.runs(journal)
     assert (row.status, row.error_code) == ("lost", "ERR_RUN_LOST")
+    assert journal.verify().rows == journal.last_seq()
+
+
+def test_a_run_of_another_machine_is_lost_on_somebody_s_word_once(journal: Journal, mailbox: Mailbox) -> None:
+    for event in (RUN.started(owner="another-host-00000000:1:2.3.4"), RUN.asked("app-1")):
+        journal.append(event)
+    assert mark_lost(journal, CLOCK) == []
+    assert lose(journal, "run-1", "its worker is gone", CLOCK)
+    assert not lose(journal, "run-1", "its worker is gone", CLOCK)
+    assert not lose(journal, "run-9", "there is none", CLOCK)
+    (row,) = views.runs(journal)
+    assert (row.status, mailbox.pending()) == ("lost", [])
+    assert "its worker is gone" in journal.events(kinds=["run.finished"])[0].event.error
     assert journal.verify().rows == journal.last_seq()
 
 

@@ -65,25 +65,30 @@ class Runs:
         limits = more.pop("call_limits", None)
         approver = more.pop("approver", None) or ScriptedApprover()
         headless = more.pop("headless", True)
+        clock = more.pop("clock", None) or SystemClock()
+        memory, push_cost, redactor = (more.pop(name, None) for name in ("memory", "push_cost", "redactor"))
 
         async def start_box(_name: str, wanted: BoxSpec) -> LaunchedBox:
             return LaunchedBox(await self.backend.start(wanted), "the test says so")
 
         parts = RunParts(
             journal=self.journal,
-            clock=SystemClock(),
+            clock=clock,
             approver=approver,
             blobs=BlobStore(self._home / "blobs"),
             start_box=start_box,
             spill_root=self._home / "outputs",
-            price=lambda *_: (None, ""),
+            price=more.pop("price", lambda *_: (None, "")),
             membrane=MembraneParts(LeaseLedger(self.journal), Registry),
             plugins=plugins,
+            memory=None if memory is None else lambda: memory,
+            push_cost=push_cost,
+            redactor=redactor,
             **({} if limits is None else {"call_limits": limits}),
         )
         order = RunOrder(
             f"run-{number}",
-            "ses-1",
+            more.pop("session", "ses-1"),
             task,
             self.project,
             spec,
