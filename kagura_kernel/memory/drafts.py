@@ -67,6 +67,11 @@ def memories_of(drafts: Iterable[Draft], now: datetime) -> list[Memory]:
     return memories
 
 
+def keepable(text: str) -> str:
+    """A text without what no memory can hold: NUL characters, and halves of characters."""
+    return _SURROGATE.sub("\ufffd", text.replace("\0", ""))
+
+
 def check_query(query: Query) -> None:
     """Return when it can be asked.
 

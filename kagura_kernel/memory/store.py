@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 from kagura_kernel.domain.memory import Draft, Edge, Erased, Memory, MemoryCounts, Neighbourhood, Query, Recalled, Tier
 
@@ -98,4 +98,12 @@ class MemoryStore(Protocol):
 
     def close(self) -> None:
         """Give everything back; may be called twice."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        ...
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
         ...

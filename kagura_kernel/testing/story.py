@@ -7,26 +7,19 @@ notebook needs that tells of weeks, and that runs by itself.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from kagura_kernel import assembly
-from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown, JournalError
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.provider import BrainProvider
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.cockpit.handles import RunHandle
     from kagura_kernel.cockpit.intents import Launch
-    from kagura_kernel.domain.approvals import ApprovalRequest
-
-_GLANCE = 0.02
-"""Seconds between two looks of a person at what is asked."""
+    from kagura_kernel.domain.approvals import ApprovalRequest, Decision
 
 
 class Calendar:
@@ -40,9 +33,13 @@ class Calendar:
         self._start = start
         self._passed = timedelta()
 
-    def go_on(self, *, days: float = 0, seconds: float = 0) -> None:
+    def go_on(self, seconds: float) -> None:
         """Let time pass."""
-        self._passed += timedelta(days=days, seconds=seconds)
+        self._passed += timedelta(seconds=seconds)
+
+    def next_day(self, days: int = 1) -> None:
+        """Go on to the time of day at which the story begins, so many days later."""
+        self._passed = timedelta(days=self._passed.days + days)
 
     def now(self) -> datetime:
         """The story's time of day, aware, UTC."""
@@ -58,7 +55,7 @@ class Calendar:
 
 
 class Person:
-    """Somebody at the notebook, in a thread of their own that ends with the cockpit.
+    """Somebody at the notebook, who answers each question at once.
 
     Attributes:
         asked: Every question so far, the oldest first.
@@ -74,26 +71,23 @@ class Person:
         self._answering = answering
 
     def sit_down(self, cockpit: Cockpit) -> None:
-        """Look at the questions of a cockpit from now on."""
-        threading.Thread(target=self._watch, args=(cockpit,), name=f"{self._name} at the notebook", daemon=True).start()
+        """Answer what waits for a person in a cockpit from now on, by the door that a click takes."""
+        desk = cockpit._desk  # noqa: SLF001 - only there is known what policy has not answered
+        wait = desk.approve
 
-    def _watch(self, cockpit: Cockpit) -> None:
-        known: set[str] = set()
-        # A closed journal is the end of the cockpit, and nothing is left to be answered.
-        with contextlib.suppress(JournalError):
-            while True:
-                for request in cockpit.pending():
-                    if request.id not in known:
-                        known.add(request.id)
-                        self._answer(cockpit, request)
-                time.sleep(_GLANCE)
+        async def approve(request: ApprovalRequest) -> Decision:
+            self.asked.append(request)
+            waiting = asyncio.create_task(wait(request))
+            try:
+                # Its question lies in the mailbox after the first turn.
+                await asyncio.sleep(0)
+                said = self._answering(request)
+                cockpit.decide(request.id, said is not None, by=self._name, via="cell", answer=said or "")
+                return await waiting
+            finally:
+                waiting.cancel()
 
-    def _answer(self, cockpit: Cockpit, request: ApprovalRequest) -> None:
-        self.asked.append(request)
-        said = self._answering(request)
-        # The run may be over first.
-        with contextlib.suppress(ApprovalAlreadyDecided, ApprovalUnknown):
-            cockpit.decide(request.id, said is not None, by=self._name, via="cell", answer=said or "")
+        vars(desk)["approve"] = approve
 
 
 def stage(brain: BrainProvider, person: Person, calendar: Calendar) -> None:

@@ -21,6 +21,7 @@ from kagura_kernel.domain.memory import (
     Recalled,
     Tier,
 )
+from kagura_kernel.memory.closing import Closing
 from kagura_kernel.memory.cloud.access import CloudAccess
 from kagura_kernel.memory.cloud.edges import CLOUD_TYPE, mark_of, without
 from kagura_kernel.memory.cloud.reading import CloudReading
@@ -42,7 +43,7 @@ _SYSTEM = SystemClock()
 _READY_SECONDS = 60
 
 
-class CloudMemory:
+class CloudMemory(Closing):
     """`MemoryStore` in one context of the cloud. Any thread may use it.
 
     What the cloud cannot express:

@@ -10,7 +10,8 @@ from sqlalchemy import Connection, text
 from kagura_kernel.domain.memory import CAME_FROM, Edge
 from kagura_kernel.memory.postgres.search import alive
 
-_BESIDE = """SELECT n.{what} FROM kagura_memories n WHERE n.scope = m.scope AND n.thread = m.thread
+# The server uses the index of threads only where a condition says that there is one.
+_BESIDE = """SELECT n.{what} FROM kagura_memories n WHERE n.scope = m.scope AND n.thread = m.thread AND n.thread <> ''
     AND n.forgotten_at IS NULL AND (n.at, n.seq) {side} (m.at, m.seq) ORDER BY n.at {order}, n.seq {order} LIMIT 1"""
 _BEFORE, _AFTER = {"side": "<", "order": "DESC"}, {"side": ">", "order": "ASC"}
 

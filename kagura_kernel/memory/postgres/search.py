@@ -29,7 +29,7 @@ _COUNTED = 1_000
 _LOOKED_AT = 2_000
 """Rows that the rarest words lead to; words beyond them only weigh."""
 _FEW = 20_000
-"""Rows among which no word is too common."""
+"""Rows that are all looked at where a question has common words alone."""
 _DATE = 0.6
 _WEIGHTS = "CAST('{0.25, 0.6, 0.8, 1}' AS real[])"
 """What a word of a neighbour counts, of the speaker and the date, of the text, and of the summary and the tags."""
@@ -66,6 +66,8 @@ def newest(connection: Connection, query: Query, now: datetime) -> list[Recalled
 
 def search(connection: Connection, query: Query, now: datetime, *, trigrams: bool) -> list[Recalled]:
     """What fits best, at most `query.k`."""
+    # The server cannot know which words are asked for when it plans, and would rather read every row than the index.
+    connection.execute(text("SET LOCAL enable_seqscan = off"))
     words, total = _counted(connection, _words(query.text))
     known = [word for word in words if word.rows]
     found = _matches(connection, query, now, known, total) if known else []
@@ -98,14 +100,12 @@ def _counted(connection: Connection, words: Sequence[_Word]) -> tuple[list[_Word
 
 def _kept(words: Sequence[_Word], total: int) -> tuple[list[_Word], list[_Word]]:
     """The words that weigh, and those of them that lead to rows."""
-    rare = sorted(words, key=lambda word: word.rows)
-    if total <= _FEW:
-        kept = sorted(rare, key=lambda word: -_worth(word, total))[:_MOST_KEPT]
+    kept = sorted(words, key=lambda word: (-_worth(word, total), word.rows))[:_MOST_KEPT]
+    if total <= _LOOKED_AT:
         return kept, kept
-    kept = rare[:_MOST_KEPT]
     leading: list[_Word] = []
     rows = 0
-    for word in kept:
+    for word in sorted(kept, key=lambda word: word.rows):
         if leading and (word.rows >= _COUNTED or rows + word.rows > _LOOKED_AT):
             break
         leading.append(word)

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, text
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.memory import Draft, Edge, Erased, Memory, MemoryCounts, Neighbourhood, Query, Recalled, Tier
+from kagura_kernel.memory.closing import Closing
 from kagura_kernel.memory.drafts import MEMORY_ID, check_edge, check_named, check_query, memories_of, memory_of
 from kagura_kernel.memory.postgres import graph
 from kagura_kernel.memory.postgres.migrations import migrate
@@ -25,10 +26,12 @@ _WORTH_ANALYSING = 1_000
 _MAY_WRITE = """SELECT bool_and(has_table_privilege(place, may))
     FROM unnest(ARRAY['kagura_memories', 'kagura_memory_edges']) AS place,
     unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS may"""
+_TIDY = """SELECT gin_clean_pending_list(oid) FROM pg_class
+    WHERE oid = to_regclass('kagura_memories_search') AND pg_has_role(relowner, 'USAGE')"""
 _SYSTEM = SystemClock()
 
 
-class PostgresMemory:
+class PostgresMemory(Closing):
     """`MemoryStore` in the database that a URL names; its tables are made when it is first used.
 
     Any thread may use it. Words with a slip are found too where the extension `pg_trgm` is there or may be made;
@@ -82,9 +85,7 @@ class PostgresMemory:
             for start in range(0, len(memories), _BATCH):
                 self._insert(connection, memories[start : start + _BATCH])
         if len(memories) >= _WORTH_ANALYSING:
-            # How common each word is has changed, and the server would notice that within a minute or so.
-            with self._transaction() as connection:
-                connection.execute(text("ANALYZE kagura_memories"))
+            self._settle()
         return [memory.id for memory in memories]
 
     def recall(self, query: Query) -> Sequence[Recalled]:
@@ -221,6 +222,14 @@ class PostgresMemory:
                     self.finds_slips = migrate(self._server)
         with self._server.transaction() as connection:
             yield connection
+
+    def _settle(self) -> None:
+        """Do at once what the server would do within a minute or so, and what slows every recall until then."""
+        with self._transaction() as connection:
+            # How common each word is has changed.
+            connection.execute(text("ANALYZE kagura_memories"))
+            # New words wait in a list that is read from end to end; only the owner of the tables may empty it.
+            connection.execute(text(_TIDY))
 
     def _insert(self, connection: Connection, memories: Sequence[Memory]) -> None:
         connection.execute(text(INSERT), [row_of(memory) for memory in memories])

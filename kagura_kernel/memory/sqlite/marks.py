@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from kagura_kernel.domain.memory import Memory
+from kagura_kernel.domain.memory import NOTE, Memory
 from kagura_kernel.memory.dates import marks_of
 from kagura_kernel.memory.folding import fold
-from kagura_kernel.memory.turns import speaker_in
+from kagura_kernel.memory.turns import sounds_spoken, speaker_in
 from kagura_kernel.memory.words import index_terms
 
 _FACET, _SPEAKER, _DATE, OFTEN, VERY_OFTEN = "\ue000", "\ue001", "\ue002", "\ue003", "\ue004"
@@ -60,7 +60,10 @@ def indexed(memory: Memory) -> tuple[str, int]:
 
 def is_turn(memory: Memory) -> bool:
     """Whether it is one turn of a conversation, so that its neighbours speak of the same."""
-    return bool(memory.thread or memory.speaker or speaker_in(memory.text)[0])
+    if memory.thread or memory.speaker or speaker_in(memory.text)[0]:
+        return True
+    # Words alone are joined only where nobody said that they are something else than a note.
+    return memory.type == NOTE and sounds_spoken(memory.text)
 
 
 def _counted(words: list[str]) -> list[str]:

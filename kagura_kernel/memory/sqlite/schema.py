@@ -9,7 +9,7 @@ from kagura_kernel.domain.errors.memory import MemoryUnavailable
 APPLICATION_ID = 0x6B616D65
 """Marks the file as a memory of this package: `kame`."""
 
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 """Changes whenever the same text is found by other terms; the index is then made anew."""
 
 _FIRST = """

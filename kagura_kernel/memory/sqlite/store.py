@@ -25,6 +25,7 @@ from kagura_kernel.domain.memory import (
     Recalled,
     Tier,
 )
+from kagura_kernel.memory.closing import Closing
 from kagura_kernel.memory.drafts import check_edge, check_named, check_query, memories_of, memory_of
 from kagura_kernel.memory.ranking import Weights
 from kagura_kernel.memory.sqlite import graph, schema, writing
@@ -41,7 +42,7 @@ _SYSTEM = SystemClock()
 _WEIGHTS = Weights()
 
 
-class SqliteMemory:
+class SqliteMemory(Closing):
     """Memories in a file.
 
     Args:

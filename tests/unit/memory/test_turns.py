@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.memory.turns import speaker_in
+from kagura_kernel.memory.turns import sounds_spoken, speaker_in
 
 
 @pytest.mark.parametrize(
@@ -13,6 +13,15 @@ from kagura_kernel.memory.turns import speaker_in
         ("(1:56 pm on 8 May, 2023) Caroline: hello", "Caroline", "hello"),
         ('Caroline said, "Hey Mel!"', "Caroline", '"Hey Mel!"'),
         ("田中：はい", "田中", "はい"),
+        ("Caroline (8 May 2023): hello", "Caroline", "hello"),
+        ("(8 May 2023) [D1:3] Caroline: hello", "Caroline", "hello"),
+        ("2023-05-08T13:56 Caroline: hello", "Caroline", "hello"),
+        ("8/5/23, 13:56 - Caroline: hello", "Caroline", "hello"),
+        ("D1:3: Caroline: hello", "Caroline", "hello"),
+        ("- **Dr. Anna Berg:** hello", "Dr. Anna Berg", "hello"),
+        ("Caroline said: hello", "Caroline", "hello"),
+        ("Anna schrieb: hallo", "Anna", "hallo"),
+        ("assistant: hello", "assistant", "hello"),
     ],
 )
 def test_a_turn_says_who_speaks(text: str, speaker: str, said: str):
@@ -23,6 +32,7 @@ def test_a_turn_says_who_speaks(text: str, speaker: str, said: str):
     "text",
     [
         "Note: the disk is full",
+        "Error (line 3): the disk is full",
         "Ursache: die Platte ist voll",
         "原因：ディスクが一杯",
         "http://example.org: down",
@@ -34,3 +44,26 @@ def test_a_turn_says_who_speaks(text: str, speaker: str, said: str):
 )
 def test_what_names_nobody_has_no_speaker(text: str):
     assert speaker_in(text) == ("", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What's up?",
+        "Thanks so much!",
+        "Researching it, my dream",
+        "Das habe ich dir gesagt.",
+        "それはいいね。",
+        "私も行った。",
+    ],
+)
+def test_who_speaks_of_themselves_or_to_another_sounds_spoken(text: str):
+    assert sounds_spoken(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The build needs Java 21.", "Data stays out of the US region.", "Die Platte ist voll.", "遅い。", ""],
+)
+def test_a_plain_note_does_not_sound_spoken(text: str):
+    assert not sounds_spoken(text)

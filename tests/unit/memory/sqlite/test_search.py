@@ -171,6 +171,21 @@ async def test_notes_are_neighbours_only_when_they_were_remembered_together(stor
     assert late.id not in _ids(store, "pottery")
 
 
+def test_an_answer_is_found_by_the_question_before_it_where_nobody_is_named(store: SqliteMemory):
+    talk = ("Do you like pottery?", "My kids do!", "I see.")
+    for id_, scope, type_ in (("said", "", "note"), ("told", "x", "fix")):
+        store.remember_many(
+            Draft(text, SOURCE, id=f"{id_}{number}", scope=scope, type=type_) for number, text in enumerate(talk)
+        )
+    store.remember(Draft("The kiln is for pottery.", SOURCE, id="note0", scope="y"))
+    store.remember(Draft("It holds 40 bowls.", SOURCE, id="note1", scope="y"))
+
+    found = _ids(store, "pottery")
+
+    assert {"said0", "said1", "told0", "note0"} <= set(found)
+    assert not {"told1", "note1"} & set(found)
+
+
 def test_turns_of_two_threads_do_not_mix(store: SqliteMemory):
     drafts = []
     for number in range(3):

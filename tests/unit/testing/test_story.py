@@ -1,0 +1,80 @@
+"""The stage of a notebook that tells of days."""
+
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel import assembly
+from kagura_kernel.cockpit.intents import LaunchRun
+from kagura_kernel.domain.approvals import ApprovalKind
+from kagura_kernel.testing.box import FakeBackend
+from kagura_kernel.testing.brain import Ask, FakeBrain
+from kagura_kernel.testing.cockpit import fake_cockpit
+from kagura_kernel.testing.story import Calendar, Person, stage
+
+LOOK = Ask("bash", {"command": "id", "host": True, "reason": "to see who I am"})
+
+
+@pytest.fixture
+def calendar():
+    return Calendar()
+
+
+@pytest.fixture
+def staged(tmp_path, monkeypatch, calendar):
+    """Begin a story with this brain and this person; its cockpit."""
+    cockpits = []
+
+    def make(_environ, *, clock):
+        cockpits.append(fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=[brain], clock=clock))
+        return cockpits[-1]
+
+    brain = FakeBrain([LOOK, "That is all."])
+    # Both are put back at the end, whatever the story makes of them.
+    monkeypatch.setattr(assembly, "make_cockpit", make)
+    monkeypatch.setattr(assembly, "_brains", assembly._brains)
+
+    def begin(person):
+        stage(brain, person, calendar)
+        return assembly.make_cockpit({})
+
+    yield begin
+    for cockpit in cockpits:
+        cockpit.close()
+
+
+def test_a_calendar_stands_still_until_the_story_goes_on(calendar):
+    first = calendar.now()
+    assert (calendar.now(), calendar.monotonic()) == (first, 0.0)
+    calendar.go_on(90)
+    assert ((calendar.now() - first).total_seconds(), calendar.monotonic()) == (90.0, 90.0)
+
+
+def test_another_day_begins_when_the_first_one_did(calendar):
+    first = calendar.now()
+    calendar.go_on(5000)
+    calendar.next_day()
+    calendar.next_day(4)
+    assert (calendar.now().time(), (calendar.now() - first).days) == (first.time(), 5)
+
+
+@pytest.mark.parametrize(("said", "verdict"), [("", "allow"), (None, "deny")], ids=["yes", "no"])
+def test_a_person_answers_what_a_run_asks_where_nobody_sits(staged, tmp_path, said, verdict):
+    person = Person("ada", lambda _request: said)
+    cockpit = staged(person)
+    project = tmp_path / "project"
+    project.mkdir()
+    cockpit.launch(LaunchRun(task="Who are you?", project=project, headless=True)).result(60)
+    [row] = cockpit.approvals()
+    assert (row.verdict, row.by, row.via) == (verdict, "ada", "cell")
+    assert [request.kind for request in person.asked] == [ApprovalKind.HOST_COMMAND]
+
+
+def test_what_happens_in_a_story_has_its_dates(staged, tmp_path, calendar):
+    cockpit = staged(Person("ada", lambda _request: ""))
+    project = tmp_path / "project"
+    project.mkdir()
+    calendar.next_day(3)
+    cockpit.launch(LaunchRun(task="Who are you?", project=project)).result(60)
+    [row] = cockpit.runs()
+    assert row.started_at == calendar.now()
