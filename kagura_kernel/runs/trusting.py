@@ -39,11 +39,13 @@ class _Question:
         category: What all of it belongs to; None for none.
         graduated: Whether that has been earned.
         locked: Whether no answer holds for longer than this run.
+        answered: Whether what has been earned answers it, in this run.
     """
 
     category: str | None = None
     graduated: bool = False
     locked: bool = False
+    answered: bool = False
 
 
 @dataclass(slots=True)
@@ -122,23 +124,32 @@ class Trusting:
     # ------------------------------------------------------------------ asking
 
     async def offered(self, request: ApprovalRequest) -> ApprovalRequest:
-        """The question as it is shown: what is locked is not to be had for a whole session."""
-        question = self._questions[request.id] = await self._look_at(request)
+        """The question as it is shown: what is locked is not to be had for a whole session.
+
+        Whether an earned grant answers is found out here, before anybody can see the question and answer it too.
+        """
+        question = self._questions[request.id] = await self._judged(request)
         if not question.locked:
             return request
         return replace(request, options=tuple(option for option in request.options if option != THIS_SESSION))
 
     async def approve(self, request: ApprovalRequest) -> Decision:
         """The answer that was earned, or a person's; see `Approver.approve`."""
-        question = self._questions.get(request.id) or await self._look_at(request)
+        question = self._questions.get(request.id) or await self._judged(request)
         category = question.category
-        if category is not None and question.graduated and await self._holds_here(category):
+        if category is not None and question.answered:
             self._change(category, "applied", by=BY, via=VIA)
             return Decision(request.id, Verdict.ALLOW, BY, VIA, self._clock.now())
         decision = await self._inner.approve(request)
         if question.locked and decision.answer == THIS_SESSION:
             return replace(decision, answer=THIS_RUN if decision.allowed else "")
         return decision
+
+    async def _judged(self, request: ApprovalRequest) -> _Question:
+        question = await self._look_at(request)
+        if question.category is None or not question.graduated:
+            return question
+        return replace(question, answered=await self._holds_here(question.category))
 
     async def _holds_here(self, category: str) -> bool:
         """Whether what has graduated answers in this run."""

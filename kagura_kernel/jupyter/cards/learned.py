@@ -86,7 +86,8 @@ def resumed_line(event: RunResumed) -> str:
     """Where it goes on from."""
     files = f", {event.restored_files:,} of its files restored" if event.restored_files else ""
     doubt = f", unsure of {', '.join(map(visible, event.doubtful))}" if event.doubtful else ""
-    return f"It goes on from an earlier run, after {event.step:,} finished steps{files}{doubt}."
+    steps = "1 finished step" if event.step == 1 else f"{event.step:,} finished steps"
+    return f"It goes on from an earlier run, after {steps}{files}{doubt}."
 
 
 def trust_line(event: TrustChanged) -> str:

@@ -14,6 +14,7 @@ from kagura_kernel.jupyter.cards.words import STATUS_WORDS, counted, money, span
 
 _COMMAND = 120
 _CENTS_SAY_ENOUGH = 0.1
+_MINUTE = 60
 HOW = {
     "pinned": "pinned",
     "recalled": "fits the task",
@@ -89,4 +90,8 @@ def _about(usd: float) -> str:
 
 
 def _about_time(estimate: Estimate) -> str:
-    return "" if estimate.seconds is None else span(estimate.seconds)
+    if estimate.seconds is None:
+        return ""
+    # What is expected is rounded, and never cut: 280 seconds are nearer to five minutes than to four.
+    minutes = round(estimate.seconds / _MINUTE)
+    return span(minutes * _MINUTE) if minutes > 1 else span(estimate.seconds)
