@@ -13,6 +13,7 @@ from kagura_kernel.domain.errors import ResumeRefused, RunUnknown, WorkspaceErro
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.patterns.resuming import left_usd
+from kagura_kernel.runs.past import gone_on_with
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import RunRow
@@ -38,20 +39,22 @@ def checkpoint_of(journal: Journal, word: str, *, check_project: Callable[[Path]
     # A run whose process is gone goes on nowhere, whichever kernel looks first.
     mark_lost(journal, journal.clock)
     if word == LAST:
-        row = _newest(views.runs(journal, limit=_LOOKED_AT), lambda one: latest(journal, one) is not None)
+        row = _newest(journal, views.runs(journal, limit=_LOOKED_AT), lambda one: latest(journal, one) is not None)
     else:
         run_id = named_run(journal, word)
         found = views.runs(journal, limit=1, run_ids=[run_id])
         if not found:
             raise RunUnknown(run_id)
         row = found[0]
-    if why := _why_not(row):
+    if why := _why_not(row) or gone_on_with(journal, row.run_id):
         raise ResumeRefused(row.run_id, why)
     checkpoint = latest(journal, row.run_id)
     if checkpoint is None:
         raise ResumeRefused(row.run_id, _without_checkpoint(row))
     _check_place(checkpoint, check_project)
-    return replace(checkpoint, spent_usd=_spent(journal, row, checkpoint))
+    # Later runs of its session may have gone on with its conversation, and have paid for that.
+    conversation = views.conversation_now(journal, checkpoint.brain_session, brain=checkpoint.brain)
+    return replace(checkpoint, spent_usd=_spent(journal, row, checkpoint), brain_session=conversation)
 
 
 def brain_session(stood: Checkpoint, brain: str) -> str:
@@ -97,13 +100,15 @@ def continued(intent: LaunchRun, stood: Checkpoint) -> LaunchRun:
     )
 
 
-def _newest(rows: list[RunRow], has_checkpoint: Callable[[str], bool]) -> RunRow:
+def _newest(journal: Journal, rows: list[RunRow], has_checkpoint: Callable[[str], bool]) -> RunRow:
     brains = [row for row in rows if row.brain]
     for row in brains:
-        if not _why_not(row) and has_checkpoint(row.run_id):
+        if not _why_not(row) and has_checkpoint(row.run_id) and not gone_on_with(journal, row.run_id):
             return row
     if brains:
-        raise ResumeRefused(brains[0].run_id, _why_not(brains[0]) or _without_checkpoint(brains[0]))
+        newest = brains[0]
+        why = _why_not(newest) or gone_on_with(journal, newest.run_id) or _without_checkpoint(newest)
+        raise ResumeRefused(newest.run_id, why)
     raise RunUnknown(LAST)
 
 

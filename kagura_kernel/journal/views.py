@@ -47,6 +47,13 @@ def runs(
     return _run_rows(journal, query)
 
 
+def going_on_from(journal: Journal, run_id: str) -> list[RunRow]:
+    """The runs that were to go on from this one, the first one first, but for those that ended before they did."""
+    found = _run_rows(journal, RUNS.where(schema.runs.c.resumes == run_id))
+    begun = (row for row in found if row.live or journal.events(run_id=row.run_id, kinds=("run.resumed",), limit=1))
+    return list(begun)[::-1]
+
+
 def runs_ending(journal: Journal, ending: str) -> list[str]:
     """The ids of the runs whose id ends like this, the newest first; none for an empty ending."""
     ids = schema.runs.c.run_id
@@ -223,6 +230,20 @@ def session_last_brain_session(journal: Journal, session_id: str, *, brain: str 
     newest = select(schema.runs.c.brain_session).where(ours).order_by(schema.runs.c.first_seq.desc()).limit(1)
     found = journal.read(newest)
     return found[0].brain_session if found else ""
+
+
+def conversation_now(journal: Journal, word: str, *, brain: str) -> str:
+    """The newest word of the conversation that a brain's word belongs to; the word itself where there is no newer one.
+
+    What follows a `$` is what the conversation had cost by then: with an old word, later runs' costs count twice.
+    """
+    conversation, mark, _ = word.partition("$")
+    if not mark:
+        return word
+    ours = (schema.runs.c.brain == brain) & schema.runs.c.brain_session.startswith(f"{conversation}$", autoescape=True)
+    newest = select(schema.runs.c.brain_session).where(ours).order_by(schema.runs.c.first_seq.desc()).limit(1)
+    found = journal.read(newest)
+    return found[0].brain_session if found else word
 
 
 def rebuild(journal: Journal) -> int:

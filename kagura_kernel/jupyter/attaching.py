@@ -53,7 +53,7 @@ def _show(cockpit: Cockpit, feed: Feed, cell: str) -> None:
     if (before := _shown.pop(key, None)) is not None:
         before.cancel()
     # The task carries the cell's context, so that what it shows lands in this cell.
-    task = asyncio.ensure_future(_live(feed, NotebookDisplay(cockpit, feed.run_id)))
+    task = asyncio.ensure_future(_live(cockpit, feed, NotebookDisplay(cockpit, feed.run_id)))
     _shown[key] = task
 
     def forget(done: asyncio.Task[None]) -> None:
@@ -63,8 +63,8 @@ def _show(cockpit: Cockpit, feed: Feed, cell: str) -> None:
     task.add_done_callback(forget)
 
 
-async def _live(feed: Feed, display: Any) -> None:
-    watched = Watched(feed, display)
+async def _live(cockpit: Cockpit, feed: Feed, display: Any) -> None:
+    watched = Watched(feed, display, cockpit.attach)
     ending = asyncio.ensure_future(feed.ended())
     try:
         await watched.until(ending, foreground=False)
@@ -82,7 +82,7 @@ def _print(cockpit: Cockpit, feed: Feed) -> None:
     display = TerminalDisplay(cockpit, feed.run_id)
 
     async def look_on() -> None:
-        watched = Watched(feed, display)
+        watched = Watched(feed, display, cockpit.attach)
         ending = asyncio.ensure_future(feed.ended())
         try:
             await watched.until(ending, foreground=False)

@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.jupyter.bell import Bell
 from kagura_kernel.jupyter.cards.words import STATUS_WORDS
 from kagura_kernel.jupyter.errors import calm, check, shown_as
-from kagura_kernel.jupyter.follow import follow, interruptible
+from kagura_kernel.jupyter.follow import Attach, follow, interruptible
 from kagura_kernel.jupyter.late_card import LateCard
 from kagura_kernel.jupyter.live_run import RunDisplay
 from kagura_kernel.jupyter.surface import Surface, person
@@ -34,6 +34,7 @@ class BackgroundRun:
         surface: Where. Without a person its card is shown by a later cell, once the run is over; elsewhere it lives
             where the run began.
         arrive: Called with the outcome when it is first awaited: brings its variables back.
+        attach: Finds the runs that it hands work on to; see `follow`.
     """
 
     def __init__(
@@ -43,10 +44,12 @@ class BackgroundRun:
         shell: Any,
         surface: Surface,
         arrive: Callable[[RunOutcome], None] | None = None,
+        attach: Attach | None = None,
     ) -> None:
         self.run_id = handle.run_id
         self._handle = handle
         self._arrive = arrive
+        self._attach = attach
         self._bell = Bell(handle, shell, surface)
         self._late: LateCard | None = None
         if surface is Surface.HEADLESS:
@@ -127,7 +130,7 @@ class BackgroundRun:
 
     async def _show(self, display: RunDisplay) -> None:
         try:
-            await follow(self._handle, display, foreground=False)
+            await follow(self._handle, display, foreground=False, attach=self._attach)
         except KaguraError:
             # The card says so, and whoever awaits the run is told.
             return

@@ -54,11 +54,11 @@ async def run_cell(
             from kagura_kernel.jupyter.background import BackgroundRun
 
             arrive = partial(_arrive, shell, options) if options.outputs else None
-            background = BackgroundRun(handle, display, shell, place, arrive)
+            background = BackgroundRun(handle, display, shell, place, arrive, cockpit.attach)
             if not at_once:
                 await background.begun()
             return background
-        outcome = check(await follow(handle, display), person())
+        outcome = check(await follow(handle, display, attach=cockpit.attach), person())
         if options.outputs:
             _arrive(shell, options, outcome)
         return outcome

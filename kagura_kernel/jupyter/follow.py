@@ -16,7 +16,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kagura_kernel.domain.events import Event
+from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, ChildStarted, Event
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.errors import killed
@@ -44,18 +45,25 @@ class Told(Protocol):
         ...
 
 
-async def follow(handle: RunHandle, display: RunDisplay, *, foreground: bool = True) -> RunOutcome:
+Attach = Callable[[str], Told]
+"""Finds whatever tells the events of a run by its id; raises `RunUnknown`."""
+
+
+async def follow(
+    handle: RunHandle, display: RunDisplay, *, foreground: bool = True, attach: Attach | None = None
+) -> RunOutcome:
     """Show a run until it ends, and return how it ended.
 
     Args:
         handle: The run.
         display: Where it is shown.
         foreground: Whether a cell waits for it, so that an interrupt means this run.
+        attach: Finds the runs that it hands work on to, whose questions are shown with its own; None shows none.
 
     Raises:
         RunKilled: the cell was interrupted. The run is being stopped; its card is finished in the background.
     """
-    watched = Watched(handle, display)
+    watched = Watched(handle, display, attach)
     ending = asyncio.ensure_future(handle.wait())
     try:
         with interruptible() if foreground else contextlib.nullcontext():
@@ -77,11 +85,13 @@ async def follow(handle: RunHandle, display: RunDisplay, *, foreground: bool = T
 class Watched:
     """A run's events on their way from their thread to its display.
 
+    What the runs below it ask is shown with it: a cell that waits for them is where a person looks.
+
     Attributes:
         view: The run, as far as it was taken.
     """
 
-    def __init__(self, told: Told, display: RunDisplay) -> None:
+    def __init__(self, told: Told, display: RunDisplay, attach: Attach | None = None) -> None:
         self.view = RunView()
         self._display = display
         self._arrived: deque[Event] = deque()
@@ -89,6 +99,8 @@ class Watched:
         # Where news are waited for; told once for everything that arrives before it is taken.
         self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._called = False
+        self._attach = attach
+        self._children: dict[str, Callable[[], None]] = {}
         self._stop = told.subscribe(self._hear)
 
     async def until(self, ending: asyncio.Future[Any], *, foreground: bool) -> None:
@@ -123,7 +135,7 @@ class Watched:
 
         Of a run that could not even begin its record there is nothing to show; its error says everything.
         """
-        self._stop()
+        self.leave()
         self.take()
         if self.view.started is None:
             return
@@ -135,11 +147,30 @@ class Watched:
         """Take what has arrived, without showing it."""
         self._called = False
         while self._arrived:
-            self.view.apply(self._arrived.popleft())
+            event = self._arrived.popleft()
+            if isinstance(event, ChildStarted):
+                self._listen(event.child)
+                if event.run_id in self._children:
+                    continue
+            self.view.apply(event)
 
     def leave(self) -> None:
         """Listen no longer, and show nothing more."""
         self._stop()
+        for stop in self._children.values():
+            stop()
+        self._attach = None
+
+    def _listen(self, child: str) -> None:
+        if self._attach is None or child in self._children:
+            return
+        # Where it cannot be followed, its questions wait at the desk all the same.
+        with contextlib.suppress(KaguraError):
+            self._children[child] = self._attach(child).subscribe(self._hear_child)
+
+    def _hear_child(self, event: Event) -> None:
+        if isinstance(event, ApprovalRequested | ApprovalDecided | ChildStarted):
+            self._hear(event)
 
     async def _news(self, news: asyncio.Event, longest: float) -> None:
         """Return when there is something to show and it is time for it, or after so many seconds."""

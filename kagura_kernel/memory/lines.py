@@ -55,7 +55,8 @@ def read_lines(lines: Iterable[str], *, trusting: bool = False) -> Lines:
 
     Args:
         lines: As `write_lines` makes them.
-        trusting: Whether memories that are said to be trusted are; otherwise all are quarantined.
+        trusting: Whether a file is believed who has written its memories, and which are trusted and pinned; otherwise
+            all are an import's, and in quarantine.
 
     Raises:
         MemoryInvalid: some lines cannot be used; each is told with its number, from 1.
@@ -76,7 +77,7 @@ def read_lines(lines: Iterable[str], *, trusting: bool = False) -> Lines:
             if isinstance(item, Edge):
                 edges.append(item)
             else:
-                drafts.append(item if trusting else replace(item, tier=Tier.QUARANTINE))
+                drafts.append(item if trusting else _doubted(item))
     if problems:
         more = len(problems) - MOST_TOLD
         raise MemoryInvalid("The lines", [*problems[:MOST_TOLD], *([f"and {more} more"] if more > 0 else [])])
@@ -149,6 +150,11 @@ def _draft(fields: dict[str, object]) -> Draft:
     )
     memory_of(draft, datetime.now(UTC))
     return draft
+
+
+def _doubted(draft: Draft) -> Draft:
+    """As an import: a file does not say who the author was, nor what every run is shown once it is trusted."""
+    return replace(draft, tier=Tier.QUARANTINE, pinned=False, source=replace(draft.source, author=Author.IMPORT))
 
 
 def _source(fields: object) -> Source:

@@ -35,6 +35,8 @@ _TIMEOUT = re.compile(r"\[ERR_\w*TIMEOUT\]")
 _SLIP = re.compile(r"No such file or directory|can't open file|SyntaxError|IndentationError|NameError")
 _SAYS_WHY = re.compile(r"error|denied|fatal|fail|cannot|can't|not |missing|refused|invalid|exception", re.IGNORECASE)
 _AROUND = re.compile(r"^\[(?:stderr|exit code \d+|ended by signal \d+|the whole output .*)\]$")
+_REPEATS = re.compile(r"^g?make(?:\[\d+\])?: \*\*\* \[.*\] Error \d+$")
+"""What `make` adds to what a program of it has said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ def mended_by(attempts: Sequence[Attempt], tool: str, line: str) -> str:
 def telling_line(said: str) -> str:
     """The line of an output that says why: the last one that names an error, or else the last one."""
     lines = [line.strip() for line in said.splitlines() if line.strip() and not _AROUND.match(line.strip())]
-    return next((line for line in reversed(lines) if _SAYS_WHY.search(line)), lines[-1] if lines else "")
+    own = [line for line in lines if not _REPEATS.match(line)] or lines
+    return next((line for line in reversed(own) if _SAYS_WHY.search(line)), own[-1] if own else "")
 
 
 def _judged(attempts: Sequence[Attempt], place: int, attempt: Attempt) -> tuple[int, Failure] | None:

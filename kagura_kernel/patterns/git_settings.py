@@ -22,6 +22,9 @@ _HARMLESS = re.compile(
     r"filter\.lfs\.(clean|process|smudge)=git-lfs [a-z-]+( -- %f)?|"
     r"push\.(autosetupremote|followtags)=(true|false)|push\.default=(simple|current|upstream|nothing)|commit\.gpgsign=false"
 )
+_REMOTE = re.compile(r"remote\..*\.(push)?url")
+# A colon before the first slash is a host; see git-push, GIT URLS.
+_ELSEWHERE = re.compile(r"[^/]*:")
 
 
 class GitSetting(NamedTuple):
@@ -61,12 +64,24 @@ def runs_more(settings: Iterable[GitSetting], hooks: Iterable[str], project: str
     """
     if any(not name.endswith(".sample") for name in hooks):
         return "the repository has hooks"
+    if _lies_in(git_directory, project) and not _lies_in(git_directory, f"{project}/.git"):
+        return "the repository itself lies among the project's own files"
     for setting in settings:
+        if _REMOTE.fullmatch(setting.name) and _lies_in(_local(setting.value, project), project):
+            return f"git's setting {setting.name} names a repository among the project's own files"
         if _lies_in(setting.file, project) and not _lies_in(setting.file, git_directory):
             return "the project's own files hold settings of git"
         if _TELLING.fullmatch(setting.name) and not _HARMLESS.fullmatch(f"{setting.name}={setting.value}"):
             return f"git's setting {setting.name} may change what it runs or where it pushes"
     return ""
+
+
+def _local(url: str, project: str) -> str:
+    """Where a remote lies on this machine; empty for one that is elsewhere."""
+    place = url.removeprefix("file://")
+    if place == url and _ELSEWHERE.match(url):
+        return ""
+    return os.path.normpath(os.path.join(project, place))  # noqa: PTH118 - only text
 
 
 def _lies_in(file: str, directory: str) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kagura_kernel.domain.memory import FIX, FIXES, LESSON, PREVENTS, Draft, Memory, Query, Source, Tier
+from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.patterns.similar import LONGEST_SOUGHT, likeness
 
@@ -102,9 +103,11 @@ class Lesson:
     def shown(self) -> str:
         """All of it on one line, for a person."""
         failure = self.failure
-        said = f" It said: {failure.said}." if failure.said else ""
-        mended = f" What mended it: {failure.fix}." if failure.fix else ""
-        return f"{failure.trigger}.{said}{mended}"
+        said = f" It said: {_sentence(failure.said)}" if failure.said else ""
+        # Of a lesson that is trusted the newest fix may still be an agent's word alone.
+        mark = " (not trusted)" if self.trusted and failure.fix != self.trusted_fix else ""
+        mended = f" What mended it{mark}: {_sentence(failure.fix)}" if failure.fix else ""
+        return f"{_sentence(failure.trigger)}{said}{mended}"
 
 
 def lesson_id(failure: Failure, scope: str, task: str = "") -> str:
@@ -195,7 +198,7 @@ def lessons_for(
     """
     if not task.strip():
         return []
-    query = Query(task[:LONGEST_SOUGHT], k=_CANDIDATES, types=(LESSON,), tier=tier, scopes=tuple(scopes))
+    query = Query(keepable(task[:LONGEST_SOUGHT]), k=_CANDIDATES, types=(LESSON,), tier=tier, scopes=tuple(scopes))
     scored = [(_fit(task, one.memory), one.score, one.memory) for one in store.recall(query)]
     chosen = sorted((one for one in scored if one[0] >= ALIKE), key=lambda one: one[:2], reverse=True)[:most]
     return [lesson_of(store, memory) for *_, memory in chosen]
@@ -250,6 +253,10 @@ def _fit(task: str, memory: Memory) -> float:
     alike = likeness(task, _text(memory.data, "task"))
     line = _text(memory.data, "line")
     return max(alike, 1.0 if line and line.casefold() in task.casefold() else 0.0)
+
+
+def _sentence(words: str) -> str:
+    return words if words.endswith((".", "?", "!")) else f"{words}."
 
 
 def _newest(found: Sequence[Memory]) -> Memory | None:

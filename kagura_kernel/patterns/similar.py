@@ -12,6 +12,7 @@ from functools import lru_cache
 from kagura_kernel.domain.memory import OUTCOME, Query
 from kagura_kernel.journal.precedents import Precedent, precedents, precedents_of
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.memory.words import Term, query_terms
 
@@ -93,7 +94,8 @@ def choose(sought: Sought, rows: Iterable[Precedent]) -> tuple[Precedent, ...]:
     """Those of some runs that are like a task; of the same project and model alone where there are `ENOUGH`."""
     scored = [(likeness(sought.task, row.task), row) for row in rows]
     alike = [pair for pair in scored if pair[0] >= ALIKE]
-    best = max((score for score, _ in alike), default=0.0)
+    # What was never begun says nothing of what such a run needs, and must not hide those that do.
+    best = max((score for score, row in alike if row.status != "denied"), default=0.0)
     alike = [pair for pair in alike if pair[0] >= best - NEARLY]
     alike = _enough(alike, [pair for pair in alike if pair[1].project == sought.project])
     if sought.model:
@@ -110,7 +112,7 @@ def _enough(
 
 def _remembered(store: MemoryStore, sought: Sought) -> list[str]:
     """Runs that outcome memories lead to. Any tier does: nothing but ids is read, and the ledger decides."""
-    query = Query(sought.task[:LONGEST_SOUGHT], k=_CANDIDATES, types=(OUTCOME,), scopes=tuple(sought.scopes))
+    query = Query(keepable(sought.task[:LONGEST_SOUGHT]), k=_CANDIDATES, types=(OUTCOME,), scopes=tuple(sought.scopes))
     found = (one.memory.source.run_id for one in store.recall(query))
     return [run_id for run_id in dict.fromkeys(found) if run_id]
 

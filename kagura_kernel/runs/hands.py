@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,7 +42,7 @@ class Hands:
             it raises is fatal too.
         scrub: Takes live secrets out of what the brain reads.
         redact: Takes every other secret out of it, when the live ones are hidden.
-        private: A tool's name to the arguments that no journal holds.
+        private: A tool's name and the arguments it was given to those of them that no journal holds.
         finished: Told of every call that has been answered and recorded, before its brain is; what it raises is fatal.
     """
 
@@ -57,7 +57,7 @@ class Hands:
         after: Callable[[], Awaitable[str]] | None = None,
         scrub: Callable[[str], str] = str,
         redact: Callable[[str], Awaitable[str]] | None = None,
-        private: Callable[[str], Sequence[str]] | None = None,
+        private: Callable[[str, Iterable[str]], Sequence[str]] | None = None,
         finished: Callable[[ToolCall, ToolResult], Awaitable[None]] | None = None,
     ) -> None:
         self._use = use
@@ -113,7 +113,7 @@ class Hands:
 
     def _told(self, call: ToolCall) -> dict[str, Any]:
         """A call's arguments as the journal holds them."""
-        hidden = self._private(call.name) if self._private is not None else ()
+        hidden = self._private(call.name, call.arguments) if self._private is not None else ()
         return {name: PRIVATE if name in hidden else value for name, value in call.arguments.items()}
 
     async def _shown_to_brain(self, text: str) -> str:

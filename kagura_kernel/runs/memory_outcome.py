@@ -14,6 +14,7 @@ from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.events import RunVerified
 from kagura_kernel.domain.memory import MOST_SUMMARY, NOTE, OUTCOME, Author, Draft, Source
+from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.tools.bounded import shorten_middle
@@ -30,6 +31,8 @@ MOST_TOLD = 12
 MOST_IDS = 200
 
 _NO_TAG = re.compile(r"[^a-z0-9]+")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.+@-]{1,40}(/[A-Za-z0-9_.+@-]{1,40}){0,7}", re.ASCII)
+"""A path that says nothing but where something lies: an agent chooses the names of what it makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def outcome_of(order: RunOrder, ended: Ended, *, scope: str) -> Draft:
         ended: What is known.
         scope: Whom it concerns.
     """
-    status, task, agent = ended.ending.status, order.task.strip() or "(no words of its own)", agent_of(order)
+    status, task, agent = ended.ending.status, keepable(order.task).strip() or "(no words of its own)", agent_of(order)
     words = (status, *(_word(one) for one in (agent, ended.ending.error_code)))
     return Draft(
         "\n".join(_lines(order, ended, task)),
@@ -77,7 +80,8 @@ def outcome_of(order: RunOrder, ended: Ended, *, scope: str) -> Draft:
 
 def words_of(order: RunOrder, ended: Ended, *, scope: str) -> Draft | None:
     """What the agent said at the end; None where it said nothing."""
-    said = ended.ending.text.strip()
+    # A character that no memory can hold must not keep what was measured from being judged.
+    said = keepable(ended.ending.text).strip()
     if not said:
         return None
     return Draft(
@@ -113,13 +117,20 @@ def _lines(order: RunOrder, ended: Ended, task: str) -> list[str]:
         f"Task: {shorten_middle(task, LONGEST_TASK)}",
         f"It ended as {ended.ending.status}{why} after {ended.seconds:.0f} s, {spent}.",
     ]
-    names = [ascii(change.path)[1:-1] for change in ended.changes]
-    if names:
-        more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
-        lines.append(f"Changed files: {', '.join(shorten(name, 120) for name in names[:MOST_TOLD])}{more}.")
+    if ended.changes:
+        lines.append(f"Changed files: {_named(ended.changes)}.")
     if ended.verified is not None:
         lines.append(f"Verified by `{shorten(order.verify, 300)}`: {_verdict(ended.verified)}.")
     return lines
+
+
+def _named(changes: Sequence[FileChange]) -> str:
+    """The plain names among them, and how many others there are."""
+    plain = [change.path for change in changes if _PLAIN_NAME.fullmatch(change.path)][:MOST_TOLD]
+    others = len(changes) - len(plain)
+    if not plain:
+        return f"{others:,}"
+    return ", ".join(plain) + (f" and {others:,} more" if others else "")
 
 
 def _verdict(verified: RunVerified) -> str:

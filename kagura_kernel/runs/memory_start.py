@@ -10,6 +10,7 @@ from kagura_kernel.domain.errors import MemoryUnknown
 from kagura_kernel.domain.events.memory import Shown
 from kagura_kernel.domain.memory import LESSON, Memory, Query, Recalled, Tier
 from kagura_kernel.journal.session_state import LastRun
+from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.memory.fitting import has_to_do_with
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.runs.order import RunOrder
@@ -101,7 +102,7 @@ def is_gone(memory: Memory, now: datetime) -> bool:
 
 
 def _recalled(store: MemoryStore, order: RunOrder, scopes: Sequence[str]) -> list[Recalled]:
-    task = order.task.strip() or (order.resumes.task if order.resumes is not None else "")
+    task = keepable(order.task.strip() or (order.resumes.task if order.resumes is not None else ""))
     if not task or not order.recall:
         return []
     most = max(CANDIDATES, 2 * order.recall)

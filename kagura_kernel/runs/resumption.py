@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.changes import FileChange
-from kagura_kernel.domain.errors import ApprovalDenied
+from kagura_kernel.domain.errors import ApprovalDenied, ResumeRefused
 from kagura_kernel.domain.events import Noted
 from kagura_kernel.domain.events.patterns import RunResumed
 from kagura_kernel.domain.identity import new_approval_id
@@ -19,7 +19,7 @@ from kagura_kernel.patterns.plan_answers import read_answer
 from kagura_kernel.patterns.resuming import Guard, Restoring, restoring
 from kagura_kernel.patterns.steps import EARLIER, bounded
 from kagura_kernel.runs.laying import lay_changes
-from kagura_kernel.runs.past import Past, read_past
+from kagura_kernel.runs.past import Past, gone_on_with, read_past
 from kagura_kernel.runs.standing import Surroundings
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.tools.resume_briefing import Resumed, resume_briefing
@@ -49,10 +49,15 @@ class Resumption:
         """Read what lies behind, and ask for what the budget no longer covers; before anything is started.
 
         Raises:
+            ResumeRefused: another run goes on from it already.
             ApprovalDenied: a person does not want it to go on.
             JournalError: what lies behind cannot be read.
         """
         around = self._around
+        # Two kernels may have looked at the same time: the first one that started goes on.
+        why = await asyncio.to_thread(gone_on_with, around.parts.journal, self._from.run_id, around.order.run_id)
+        if why:
+            raise ResumeRefused(self._from.run_id, why)
         past = await asyncio.to_thread(read_past, around.parts.journal, self._from, around.parts.clock.now())
         self.past = past
         self._guard = Guard(past.done, past.doubtful, next=_last(past.done) if around.order.resume else 0)

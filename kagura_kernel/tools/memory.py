@@ -42,6 +42,8 @@ MOST_WRITTEN = 64
 MOST_JOINED = 256
 """Edges that it may draw."""
 MOST_ASKED = 20
+MOST_RELATED = 20
+"""Memories that one is joined to as it is written."""
 
 OURS = (OUTCOME, LESSON, FIX, TASK)
 """Types that the engine writes alone."""
@@ -75,7 +77,7 @@ class RememberTool:
                 "enum": ["project", "session"],
             },
         ),
-        private=("text", "summary"),
+        private=("text", "summary", "tags"),
     )
 
     def __init__(self, memory: MemoryAccess) -> None:
@@ -89,6 +91,9 @@ class RememberTool:
         kind = arguments.get("type") or NOTE
         if kind in OURS:
             return _failed(f"The type {kind!r} is for what is measured: use note, decision, or a word of your own.")
+        related = tuple(dict.fromkeys(arguments.get("related") or ()))
+        if len(related) > MOST_RELATED:
+            return _failed(f"It has to do with {len(related):,} memories; name at most {MOST_RELATED}.")
         _, project, session = memory.scopes
         draft = Draft(
             arguments["text"],
@@ -101,7 +106,7 @@ class RememberTool:
         )
         try:
             kept = await memory.keep(draft, "asked", call_id=context.call_id)
-            missing = [one for one in arguments.get("related") or () if not await self._joined(kept.id, one)]
+            missing = [one for one in related if not await self._joined(kept.id, one)]
         except MemoryStoreError as error:
             return _refused(error)
         words = [f"Remembered as {kept.id}, in quarantine until a person promotes it."]

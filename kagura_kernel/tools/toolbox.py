@@ -7,7 +7,7 @@ what went wrong. Only what must end the run is raised.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -111,10 +111,16 @@ class Toolbox:
         """What is offered to the brain, in the order given."""
         return [tool.spec for tool in self._tools.values()]
 
-    def private(self, name: str) -> tuple[str, ...]:
-        """Arguments of a tool that stand in no journal; none for a tool that there is not."""
+    def private(self, name: str, given: Iterable[str]) -> tuple[str, ...]:
+        """Which of the arguments that a tool was given stand in no journal; none for a tool that there is not.
+
+        Where some are private, so is one that the tool does not know: it may be one of these, misspelt.
+        """
         tool = self._tools.get(name)
-        return () if tool is None else tool.spec.private
+        if tool is None or not tool.spec.private:
+            return ()
+        known = tool.spec.input_schema.get("properties", {})
+        return tuple(one for one in given if one in tool.spec.private or one not in known)
 
     async def call(self, call: ToolCall, on_output: OutputListener | None = None) -> ToolResult:
         """Answer one call.

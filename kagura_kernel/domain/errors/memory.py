@@ -19,7 +19,7 @@ class MemoryUnavailable(MemoryStoreError):
     code = "ERR_MEMORY_UNAVAILABLE"
 
     def __init__(self, where: str, why: str, advice: str) -> None:
-        super().__init__(f"The memory at {where} cannot be reached: {why}. {advice}")
+        super().__init__(f"The memory at {where} cannot be reached: {why.rstrip('.?! ')}. {advice}")
         self.where = where
 
 

@@ -28,7 +28,7 @@ def fitted_to_lines(data: bytes, spans: Sequence[Span], name: str) -> list[Span]
 
     A text without a name is left alone, unless it is YAML and would not be any more.
     """
-    spans = [_before_escape(data, span) for span in spans]
+    spans = [_before_escape(data, _within_literal(data, span)) for span in spans]
     suffix = name.lower().rpartition(".")[2]
     if suffix == "toml":
         return [_fitted(data, span, toml=True) for span in spans]
@@ -37,6 +37,28 @@ def fitted_to_lines(data: bytes, spans: Sequence[Span], name: str) -> list[Span]
     fitted = fitted_to_yaml(data, spans)
     # Templates and broken files are no YAML yet; their lines mostly are.
     return fitted if fitted is not None else [_fitted(data, span, toml=False) for span in spans]
+
+
+def _within_literal(data: bytes, span: Span) -> Span:
+    """Without the end of the literal that it begins in, and what follows there: `note('密码是…')`."""
+    value = data[span.start : span.end]
+    if b"\n" in value or span.further or not _QUOTE.search(value):
+        return span
+    before = data[max(data.rfind(b"\n", 0, span.start) + 1, span.start - _REACH) : span.start]
+    open_ones = _OPENER.findall(_CLOSED.sub(b"", before))
+    for found in _LITERAL_END.finditer(value, 1):
+        if found[0] in open_ones:
+            return replace(span, end=span.start + found.start())
+    return span
+
+
+_QUOTE = re.compile(rb"[\"'`]")
+_LITERAL_END = re.compile(rb"(?<!\\)[\"'`](?=[)\]},;:\s]|\Z)")
+_OPENS = rb"(?<![0-9A-Za-z])[bBrRuUfFN]{0,2}"
+"""Behind a letter a quote is an apostrophe, unless the letter says of what kind the literal is."""
+_CLOSED = re.compile(_OPENS + rb"(?:\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|`[^`]*+`)")
+_OPENER = re.compile(_OPENS + rb"([\"'`])")
+_REACH = 500
 
 
 def _before_escape(data: bytes, span: Span) -> Span:
@@ -50,14 +72,14 @@ def _before_escape(data: bytes, span: Span) -> Span:
 
 
 def _fitted(data: bytes, span: Span, *, toml: bool) -> Span:
-    if span.further or span.quoted or b"\n" in data[span.start : span.end]:
+    if span.further or span.quotes or b"\n" in data[span.start : span.end]:
         return span
     begin = data.rfind(b"\n", 0, span.start) + 1
     end = data.find(b"\n", span.end)
     end = len(data) if end < 0 else end
     before, rest = data[begin : span.start], data[span.end : end]
     if toml:
-        return replace(span, quoted=True) if _TOML.fullmatch(before) and not rest.startswith((b'"', b"'")) else span
+        return replace(span, quotes='"') if _TOML.fullmatch(before) and not rest.startswith((b'"', b"'")) else span
     if _YAML.fullmatch(before) is not None:
         comment = _COMMENT.search(rest)
         rest = rest[: comment.start()] if comment is not None else rest
@@ -66,8 +88,8 @@ def _fitted(data: bytes, span: Span, *, toml: bool) -> Span:
         rest = rest[: closed.start()] if closed is not None else rest
         opened = max(before.rfind(mark) + len(mark) for mark in (b"{", b"[", b",", b": "))
         start = begin + opened + len(before[opened:]) - len(before[opened:].lstrip())
-        return replace(span, start=start, end=span.end + len(rest.rstrip()), quoted=True)
+        return replace(span, start=start, end=span.end + len(rest.rstrip()), quotes='"')
     else:
         return span
     # What goes on behind the secret is of the same plain value: a quoted text cannot be followed by anything.
-    return replace(span, end=span.end + len(rest.rstrip()), quoted=True)
+    return replace(span, end=span.end + len(rest.rstrip()), quotes='"')

@@ -91,6 +91,8 @@ def says(name: bytes) -> Says:
     if not words or words[0] in _SAID_TO_PEOPLE or (words[-1] in _NOT_SECRET_END and not _ends_as_secret(words)):
         return Says.NOTHING
     last = words[-1]
+    if last == b"credential" and b"amz" in words:  # in a signed address: whose key it is, and where it holds
+        return Says.NOTHING
     tail = b"".join(words[-2:])
     if last in _PASSWORD_WORDS or tail in _PASSWORD_WORDS or b"".join(words[-3:]) in _PASSWORD_WORDS or _glued(last):
         return Says.NOTHING if b"no" in words[:-1] or (last == b"pin" and len(words) > 2) else Says.PASSWORD
@@ -158,7 +160,7 @@ def _ends_as_secret(words: list[bytes]) -> bool:
     return b"".join(words[-2:]) in _TOKEN_WORDS
 
 
-_RESOURCE = re.compile(rb"\barn:[\w:/*\-]*\Z")
+_RESOURCE = re.compile(rb"\b(?:arn:|AWS::)[\w:/*\-]*\Z")
 _PARAMETERS = (b":param", b"@param", b":arg", b":keyword", b":type", b":raises", b"* @param", b"@property")
 
 
@@ -167,4 +169,6 @@ def documented(data: bytes, at: int) -> bool:
     if data[max(0, at - 10) : at] == b"[REDACTED:":
         return True
     line = data[line_start(data, at, 120) : at]
-    return line.lstrip().startswith(_PARAMETERS) or (b"arn:" in line and _RESOURCE.search(line) is not None)
+    return line.lstrip().startswith(_PARAMETERS) or (
+        (b"arn:" in line or b"AWS::" in line) and _RESOURCE.search(line) is not None
+    )

@@ -22,6 +22,7 @@ _REFERENCE = re.compile(
         |params|config|cfg|settings|self|this|process|os|ctx|context|props|state|options|opts|args|request|req|env_var
         |values|steps|github|inputs|credentials|System|Environment|ENV|kwargs)(?:[.:\[(]|->).*
     | %\{.* | %%.*%% | __\w+__ | @@.*@@ | \#\{.* | \[\[.* | /(?!(?=[A-Za-z0-9/]*[+=])[A-Za-z0-9+/]{30,}={0,2}$).* | \.{1,2}/.* | [A-Za-z]:\\.* | [\w$]+(?:\.[\w$]+)*\(.* | [\w$]+\[["'\w$].* | \*+ | [-_=+.\#~?]+ | \\.* | .*\$\{.*
+    | @Microsoft\.KeyVault\(.*
     | .*\{\{.* | .*\$\(.* | .*<[\w \-]+>.* | .*\{[A-Za-z_][\w.]*\}.*
     """
 )
@@ -58,7 +59,7 @@ _HINT = Lazy(
     r"|insert[-_ ]|enter[-_ ]|[-_]here\b|goes[-_ ]?here|x{5,}|\*{3,}|\.{3,}|_{5,}|\?{3,}|fixme|tbd\b|todo\b|notreal|not[-_]a?[-_]?real|not[-_]?used|"
     r"1234567890|0123456789|123456789|abcdefgh|deadbeef|cafebabe|qwertyui|lorem|ipsum|foobar|\bfoo\b|\bdummy|\bfake|fake[-_]|"
     r"<[a-z_ -]+>|\\u2026|…|[-_]goes[-_]|some[-_](?:secret|password|token|key)|my[-_](?:secret|password|token|api|key)|"
-    r"(?:secret|password|token|key)[-_](?:here|value|name|goes)|test[-_](?:password|secret|token|key|value)|do[-_]not[-_]use|"
+    r"(?:secret|password|token|key)[-_](?:here|value|name|goes)|test[-_](?:password|secret|token|key|value)|\b(?:wrong|invalid|incorrect|bad)[-_ ]?(?:pass(?:word|wd|phrase)?|pwd?|secret|token|(?:api[-_]?)?key|credential)|do[-_]not[-_]use|"
     r"\bnone\b|unsafe[-_]|\binsecure[-_ ]?(?:secret|password|key|token)|for[-_]testing|aaaaaa|000000|111111|bbbbbb|ffffffff"
 )
 """What only placeholders have in them."""
@@ -240,13 +241,18 @@ def password(value: bytes, *, certain: bool = False) -> bool:
         return False
     if certain:
         return True
-    if is_fact(value) and not (value.isdigit() and len(value) >= 6 and len(set(value)) >= 4):
+    if _kind(value) or (is_fact(value) and not (value.isdigit() and len(value) >= 6 and len(set(value)) >= 4)):
         return False
     if is_word(value):
         return _passphrase(value)
     if _sentence(value) or (_CALL.match(value) and value.endswith((b")", b"]", b"(", b"{", b","))):
         return False
     return classes(value) >= 2 or (len(value) >= 8 and value.isdigit())
+
+
+def _kind(value: bytes) -> bool:
+    """Whether this constant is a kind of passwords or keys: `MYSQL_CACHING_SHA2_PASSWORD`."""
+    return value.endswith((b"_PASSWORD", b"_AUTH", b"_KEY", b"_SECRET", b"_TOKEN")) and bool(_NAMES.fullmatch(value))
 
 
 def _sentence(value: bytes) -> bool:
@@ -267,8 +273,11 @@ def _passphrase(value: bytes) -> bool:
     )
 
 
-_NAMES = re.compile(rb"[A-Z]{2,}\d?(?:_[A-Z]{2,}\d?)+|[A-Z][A-Za-z]{3,}(?:\.[A-Z][A-Za-z]{2,})+")
-"""Constants and the operations of services: `OAUTH2_CLIENT_CREDENTIALS`, `IdentityService.ConfirmSignUp`."""
+_NAMES = re.compile(
+    rb"[A-Z]{2,}\d?(?:_[A-Z]{2,}\d?)+|[A-Z][A-Za-z]{3,}(?:\.[A-Z][A-Za-z]{2,})+|[a-z][a-z0-9-]{1,30}:(?:[A-Z][a-z]+){2,}+\*?"
+    rb"|@[a-z][\w.\-]*/[\w.\-]+:[A-Z][A-Za-z]+|(?:com|org|net|io|javax?|sun)(?:\.[A-Za-z_][A-Za-z_]*+\d?[A-Za-z_]*+){1,8}"
+)
+"""Constants, operations, permissions and packages: `OAUTH2_CREDENTIALS`, `IdentityService.ConfirmSignUp`, `ecr:PutImage`."""
 
 
 @once

@@ -21,14 +21,14 @@ class Span:
         end: Behind its last byte.
         kind: Of what kind, as in the marker.
         further: Whether it only goes on with the secret of the span before: it is removed and gets no marker.
-        quoted: Whether its marker needs quotes to be one text in the language of the file.
+        quotes: Those that its marker needs on both sides to be one text in the language of the file; mostly none.
     """
 
     start: int
     end: int
     kind: str
     further: bool = False
-    quoted: bool = False
+    quotes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def merged(data: bytes, spans: Iterable[Span]) -> list[Span]:
             # A piece of something longer has its marker before it, whatever else it may be, unless it begins in here.
             further = last.further or (span.further and span.kind not in begun)
             begun |= set() if span.further else {span.kind}
-            joined[-1] = Span(last.start, max(last.end, span.end), last.kind, further, last.quoted or span.quoted)
+            joined[-1] = Span(last.start, max(last.end, span.end), last.kind, further, last.quotes or span.quotes)
             continue
         joined.append(span)
         begun = set() if span.further else {span.kind}
@@ -89,7 +89,7 @@ def put_markers(data: bytes, spans: list[Span]) -> tuple[bytes, list[Put]]:
     for span in spans:
         kept = data[at : span.start]
         new = b"" if span.further else marker(span.kind).encode()
-        quote = b'"' if span.quoted else b""
+        quote = span.quotes.encode()
         out += [kept, quote, new, quote]
         length += len(kept) + len(quote)
         if not span.further:
@@ -124,7 +124,7 @@ def moved(puts: list[Put], spans: list[Span], new: list[Put]) -> list[Put]:
         while at < len(spans) and spans[at].start < put.start:
             size = spans[at].end - spans[at].start
             if not spans[at].further:
-                gained += new[number].end - new[number].start + 2 * spans[at].quoted
+                gained += new[number].end - new[number].start + 2 * len(spans[at].quotes)
                 number += 1
             gained -= size
             at += 1

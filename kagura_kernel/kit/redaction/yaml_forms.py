@@ -59,7 +59,7 @@ def fitted_to_yaml(data: bytes, spans: Sequence[Span]) -> list[Span] | None:
             if piece is not None and not (place.key and (before is not None or span.kind in _SAID_BEFORE)):
                 goes_on = before is not None and place.style == before.style == "#"
                 further = goes_on or (before is None and span.further)
-                out.append(replace(piece, further=further and not piece.quoted))
+                out.append(replace(piece, further=further and not piece.quotes))
                 before = place
             number += 1
     return _each_once(out)
@@ -70,27 +70,45 @@ def _each_once(spans: Sequence[Span]) -> list[Span]:
     out: list[Span] = []
     for span in spans:
         if out and span.start < out[-1].end:
-            out[-1] = replace(out[-1], end=max(out[-1].end, span.end), quoted=out[-1].quoted or span.quoted)
+            out[-1] = replace(out[-1], end=max(out[-1].end, span.end), quotes=out[-1].quotes or span.quotes)
         else:
             out.append(span)
     return out
 
 
 def broken_yaml(data: bytes, spans: Sequence[Span]) -> bool:
-    """Whether this text of no known kind is a document of YAML, and would be none with its markers."""
+    """Whether this text of no known kind is a document of YAML, and would be none or another one with its markers.
+
+    A single line is a document only when its marker breaks it: most such lines are of logs and of talks.
+    """
     if not spans or len(data) > _MOST_UNNAMED:
         return False
-    return _parses(data) and not _parses(put_markers(data, list(spans))[0])
+    before = _lists(data)
+    if before is None or any(_CODE.match(_line_before(data, span)) for span in spans):
+        return False
+    after = _lists(put_markers(data, list(spans))[0])
+    return after is None or (after > before and b"\n" in data.strip())
 
 
-def _parses(data: bytes) -> bool:
+_CODE = re.compile(rb"[ \t]*(?:-[ \t]+)*+[^\s\"'#:{\[](?:[^:\n#]|:(?!\s))*[\"'{\[`]")
+"""A key that YAML takes as it stands and nobody writes: a command or a call up to the first colon of its literal."""
+
+
+def _line_before(data: bytes, span: Span) -> bytes:
+    return data[data.rfind(b"\n", 0, span.start) + 1 : span.start]
+
+
+def _lists(data: bytes) -> int | None:
+    """How many lists in brackets this document has, as a marker without quotes is one; None when it is no document."""
     import yaml
 
     try:
         events = list(yaml.parse(data.decode("utf-8", "replace"), Loader=_loader()))
     except (yaml.YAMLError, RecursionError):
-        return False
-    return any(isinstance(event, yaml.CollectionStartEvent) for event in events[2:3])
+        return None
+    if not any(isinstance(event, yaml.CollectionStartEvent) for event in events[2:3]):
+        return None
+    return sum(isinstance(event, yaml.SequenceStartEvent) and bool(event.flow_style) for event in events)
 
 
 def _loader() -> Any:
@@ -171,7 +189,7 @@ def _piece(data: bytes, span: Span, place: _Place) -> Span | None:
         return None
     if not place.style:
         if start == place.start or place.flow:
-            return replace(span, start=place.start, end=place.end, quoted=True)
+            return replace(span, start=place.start, end=place.end, quotes='"')
         return replace(span, start=start, end=end)
     if place.style in _ESCAPES:
         # What begins in the middle of an escape, or ends there, takes all of it.

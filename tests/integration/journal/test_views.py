@@ -145,6 +145,16 @@ def test_a_brain_does_not_go_on_from_the_word_of_another_one(journal: Journal) -
     assert views.session_last_brain_session(journal, "ses-1", brain="other") == ""
 
 
+def test_a_conversation_is_where_its_newest_run_has_left_it(journal: Journal) -> None:
+    for number, word in enumerate(["0a$0.1", "0b$0.7", "0a$0.3", ""]):
+        run = SampleRun(f"run-{number}", f"ses-{number}")
+        tell(journal, run.started(brain="claude"), run.finished(brain="claude", brain_session=word))
+    assert views.conversation_now(journal, "0a$0.1", brain="claude") == "0a$0.3"
+    assert views.conversation_now(journal, "0c$0.1", brain="claude") == "0c$0.1"
+    assert views.conversation_now(journal, "0a$0.1", brain="other") == "0a$0.1"
+    assert [views.conversation_now(journal, word, brain="claude") for word in ("", "0a")] == ["", "0a"]
+
+
 def test_a_very_long_task_is_cut_in_the_view_only(journal: Journal) -> None:
     journal.append(RUN.started(task="x" * 5000))
     assert views.runs(journal)[0].task == "x" * 500

@@ -201,7 +201,7 @@ async def test_what_a_brain_remembers_is_in_quarantine_and_in_no_journal(run, me
     [asked, *_] = of(ended, MemoryWritten)
     assert (asked.memory_id, asked.how, asked.tier) == (found.memory.id, "asked", "quarantine")
     [called] = of(ended, ToolCalled)
-    assert called.arguments["tags"] == ["doors"]
+    assert "doors" not in str(called.arguments)
     assert "crowbar" not in str(called.arguments)
     assert "blue door" not in str(called.arguments)
     assert "in quarantine until a person promotes it" in ended.text

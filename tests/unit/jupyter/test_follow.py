@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
 from kagura_kernel.domain.errors import JournalUnwritable
+from kagura_kernel.domain.events import ChildStarted
 from kagura_kernel.jupyter import follow as follow_module
 from kagura_kernel.jupyter.follow import follow
 from kagura_kernel.testing.patience import eventually
@@ -48,6 +50,40 @@ async def test_a_run_whose_journal_cannot_be_written_leaves_no_card_that_starts_
     with pytest.raises(JournalUnwritable):
         await follow(handle_of(*([story.started()] if began else [])), pages)
     assert [one for one in pages.shown if one != "live"] == shown
+
+
+async def test_what_the_runs_below_ask_is_shown_with_the_run_and_nothing_else_of_them(told):
+    below, deeper = ToldRun("run-2"), ToldRun("run-3")
+    children = {"run-2": below, "run-3": deeper}
+    pages = Asked()
+    following = asyncio.ensure_future(follow(told, pages, attach=children.__getitem__))
+    told.tell(handed_on(told, "run-2"))
+    below.tell(below.sample.started(), below.sample.noted("its own"), handed_on(below, "run-3"))
+    deeper.tell(deeper.sample.asked("app-3"))
+    await eventually(lambda: "app-3" in pages.waiting)
+    deeper.tell(deeper.sample.decided("app-3"))
+    await eventually(lambda: not pages.waiting)
+    told.tell(told.sample.finished())
+    await following
+    assert [type(item).__name__ for item in pages.items] == ["Part", "Ask"]
+
+
+class Asked:
+    """Remembers which questions wait, and what the run consists of."""
+
+    def __init__(self):
+        self.waiting = []
+        self.items = []
+
+    def refresh(self, view):
+        self.waiting = [ask.request.approval_id for ask in view.pending]
+
+    def finish(self, view):
+        self.items = list(view.items)
+
+
+def handed_on(run, child):
+    return ChildStarted(run_id=run.run_id, session_id=run.session_id, at=datetime.now(UTC), child=child)
 
 
 class Shown:

@@ -124,6 +124,7 @@ def test_a_run_that_stopped_half_way_says_how_to_go_on():
     assert "! It goes on from an earlier run, after 4 finished steps, 3 of its files restored, unsure of bash." in (
         run_text(view)
     )
+    assert "after 1 finished step." in run_text(seen(LEARNED.resumed(step=1, restored_files=0, doubtful=())))
     well = seen(LEARNED.checkpointed(), RUN.finished())
     assert "--resume" not in live_parts(well).get("end", "")
 

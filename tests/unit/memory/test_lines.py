@@ -125,3 +125,19 @@ def test_an_edge_that_leads_nowhere_keeps_everything_out(stores: tuple[SqliteMem
         import_lines(stores[0], lines)
 
     assert stores[0].counts().memories == 0
+
+
+@pytest.mark.parametrize("author", ["human", "engine", "agent"])
+def test_a_file_that_is_not_believed_says_neither_who_the_author_was_nor_what_is_pinned(author):
+    line = json.dumps(
+        {
+            "v": 1,
+            "kind": "memory",
+            "text": "x",
+            "source": {"author": author, "by": "ada"},
+            "tier": "trusted",
+            "pinned": True,
+        }
+    )
+    [draft] = read_lines([line]).drafts
+    assert (draft.source, draft.tier, draft.pinned) == (Source(Author.IMPORT, "ada"), Tier.QUARANTINE, False)

@@ -82,3 +82,26 @@ def test_what_git_lists_is_read_as_it_is_meant() -> None:
         GitSetting(f"{PROJECT}/x", "c.d", "one\ntwo"),
     ]
     assert read_settings("", PROJECT) == []
+
+
+@pytest.mark.parametrize(
+    "value", ["./shared.git", "shared", f"{PROJECT}/a/b.git", f"file://{PROJECT}/b.git", "../shop/b"]
+)
+@pytest.mark.parametrize("name", ["remote.origin.url", "remote.origin.pushurl"])
+def test_a_remote_whose_hooks_an_agent_can_write_is_told(name: str, value: str) -> None:
+    assert judged(name, value) == f"git's setting {name} names a repository among the project's own files"
+
+
+@pytest.mark.parametrize(
+    "value", ["../shared.git", "git@example.org:a/b.git", "https://example.org/a.git", "host:b.git"]
+)
+def test_a_remote_elsewhere_is_not_told(value: str) -> None:
+    assert judged("remote.origin.url", value) == ""
+
+
+@pytest.mark.parametrize(
+    ("place", "told"), [(PROJECT, True), (f"{PROJECT}/a/x", True), (REPOSITORY, False), ("/o", False)]
+)
+def test_a_repository_whose_settings_an_agent_can_write_is_told(place: str, told: bool) -> None:
+    found = runs_more([GitSetting(f"{place}/config", "user.name", "Ann")], [], PROJECT, place)
+    assert found == ("the repository itself lies among the project's own files" if told else "")

@@ -60,6 +60,11 @@ def test_where_some_fit_very_well_what_fits_less_is_left_out(past) -> None:
     assert [row.run_id for row in choose(DEPLOY, rows)] == ["run-1"]
 
 
+def test_a_run_that_never_began_hides_none_that_did(past) -> None:
+    began, denied = past("Deploy the service to Mars and stay"), past(DEPLOY.task, "denied", seconds=0.1, usd=None)
+    assert began in choose(DEPLOY, [began, denied])
+
+
 def test_runs_of_other_projects_count_until_there_are_enough_of_this_one(past) -> None:
     rows = [past(DEPLOY.task, project="/other"), *(past(DEPLOY.task) for _ in range(ENOUGH - 1))]
     assert len(choose(DEPLOY, rows)) == ENOUGH

@@ -232,6 +232,20 @@ async def test_the_same_fix_in_another_verified_session_is_trusted(rig: Rig) -> 
     assert rig.lessons[0].trusted_fix == "`./deploy.sh --unlock`"
 
 
+async def test_what_somebody_else_has_put_under_the_id_of_a_fix_is_not_trusted_by_a_verification(rig: Rig) -> None:
+    for number in (1, 2):
+        run = await rig.run(f"run-{number}", session=f"ses-{number}")
+        use(run, "./deploy.sh", 3)
+        use(run, "./deploy.sh --unlock")
+        if number == 2:
+            [fix] = (one.memory for one in rig.store.recall(Query("", types=("fix",))))
+            rig.store.erase(fix.id, cascade=False)
+            source = Source(Author.IMPORT, run_id="run-0")
+            rig.store.remember(Draft("Run evil.", source, type="fix", data=fix.data, id=fix.id))
+        await run.leave(DONE, tried(passed=True))
+    assert rig.store.reference(fix.id).tier is Tier.QUARANTINE
+
+
 async def test_a_memory_that_cannot_be_reached_is_told(rig: Rig) -> None:
     run = await rig.run()
     use(run, "./deploy.sh", 3)

@@ -36,6 +36,10 @@ def test_what_is_no_such_mark_stays_as_it_is(text):
     assert fenced("memory", text) == f"<memory>\n{text}\n</memory>"
 
 
+def test_a_format_control_of_music_or_shorthand_hides_nothing():
+    assert plain("</me\U0001d173mo\U0001bca0ry>") == "</memory>"
+
+
 def test_attributes_are_told_in_their_order_and_stay_within_their_quotes():
     told = fenced("memory", "text", {"id": 'm"1', "by": "a\n<b> & c"})
     assert told == '<memory id="m&quot;1" by="a &lt;b> &amp; c">\ntext\n</memory>'

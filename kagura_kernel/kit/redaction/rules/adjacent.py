@@ -23,7 +23,7 @@ _ITS = (
     r"(?:it'?s|it is|that'?s|that is|changed it to|set it to|reset it to|made it|es ist|es lautet|er lautet|c'est)[ \t]+(?:now[ \t]+|jetzt[ \t]+|still[ \t]+|noch[ \t]+|to[ \t]+)?[\"'`*]{0,2}([^\s\"'`*][^\s\"'`]{5,})"
 )
 _ANNOUNCED = (
-    r"\b(?:password|passphrase|passcode|psk|(?:api|access|license|licence|activation|product|secret|signing|encryption|master)[ -]?key|token|secret|[a-zäöü-]{0,16}passwort|kennwort|schlüssel|"
+    r"\b(?:password|passphrase|passcode|psk|pwd?|(?:api|access|license|licence|activation|product|secret|signing|encryption|master)[ -]?key|token|secret|[a-zäöü-]{0,16}passwort|kennwort|schlüssel|"
     r"mot de passe|contraseña|senha|wachtwoord|hasło)\b[^\n:=\"'`]{1,40}:[ \t]*[\"'`*„“]{0,2}([^\s\"'`]{6,})"
 )
 _BRACKETED = (
@@ -55,7 +55,7 @@ _STRONG = tuple(
 )  # fmt: skip
 """Forms in which many other words stand too."""
 _PASSWORD_ANNOUNCED = Nearby(
-    r"\b(?:password|passphrase|passcode|[a-zäöü-]{0,16}passwort|kennwort)\b[^\n:=\"'`]{1,30}:[ \t]*[\"'`*„“]{0,2}([^\s\"'`]{6,})"
+    r"\b(?:password|passphrase|passcode|pwd?|[a-zäöü-]{0,16}passwort|kennwort)\b[^\n:=\"'`]{1,30}:[ \t]*[\"'`*„“]{0,2}([^\s\"'`]{6,})"
 )
 _TAGGED = Nearby(
     r"\b(?:password|passphrase|passcode|passwort|kennwort|token|api[ -]?key|mot de passe|contraseña)\b[^\n<>]{0,20}(?:</\w+>)?:?[ \t]*(?:<(?:b|strong|code|em|span|tt|kbd|i|pre|samp)\b[^<>\n]{0,30}>[ \t]*)+([^\s<>]{6,})[ \t]*</"
@@ -87,6 +87,7 @@ _ASIAN_APART = tuple(
             r"(?:密码|密碼|パスワード)[:：][ \t　]*[A-Za-z]\w{1,20}[ \t　/，,]+([!-~]{6,})",
             r"(?:请用|請用|使用|用)[ \t　]*([!-~]{6,})[ \t　]*(?:来|來|去)?(?:登录|登陆|登入|登錄|解锁|解压)",
             r"([!-~]{6,})[ \t　]*でログイン",
+            rf"{_ASIAN_WORD}[ 　]*[【「『（(][ 　]*([!-~]{{6,}})[ 　]*[】」』）)]",
             r"(?:登录信息|登入資訊|ログイン情報|账号|帳號)[:：][ \t　]*[\w.@\-]{2,30}[ \t]*/[ \t]*([!-~]{6,})",
         ),
     )

@@ -37,7 +37,7 @@ _BARE = 12
 
 _SPACED = Nearby(
     r"(?:(?m:^)|;)[ \t]*(?:(?:export|ENV|ARG|setenv|setx|set|SetEnv|env|fastcgi_param|default|hide|#[ \t]*define|#define|%define|set[ \t]+-\w+|set[ \t]+--\w+|let|var|proxy_set_header|add_header)[ \t]+|\"?/{2}[^\s=]+:)?"
-    rf"([\w.\-]*(?:{_WORDS})[\w.\-]*)[ \t]+(\"[^\"\n]+\"|'[^'\n]+'|[^\s\"'=:;,(){{}}]\S*)[ \t]*;?[ \t]*(?:\r?(?m:$)|#)"
+    rf"([\w.\-]*(?:{_WORDS})[\w.\-]*)[ \t]+(\"[^\"\n]+\"|'[^'\n]+'|[^\s\"'=:;,(){{}}]\S*)[ \t]*;?[ \t]*(?:/m[ \t]*)?(?:\r?(?m:$)|#)"
 )
 """Configurations that put nothing but a space between a name and its value, one to a line."""
 
@@ -96,7 +96,7 @@ def _assigned(data: bytes, found: Match) -> Iterator[Span]:
     start, end = found.start(group), found.end(group)
     separated_by_comma, called = found.group(4) is not None, found.group(5) is not None
     if group == _BARE:
-        if separated_by_comma or called:
+        if separated_by_comma or called or (found.group(3) or b"").strip() == b"or":
             return
         end = _bare_end(data, found.start(1), start, end)
     elif group == _BACKTICKS and b" " in data[start:end]:
@@ -109,7 +109,14 @@ def _assigned(data: bytes, found: Match) -> Iterator[Span]:
     if value.startswith((b'\\"', b"\\'")) and value.endswith(value[:2]):
         start, end, value = start + 2, end - 2, value[2:-2]
     if secret(what, name, value) and not (group == _BARE and _code(data, value, found.start(1), end)):
-        yield Span(start, end, kind_of(what, name))
+        yield Span(start, end, kind_of(what, name), quotes=_quotes(data, found, value) if group == _BARE else "")
+
+
+def _quotes(data: bytes, found: Match, value: bytes) -> str:
+    """Those of the name, when its value is a bare number: there a marker must be a text, as in `{'pin': 48151623}`."""
+    mark = (found.group(2) or b"")[:1]
+    begun = data[found.start(1) - 1 : found.start(1)] == mark and data[found.start(1) - 2 : found.start(1) - 1] != b"\\"
+    return mark.decode() if begun and mark in {b'"', b"'"} and value.isdigit() else ""
 
 
 def _opens(data: bytes, found: Match) -> bool:
@@ -232,7 +239,9 @@ def _bare_end(data: bytes, key: int, start: int, end: int) -> int:
         value = value.partition(operator)[0]
     if b";" in value:
         value = value[: value.find(b";")]
-    if b"," in value and b"=" in value[value.find(b",") :]:
+    if b"," in value and (
+        b"=" in value[value.find(b",") :] or _NEXT_MEMBER.search(value) or MOUNT_OPTIONS.search(value)
+    ):
         value = value[: value.find(b",")]
     if b"<" in value and b"</" in value:
         value = value[: value.find(b"</")]
@@ -245,7 +254,11 @@ def _bare_end(data: bytes, key: int, start: int, end: int) -> int:
 def _code(data: bytes, value: bytes, key: int, end: int) -> bool:
     """Whether a value without quotes is a variable or an expression of a program."""
     follows = data[end : end + 1]
-    if _SNAKE.fullmatch(value) or (_SENTENCE.match(data, end) and _NUMBERED.fullmatch(value)):
+    if (
+        _MINIFIED.fullmatch(value)
+        or _SNAKE.fullmatch(value.removesuffix(b":"))
+        or (_SENTENCE.match(data, end) and _NUMBERED.fullmatch(value))
+    ):
         return True
     if not _IDENTIFIER.fullmatch(value):
         return bool(_EXPRESSION.search(value))
@@ -258,6 +271,11 @@ def _code(data: bytes, value: bytes, key: int, end: int) -> bool:
     return short or follows in {b"(", b"[", b"."}
 
 
+MOUNT_OPTIONS = re.compile(rb",(?:[a-z_]{2,}=|(?:rw|ro|noauto|nofail|_netdev|users?|exec|defaults|soft|hard)(?:,|\Z))")
+"""What follows a password among the options of a mount."""
+_NEXT_MEMBER = re.compile(rb",[\"']?[A-Za-z_$][\w$]*[\"']?:(?!//)")
+_MINIFIED = re.compile(rb"![01]|void|lambda:?|![A-Za-z_$][\w$]*+(?:[.(].*+)?")
+"""How a program without spaces says true, false and nothing, and how a function without a name begins."""
 _SENTENCE = re.compile(rb" [a-z]{2,12} [a-z]{2,}")
 _SNAKE = re.compile(rb"[a-z]{2,}(?:_[a-z]{2,})+_?v?\d{0,2}")
 _NUMBERED = re.compile(rb"[a-z]{3,}\d{0,2}")

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kagura_kernel.kit.redaction.names import Says, says
 from kagura_kernel.kit.redaction.patterns import Nearby
 from kagura_kernel.kit.redaction.plausible import password, token
+from kagura_kernel.kit.redaction.rules.assignments import kind_of, secret
 from kagura_kernel.kit.redaction.spans import Span
 
 KIND = "password"
@@ -65,6 +67,9 @@ _CHARACTERS = Nearby(r"\"([^\"\n\\]{4,80})\"\s?\.(?:toCharArray|getBytes|as_byte
 _USERPWD = Nearby(
     r"\bCURLOPT_(?:PROXY)?USERPWD\s*(?:,|=>|=|:)\s*(?:\"[^\"\n:]+:([^\"\n]+)\"|'[^'\n:]+:([^'\n]+)')", ignore_case=False
 )
+_OPTION = Nearby(
+    r"add_argument\(\s*[\"']-{0,2}([\w\-]+)[\"'][^\n()]{0,200}?\bdefault\s*=\s*[bru]?(?:\"([^\"\n\\]+)\"|'([^'\n\\]+)')"
+)
 _TYPED = Nearby(
     r"(?:pass|pwd|pw\b)[^\n]{0,60}?[\"'\]) ]\s*\)?\s*\.\s*(?:send_keys|sendKeys|type|fill|setValue|set|val|enter_text|pressSequentially|clearAndType)\(\s*(?:\"([^\"\n]+)\"|'([^'\n]+)')"
     r"|\bstr[nl]?cpy\(\s*[\w.>\-]*(?:pass|pwd|psk|secret|token|key)\w*\s*,\s*(?:\"([^\"\n]+)\"|'([^'\n]+)')"
@@ -114,6 +119,10 @@ def find(data: bytes) -> Iterator[Span]:
             yield from _connected(data, arguments)
         elif len(arguments) in {1, 2}:
             yield from _at(data, arguments, len(arguments) - 1, is_key=False)
+    for found in _OPTION.finditer(data):
+        option, group = found.group(1) or b"", 2 if found.start(2) >= 0 else 3
+        if (what := says(option)) is not Says.NOTHING and secret(what, option, found.group(group) or b""):
+            yield Span(found.start(group), found.end(group), kind_of(what, option))
     for pattern in (_CHARACTERS, _USERPWD, _TYPED):
         for found in pattern.finditer(data):
             group = next(number for number in range(1, 9) if found.start(number) >= 0)
@@ -197,5 +206,15 @@ def _is_password(value: bytes, *, certain: bool) -> bool:
     return token(value, 12) or password(value, certain=certain and not value.isdigit())
 
 
+_ENCODING = re.compile(
+    rb"(?i)utf[-_]?(?:8|16|32)(?:[-_]?(?:le|be|sig))?|ascii|latin[-_]?1|iso[-_]?8859[-_]?\d+|cp\d{3,4}"
+)
+"""What `key.encode("utf-8")` has for a text is no key."""
+
+
 def _is_key(value: bytes) -> bool:
-    return b" " not in value and (_BASE64.fullmatch(value) is not None or token(value, 12) or password(value))
+    return (
+        b" " not in value
+        and _ENCODING.fullmatch(value) is None
+        and (_BASE64.fullmatch(value) is not None or token(value, 12) or password(value))
+    )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kagura_kernel.kit.redaction.names import Says, says
 from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.plausible import password, token
+from kagura_kernel.kit.redaction.rules.assignments import MOUNT_OPTIONS
 from kagura_kernel.kit.redaction.spans import Span
 
 _VALUE = r"(?:\\?\"([^\"\n]+?)\\?\"|\\?'([^'\n]+?)\\?'|([^\s\"'|;&<>`]+))"
@@ -155,7 +156,7 @@ def _given(data: bytes, found: Match, *, certain: bool = False) -> list[Span]:
     start, end, quoted = _place(found)
     value = data[start:end]
     if not quoted:
-        value = value.rstrip(b",)]}:")
+        value = (value.partition(b",")[0] if MOUNT_OPTIONS.search(value) else value).rstrip(b",)]}:")
         end = start + len(value)
     if (
         value.startswith(b"-")

@@ -49,6 +49,8 @@ _SQL = Nearby(
     r"\b(?:identified\s+(?:with\s+\S+\s+)?by(?:\s+password)?|(?:with\s+|encrypted\s+|valid\s+until\s+'[^'\n]*'\s+)*(?:password|passwd)(?:\s+for\s+\S+)?\s*=?|set\s+password\s+for\s+\S+\s*=|password\s*\(|old_password\s*\(|pgp_sym_(?:en|de)crypt\s*\([^\n,]*,|aes_(?:en|de)crypt\s*\([^\n,]*,|create\s+login\s+\S+\s+with\s+password\s*=|encryption\s+by\s+password\s*=|"
     r"crypt\s*\()\s*N?\(?(?:'([^'\n]+)'|\"([^\"\n]+)\")"
 )
+_IDENTIFIED = Nearby(r"\b(?:user|role|grant)\b[^\n;]{0,200}?\bidentified\s+by\s+([^\s\"'`;]+)")
+"""A user of Oracle, whose password needs no quotes."""
 _SECRET_LINES = Nearby(r"<(?:auth-user-pass|secret|tls-auth-password)>\s*\n\S+\n(\S+)\n\s*</")
 _OPENVPN = Nearby(r"-----BEGIN OpenVPN Static key V1-----\s*([0-9a-fA-F\s]+?)\s*(?:-----END|$)")
 _ERLANG = Nearby(r"(?:-setcookie|erlang\.cookie|ERLANG_COOKIE)[\s=:]+[\"']?([A-Za-z0-9_+/=\-]{8,})")
@@ -90,12 +92,17 @@ def find(data: bytes) -> Iterator[Span]:
                 yield Span(start, end, "secret")
     yield from _kept(data)
     yield from _by_colons(data)
-    for found in _REDIS_AUTH.finditer(data):
-        if password(found.group(1) or b""):
-            yield Span(found.start(1), found.end(1), "password")
+    for pattern in (_REDIS_AUTH, _IDENTIFIED):
+        yield from _passwords(data, pattern)
     for found in _OPENVPN.finditer(data):
         yield Span(found.start(1), found.end(1), "private-key")
     yield from _connection_strings(data)
+
+
+def _passwords(data: bytes, pattern: Nearby) -> Iterator[Span]:
+    for found in pattern.finditer(data):
+        if password(found.group(1) or b""):
+            yield Span(found.start(1), found.end(1), "password")
 
 
 def _kept(data: bytes) -> Iterator[Span]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from kagura_kernel.kit.redaction.names import Says, says
-from kagura_kernel.kit.redaction.patterns import Nearby
+from kagura_kernel.kit.redaction.names import Says, documented, says
+from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.plausible import password, placeholder, token
 from kagura_kernel.kit.redaction.spans import Span
 
@@ -22,6 +22,12 @@ _HEADER = Nearby(
 )
 _COOKIE = Nearby(r"\b(?:set-)?cookie2?\\?[\"']?\s*[:,]\s*(?:\\?[\"'])?([^\n\r\"]+)")
 _CURL_COOKIE = Nearby(r"\b(?:curl|http|wget)\s[^\n]*?\s(?:-b|--cookie)[\s=]+[\"']?([^\"'\n]+)", ignore_case=False)
+_COOKIES = Nearby(r"\bcookies\s*[=:]\s*\{([^{}]+)\}")
+_COOKIE_FILE = Nearby(
+    r"(?m:^)(?:#HttpOnly_)?[\w.\-]+\t(?:TRUE|FALSE)\t/[^\t\n]*\t(?:TRUE|FALSE)\t\d+\t([^\t\n]+)\t([^\t\r\n]+)",
+    ignore_case=False,
+)
+_MEMBER = Nearby(r"[\"']([\w.\-]+)[\"']\s*:\s*[\"']([^\"'\n]+)[\"']")
 _CRUMB = Nearby(r"([\w.\-]+)=([^;\s,\"'\\]+)")
 _QUERY = Nearby(
     r"[?&;](?:amp;)?(access_token|refresh_token|id_token|token|sig|signature|x-amz-signature|x-amz-security-token|"
@@ -45,7 +51,10 @@ def find(data: bytes) -> Iterator[Span]:
     yield from _authorizations(data)
     for pattern in (_COOKIE, _CURL_COOKIE):
         for found in pattern.finditer(data):
-            yield from _crumbs(data, found.start(1), found.end(1))
+            yield from _crumbs(_CRUMB.finditer(data, found.start(1), found.end(1)))
+    for found in _COOKIES.finditer(data):
+        yield from _crumbs(_MEMBER.finditer(data, found.start(1), found.end(1)))
+    yield from _crumbs(_COOKIE_FILE.finditer(data))
     if b"=" in data and (b"?" in data or b"&" in data):
         for found in _QUERY.finditer(data):
             value = found.group(2) or b""
@@ -58,11 +67,15 @@ def _authorizations(data: bytes) -> Iterator[Span]:
         kind, value = (found.group(1) or b"").lower(), found.group(2) or b""
         if kind in _WEAK and b"uthorization" not in data[max(0, found.start() - 40) : found.start()]:
             continue
+        if documented(data, found.start(1)):
+            continue
         if _proves(kind, value.rstrip(b".")):
             yield Span(found.start(2), found.start(2) + len(value.rstrip(b".,")), "authorization")
     for found in _HEADER.finditer(data):
         name = found.group(1) or b""
-        if not name.lower().endswith(b"authorization") and says(name) is Says.NOTHING:
+        if (not name.lower().endswith(b"authorization") and says(name) is Says.NOTHING) or documented(
+            data, found.start(1)
+        ):
             continue
         if token((found.group(2) or b"").rstrip(b"."), 10):
             yield Span(found.start(2), found.end(2), "authorization")
@@ -88,8 +101,8 @@ def _basic(value: bytes) -> bool:
     return password(word, certain=True) or token(user, 12)
 
 
-def _crumbs(data: bytes, start: int, end: int) -> Iterator[Span]:
-    for crumb in _CRUMB.finditer(data, start, end):
+def _crumbs(crumbs: Iterable[Match]) -> Iterator[Span]:
+    for crumb in crumbs:
         name, value = crumb.group(1) or b"", (crumb.group(2) or b"").replace(b"%", b"")
         long = token(value, 24) and not name.lower().startswith((b"_ga", b"_gid", b"_utm", b"etag"))
         if long or (token(value, 12) and _SESSIONS.fullmatch(name)):

@@ -15,6 +15,7 @@ _JOIN = r"(?:\s*[&+]\s*_\s*\r?\n\s*|\s*(?:\+|\.\.|\.|&|\|\||~|<>|\+\+)\s*\\?\s*|
 _ROW = Nearby(rf"{_STRING}(?:{_JOIN}{_STRING})+")
 _LIST = Nearby(
     rf"(?:[\[(]\s*({_STRING}(?:\s*,\s*{_STRING})+)\s*,?\s*[\])]\s*\.\s*join|join\(?\s*\(?[\"'](?:[\"'])?\s*,?\s*\(?\s*[\[(]\s*({_STRING}(?:\s*,\s*{_STRING})+)|"
+    rf"join\(\s*[\[(]\s*({_STRING}(?:\s*,\s*{_STRING})+)|"
     rf"(?:concat|implode|Concat|CONCAT|paste0|string\.Concat|os\.path\.join|strcat|StringBuilder)\s*\(?(?:\s*\(?[\"'][\"']\s*,)?\s*\[?\(?\s*({_STRING}(?:\s*,\s*{_STRING})+))"
 )
 _PIECE = Nearby(r"[bBrRuUfF@$]{0,2}(?:\"([^\"\n\\]*)\"|'([^'\n\\]*)'|`([^`\n\\]*)`)")
@@ -86,7 +87,7 @@ def _joined(data: bytes) -> Iterator[_Joined]:
         yield from _row(data, found.start(), found.start(), found.end())
     if b"join" in data or b"oncat" in data or b"implode" in data or b"paste0" in data or b"CONCAT" in data:
         for found in _LIST.finditer(data):
-            group = next(number for number in (1, 2, 3) if found.group(number) is not None)
+            group = next(number for number in (1, 2, 3, 4) if found.group(number) is not None)
             yield from _row(data, found.start(), found.start(group), found.end(group))
     if b"+=" in data or b".=" in data or b"&=" in data:
         yield from _grown(data)

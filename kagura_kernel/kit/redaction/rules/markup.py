@@ -23,7 +23,7 @@ _ATTRIBUTES_BACK = Nearby(
     r"\svalue\s*=\s*[\"']([^\"'<>\n]+)[\"'](?:\s[^<>\n]*?)?\s(?:key|name|property|id)\s*=\s*[\"']([^\"'<>\n]+)[\"']"
 )
 _LISTED = Nearby(
-    r"<(?:key|name|param-name|Name|Key)>\s*([^<>\n]+?)\s*</[\w-]+>\s*<(?:string|value|param-value|Value|data)>\s*([^<>\s][^<>]*?)\s*</"
+    r"<(?:key|name|param-name|Name|Key)>\s*([^<>\n]+?)\s*</[\w-]+>\s*<(?:string|value|param-value|Value|data)(?:\s[^<>\n]*)?>\s*([^<>\s][^<>]*?)\s*</"
 )
 _PAIR = Nearby(
     r"\\?[\"']?(?:name|key|id|variable|env|envvar|parameter|parameterkey|option_name|field|header)\\?[\"']?\s*[:=]\s*\\?[\"']?([\w.\-]+)\\?[\"']?\s*,?\s*(?:[\"']?(?:type|description|secure|secret|sensitive|scope|enabled|slotSetting|isSecret|protected|masked|environment_scope)[\"']?\s*[:=]\s*[^\n,]+,?\s*)?"
@@ -33,6 +33,9 @@ _NESTED = Nearby(
     r"[\"']?([\w.\-]*(?:pass|pwd|secret|token|key|credential)[\w.\-]*)[\"']?\s*[:=]?\s*\{\s*(?:[\"']?(?:sensitive|type|description)[\"']?\s*[:=]\s*[^\n,{}]+,?\s*){0,3}[\"']?(?:value|default|plaintext|current|_value|\$value|text|password)[\"']?\s*[:=]\s*\"((?:[^\"\\\n])+)\""
 )
 """Outputs of Terraform, variables of CI, secrets in nested mappings."""
+
+_BLOCKS = frozenset({b"auth-user-pass"})
+"""Elements of a file whose own rule knows what stands on which line."""
 
 
 def find(data: bytes) -> Iterator[Span]:
@@ -51,7 +54,7 @@ def _pairs(data: bytes, pattern: Nearby, name: int, values: tuple[int, ...]) -> 
     for found in pattern.finditer(data):
         called = found.group(name) or b""
         what = says(called)
-        if what is Says.NOTHING:
+        if what is Says.NOTHING or called in _BLOCKS:
             continue
         group = next((number for number in values if found.group(number) is not None), None)
         if group is not None and secret(what, called, (found.group(group) or b"").strip()):

@@ -26,6 +26,14 @@ _CELL = Nearby(
     r"(?:<(?:td|dd|code|tt|span|kbd|strong|b|pre|em|div|p)\b[^<>\n]*>\s*){1,3}([^<>\s]+)\s*</"
 )
 
+_TITLES = Nearby(r"<tr\b[^<>\n]*>\s*((?:<th\b[^<>\n]*>[^<>\n]*</th>\s*)+)</tr>")
+_TITLE = Nearby(r"<th\b[^<>\n]*>([^<>\n]*)</th>")
+_ROW = Nearby(
+    r"\s*(?:</thead>\s*)?(?:<tbody\b[^<>\n]*>\s*)?<tr\b[^<>\n]*>\s*((?:<td\b[^<>\n]*>[^<>\n]*</td>\s*)+)</tr>"
+)
+_ROW_CELL = Nearby(r"<td\b[^<>\n]*>\s*([^<>\n]*?)\s*</td>")
+_MOST_ROWS = 200
+
 
 def find(data: bytes) -> Iterator[Span]:
     """Members of lists, and cells beside a title, whose name says secret."""
@@ -41,6 +49,7 @@ def find(data: bytes) -> Iterator[Span]:
     for found in _WIKI_TABLE.finditer(data):
         yield from _below_titles(data, (found.group(1) or b"").split(b"||"), found.start(2), found.end(2))
     if b"<" in data:
+        yield from _in_columns(data)
         for found in _CELL.finditer(data):
             name = found.group(1) or b""
             what = says(name)
@@ -54,6 +63,24 @@ def _member(data: bytes, names: bytes, start: int, end: int) -> Iterator[Span]:
     value = data[start:end]
     if what is not Says.NOTHING and b" " not in value and secret(what, name, value):
         yield Span(start, end, kind_of(what, name))
+
+
+def _in_columns(data: bytes) -> Iterator[Span]:
+    """Cells of a table of HTML whose column has a title that says secret."""
+    for titles in _TITLES.finditer(data):
+        names = [(one.group(1) or b"").strip() for one in _TITLE.finditer(data, titles.start(1), titles.end(1))]
+        if all(says(name) is Says.NOTHING for name in names):
+            continue
+        at = titles.end()
+        for _ in range(_MOST_ROWS):
+            row = _ROW.match(data, at)
+            if row is None:
+                break
+            at = row.end()
+            for name, cell in zip(names, _ROW_CELL.finditer(data, row.start(1), row.end(1)), strict=False):
+                what = says(name)
+                if what is not Says.NOTHING and secret(what, name, cell.group(1) or b""):
+                    yield Span(cell.start(1), cell.end(1), kind_of(what, name))
 
 
 def _below_titles(data: bytes, titles: list[bytes], start: int, end: int) -> Iterator[Span]:

@@ -164,15 +164,15 @@ def _told_in_asia(data: bytes, found: Match) -> Iterator[Span]:
 
 
 _KEYWORD = re.compile(rb"(?:[a-z_]+|[A-Z_]+)=")
-_CAMEL = re.compile(rb"(?:[A-Z][a-z0-9]+)+[A-Z][a-z]+")
+_CAMEL = re.compile(rb"(?:[A-Z][a-z]++\d{0,3}|[A-Z]\d{1,3})+[A-Z][a-z]+")
 _CODE = re.compile(
     rb"(?:[A-Za-z_]{4,}\d?(?:_[A-Za-z]+)*+(?:(?:::|->|\.)[A-Za-z_]\w*+)*+[\[(]|[A-Za-z]\w*_\w+[\[(]|[A-Za-z_]\w*::[A-Za-z_]"
-    rb"|(?:[a-z]{2,}_)+[a-z]{2,}$|[a-z]+\d*_t$|[A-Z]{2,6}#\d{1,3}$|[a-z]{2,}\d?(?:/[a-z]+\d{0,2})+$)"
+    rb"|(?:[a-z]+_)+[a-z]+(?:\.[a-z_]\w*+)+$|[a-z_]+(?:\.[a-z_]\w*+)++\[|[a-z]+(?:\.[a-z]+\d?)+$|\(?lambda\b|[a-z_]\w*+\[-?\w*:|![A-Za-z_$][\w$]*+(?:[.(]|&&|\|\|)|(?:[a-z]{2,}_)+[a-z]{2,}$|[a-z]+\d*_t$|[A-Z]{2,6}#\d{1,3}$|[a-z]{2,}\d?(?:/[a-z]+\d{0,2})+$)"
 )
 """What a program says where a sentence would have a word: a call, an item, a name of several words, a type, a standard."""
 _ANY_KEY = re.compile(rb"([A-Za-z0-9]+)[ _-](?:[kK]eys?|KEYS?|[tT]okens?)$")
-_COMPLAINTS = (b"invalid", b"unexpected", b"expected", b"unknown", b"illegal", b"bad", b"missing")
-"""What stands before a token that is a sign of a language."""
+_COMPLAINTS = (b"invalid", b"unexpected", b"expected", b"unknown", b"illegal", b"bad", b"missing", b"amz-")
+"""What stands before a token that is a sign of a language, or before what a signed address says of its key."""
 _ADJECTIVE = re.compile(rb"[A-Za-z]+\d{0,3}(?:-[a-z]+)+|1[Pp]assword")
 _OPEN_KEYS = frozenset(
     b"""

@@ -12,6 +12,7 @@ from kagura_kernel.kit.redaction.patterns import Lazy, shortened
 from kagura_kernel.kit.redaction.plausible import classes, entropy, placeholder, published
 from kagura_kernel.kit.redaction.spans import Span
 
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _FORMATS: tuple[tuple[str, str], ...] = (
     ("aws", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}|ABSK[A-Za-z0-9+/=]{40,}"),
     ("github", r"gh[pousr]_[A-Za-z0-9]{10,}|github_pat_[A-Za-z0-9_]{20,}|v1\.[0-9a-f]{40}"),
@@ -54,6 +55,10 @@ _FORMATS: tuple[tuple[str, str], ...] = (
     ("sentry", r"sntry[su]_[A-Za-z0-9_+/=]{40,}"),
     ("tailscale", r"tskey-[a-z]+-[A-Za-z0-9]+(?:-[A-Za-z0-9]+)?"),
     (
+        "service-key",
+        rf"(?:sdk|pat-(?:na|eu|ap)\d)-{_UUID}|sq[pua]_[0-9a-f]{{40}}",
+    ),
+    (
         "api-key",
         (
             r"(?:lin_api|lin_oauth|rubygems|secret|ntn|figd|figo|pat|fo1|fm2|FlyV1|nfp|rnd|dp\.(?:pt|st|ct|sa|scim|audit)(?:\.[a-z0-9_\-]{2,35})?|dt0[a-z]\d{2}|"
@@ -94,6 +99,7 @@ _AZURE = Lazy(
     ignore_case=False,
 )
 """What has its well-known part in the middle: apart from the others, since long runs that may lead to it are many."""
+_LONGEST, _MOST_BEFORE = 128, 40
 _CHANCE = re.compile(rb"\d|[a-z][A-Z]+[a-z]")
 
 
@@ -115,7 +121,23 @@ def find(data: bytes) -> Iterator[Span]:
         number = next(number for number in range(1, len(_FORMATS) + 1) if found.start(number) >= 0)
         yield from _token(_FORMATS[number - 1][0], data, found.start(number), found.end(number))
     for found in _AZURE.finditer(data):
+        if _within_base64(data, found.start(1), found.end(1)):
+            continue
         yield from _token("azure", data, found.start(1), found.end(1))
+
+
+_RUN = re.compile(rb"[A-Za-z0-9+/]*\Z")
+
+
+def _within_base64(data: bytes, start: int, end: int) -> bool:
+    """Whether this is a piece of a long text in base64, which may have anything in its middle."""
+    before = _RUN.search(data, max(0, start - _LONGEST), start)
+    run = start - before.start() if before is not None else 0
+    return (
+        end - start > _LONGEST
+        or run > _MOST_BEFORE
+        or (data[end : end + 1] in {b"+", b"/"} and data[end + 1 : end + 2].isalnum())
+    )
 
 
 def _token(kind: str, data: bytes, start: int, end: int) -> Iterator[Span]:
@@ -139,7 +161,7 @@ _HOST = re.compile(rb"[a-z]+\.[a-z0-9-]+\.(?:com|org|net|io|dev|co)(?:[/:]|$)")
 
 def _loose(value: bytes) -> bool:
     """Whether the longest run in it is made of digits and letters as only chance does."""
-    if _HOST.match(value):
+    if _HOST.match(value) or b"/webhooks/" in value:
         return False
     run = max(_TAIL.findall(value), key=len)
     digits = sum(48 <= byte <= 57 for byte in run)
@@ -206,6 +228,11 @@ def _openai(value: bytes) -> bool:
     return _CHANCE.search(value) is not None and entropy(body if len(body) > 16 else value) > 3
 
 
-_JUDGES = {"jwt": _jwt, "wallet-key": _wallet, "api-key": _loose, "openai": _openai}
-_BOUNDS = {"twilio": (3.0, 1), "mailgun": (3.0, 1), "vault": (3.5, 3), "discord": (3.5, 3), "azure": (3.5, 3)}
+def _vault(value: bytes) -> bool:
+    """Whether an old token, which begins with one letter as members of an object do, has a digit."""
+    return entropy(value) > 3.5 and (value.startswith(b"hv") or any(48 <= byte <= 57 for byte in value))
+
+
+_JUDGES = {"vault": _vault, "jwt": _jwt, "wallet-key": _wallet, "api-key": _loose, "openai": _openai}
+_BOUNDS = {"twilio": (3.0, 1), "mailgun": (3.0, 1), "discord": (3.5, 3), "azure": (3.5, 3)}
 """Bits per byte and classes of characters that are asked of formats which say little about themselves."""

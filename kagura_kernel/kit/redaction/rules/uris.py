@@ -61,7 +61,10 @@ def _passwords(data: bytes) -> Iterator[Span]:
         value = data[start:end]
         if value[:1].isdigit() and b"/" in value and value.split(b"/", 1)[0].isdigit():
             continue  # host:port/path@…
-        if _opens(found.group(1) or b"", value):
+        if value == b"x-oauth-basic":
+            if token(found.group(1) or b"", 12):
+                yield Span(found.start(1), found.end(1), "uri-token")
+        elif _opens(found.group(1) or b"", value):
             yield Span(start, end, "uri-password")
 
 

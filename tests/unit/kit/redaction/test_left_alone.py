@@ -6,6 +6,10 @@ import pytest
 
 from kagura_kernel.testing.redactors import shared_redactor
 
+WASM = (
+    "AGFzbQEAAAABhoCAgAABYAF/AX8DgoCAgAABAASEgICAAAFwAAAFg4CAgAABAAEGgYCAgAAAB5GAgIAAAgZtZW1vcnkCAANmaWIAAAqlgICAAAGf"
+    "gICAAAAgAEEBTARAQQEPCyAAQQFrEAAgAEECaxAAag8LAAAAxyzw="
+)
 LEFT_ALONE = (
     "username, password = index_url_user_password\n",
     'x = f(Bucket=s3_location["Bucket"], Key=s3_location["Key"])\n',
@@ -63,6 +67,27 @@ LEFT_ALONE = (
     '無効なトークン: "%s"\n',
     '"OAUTH2_CLIENT_CREDENTIALS", # a token\n',
     'token = "AWSCognitoIdentityProviderService.ConfirmSignUp"\n',
+    "x({pass:!0,auth:q})\n",
+    "var a={password:!1,token:void 0};\n",
+    "f({token:!e.x&&t,pass:void 0})\n",
+    "password = random_password.pg7.result\n",
+    '{"DbPassword": "@Microsoft.KeyVault(SecretUri=https://shop.vault.azure.net/secrets/db/)"}\n',
+    "login('bob', 'wrong-password')\n",
+    'signer = hmac.new(secret_key.encode("utf-8"), message)\n',
+    '"token": "ecr:BatchCheckLayerAvailability"\n',
+    '"ecr:GetAuthorizationToken",\n"ecr:BatchCheckLayerAvailability",\n',
+    "        # credentials\n        from google.oauth2 import _service_account_async as service_account\n",
+    "        if password1 != password_repeat:\n            continue\n",
+    "get_password = (lambda: password) if password else None\n",
+    'raise ValueError("Invalid password or PKCS12 data")\n',
+    "key = e.path[-1]\n",
+    "key = key[:-1]\n",
+    '"AWS::ApiGateway::ApiKey": "b899a0d240b53d9d",\n',
+    'API_LIB_KEY = "com.sun.j2me"\n',
+    '"MYSQL_NATIVE_PASSWORD", "MYSQL_CACHING_SHA2_PASSWORD"\n',
+    "const IHelpers = new Token('@jupyterlab/galata-extension:IGalataHelpers');\n",
+    "s.validateUnionIdentifiers&&s.validateUnionIdentifiers(r[a])\n",
+    f"atob('{WASM}')\n",
 )
 
 
