@@ -110,6 +110,8 @@ def hostile_texts(size: int) -> dict[str, str]:
         "lists in lists": "[" * (size // 2) + "]" * (size // 2),
         "mappings in mappings": '{"a":' * (size // 6) + "1" + "}" * (size // 6),
         "brackets in brackets": "(" * (size // 2) + ")" * (size // 2),
+        "a row of literals with secrets in two pieces": '"Password=Zk4!" "mp9QqLw ; " ' * (size // 29) + '""',
+        "a sum of literals with secrets in two pieces": '"Password=" + "Zk4!mp9QqLw " + ' * (size // 31) + '""',
     }
 
 

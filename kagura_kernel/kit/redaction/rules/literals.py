@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from kagura_kernel.kit.redaction.patterns import Nearby
 from kagura_kernel.kit.redaction.regions import line_start
@@ -78,8 +79,11 @@ def find(data: bytes, look: Callable[[bytes], Sequence[Span]]) -> Iterator[Span]
             own = found.setdefault(texts[number], [])
             own.append(Span(span.start - begin, span.end - begin, span.kind))
     for one in joined:
-        for span in found.get(one.text, ()):
-            yield from _outside(one, span)
+        if spans := found.get(one.text, ()):
+            begins = list(accumulate((last - first for first, last in one.pieces), initial=one.shift))
+            later = frozenset(one.pieces[1:])
+            for span in spans:
+                yield from _outside(one, span, begins, later)
 
 
 def _joined(data: bytes) -> Iterator[_Joined]:
@@ -137,18 +141,25 @@ def _together(data: bytes, head: bytes, pieces: Sequence[tuple[int, int]]) -> _J
     return _Joined(head + b' "' + whole + b'"\n', len(head) + 2, pieces)
 
 
-def _outside(joined: _Joined, span: Span) -> list[Span]:
-    """The same secret as places of the source; nothing when it is only a part of one literal, which tells it itself."""
-    at = joined.shift
+def _outside(joined: _Joined, span: Span, begins: Sequence[int], later: Collection[tuple[int, int]]) -> list[Span]:
+    """The same secret as places of the source; nothing when it is only a part of one literal, which tells it itself.
+
+    Args:
+        joined: What literals are together.
+        span: The secret in it.
+        begins: Where each piece begins in it.
+        later: All pieces but the first.
+    """
     inside: list[Span] = []
-    for first, last in joined.pieces:
-        size = last - first
-        lower, upper = max(span.start, at), min(span.end, at + size)
+    number = max(0, bisect_right(begins, span.start) - 1)
+    while number < len(joined.pieces) and begins[number] < span.end:
+        (first, last), at = joined.pieces[number], begins[number]
+        lower, upper = max(span.start, at), min(span.end, at + last - first)
         if upper > lower:
             inside.append(Span(first + lower - at, first + upper - at, span.kind, further=bool(inside)))
-        at += size
+        number += 1
     before = joined.text[span.start - 1 : span.start]
-    whole = len(inside) == 1 and before in _LEADS and (inside[0].start, inside[0].end) in joined.pieces[1:]
+    whole = len(inside) == 1 and before in _LEADS and (inside[0].start, inside[0].end) in later
     return inside if len(inside) > 1 or whole else []
 
 
