@@ -1,20 +1,24 @@
 """Where runs stood: checkpoints in a table of their own, since what grew from a memory is erased with it.
 
-No event holds what stands here. A checkpoint has reached the disk when `store` returns.
+No event holds what stands here, but the row that tells of a checkpoint has its digest: these rows are chained to each
+other, and what is stored here is not. A checkpoint has reached the disk when `store` returns.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, delete, insert, literal, or_, select, update
+from sqlalchemy import ColumnElement, Delete, Row, Update, and_, delete, func, insert, literal, or_, select, update
 
 from kagura_kernel.domain.errors import JournalUnreadable
+from kagura_kernel.domain.events import Event
+from kagura_kernel.domain.events.patterns import RunCheckpointed
 from kagura_kernel.domain.patterns import Checkpoint, LeftBudget, Step
 from kagura_kernel.journal.encoding import moment, stamp
 from kagura_kernel.journal.schema import checkpoints, runs
@@ -32,15 +36,25 @@ KEPT_EVERY = 10
 KEPT_FARTHEST = 200
 """… as long as it is no more steps behind."""
 
+MOST_BODY = 128 << 20
+"""Characters of one: far more than any run stores."""
+
 _CHUNK = 100
+_SHORT = func.length(checkpoints.c.body) <= MOST_BODY
+_DIGEST = hashlib.sha256().digest_size * 2
 _FIELDS = {one.name for one in fields(Checkpoint)}
 _STEP = {one.name for one in fields(Step)}
 
 
-def store(journal: Journal, checkpoint: Checkpoint) -> None:
+def store(journal: Journal, checkpoint: Checkpoint, told: Event | None = None) -> None:
     """Store one, in the place of what stood at the same step of its run; blocks until it is on the disk.
 
     Of the older ones of its run some are dropped: `KEPT_LAST`, `KEPT_EVERY` and `KEPT_FARTHEST` say which.
+
+    Args:
+        journal: Where.
+        checkpoint: It.
+        told: The row that tells of it, stored with it or not at all.
 
     Raises:
         JournalUnwritable: it was not stored, not even in part.
@@ -51,6 +65,33 @@ def store(journal: Journal, checkpoint: Checkpoint) -> None:
     with journal.writing(flush=True) as writing:
         writing.connection.execute(delete(checkpoints).where(ours, old))
         writing.connection.execute(insert(checkpoints), _row(checkpoint))
+        if told is not None:
+            writing.append(told)
+
+
+def digest_of(checkpoint: Checkpoint) -> str:
+    """What the row that tells of it says, so that it is known again; see `RunCheckpointed.digest`.
+
+    The conversation has a digest of its own, since it goes when something that it had read is erased.
+    """
+    body = json.dumps(
+        _body(checkpoint) | {"brain_session": "", "at": stamp(checkpoint.at)}, sort_keys=True, default=str
+    )
+    return _sha256(body) + _sha256(checkpoint.brain_session)
+
+
+def is_as_stored(journal: Journal, run_id: str, checkpoint: Checkpoint) -> bool:
+    """Whether a run has stored it so, by the journal's rows; its conversation may be gone.
+
+    Raises:
+        JournalUnreadable: they cannot be read.
+    """
+    found = digest_of(checkpoint)
+    rows = journal.events(run_id=run_id, kinds=("run.checkpointed",))
+    told = {row.event.digest for row in rows if isinstance(row.event, RunCheckpointed)}
+    if not checkpoint.brain_session:
+        return found[:_DIGEST] in {digest[:_DIGEST] for digest in told}
+    return found in told
 
 
 def latest(journal: Journal, run_id: str) -> Checkpoint | None:
@@ -74,11 +115,15 @@ def history(journal: Journal, run_id: str) -> list[Checkpoint]:
 
 
 def naming(journal: Journal, memory_ids: Sequence[str]) -> list[Checkpoint]:
-    """What is kept of checkpoints that grew from one of these memories; raises as `latest`."""
-    found = []
+    """What is kept of checkpoints that grew from one of these memories, but for what nobody can read.
+
+    Raises:
+        JournalUnreadable: the journal cannot be read.
+    """
+    found: list[Checkpoint] = []
     for begin in range(0, len(memory_ids), _CHUNK):
         named = or_(*(_names(one) for one in memory_ids[begin : begin + _CHUNK]))
-        found += [_checkpoint(journal, row) for row in journal.read(select(checkpoints).where(named))]
+        found += _readable(journal, journal.read(select(checkpoints).where(named, _SHORT)))
     return list({(one.run_id, one.step): one for one in found}.values())
 
 
@@ -102,9 +147,12 @@ def forget_checkpoints(journal: Journal, memory_ids: Sequence[str]) -> tuple[int
         for run_id in affected:
             left = connection.execute(select(checkpoints).where(checkpoints.c.run_id == run_id)).fetchall()
             for row in left:
-                body = _row(replace(_checkpoint(journal, row), brain_session=""))["body"]
                 here = and_(checkpoints.c.run_id == run_id, checkpoints.c.step == row.step)
-                connection.execute(update(checkpoints).where(here).values(body=body))
+                # What cannot be read is of no use to anybody, and may hold what is to be gone.
+                change: Delete | Update = delete(checkpoints)
+                for one in _readable(journal, [row]):
+                    change = update(checkpoints).values(body=_row(replace(one, brain_session=""))["body"])
+                connection.execute(change.where(here))
     return gone, tuple(affected)
 
 
@@ -134,10 +182,9 @@ def named_contents(journal: Journal) -> frozenset[str]:
 
 
 def _hashes(journal: Journal) -> Iterator[str]:
-    for row in journal.read(select(checkpoints)):
-        # One that is broken is of use to nobody, and so is what it names.
-        with suppress(JournalUnreadable):
-            yield from _named_by(_checkpoint(journal, row))
+    # One that is broken is of use to nobody, and so is what it names.
+    for one in _readable(journal, journal.read(select(checkpoints).where(_SHORT))):
+        yield from _named_by(one)
 
 
 def _named_by(checkpoint: Checkpoint) -> Iterator[str]:
@@ -152,8 +199,23 @@ def _names(memory_id: str) -> ColumnElement[bool]:
 
 
 def _newest(journal: Journal, which: ColumnElement[bool], order: ColumnElement[Any]) -> Checkpoint | None:
-    found = journal.read(select(checkpoints).where(which).order_by(order).limit(1))
-    return _checkpoint(journal, found[0]) if found else None
+    key = select(checkpoints.c.run_id, checkpoints.c.step, _SHORT.label("short")).where(which).order_by(order)
+    for row in journal.read(key.limit(1)):
+        if not row.short:
+            raise JournalUnreadable(journal.where, f"the checkpoint of {row.run_id} at step {row.step} is too large")
+        here = and_(checkpoints.c.run_id == row.run_id, checkpoints.c.step == row.step)
+        return next((_checkpoint(journal, one) for one in journal.read(select(checkpoints).where(here))), None)
+    return None
+
+
+def _readable(journal: Journal, rows: Iterable[Row[Any]]) -> Iterator[Checkpoint]:
+    for row in rows:
+        with suppress(JournalUnreadable):
+            yield _checkpoint(journal, row)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _row(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -178,7 +240,7 @@ def _body(checkpoint: Checkpoint) -> dict[str, Any]:
 def _checkpoint(journal: Journal, row: Row[Any]) -> Checkpoint:
     try:
         return _read(json.loads(row.body))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         message = f"the checkpoint of {row.run_id} at step {row.step} is none"
         raise JournalUnreadable(journal.where, message) from error
 

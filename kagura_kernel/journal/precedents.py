@@ -6,13 +6,14 @@ Parts of other runs' work, cells' own code and audits are no precedents, nor is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Row, func, or_, select
 
 from kagura_kernel.domain.cost import Cost
+from kagura_kernel.journal.children import Below, Span, below, with_children
 from kagura_kernel.journal.encoding import moment
 from kagura_kernel.journal.projected import RUNS, cost_row
 from kagura_kernel.journal.rows import CostRow
@@ -45,8 +46,9 @@ class Precedent:
         model: The model that answered.
         status: How it ended.
         started_at: UTC.
-        seconds: How long it took; None when unknown.
-        usd: What it cost; None when unknown.
+        seconds: How long it took; as `whole` has it without the time in which it waited for a person's answer. None
+            when unknown.
+        usd: What it cost; as `whole` has it with all that it handed on. None when unknown.
         counted_usd: What of it counts against a budget: what the price list says; None where it says nothing, and no
             budget can be kept.
         verified: Whether its work passed its verification; None where there was none.
@@ -88,13 +90,31 @@ def precedents_of(journal: Journal, run_ids: Sequence[str], *, brain: str) -> li
     return [_precedent(row) for row in journal.read(query)]
 
 
+def whole(journal: Journal, rows: Sequence[Precedent]) -> tuple[Precedent, ...]:
+    """The same runs, with what their children cost and without the time in which they waited for a person.
+
+    It is looked up for those that were chosen: among many runs that takes longer than to find them.
+    """
+    found = below(journal, [Span(row.run_id, row.started_at, row.seconds) for row in rows])
+    return tuple(_whole(row, found[row.run_id]) for row in rows)
+
+
 def estimated(journal: Journal, *, limit: int = 1000, run_ids: Sequence[str] | None = None) -> list[CostRow]:
-    """The latest runs that are over and had an estimate, or those of these, the newest first."""
+    """The latest runs that are over and had an estimate, or those of these, the newest first, with their children."""
     had_one = or_(runs.c.estimated_usd.is_not(None), runs.c.estimated_seconds.is_not(None))
     query = RUNS.where(runs.c.status != "running", had_one).limit(limit)
     if run_ids is not None:
         query = query.where(runs.c.run_id.in_(run_ids))
-    return [cost_row(row) for row in journal.read(query)]
+    return with_children(journal, [cost_row(row) for row in journal.read(query)])
+
+
+def _whole(row: Precedent, found: Below) -> Precedent:
+    return replace(
+        row,
+        seconds=None if row.seconds is None else max(0.0, row.seconds - found.waited),
+        usd=_plus(row.usd, found.usd),
+        counted_usd=_plus(row.counted_usd, found.counted_usd),
+    )
 
 
 def _precedent(row: Row[Any]) -> Precedent:
@@ -111,3 +131,8 @@ def _precedent(row: Row[Any]) -> Precedent:
         counted_usd=row.computed_usd,
         verified=None if row.verified is None else bool(row.verified),
     )
+
+
+def _plus(own: float | None, theirs: float | None) -> float | None:
+    """A sum with an unknown part is unknown."""
+    return None if own is None or theirs is None else own + theirs

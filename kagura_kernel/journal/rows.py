@@ -107,6 +107,11 @@ class RunRow:
     untrusted: bool = False
 
     @property
+    def parent(self) -> str:
+        """The run that handed it on; empty for a person's own."""
+        return self.lineage[-1] if self.lineage else ""
+
+    @property
     def live(self) -> bool:
         """Whether it goes on."""
         return self.status in {"running", "awaiting_approval"}
@@ -185,6 +190,9 @@ class CostRow:
         estimated_usd: What it was expected to cost; None where nobody knew.
         estimated_seconds: How long it was expected to take, likewise.
         verified: Whether its work passed its verification; None where there was none.
+        children: How many runs worked for it, if that was looked up; their rows stand for themselves.
+        children_usd: What these cost together; None when that of one is unknown.
+        waited_seconds: How much of its time it waited for a person's answer, if that was looked up.
     """
 
     run_id: str
@@ -204,11 +212,24 @@ class CostRow:
     estimated_usd: float | None = None
     estimated_seconds: float | None = None
     verified: bool | None = None
+    children: int = 0
+    children_usd: float | None = 0.0
+    waited_seconds: float = 0.0
 
     @property
     def usd(self) -> float | None:
-        """The figure to show, as `Cost.usd` has it."""
+        """The figure to show, as `Cost.usd` has it; without its children."""
         return Cost(self.reported_usd, self.computed_usd).usd
+
+    @property
+    def total_usd(self) -> float | None:
+        """What it cost with its children; None when a part is unknown. Sums of rows are sums of `usd`."""
+        return None if self.usd is None or self.children_usd is None else self.usd + self.children_usd
+
+    @property
+    def worked_seconds(self) -> float | None:
+        """How long it took without the time in which it waited for a person."""
+        return None if self.seconds is None else max(0.0, self.seconds - self.waited_seconds)
 
 
 @dataclass(frozen=True, slots=True)

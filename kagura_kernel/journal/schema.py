@@ -9,9 +9,19 @@ memory is erased with it. How a journal on disk comes to these tables stands in 
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, Table, Text, text
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, Table, Text, TextClause, text
 
 metadata = MetaData()
+
+
+def _where(condition: TextClause) -> dict[str, TextClause]:
+    """Of an index over some of the rows, for readers: `migrations` makes it.
+
+    As an option of a dialect the condition would have every process import that dialect, PostgreSQL's too.
+    """
+    return {"where": condition}
+
+
 _LEASES = text("kind = 'lease.changed'")
 PLUGINS = text("kind IN ('plugin.audited', 'plugin.called', 'plugin.changed', 'plugin.seen')")
 """In exactly these words: only then the index of these rows is used."""
@@ -32,11 +42,11 @@ events = Table(
     Index("journal_events_run", "run_id", "seq"),
     Index("journal_events_session", "session_id", "seq"),
     # A run of a hundred thousand rows has a handful that are about its leases.
-    Index("journal_events_leases", "run_id", "seq", sqlite_where=_LEASES, postgresql_where=_LEASES),
+    Index("journal_events_leases", "run_id", "seq", info=_where(_LEASES)),
     # What is known about plugins is folded from a few hundred rows, however long the journal is.
-    Index("journal_events_plugins", "kind", "seq", sqlite_where=PLUGINS, postgresql_where=PLUGINS),
+    Index("journal_events_plugins", "kind", "seq", info=_where(PLUGINS)),
     # Likewise what was remembered, and which trust was earned.
-    Index("journal_events_learned", "kind", "seq", sqlite_where=LEARNED, postgresql_where=LEARNED),
+    Index("journal_events_learned", "kind", "seq", info=_where(LEARNED)),
 )
 
 head = Table(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import select
 
+from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.journal.checkpoints import latest
 from kagura_kernel.journal.encoding import moment
 from kagura_kernel.journal.schema import events, runs
@@ -48,7 +50,10 @@ def last_run(journal: Journal, session_id: str) -> LastRun | None:
     if not found:
         return None
     row = found[0]
-    checkpoint = latest(journal, row.run_id) if row.status != "done" else None
+    checkpoint = None
+    # What cannot be read is of no use to the next run, and does not keep it from starting.
+    with suppress(JournalUnreadable):
+        checkpoint = latest(journal, row.run_id) if row.status != "done" else None
     return LastRun(
         run_id=row.run_id,
         status=row.status,

@@ -7,7 +7,7 @@ of processes may have the same one open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,14 +43,17 @@ class Writing:
 
     Attributes:
         connection: For the other tables of the journal.
+        added: What was added so far.
     """
 
     def __init__(self, connection: Connection, where: str) -> None:
         self.connection = connection
+        self.added: list[Event] = []
         self._where = where
 
     def append(self, event: Event) -> int:
         """Add one row and bring the views up to date; the row's number."""
+        self.added.append(event)
         body = encode(event)
         found = self.connection.execute(_HEAD).first()
         if found is None:
@@ -77,6 +80,7 @@ class Journal:
         self.where = database.where
         self.clock = clock
         self._database = database
+        self._listeners: tuple[Callable[[Event], None], ...] = ()
 
     @classmethod
     def open(cls, where: str | Path, *, clock: Clock = _SYSTEM, create: bool = True) -> Journal:
@@ -110,6 +114,14 @@ class Journal:
             raise ValueError(f"{event.kind} is for live displays and is never stored")
         with self.writing(flush=event.kind in FLUSHED) as writing:
             return writing.append(event)
+
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Tell of every event that is stored through this object from now on, after it is stored.
+
+        Args:
+            listener: Called by whichever thread stores something, which it must not keep waiting; it never raises.
+        """
+        self._listeners = (*self._listeners, listener)
 
     def check_writable(self) -> None:
         """Make sure that a row could be stored now, by really writing to the journal's heartbeat.
@@ -193,6 +205,10 @@ class Journal:
         """For the other files of this room: one transaction, whole or not at all."""
         return self._writing(flush=flush)
 
+    def snapshot(self) -> AbstractContextManager[Connection]:
+        """For the other files of this room: a connection of its own that sees one moment."""
+        return self._database.snapshot()
+
     def read(self, query: Executable, values: dict[str, Any] | None = None) -> Sequence[Row[Any]]:
         """For the other files of this room: the rows that a query gives."""
         return self._database.read(query, values)
@@ -200,7 +216,11 @@ class Journal:
     @contextmanager
     def _writing(self, *, flush: bool) -> Iterator[Writing]:
         with self._database.writing(flush=flush) as connection:
-            yield Writing(connection, self.where)
+            writing = Writing(connection, self.where)
+            yield writing
+        for event in writing.added:
+            for listener in self._listeners:
+                listener(event)
 
     def _stored(self, row: Row[Any]) -> StoredEvent:
         try:

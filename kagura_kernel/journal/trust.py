@@ -81,7 +81,9 @@ class Standing:
         granted_at: Since when it has graduated; None while it has not.
         granted_by: Who allowed that.
         demoted: Whether it was graduated, or proposed, when it was last set back, or was taken back by a person.
+        earned: Whether it had ever graduated, or been proposed, before it was last set back.
         applied: How often its grant has answered.
+        names: To whom deeds of it have gone well: it answers for no others.
     """
 
     category: str
@@ -93,7 +95,9 @@ class Standing:
     granted_at: datetime | None = None
     granted_by: str = ""
     demoted: bool = False
+    earned: bool = False
     applied: int = 0
+    names: frozenset[str] = frozenset()
 
     @property
     def graduated(self) -> bool:
@@ -166,20 +170,24 @@ class TrustFold:
 
 
 def _with_success(standing: Standing, event: TrustChanged, latest: datetime) -> Standing:
-    known = any(success.run_id == event.run_id for success in standing.successes)
-    if known or event.signal not in SIGNALS or not event.task:
+    if event.signal not in SIGNALS or not event.task:
+        return standing
+    standing = replace(standing, names=standing.names.union(event.names))
+    if any(success.run_id == event.run_id for success in standing.successes):
         return standing
     one = Success(event.run_id, event.task, event.signal, event.at, latest, event.at)
     return replace(standing, successes=(*standing.successes, one))
 
 
 def _set_back(standing: Standing, event: TrustChanged, latest: datetime) -> Standing:
-    lost = standing.graduated or standing.proposed_at is not None or event.change == "demoted"
+    earned = standing.graduated or standing.proposed_at is not None
+    lost = earned or event.change == "demoted"
     return Standing(
         standing.category,
         failure=Failure(event.run_id, event.at, latest, event.why),
         asked_at=standing.asked_at,
         demoted=standing.demoted or lost,
+        earned=standing.earned or earned,
         applied=standing.applied,
     )
 

@@ -59,7 +59,7 @@ def verify_chain(
     seq, last_hash = 0, FIRST
     for row in _all_rows(connection):
         seq += 1
-        if why := _fault(row, seq, last_hash):
+        if why := fault(row, seq, last_hash):
             raise JournalTampered(where, seq, why)
         last_hash = row.hash
         each(row)
@@ -73,7 +73,14 @@ def verify_chain(
     return Verification(where, seq, last_hash)
 
 
-def _fault(row: Row[Any], seq: int, prev_hash: str) -> str:
+def fault(row: Row[Any], seq: int, prev_hash: str) -> str:
+    """What is wrong with a row at this place of the chain; empty when it fits.
+
+    Args:
+        row: As it lies there.
+        seq: The number that it should have.
+        prev_hash: The hash of the row before it.
+    """
     if row.seq != seq:
         return f"it is missing; the next one is row {row.seq}"
     texts = (row.at, row.kind, row.run_id, row.session_id, row.body, row.prev_hash, row.hash)

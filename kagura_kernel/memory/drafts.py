@@ -114,7 +114,8 @@ def check_named(what: str, value: str) -> None:
 
 def _memory(draft: Draft, now: datetime) -> Memory:
     first = draft.text.strip().split("\n", 1)[0].strip()
-    summary = draft.summary.strip() or (first if len(first) <= _SHORT else first[: _SHORT - 1].rstrip() + "…")
+    # One line, wherever it is shown: a second one would pose as whatever comes after it.
+    summary = " ".join(draft.summary.split()) or (first if len(first) <= _SHORT else first[: _SHORT - 1].rstrip() + "…")
     return Memory(
         id=draft.id or new_memory_id(),
         text=draft.text,

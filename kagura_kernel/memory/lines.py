@@ -1,18 +1,19 @@
 """Memories as JSON lines: one object a line, a memory or an edge, for carrying them from one store to another.
 
 What is read is checked whole before anything of it is kept. A file comes from outside: what it says of who may trust
-its memories is not believed unless the caller says so.
+its memories is not believed unless the caller says so, and neither is what it says of memories that are here already.
+An edge decides what is erased with what, and what is told to have mended a failure.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
-from kagura_kernel.domain.memory import Author, Draft, Edge, Memory, Source, Tier
+from kagura_kernel.domain.memory import FIXES, PREVENTS, Author, Draft, Edge, Memory, Source, Tier
 from kagura_kernel.memory.drafts import MEMORY_ID, check_edge, memory_of
 from kagura_kernel.memory.store import MemoryStore
 
@@ -25,22 +26,38 @@ _FLAGS = {"importance": (int, float), "pinned": (bool,), "data": (dict,)}
 _MOMENTS = ("at", "expires_at")
 _MEMORY_KEYS = {*_TEXTS, *_FLAGS, *_MOMENTS, "source", "tier", "tags", "created_at", "promoted_by", "helped", "misled"}
 _EDGE_KEYS = {"source", "target", "type", "weight"}
+_JUDGES = frozenset({FIXES, PREVENTS})
+"""Types of edges that are told as what happened to the memory they lead to: only whoever is believed may say so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """What lines hold: memories to be remembered, in their order, and the edges to be made then."""
+    """What lines hold: memories to be remembered, in their order, and the edges to be made then.
+
+    Attributes:
+        drafts: The memories.
+        edges: Between them, and to those that are there already.
+        trusting: Whether the file is believed.
+    """
 
     drafts: tuple[Draft, ...]
     edges: tuple[Edge, ...]
+    trusting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How much an import gave: ids of all memories it named, and how many edges."""
+    """How much an import gave.
+
+    Attributes:
+        memories: Ids of all memories that it named.
+        edges: How many were drawn.
+        left_out: How many were not, since they say something for a memory that was there before.
+    """
 
     memories: tuple[str, ...]
     edges: int
+    left_out: int = 0
 
 
 def write_lines(items: Iterable[Memory | Edge]) -> Iterator[str]:
@@ -81,11 +98,14 @@ def read_lines(lines: Iterable[str], *, trusting: bool = False) -> Lines:
     if problems:
         more = len(problems) - MOST_TOLD
         raise MemoryInvalid("The lines", [*problems[:MOST_TOLD], *([f"and {more} more"] if more > 0 else [])])
-    return Lines(tuple(drafts), tuple(edges))
+    return Lines(tuple(drafts), tuple(edges), trusting)
 
 
 def import_lines(store: MemoryStore, lines: Iterable[str], *, trusting: bool = False) -> Imported:
     """Keep what lines hold; memories whose ids are there already stay as they are.
+
+    Of a file that is not believed only those edges are drawn that begin at a memory which it has brought itself, and
+    neither say that this mends a memory which was there before, nor that it prevents one.
 
     Raises:
         MemoryInvalid: some lines cannot be used, or an edge leads to a memory that is nowhere; nothing is kept then.
@@ -97,14 +117,24 @@ def import_lines(store: MemoryStore, lines: Iterable[str], *, trusting: bool = F
 def keep(store: MemoryStore, held: Lines) -> Imported:
     """The same for lines that were read; raises likewise."""
     given = {draft.id for draft in held.drafts}
-    ends = {end for edge in held.edges for end in (edge.source, edge.target)} - given
-    if unknown := sorted(end for end in ends if not _is_there(store, end)):
+    ends = {end for edge in held.edges for end in (edge.source, edge.target)}
+    asked = ends if not held.trusting else ends - given
+    there = {end for end in asked if _is_there(store, end)}
+    if unknown := sorted(ends - given - there):
         some = ", ".join(unknown[:MOST_TOLD])
         raise MemoryInvalid("The lines", [f"edges lead to memories that are nowhere: {some}"])
+    # Whatever bears the id of a memory that is there already was not brought by this file.
+    brought = given - there
+    edges = [edge for edge in held.edges if held.trusting or _may_say(edge, brought)]
     ids = store.remember_many(held.drafts)
-    for edge in held.edges:
+    for edge in edges:
         store.create_edge(edge)
-    return Imported(tuple(ids), len(held.edges))
+    return Imported(tuple(ids), len(edges), len(held.edges) - len(edges))
+
+
+def _may_say(edge: Edge, brought: Collection[str]) -> bool:
+    """Whether a file that is not believed may draw it: what was here before neither grows from it nor is judged."""
+    return edge.source in brought and (edge.target in brought or edge.type not in _JUDGES)
 
 
 class _Unusable(Exception):

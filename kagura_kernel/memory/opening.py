@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.domain.errors import ExtensionBroken
 from kagura_kernel.domain.errors.memory import MemoryUnavailable
+from kagura_kernel.domain.extensions import MEMORIES, Extension, installed, load
 from kagura_kernel.memory.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ CLOUD = "cloud"
 
 _DATABASES = ("postgresql", "postgres", "postgresql+psycopg")
 _WEB = ("https", "http")
+
+OUR_SCHEMES = (*_DATABASES, *_WEB, CLOUD, "file")
+"""What other packages cannot take for their memories."""
 _KNOWN = "Name a file, a postgresql:// URL, `cloud`, or an https:// address of Kagura Memory Cloud"
 
 
@@ -45,7 +50,7 @@ def open_memory(
             model is read when the first text is to be understood.
 
     Raises:
-        MemoryUnavailable: it cannot be used, or nobody knows what is meant.
+        MemoryUnavailable: it cannot be used, its folder is not there, or nobody knows what is meant.
     """
     clock = clock or SystemClock()
     if problem := problem_with(where):
@@ -59,9 +64,12 @@ def open_memory(
         from kagura_kernel.memory.cloud.store import CloudMemory
 
         return CloudMemory(cloud_access(where, environ), clock=clock)
+    if scheme:
+        return _of_another(scheme, where, clock)
     from kagura_kernel.memory.sqlite.store import SqliteMemory
 
     path = file_of(where, home, environ) or home / FILE
+    check_folder(path, home)
     return SqliteMemory(path, clock=clock, encoder=_encoder() if meaning else None)
 
 
@@ -70,6 +78,20 @@ def file_of(where: str, home: Path, environ: Mapping[str, str]) -> Path | None:
     if _scheme(where) or where == CLOUD:
         return None
     return _expanded(where, environ) if where else home / FILE
+
+
+def check_folder(file: Path, home: Path) -> None:
+    """Return when a memory may lie there: folders are made for our own data directory alone.
+
+    A slip in a name would make folders otherwise, and an empty memory in them that nobody looks for.
+
+    Raises:
+        MemoryUnavailable: the file's folder is not there.
+    """
+    folder = file.parent
+    if folder != home and not folder.exists():
+        why = f"the folder {folder} does not exist"
+        raise MemoryUnavailable(str(file), why, "Make the folder, or name another place for it.")
 
 
 def is_cloud(where: str) -> bool:
@@ -99,13 +121,48 @@ def problem_with(where: str, *, setting: bool = False) -> str:
     scheme = _scheme(where)
     if "\0" in where or "\n" in where:
         return "it holds a character that no place has in its name"
-    if scheme and scheme not in (*_DATABASES, *_WEB):
+    if scheme and scheme not in (*_DATABASES, *_WEB) and scheme not in installed(MEMORIES, OUR_SCHEMES):
         return f"nothing is kept behind {scheme[:20]}://" if scheme.isascii() and scheme.isalnum() else "it is no place"
     if scheme in _WEB:
         return _problem_with_address(where)
     if setting and where and not scheme and where != CLOUD and not Path(where).is_absolute() and where[0] != "~":
         return "a path is absolute or begins with ~"
     return ""
+
+
+def _of_another(scheme: str, where: str, clock: Clock) -> MemoryStore:
+    try:
+        store = load_memory(installed(MEMORIES, OUR_SCHEMES)[scheme])(where, clock)
+        _ = store.where, store.check, store.recall
+    except ExtensionBroken as error:
+        raise MemoryUnavailable(f"{scheme}://…", error.why, f"Mend or remove {error.package}.") from error
+    except MemoryUnavailable:
+        raise
+    # Code of a stranger: whatever it raises means that this memory cannot be used, and no other one takes its place.
+    except Exception as error:
+        why = f"its package failed: {type(error).__name__}"
+        raise MemoryUnavailable(f"{scheme}://…", why, "`kagura-kernel doctor` says more.") from error
+    return store
+
+
+MakeMemory = Callable[[str, Clock], MemoryStore]
+"""What an entry point of the group `kagura_kernel.memories` names: of the setting `memory`, which begins with the entry
+point's name and `://`, and the time."""
+
+
+def load_memory(extension: Extension) -> MakeMemory:
+    """What opens memories of another package.
+
+    Raises:
+        ExtensionBroken: it is nothing that can be called.
+    """
+
+    def make(named: object) -> MakeMemory:
+        if not callable(named):
+            raise TypeError("it is nothing that can be called")
+        return named
+
+    return load(extension, make)
 
 
 def _problem_with_address(where: str) -> str:

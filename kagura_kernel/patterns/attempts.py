@@ -1,5 +1,9 @@
 """Which of a run's calls failed in a way that is worth remembering, and what mended them. Pure.
 
+What is said to have mended a line is what lay between its failure and its going well, as far as that may have changed
+something. Whatever only reads, asks or plans is left out, and so is a line whose exit code may be that of another
+program: somebody is to trust this, so that too little is better than something wrong.
+
 Not worth it: programs that only look and found nothing, a misspelt path put right at once, code that is changed until
 it runs, what somebody interrupted, and tests that fail until the code is right, which is what they are for.
 """
@@ -11,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kagura_kernel.patterns.command_words import family_of, shared_words
+from kagura_kernel.patterns.command_words import family_of, shared_words, tells_of
 from kagura_kernel.patterns.lessons import Failure
 
 COMMANDS = frozenset({"bash", "python"})
@@ -97,9 +101,16 @@ def _judged(attempts: Sequence[Attempt], place: int, attempt: Attempt) -> tuple[
     if after is None:
         tried_otherwise = attempt.tool == "python" and _goes_well_later(attempts, place, "python")
         return None if tried_otherwise else (_OPEN, _failure(attempt, ""))
-    between = attempts[place + 1 : after]
+    between = _since_last_time(attempt, attempts[place + 1 : after])
     weight = _weight(attempt, between, attempts[after])
     return (weight, _failure(attempt, _fix(between, attempt.line, attempts[after]))) if weight else None
+
+
+def _since_last_time(attempt: Attempt, between: Sequence[Attempt]) -> Sequence[Attempt]:
+    """What was done since it failed in this way for the last time: what came before did not help."""
+    again = (n for n, one in enumerate(between) if one.failed and _same(attempt, one))
+    last = max((n for n in again if between[n].exit_code == attempt.exit_code), default=-1)
+    return between[last + 1 :]
 
 
 def _weight(attempt: Attempt, between: Sequence[Attempt], mended: Attempt) -> int:
@@ -149,15 +160,16 @@ def _mends_attempt(attempt: Attempt, other: Attempt) -> bool:
 def _mends(tool: str, line: str, other: Attempt) -> bool:
     if other.tool != tool or tool not in COMMANDS:
         return False
-    if tool == "bash" and not family_of(line).meets(family_of(other.line)):
-        return False
-    return shared_words(line, other.line) >= _ALIKE
+    if not _other_words(line, other.line):
+        return True
+    # Other code is another attempt at the task, and says nothing about the code that failed.
+    return tool == "bash" and tells_of(line, other.line) and shared_words(line, other.line) >= _ALIKE
 
 
 def _fix(before: Sequence[Attempt], line: str, mended: Attempt) -> str:
     steps = _steps(before)
     if _other_words(line, mended.line):
-        steps.append(f"`{mended.line}`")
+        steps.append(_code(mended.line))
     return ", then ".join(steps[-MOST_STEPS:]) or "the same command went well when it was run again"
 
 
@@ -169,14 +181,15 @@ def _step_words(attempts: Sequence[Attempt]) -> Iterator[str]:
     for step in attempts:
         if step.failed or not _acts(step):
             continue
-        yield f"`{step.line}`" if step.tool in COMMANDS else f"a change of {step.line}"
+        yield _code(step.line) if step.tool in COMMANDS else f"a change of {step.line}"
 
 
 def _acts(step: Attempt) -> bool:
     """Whether it may have changed something that lasts; code that was tried in an interpreter of its own rarely has."""
     if step.tool in CHANGES:
         return True
-    return step.tool == "bash" and not family_of(step.line).looks and not family_of(step.line).tests
+    family = family_of(step.line)
+    return step.tool == "bash" and not (family.looks or family.tests or family.checks)
 
 
 def _other_words(line: str, other: str) -> bool:
@@ -189,14 +202,20 @@ def _plain(line: str) -> str:
 
 
 def _failure(attempt: Attempt, fix: str) -> Failure:
-    what = f"`{attempt.line}`" if attempt.tool == "bash" else _python_words(attempt)
+    what = _code(attempt.line) if attempt.tool == "bash" else _python_words(attempt)
     how = "took too long" if attempt.exit_code is None else f"ended with {attempt.exit_code}"
     return Failure("command", f"{what} {how}", telling_line(attempt.said), fix, attempt.tool, attempt.line)
 
 
 def _python_words(attempt: Attempt) -> str:
     first = next((line.strip() for line in attempt.line.splitlines() if line.strip()), "")
-    return f"Python code that begins with `{first}`"
+    return f"Python code that begins with {_code(first)}"
+
+
+def _code(line: str) -> str:
+    """A line between marks that it does not close itself: what comes after them are words of ours."""
+    inside = line.replace("`", "'")
+    return f"`{inside}`"
 
 
 def _tool_failure(attempt: Attempt) -> Failure:

@@ -10,6 +10,11 @@ from statistics import median
 from kagura_kernel.domain.patterns import BUFFER
 from kagura_kernel.journal.rows import CostRow
 
+NO_ESTIMATE = (
+    "No run that came to its end had an estimate yet. A run has one as soon as another one was about the like of its "
+    "task; `%%kagura --plan` shows it before anything begins."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
@@ -20,12 +25,12 @@ class Calibrated:
         at: When it started, UTC.
         status: How it ended.
         estimated_usd: What it was expected to cost; None when unknown.
-        usd: What it cost, likewise.
+        usd: What it cost with its children, likewise.
         usd_error: How much more than expected, as a fraction: 0.2 is a fifth more. None where one of both is unknown,
             where nothing was expected, and for a run that did not come to its end.
         usd_within: Whether it cost no more than expected and the buffer; None likewise.
         estimated_seconds: How long it was expected to take.
-        seconds: How long it took.
+        seconds: How long it took without the time in which it waited for a person.
         seconds_error: As `usd_error`.
         seconds_within: As `usd_within`.
     """
@@ -80,23 +85,23 @@ def calibration_line(rows: Sequence[Calibrated]) -> str:
     usd = summed_up([row.usd_within for row in rows], [row.usd_error for row in rows])
     seconds = summed_up([row.seconds_within for row in rows], [row.seconds_error for row in rows])
     said = [_sentence(name, one) for name, one in (("Cost", usd), ("Time", seconds)) if one.runs]
-    return " ".join(said) or "No run that came to its end had an estimate yet."
+    return " ".join(said) or NO_ESTIMATE
 
 
 def _one(row: CostRow) -> Calibrated:
     ended = row.status == "done"
-    usd_error, usd_within = _compared(row.estimated_usd, row.usd) if ended else (None, None)
-    seconds_error, seconds_within = _compared(row.estimated_seconds, row.seconds) if ended else (None, None)
+    usd_error, usd_within = _compared(row.estimated_usd, row.total_usd) if ended else (None, None)
+    seconds_error, seconds_within = _compared(row.estimated_seconds, row.worked_seconds) if ended else (None, None)
     return Calibrated(
         row.run_id,
         row.at,
         row.status,
         row.estimated_usd,
-        row.usd,
+        row.total_usd,
         usd_error,
         usd_within,
         row.estimated_seconds,
-        row.seconds,
+        row.worked_seconds,
         seconds_error,
         seconds_within,
     )

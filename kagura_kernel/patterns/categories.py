@@ -1,5 +1,8 @@
 """Which categories a question to a person is about. Pure: kind and exact arguments, no text that anybody has written.
 
+A server that looks any name up for a program in the box (DNS over HTTPS) is a host like any other: whoever may ask it
+for one name may ask it for all.
+
 What is asked for has parts: a command, a host, each credential of a grant. A question belongs to a category when every
 one of its parts does; it touches the category of each part. The first is what an earned grant answers, the second what
 a lock holds for.
@@ -9,19 +12,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.categories import CATEGORIES, Category
-from kagura_kernel.patterns.host_deeds import host_deed
+from kagura_kernel.patterns.host_deeds import host_deed, names_in
 
 NONE = ""
 """A part that belongs to no category."""
 
 BY_NAME: Mapping[str, Category] = {category.name: category for category in CATEGORIES}
 
-_RESOLVERS = frozenset({"cloudflare-dns.com", "dns.google", "dns.quad9.net"})
-_HTTPS = 443
 _COMMAND = frozenset({"command", "directory"})
 _READS = frozenset({"get", "list", "read", "readonly", "view"})
 
@@ -42,6 +42,13 @@ def touched(request: ApprovalRequest, held: Collection[str] = ()) -> frozenset[s
     return frozenset(_parts(request, held)) - {NONE}
 
 
+def goes_to(request: ApprovalRequest) -> frozenset[str]:
+    """The names in it that something would leave the machine for; empty where it names nobody."""
+    if request.kind is not ApprovalKind.HOST_COMMAND:
+        return frozenset()
+    return names_in(str(request.arguments.get("command", "")))
+
+
 def asks_anew(credential: str) -> bool:
     """Whether a credential, `provider:scope`, belongs to a locked category however often it was held."""
     return any(part and not BY_NAME[part].included for part in _credential_parts(credential, (credential,)))
@@ -57,8 +64,6 @@ def _parts(request: ApprovalRequest, held: Collection[str]) -> list[str]:
     match request.kind:
         case ApprovalKind.HOST_COMMAND:
             return [host_deed(str(arguments["command"])) if arguments.keys() == _COMMAND else NONE]
-        case ApprovalKind.NETWORK:
-            return [_host_part(arguments)]
         case ApprovalKind.CREDENTIAL | ApprovalKind.LAUNCH:
             parts = [part for name in _credentials(request) for part in _credential_parts(name, held)]
             if arguments.get("writable_root"):
@@ -67,11 +72,6 @@ def _parts(request: ApprovalRequest, held: Collection[str]) -> list[str]:
             return [*parts, NONE] if "provider" in arguments or arguments.get("asked") else parts
         case _:
             return [NONE]
-
-
-def _host_part(arguments: Mapping[str, Any]) -> str:
-    understood = arguments.get("port") == _HTTPS and arguments.get("host") in _RESOLVERS
-    return "dns-read" if understood and len(arguments) == 2 else NONE  # noqa: PLR2004 - host and port
 
 
 def _credentials(request: ApprovalRequest) -> tuple[str, ...]:

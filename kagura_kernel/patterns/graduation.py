@@ -23,6 +23,9 @@ from kagura_kernel.patterns.categories import BY_NAME
 VIA = "graduation"
 """Where a decision comes from that an earned grant has made."""
 
+MOST_NAMED = 20
+"""Names that a proposal tells."""
+
 State = Literal["included", "locked", "proposed", "graduated", "demoted"]
 
 _NOBODY = frozenset({"policy", "deadline", "run", VIA, ""})
@@ -98,7 +101,8 @@ def state_of(category: Category, standing: Standing) -> State:
     if standing.proposed_at is not None:
         return "proposed"
     if standing.demoted:
-        return "demoted"
+        # Nothing was taken from what had never been trusted; it is only asked about every time.
+        return "demoted" if standing.earned else "locked"
     return "included" if category.included else "locked"
 
 
@@ -183,6 +187,13 @@ def evidence_lines(standing: Standing) -> Sequence[str]:
         "human": "a person said so",
     }
     return [f"{one.at:%Y-%m-%d}  {one.run_id}  {how[one.signal]}" for one in standing.successes]
+
+
+def names_words(standing: Standing) -> str:
+    """To whom alone it would go, as the end of a sentence; empty where its deeds name nobody."""
+    names = sorted(standing.names)
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f" (where a name is given, only {', '.join(names[:MOST_NAMED])}{more})" if names else ""
 
 
 def _more(count: int, one: str, several: str) -> str:

@@ -3,6 +3,9 @@
 Whatever is not one of them belongs to none and is asked about: an option that is not listed, an abbreviated one, a
 program by another path, an environment before it, a second command behind it. Agents write files that lie in the
 project, so no form lets a file of the project decide what runs: no `python -m pip`, no path, no name of a directory.
+
+Some deeds go to somebody whom the agent names. A name can say anything, and whoever has published a package runs what
+they like, so each such name is told beside the category.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*([./][A-Za-z0-9_-]+)*")
 _URL = re.compile(
     r"https://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+|git@[A-Za-z0-9][A-Za-z0-9.-]*:[A-Za-z0-9._/-]+"
 )
+_SERVER = re.compile(r"https://[^/]+|git@[^:]+")
 # Where a directory has the name of a remote, git would take it for one; these are never cloned to.
 _REMOTES = frozenset({"origin", "upstream"})
 _DEPTH = re.compile(r"[1-9][0-9]*")
@@ -43,6 +47,24 @@ def host_deed(command: str) -> str:
         return _install(words[1:]) if words[:1] in {("apt",), ("apt-get",)} else ""
     judge = _PROGRAMS.get(program)
     return judge(words) if judge is not None else ""
+
+
+def names_in(command: str) -> frozenset[str]:
+    """To whom a command that belongs to a category goes by a name that stands in it; empty where it names nobody.
+
+    Of a look-up the name that is asked for, of a clone the server, of an installation each package, as it is written.
+    """
+    line = split_line(command)
+    words = line.words[1:] if line.words[:1] == ("sudo",) else line.words
+    deed, program = host_deed(command), words[0].rsplit("/", 1)[-1] if words else ""
+    if deed == "git" and words[1:2] == ("clone",):
+        return frozenset(found[0] for word in words[2:] if (found := _SERVER.match(word)))
+    # The program and, of an installation, its subcommand come first; a record's type is no name.
+    plain = [word for word in words[1:] if not word.startswith(("-", "+"))]
+    if deed == "dns-read":
+        return frozenset(plain[:1])
+    index = _INDEXES.get(program, program)
+    return frozenset(f"{index} {word.partition('=')[0]}" for word in plain[1:]) if deed == "packages" else frozenset()
 
 
 def _git(words: Sequence[str]) -> str:
@@ -127,6 +149,8 @@ def _install(words: Sequence[str], names: re.Pattern[str] = _DEBIAN) -> str:
     return "packages" if named else ""
 
 
+_INDEXES: Mapping[str, str] = {"apt-get": "apt", "pip3": "pip"}
+"""Programs that take their packages from where another one does."""
 _GIT: Mapping[str, Callable[[Sequence[str]], bool]] = {
     "add": _adds,
     "clone": _clones,

@@ -4,8 +4,8 @@ A lesson is a memory of type `lesson`. Its id is a hash of its scope and its tri
 like of a task is the same lesson; each run that it happened in is one edge more, `prevents`, to the summary of that
 run. What mended it is a memory of type `fix`, with an edge `fixes` to the lesson.
 
-Its words are an agent's and a box's, so it is in quarantine until a person promotes it, or until the same failure was
-mended in the same way twice: in runs of different sessions, the later one verified, and neither told of the other.
+Its words are an agent's and a box's, so it is in quarantine until a person promotes it. The one that becomes trusted by
+itself is that of a verification, in a person's words, which passes later.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ LONGEST = 240
 Kind = Literal["command", "tool", "approval", "verification", "run"]
 
 _CANDIDATES = 25
+_NO_MARKS = str.maketrans("“”„‟«»", '""""""')
 _EDGES = 200
 _VARYING = re.compile(r"/tmp/\S+|\b[0-9a-f]{7,}\b|\d{4,}", re.IGNORECASE | re.ASCII)  # noqa: S108 - a name that varies
 
@@ -100,10 +101,16 @@ class Lesson:
         return self.trusted and self.memory.promoted_by != VERIFICATION
 
     @property
+    def fix_shown(self) -> str:
+        """What mended it, for a person. Of a lesson that is trusted the newest may still be an agent's word: marked."""
+        mark = "(not trusted) " if self.trusted and self.failure.fix and self.failure.fix != self.trusted_fix else ""
+        return f"{mark}{self.failure.fix}"
+
+    @property
     def shown(self) -> str:
-        """All of it on one line, for a person."""
+        """All of it on one line, for a person; what a box or somebody else has said is between quotation marks."""
         failure = self.failure
-        said = f" It said: {_sentence(failure.said)}" if failure.said else ""
+        said = f" It said: {_quoted(failure.said)}." if failure.said else ""
         # Of a lesson that is trusted the newest fix may still be an agent's word alone.
         mark = " (not trusted)" if self.trusted and failure.fix != self.trusted_fix else ""
         mended = f" What mended it{mark}: {_sentence(failure.fix)}" if failure.fix else ""
@@ -162,14 +169,6 @@ def fix_draft(lesson: str, failure: Failure, *, scope: str, source: Source, sess
         data={"lesson": lesson, "fix": one.fix, "run": source.run_id, "session": session_id},
         id=fix_id(lesson, one.fix),
     )
-
-
-def is_confirmed_by(fix: Memory, *, run_id: str, session_id: str) -> bool:
-    """Whether a fix that is known was found by somebody else than the run that has now used it.
-
-    Runs of one session share what their brain has in mind, so that one of them confirms nothing for another.
-    """
-    return fix.source.run_id not in {"", run_id} and fix.data.get("session") not in {None, "", session_id}
 
 
 def bounded(failure: Failure) -> Failure:
@@ -257,6 +256,11 @@ def _fit(task: str, memory: Memory) -> float:
 
 def _sentence(words: str) -> str:
     return words if words.endswith((".", "?", "!")) else f"{words}."
+
+
+def _quoted(words: str) -> str:
+    """Between marks that the words themselves do not close."""
+    return f"“{words.translate(_NO_MARKS)}”"
 
 
 def _newest(found: Sequence[Memory]) -> Memory | None:

@@ -81,9 +81,13 @@ def _exceeds(figure: float | None, limit: float | None) -> bool:
 
 
 def _retries(similar: Iterable[Precedent]) -> float:
-    """The median number of failed tries before one that went well, tries being runs of the very same task."""
+    """The median number of failed tries before one that went well, tries being runs of the very same task.
+
+    Failures that nothing good has followed yet are no such tries, nor is what a person did not let begin.
+    """
     tries: dict[str, list[Precedent]] = {}
-    for row in sorted(similar, key=lambda row: row.started_at):
+    begun = (row for row in similar if row.status != "denied")
+    for row in sorted(begun, key=lambda row: row.started_at):
         tries.setdefault(" ".join(row.task.split()).casefold(), []).append(row)
     counts: list[int] = []
     for rows in tries.values():
@@ -94,6 +98,4 @@ def _retries(similar: Iterable[Precedent]) -> float:
                 failed = 0
             else:
                 failed += 1
-        if failed:
-            counts.append(failed)
     return float(median(counts)) if counts else 0.0

@@ -8,10 +8,16 @@ from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.categories import Category
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.journal.trust import Standing
-from kagura_kernel.patterns.graduation import evidence_lines
+from kagura_kernel.patterns.graduation import evidence_lines, names_words
 
 ANSWER_SECONDS = 60.0
 """How long a run that is over waits for the answer; afterwards the proposal stands, to be granted by a command."""
+
+
+_STILL_ASKED = (
+    "whatever is not exactly understood as that alone, names that it has not gone well with, and runs that saw "
+    "quarantined memories"
+)
 
 
 def proposal(category: Category, standing: Standing, now: datetime, *, run_id: str, session_id: str) -> ApprovalRequest:
@@ -43,8 +49,8 @@ def proposal_text(category: Category, standing: Standing, now: datetime) -> str:
         (
             f"What speaks for it: {runs}.",
             *(f"  {line}" for line in evidence_lines(standing)),
-            f"Not asked any more: {category.about}.",
-            "Still asked: whatever is not exactly understood as that alone, and runs that saw quarantined memories.",
+            f"Not asked any more: {category.about}{names_words(standing)}.",
+            f"Still asked: {_STILL_ASKED}.",
             f"Taken back by one failure, and by `%kagura graduation revoke {category.name}`.",
         )
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kagura_kernel.domain.memory import OUTCOME, Query
-from kagura_kernel.journal.precedents import Precedent, precedents, precedents_of
+from kagura_kernel.journal.precedents import Precedent, precedents, precedents_of, whole
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.memory.store import MemoryStore
@@ -74,7 +74,7 @@ def similar_runs(journal: Journal, store: MemoryStore | None, sought: Sought) ->
     """The runs that are most like a task, the likest first; at most `MOST_SIMILAR`. Blocks.
 
     The newest runs of its project are looked at first; older ones, to which memories lead, and those of other projects
-    only where these are not enough.
+    only where these are not enough. Each with what its children cost, and without the time in which it waited.
 
     Raises:
         JournalError: the ledger cannot be read.
@@ -83,11 +83,11 @@ def similar_runs(journal: Journal, store: MemoryStore | None, sought: Sought) ->
     rows = precedents(journal, brain=sought.brain, project=sought.project, limit=_NEWEST)
     found = choose(sought, rows)
     if len(found) >= ENOUGH:
-        return found
+        return whole(journal, found)
     if store is not None and len(rows) == _NEWEST:
         rows += precedents_of(journal, _remembered(store, sought), brain=sought.brain)
     rows += precedents(journal, brain=sought.brain, limit=_NEWEST)
-    return choose(sought, {row.run_id: row for row in rows}.values())
+    return whole(journal, choose(sought, {row.run_id: row for row in rows}.values()))
 
 
 def choose(sought: Sought, rows: Iterable[Precedent]) -> tuple[Precedent, ...]:

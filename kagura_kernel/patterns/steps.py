@@ -27,6 +27,9 @@ from kagura_kernel.domain.patterns import Step
 EARLIER = "earlier"
 """The route of a result that was not made anew: another run had done this step, and its result is repeated."""
 
+BEGUN_IN = "begun_in"
+"""The argument of the question whether a step is to be done again: the run that had begun it."""
+
 KINDS = (
     *("tool.called", "tool.finished", "approval.requested", "approval.decided"),
     *("plugin.called", "lease.used", "egress.decided", "run.granted"),

@@ -17,7 +17,7 @@ from kagura_kernel.domain.events import Noted
 from kagura_kernel.domain.events.patterns import RunCheckpointed
 from kagura_kernel.domain.patterns import Checkpoint, LeftBudget
 from kagura_kernel.domain.tools import ToolCall, ToolResult
-from kagura_kernel.journal.checkpoints import store
+from kagura_kernel.journal.checkpoints import digest_of, store
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.patterns.steps import EARLIER, KINDS, Fold, bounded, shorten
 from kagura_kernel.runs.ending import Ending
@@ -236,15 +236,17 @@ class Checkpointing:
     async def _store(self, *, interrupted: bool = False) -> None:
         await self._read()
         checkpoint = self._checkpoint()
-        await asyncio.to_thread(store, self._around.parts.journal, checkpoint)
-        self._around.record(
+        told = self._around.recorder.make(
             RunCheckpointed,
             step=checkpoint.step,
             pending=len(checkpoint.pending) if self._plan else None,
             changed_files=len(checkpoint.changes),
             usd=checkpoint.spent_usd,
             interrupted=interrupted,
+            digest=await asyncio.to_thread(digest_of, checkpoint),
         )
+        await asyncio.to_thread(store, self._around.parts.journal, checkpoint, told)
+        self._around.recorder.hand_on(told)
 
     def _checkpoint(self) -> Checkpoint:
         around, order = self._around, self._around.order

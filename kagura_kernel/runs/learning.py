@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.events import MemoryChanged, RunVerified
-from kagura_kernel.domain.memory import FIXES, PREVENTS, Author, Draft, Edge, Memory, Source, Tier
+from kagura_kernel.domain.memory import FIXES, PREVENTS, Author, Draft, Edge, Memory, Source, Tier, project_scope
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.membrane.parts import RecordFact
 from kagura_kernel.memory.store import MemoryStore
@@ -27,12 +27,11 @@ from kagura_kernel.patterns.lessons import (
     Failure,
     fits,
     fix_draft,
-    is_confirmed_by,
     lesson_draft,
     lesson_id,
     lesson_of,
 )
-from kagura_kernel.patterns.steps import EARLIER
+from kagura_kernel.patterns.steps import BEGUN_IN, EARLIER
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.remembering import RunMemory
@@ -86,7 +85,8 @@ class Learning:
 
     def decided(self, request: ApprovalRequest, decision: Decision) -> None:
         """An approval ended."""
-        if self._memory.store is None or request.kind in _NO_LESSON:
+        # Whether a step is done twice says something about the interruption alone.
+        if self._memory.store is None or request.kind in _NO_LESSON or BEGUN_IN in request.arguments:
             return
         # That nobody was there, or was in time, says nothing about what was asked for.
         if decision.verdict is Verdict.DENY and decision.via not in _NOBODY:
@@ -127,7 +127,8 @@ class Learning:
             trigger = f"{what} could not be run: {verified.why}" if verified.why else f"{what} {how}"
             yield Failure("verification", trigger, telling_line(verified.text), line=verified.command)
         yield from self._denied
-        if ending.status in {"failed", "stopped"}:
+        # That a brain could not be asked says nothing of the task.
+        if ending.status in {"failed", "stopped"} and not ending.error_code.startswith("ERR_BRAIN"):
             yield Failure("run", f"The run ended with {ending.error_code}", ending.error_text)
 
     async def _keep(self, leaving: _Leaving, failure: Failure) -> None:
@@ -139,7 +140,7 @@ class Learning:
         if known is not None and known.forgotten_at is None and not fits(known, task):
             # Whoever has a task like this one would not be told of it.
             draft = replace(draft, id=lesson_id(failure, self._scope, task))
-        lesson, _ = await self._remember(leaving, draft, came_from)
+        lesson = await self._remember(leaving, draft, came_from)
         if lesson is None:
             return
         await leaving.join(lesson.id, PREVENTS, leaving.summary)
@@ -149,21 +150,18 @@ class Learning:
     async def _keep_fix(self, leaving: _Leaving, lesson: str, failure: Failure) -> None:
         session = self._order.session_id
         draft = fix_draft(lesson, failure, scope=self._scope, source=self._source, session_id=session)
-        fix, known = await self._remember(leaving, draft, [lesson])
-        if fix is None:
-            return
-        await leaving.join(fix.id, FIXES, lesson)
-        if known and is_confirmed_by(fix, run_id=self._source.run_id, session_id=session):
-            leaving.confirmed += [lesson, fix.id]
+        fix = await self._remember(leaving, draft, [lesson])
+        if fix is not None:
+            await leaving.join(fix.id, FIXES, lesson)
 
-    async def _remember(self, leaving: _Leaving, draft: Draft, came_from: Sequence[str]) -> tuple[Memory | None, bool]:
-        """Keep it unless it is known; and whether it was. None for what a person has forgotten: it stays forgotten."""
+    async def _remember(self, leaving: _Leaving, draft: Draft, came_from: Sequence[str]) -> Memory | None:
+        """Keep it unless it is known. None for what a person has forgotten: it stays forgotten."""
         known = await asyncio.to_thread(_find, leaving.store, draft.id)
         if known is not None and known.forgotten_at is not None:
-            return None, True
+            return None
         memory = known or await self._memory.keep(draft, "lesson", came_from=came_from)
         leaving.kept.append(memory.id)
-        return memory, known is not None
+        return memory
 
     async def _mend(self, leaving: _Leaving, warned: str, verified: RunVerified | None) -> None:
         """What mended a lesson of the plan that did not happen again."""
@@ -174,7 +172,8 @@ class Learning:
         passed = verified is not None and verified.passed and verified.command == failure.line
         if failure.kind == "verification" and passed:
             await leaving.join(leaving.summary, FIXES, warned)
-            # It says no more than what a person asked for, and how that ended.
+            # It says no more than what a person asked for, and how that ended. What an agent has typed, which every
+            # other lesson and every fix repeats, is for a person to trust.
             leaving.confirmed.append(warned)
         elif failure.kind == "command" and (fix := mended_by(self._attempts, failure.tool, failure.line)):
             await self._keep_fix(leaving, warned, replace(failure, fix=fix).with_texts(self._show))
@@ -187,7 +186,7 @@ class Learning:
 
     @property
     def _scope(self) -> str:
-        return f"project:{self._order.project.name}"
+        return project_scope(self._order.project)
 
     @property
     def _source(self) -> Source:

@@ -24,6 +24,8 @@ from kagura_kernel.domain.memory import (
     SeenMemory,
     ShownMemory,
     Tier,
+    known_type,
+    project_scope,
 )
 from kagura_kernel.journal.session_state import last_run, read_untrusted
 from kagura_kernel.membrane.parts import RecordFact
@@ -77,7 +79,7 @@ class RunMemory:
     @property
     def scopes(self) -> tuple[str, str, str]:
         """Whose memories concern it: everybody's, its project's, its session's."""
-        return ("", f"project:{self._order.project.name}", f"session:{self._order.session_id}")
+        return ("", project_scope(self._order.project), f"session:{self._order.session_id}")
 
     @property
     def agent(self) -> str:
@@ -200,7 +202,7 @@ class RunMemory:
         self._record(
             MemoryWritten,
             memory_id=kept.id,
-            type=kept.type,
+            type=known_type(kept.type),
             tier=kept.tier.value,
             author=kept.source.author.value,
             how=how,
@@ -282,10 +284,10 @@ def _opened(opener: Callable[[], MemoryStore]) -> MemoryStore:
 def _seen(one: Memory | Recalled) -> SeenMemory:
     memory = memory_in(one)
     score = round(one.score, 4) if isinstance(one, Recalled) else None
-    return SeenMemory(memory.id, memory.type, memory.tier.value, memory.source.author.value, score)
+    return SeenMemory(memory.id, known_type(memory.type), memory.tier.value, memory.source.author.value, score)
 
 
 def _shown(one: Memory | Recalled) -> ShownMemory:
     memory, seen = memory_in(one), _seen(one)
     why = one.why[:12] if isinstance(one, Recalled) else ()
-    return ShownMemory(seen.id, seen.type, seen.tier, seen.author, memory.summary[:300], seen.score, why)
+    return ShownMemory(seen.id, memory.type, seen.tier, seen.author, memory.summary[:300], seen.score, why)

@@ -20,12 +20,15 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.trust import Standing, TrustHistory
 from kagura_kernel.membrane.egress.asking import THIS_RUN, THIS_SESSION
 from kagura_kernel.membrane.parts import RecordFact, SessionPowers
-from kagura_kernel.patterns.categories import BY_NAME, asks_anew, categorise, names_credentials, touched
+from kagura_kernel.patterns.categories import BY_NAME, asks_anew, categorise, goes_to, names_credentials, touched
 from kagura_kernel.patterns.graduation import VIA, is_graduated, is_locked, is_persons, may_propose, task_digest
 from kagura_kernel.patterns.proposing import proposal
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.repository import more_than_git
+
+MOST_NAMED = 5
+"""Names that a note tells."""
 
 BY = "policy"
 """Who has decided what an earned grant answers."""
@@ -40,12 +43,14 @@ class _Question:
         graduated: Whether that has been earned.
         locked: Whether no answer holds for longer than this run.
         answered: Whether what has been earned answers it, in this run.
+        names: To whom it would go, as far as it names anybody.
     """
 
     category: str | None = None
     graduated: bool = False
     locked: bool = False
     answered: bool = False
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -55,10 +60,12 @@ class _Use:
     Attributes:
         by_person: Whether a person had allowed any of it.
         ended_well: Whether a command ended with 0 on the host that a person had allowed.
+        names: To whom such commands went.
     """
 
     by_person: bool = False
     ended_well: bool = False
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -67,12 +74,12 @@ class _Uses:
 
     Attributes:
         of: By category.
-        calls: Categories of approved commands by the tool call, with whether a person has approved it.
+        calls: The questions about approved commands by the tool call, with whether a person has approved it.
         failed: Categories in which something went wrong.
     """
 
     of: dict[str, _Use] = field(default_factory=dict)
-    calls: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    calls: dict[str, tuple[_Question, bool]] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
 
 
@@ -149,18 +156,21 @@ class Trusting:
         question = await self._look_at(request)
         if question.category is None or not question.graduated:
             return question
-        return replace(question, answered=await self._holds_here(question.category))
+        return replace(question, answered=await self._holds_here(question.category, question.names))
 
-    async def _holds_here(self, category: str) -> bool:
-        """Whether what has graduated answers in this run."""
+    async def _holds_here(self, category: str, names: frozenset[str]) -> bool:
+        """Whether what has graduated answers in this run, where it goes to these."""
         if self._marked or category in self._uses.failed:
             return False
-        if category != "git" or not (why := await more_than_git(self._order.project)):
-            return True
-        if why != self._told:
+        # A name that an agent chooses can carry out what it knows, and bring in what somebody has put there.
+        strange = sorted(names - self._standings[category].names)
+        why = f"it has not gone well with {', '.join(strange[:MOST_NAMED])} yet" if strange else ""
+        if not why and category == "git":
+            why = await more_than_git(self._order.project)
+        if why and why != self._told:
             self._told = why
-            self._record(Noted, text=f"Git is trusted, but you are asked about it here: {why}.")
-        return False
+            self._record(Noted, text=f"{category.capitalize()} is trusted, but you are asked about it here: {why}.")
+        return not why
 
     @property
     def _marked(self) -> bool:
@@ -185,6 +195,7 @@ class Trusting:
             category,
             graduated=category is not None and is_graduated(category, self._standings),
             locked=any(is_locked(name, self._standings) for name in touches),
+            names=goes_to(request),
         )
 
     # ---------------------------------------------------------------- evidence
@@ -195,7 +206,8 @@ class Trusting:
         Raises:
             JournalError: what it shows could not be stored.
         """
-        category = self._questions.pop(request.id, _Question()).category
+        question = self._questions.pop(request.id, _Question())
+        category = question.category
         if category is None or not BY_NAME[category].graduates:
             return
         by_person = is_persons(decision)
@@ -203,7 +215,7 @@ class Trusting:
             use = self._uses.of.setdefault(category, _Use())
             use.by_person |= by_person
             if request.kind is ApprovalKind.HOST_COMMAND:
-                self._uses.calls[request.call_id] = (category, by_person)
+                self._uses.calls[request.call_id] = (question, by_person)
         elif decision.verdict is Verdict.DENY and by_person:
             self._fail(category, "human", "a person said no", by=decision.by, via=decision.via)
 
@@ -213,11 +225,15 @@ class Trusting:
         Raises:
             JournalError: what it shows could not be stored.
         """
-        category, by_person = self._uses.calls.pop(call.id, ("", False))
+        question, by_person = self._uses.calls.pop(call.id, (_Question(), False))
+        category = question.category
+        # What an earlier run had done is answered from its record, by another route, and proves nothing here.
         if not category or result.route != "host":
             return
         if result.exit_code == 0 and not result.is_error:
-            self._uses.of[category].ended_well |= by_person
+            if by_person:
+                use = self._uses.of[category]
+                use.ended_well, use.names = True, use.names | question.names
             return
         ended = "did not end in time" if result.exit_code is None else f"ended with {result.exit_code}"
         self._fail(category, "exit-code", f"a command on the host {ended}")
@@ -240,7 +256,8 @@ class Trusting:
         for category, use in self._uses.of.items():
             signal: TrustSignal = "exit-code" if use.ended_well else "verification" if passed else ""
             if signal and use.by_person and category not in self._uses.failed:
-                self._change(category, "succeeded", signal=signal, task=task_digest(self._order.task))
+                names = tuple(sorted(use.names))
+                self._change(category, "succeeded", signal=signal, task=task_digest(self._order.task), names=names)
                 await self._propose(category, approver)
 
     def _fail(self, category: str, signal: TrustSignal, why: str, *, by: str = "", via: str = "") -> None:
@@ -252,7 +269,7 @@ class Trusting:
         if standing is not None and (standing.graduated or standing.proposed_at is not None):
             self._change(category, "demoted", signal=signal, by=by, via=via, why=why)
 
-    def _change(self, category: str, change: str, **fields: str) -> None:
+    def _change(self, category: str, change: str, **fields: str | tuple[str, ...]) -> None:
         self._record(TrustChanged, category=category, change=change, **fields)
 
     # --------------------------------------------------------------- proposing

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.events import RunPlanned
-from kagura_kernel.journal.precedents import MOST_LOOKED_AT, estimated, precedents, precedents_of
+from kagura_kernel.journal.children import with_children
+from kagura_kernel.journal.precedents import MOST_LOOKED_AT, estimated, precedents, precedents_of, whole
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.journal.views import rebuild, runs
+from kagura_kernel.journal.views import costs, rebuild, runs
 from kagura_kernel.testing.sample_run import SampleRun
 
 
@@ -76,6 +77,74 @@ def test_runs_with_an_estimate_are_told_beside_it(journal: Journal) -> None:
     assert (oldest.run_id, oldest.estimated_usd, oldest.usd) == ("run-1", 0.2, 0.3)
     assert [row.run_id for row in estimated(journal, run_ids=["run-1", "run-2"])] == ["run-1"]
     assert len(estimated(journal, limit=1)) == 1
+
+
+def ask(journal: Journal, run: str, approval: str, begun: int, over: int | None) -> None:
+    """A question that was asked and answered so many seconds after the run's beginning; None for one that waits."""
+    started = datetime(2026, 1, 1, 0, int(run.removeprefix("run-")), tzinfo=UTC)
+    told = SampleRun(run, "ses-1", started)
+    journal.append(told.asked(approval, requested_at=started + timedelta(seconds=begun)))
+    if over is not None:
+        journal.append(told.decided(approval, at=started + timedelta(seconds=over)))
+
+
+def test_what_children_cost_belongs_to_the_run_that_handed_the_work_on(journal: Journal) -> None:
+    tell(journal, 1, computed_usd=0.5, reported_usd=0.4)
+    tell(journal, 2, started={"lineage": ("run-1",)}, computed_usd=0.1)
+    tell(journal, 4, started={"lineage": ("run-1", "run-2")}, computed_usd=0.02, reported_usd=0.03)
+    tell(journal, 3, computed_usd=0.7)
+    alone, parent = whole(journal, precedents(journal, brain="claude", limit=9))
+    assert (alone.run_id, alone.usd) == ("run-3", 0.7)
+    assert (parent.usd, parent.counted_usd) == (pytest.approx(0.53), pytest.approx(0.62))
+    assert [row.usd for row in whole(journal, precedents_of(journal, ["run-1"], brain="claude"))] == [parent.usd]
+
+
+def test_a_child_of_unknown_cost_makes_the_whole_unknown_and_a_replay_costs_nothing(journal: Journal) -> None:
+    tell(journal, 1, computed_usd=0.5)
+    tell(journal, 2, started={"lineage": ("run-1",), "brain": "replay"}, brain="replay")
+    [row] = whole(journal, precedents(journal, brain="claude", limit=9))
+    assert (row.usd, row.counted_usd) == (0.5, 0.5)
+    tell(journal, 3, started={"lineage": ("run-1",)})
+    [row] = whole(journal, precedents(journal, brain="claude", limit=9))
+    assert (row.usd, row.counted_usd) == (None, None)
+
+
+def test_each_row_of_costs_is_the_runs_own_with_its_children_beside_it(journal: Journal) -> None:
+    tell(journal, 1, computed_usd=0.5)
+    tell(journal, 2, started={"lineage": ("run-1",)}, computed_usd=0.1)
+    child, parent = with_children(journal, costs(journal))
+    assert (parent.usd, parent.children, parent.children_usd, parent.total_usd) == (0.5, 1, 0.1, 0.6)
+    assert (child.usd, child.children, child.total_usd) == (0.1, 0, 0.1)
+
+
+def test_many_runs_are_looked_at_together_with_the_same_result(journal: Journal) -> None:
+    for number in range(1, 46, 2):
+        tell(journal, number, computed_usd=0.5)
+        tell(journal, number + 1, started={"lineage": (f"run-{number}",)}, computed_usd=0.25)
+    found = whole(journal, precedents(journal, brain="claude", limit=99))
+    assert [row.usd for row in found] == [0.75] * 23
+
+
+def test_the_time_in_which_a_person_was_waited_for_is_not_the_runs(journal: Journal) -> None:
+    tell(journal, 1)
+    ask(journal, "run-1", "app-1", 2, 12)
+    ask(journal, "run-1", "app-2", 7, 17)
+    ask(journal, "run-1", "app-3", 25, None)
+    [row] = whole(journal, precedents(journal, brain="claude", limit=9))
+    assert row.seconds == 15.0
+    [cost] = with_children(journal, costs(journal))
+    assert (cost.seconds, cost.waited_seconds, cost.worked_seconds) == (30.0, 15.0, 15.0)
+
+
+def test_a_question_of_a_child_holds_its_parent_up_no_longer_than_it_went_on(journal: Journal) -> None:
+    tell(journal, 1)
+    tell(journal, 2, started={"lineage": ("run-1",)})
+    ask(journal, "run-2", "app-1", 0, 3000)
+    [row] = whole(journal, precedents(journal, brain="claude", limit=9))
+    assert row.seconds == 30.0
+    ask(journal, "run-2", "app-2", -50, 3000)
+    [row] = whole(journal, precedents(journal, brain="claude", limit=9))
+    assert row.seconds == 10.0
 
 
 @pytest.mark.parametrize(("agreed", "by", "budget"), [(0.5, "ada", 0.5), (None, "ada", None), (None, "", 2.0)])

@@ -27,7 +27,17 @@ def test_by_itself_it_is_a_file_in_the_data_directory_for_its_owner_alone(tmp_pa
     store.close()
 
 
+def test_no_folder_is_made_for_a_memory_but_our_own(tmp_path):
+    mistyped = tmp_path / "memoreis" / "memory.sqlite3"
+    with pytest.raises(MemoryUnavailable, match=r"the folder .*memoreis does not exist. Make the folder"):
+        open_memory(str(mistyped), tmp_path / "home", {})
+    assert not mistyped.parent.exists()
+    open_memory("", tmp_path / "home", {}).close()
+    assert (tmp_path / "home" / FILE).is_file()
+
+
 def test_a_path_begins_at_the_persons_home(tmp_path):
+    (tmp_path / "person" / "notes").mkdir(parents=True)
     store = open_memory("~/notes/memory.db", tmp_path / "home", {"HOME": str(tmp_path / "person")})
     assert store.where == str(tmp_path / "person" / "notes" / "memory.db")
     store.close()

@@ -138,3 +138,84 @@ def test_a_later_run_shows_what_mends_a_failure_of_an_earlier_one() -> None:
 )
 def test_the_line_that_says_why_is_told(said: str, line: str) -> None:
     assert telling_line(said) == line
+
+
+CHECKS = (
+    "bash -n deploy.sh",
+    "sh -xn ./deploy.sh",
+    "bash -o noexec deploy.sh",
+    "./deploy.sh --dry-run",
+    "./deploy.sh --check --force",
+    "./deploy.sh --help",
+    "./deploy.sh -h",
+    "./deploy.sh --version",
+    "make -n deploy.sh",
+    "git diff deploy.sh",
+    "shellcheck deploy.sh",
+    "python3 -m py_compile deploy.py",
+    "terraform plan",
+    "kubectl get pods",
+    "pip show yaml",
+    "bash -n deploy.sh && ./deploy.sh --dry-run",
+)
+"""What does nothing of what its programs are for."""
+
+HIDING = (
+    "./deploy.sh || true",
+    "./deploy.sh; echo done",
+    "./deploy.sh | tail -20",
+    "./deploy.sh 2>&1 | tee log",
+    "./deploy.sh & wait",
+    "./deploy.sh &",
+    "! ./deploy.sh",
+    "./deploy.sh\necho done",
+    "sh -c './deploy.sh; true'",
+    "if false; then ./deploy.sh; fi",
+)
+"""What ends well although what failed before may have failed again."""
+
+
+@pytest.mark.parametrize("line", [*CHECKS, *HIDING])
+def test_a_line_that_proves_nothing_mends_nothing(line: str) -> None:
+    [failure] = failures_of([ran("./deploy.sh", 3), ran(line)])
+    assert failure.fix == ""
+    assert mended_by([ran("rm stale.lock"), ran(line)], "bash", "./deploy.sh") == ""
+
+
+@pytest.mark.parametrize("line", CHECKS)
+def test_a_check_between_is_no_part_of_what_mended_a_line(line: str) -> None:
+    [failure] = failures_of([ran("./deploy.sh", 3), ran("rm stale.lock"), ran(line), ran("./deploy.sh")])
+    assert failure.fix == "`rm stale.lock`"
+    assert mended_by([ran(line), ran("rm stale.lock"), ran("./deploy.sh")], "bash", "./deploy.sh") == "`rm stale.lock`"
+    assert mended_by([ran(line), ran("./deploy.sh")], "bash", "./deploy.sh") == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["REGION=eu ./deploy.sh", "cd app; ./deploy.sh --now", "chmod +x deploy.sh && ./deploy.sh", "./deploy.sh 2>&1"],
+)
+def test_a_line_whose_exit_code_is_that_of_the_same_program_may_mend_it(line: str) -> None:
+    [failure] = failures_of([ran("./deploy.sh", 3), ran(line)])
+    assert failure.fix == f"`{line}`"
+
+
+def test_what_was_tried_before_it_failed_in_the_same_way_again_did_not_mend_it() -> None:
+    tries = [ran("./deploy.sh", 3), ran("systemctl restart db"), ran("./deploy.sh", 3), ran("rm stale.lock")]
+    [failure] = failures_of([*tries, ran("./deploy.sh")])
+    assert failure.fix == "`rm stale.lock`"
+
+
+def test_what_changed_how_it_failed_is_a_part_of_what_mended_it() -> None:
+    tries = [ran("./deploy.sh", 3), ran("rm stale.lock"), ran("./deploy.sh", 4), ran("apt-get install -y curl")]
+    first, second = failures_of([*tries, ran("./deploy.sh")])
+    assert (first.fix, second.fix) == ("`rm stale.lock`, then `apt-get install -y curl`", "`apt-get install -y curl`")
+
+
+def test_other_code_does_not_mend_code_that_failed() -> None:
+    attempts = [
+        ran("import yaml\nload(path)", 1, tool="python"),
+        ran("pip install yaml"),
+        ran("import yaml\nload(None)", tool="python"),
+    ]
+    assert [failure.fix for failure in failures_of(attempts)] == []
+    assert mended_by(attempts[1:], "python", attempts[0].line) == ""

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from kagura_kernel.journal.rows import CostRow
-from kagura_kernel.patterns.calibration import calibrate, calibration_line
+from kagura_kernel.patterns.calibration import NO_ESTIMATE, calibrate, calibration_line
 
 
 def row(status: str = "done", **facts: Any) -> CostRow:
@@ -48,6 +49,14 @@ def test_the_sentence_tells_the_share_within_the_buffer_and_the_median_error() -
     )
 
 
+def test_an_estimate_is_held_against_the_whole_of_a_run_but_for_the_waiting() -> None:
+    told = row(estimated_usd=1.0, reported_usd=0.5, children=2, children_usd=0.6, seconds=100.0, estimated_seconds=50.0)
+    [one] = calibrate([replace(told, waited_seconds=40.0)])
+    assert (one.usd, one.usd_error, one.seconds, one.seconds_within) == (1.1, pytest.approx(0.1), 60.0, True)
+    [one] = calibrate([replace(told, children_usd=None)])
+    assert (one.usd, one.usd_error) == (None, None)
+
+
 def test_time_is_told_beside_cost_and_nothing_is_said_as_such() -> None:
     assert calibration_line(calibrate([row(estimated_seconds=10.0, seconds=11.0)])).startswith("Time: 100% of 1")
-    assert calibration_line([]) == "No run that came to its end had an estimate yet."
+    assert calibration_line([]) == NO_ESTIMATE

