@@ -1,0 +1,203 @@
+"""Settings become brains: which there are, where they think, where their keys are kept, what their tokens cost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kagura_kernel.brain.openai_compatible import (
+    KEY_VARIABLE,
+    KNOWN,
+    Endpoint,
+    Figures,
+    Key,
+    name_of,
+    problem_with_url,
+    split_model,
+)
+from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.settings import EndpointSettings, Problem, Settings
+from kagura_kernel.runs.prices import context_window, price
+
+if TYPE_CHECKING:
+    from kagura_kernel.brain.provider import BrainProvider
+    from kagura_kernel.brain.pydantic_ai import PydanticAIBrain
+    from kagura_kernel.membrane.credentials.secret_reference import SecretReference
+
+BRAINS = ("claude", "pydantic_ai", "kagura_brain", "sealed")
+"""What `--brain` takes beside `auto` and `replay`, the preferred first."""
+
+_MILLION = 1_000_000
+
+
+def make_brains(environ: Mapping[str, str], settings: Settings, home: Path) -> dict[str, BrainProvider]:
+    """Every brain there is, by name, the preferred first; nothing is started, read or imported for it.
+
+    Args:
+        environ: Variables.
+        settings: The user's.
+        home: Our data directory.
+    """
+    from kagura_kernel.brain.claude import ClaudeBrain
+    from kagura_kernel.brain.kagura_brain import KaguraBrain
+    from kagura_kernel.brain.sealed import SealedBrain
+
+    claude = ClaudeBrain(environ, home / "claude")
+    compatible = compatible_brain(environ, settings)
+    sealed = SealedBrain(environ, home / "claude-programs")
+    program = KaguraBrain(environ, settings.brain_program)
+    return {brain.name: brain for brain in (claude, compatible, program, sealed)}
+
+
+def compatible_brain(environ: Mapping[str, str], settings: Settings) -> PydanticAIBrain:
+    """The brain for every model behind an OpenAI-compatible API."""
+    from kagura_kernel.brain.pydantic_ai import PydanticAIBrain
+
+    endpoints = make_endpoints(environ, settings)
+    prices = Prices(settings)
+    return PydanticAIBrain(endpoints, usual_endpoint(settings), figures=Figures(prices.price, prices.window))
+
+
+def usual_endpoint(settings: Settings) -> str:
+    """The name of the endpoint for models that name none; empty where none is configured."""
+    if settings.endpoint:
+        return name_of(settings.endpoint) if "://" in settings.endpoint else settings.endpoint
+    return split_model(settings.model, [*settings.endpoints, *KNOWN])[0]
+
+
+def make_endpoints(environ: Mapping[str, str], settings: Settings) -> dict[str, Endpoint]:
+    """Every endpoint that can be named: those of the settings, then those that are known."""
+    given = dict(settings.endpoints)
+    if "://" in settings.endpoint:
+        given.setdefault(name_of(settings.endpoint), EndpointSettings(url=settings.endpoint))
+    names = dict.fromkeys([*given, *KNOWN])
+    return {name: _endpoint(name, given.get(name, EndpointSettings()), environ) for name in names}
+
+
+def check_endpoints(settings: Settings) -> list[Problem]:
+    """What is wrong with them, each as the field and what it is; no value is repeated."""
+    return [*_wrong_usual(settings), *_wrong_endpoints(settings.endpoints)]
+
+
+class Prices:
+    """What tokens cost by the person's own words, else by the public price list; and how much models take.
+
+    A model is named as in the ledger, `ollama:qwen3:32b`. What answers on this machine is not looked up in the list,
+    which may know a model of that name elsewhere.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._endpoints = settings.endpoints
+        self._names = list(dict.fromkeys([*settings.endpoints, usual_endpoint(settings), *KNOWN]))
+
+    def price(self, usage: Usage, model: str, at: datetime) -> tuple[float | None, str]:
+        """What these tokens cost at that time, in USD, and who says so; None when nobody does."""
+        name, bare = split_model(model, self._names)
+        if not name:
+            return price(usage, model, at)
+        said = self._endpoints.get(name)
+        if said is not None and said.input_usd is not None and said.output_usd is not None:
+            usd = (usage.input_tokens * said.input_usd + usage.output_tokens * said.output_usd) / _MILLION
+            return usd, f"settings, endpoints.{name}"
+        listed = self._listed(name)
+        return price(usage, bare, at, provider=listed) if listed else (None, "")
+
+    def window(self, model: str) -> int | None:
+        """How many tokens a model takes; None when nobody has said so."""
+        name, bare = split_model(model, self._names)
+        listed = self._listed(name)
+        return context_window(bare, listed) if listed else None
+
+    def _listed(self, name: str) -> str:
+        """What the price list calls the service; empty for one that is somewhere else than the known one."""
+        if name not in KNOWN:
+            return ""
+        said = self._endpoints.get(name, EndpointSettings())
+        return KNOWN[name].prices if said.url in ("", KNOWN[name].url) else ""
+
+
+def _endpoint(name: str, given: EndpointSettings, environ: Mapping[str, str]) -> Endpoint:
+    known = KNOWN.get(name)
+    url = given.url or (known.url if known else "")
+    return Endpoint(
+        name,
+        url.rstrip("/"),
+        model=given.model,
+        key=_key(name, given, environ),
+        window=given.context_tokens,
+        start=known.start if known is not None and url == known.url else "",
+    )
+
+
+def _key(name: str, given: EndpointSettings, environ: Mapping[str, str]) -> Key | None:
+    from kagura_kernel.membrane.credentials.secret_reference import SecretReference
+
+    reference = _reference(name, given)
+    if reference is not None:
+        return _kept(reference, f"{reference.setting}_{reference.source}", environ)
+    known = KNOWN.get(name)
+    if known is not None:
+        # The key of a known service never goes to another one that was given its name.
+        moved = given.url not in ("", known.url)
+        variable = "" if moved else known.variable
+        return _kept(SecretReference(variable, "env", variable), variable, environ) if variable else None
+    if environ.get(KEY_VARIABLE):
+        return _kept(SecretReference(KEY_VARIABLE, "env", KEY_VARIABLE), KEY_VARIABLE, environ)
+    return None
+
+
+def _reference(name: str, given: EndpointSettings) -> SecretReference | None:
+    from kagura_kernel.membrane.credentials.secret_reference import read_reference
+
+    table = {form: place for form in ("key_env", "key_file", "key_keyring") if (place := getattr(given, form))}
+    return read_reference(table, "key", f"endpoints.{name}.key", required=False)[0]
+
+
+def _kept(reference: SecretReference, place: str, environ: Mapping[str, str]) -> Key:
+    async def read() -> str:
+        from kagura_kernel.membrane.credentials.secret_reference import SecretReader
+
+        return (await SecretReader(environ).read(reference)).reveal()
+
+    return Key(place, read, partial(_is_there, reference, environ))
+
+
+def _is_there(reference: SecretReference, environ: Mapping[str, str]) -> bool:
+    match reference.source:
+        case "env":
+            return bool(environ.get(reference.place))
+        case "file":
+            return os.access(Path(reference.place).expanduser(), os.R_OK)
+        case _:
+            return True
+
+
+def _wrong_usual(settings: Settings) -> Iterator[Problem]:
+    usual = settings.endpoint
+    if "://" in usual:
+        if why := problem_with_url(usual, keyed=False):
+            yield "endpoint", why
+    elif usual and usual not in settings.endpoints and usual not in KNOWN:
+        yield "endpoint", f"it must be one of {', '.join([*settings.endpoints, *KNOWN])}, or a base URL"
+
+
+def _wrong_endpoints(endpoints: Mapping[str, EndpointSettings]) -> Iterator[Problem]:
+    from kagura_kernel.membrane.credentials.secret_reference import read_reference
+
+    for name, given in endpoints.items():
+        field = f"endpoints.{name}"
+        if not name.isascii() or not name.replace("-", "a").replace("_", "a").isalnum():
+            yield "endpoints", "a name is made of letters, digits, dashes and underscores"
+            continue
+        table = {form: place for form in ("key_env", "key_file", "key_keyring") if (place := getattr(given, form))}
+        _, wrong = read_reference(table, "key", f"{field}.key", required=False)
+        yield from ((field, why.partition(": ")[2]) for why in wrong)
+        known = KNOWN.get(name)
+        if not given.url and known is None:
+            yield f"{field}.url", "a service that is not known by its name needs one"
+        elif given.url and (why := problem_with_url(given.url, keyed=bool(table))):
+            yield f"{field}.url", why

@@ -1,0 +1,270 @@
+"""One model behind an OpenAI-compatible API: a conversation of ours goes in, its words come out as they are written.
+
+The connection takes nothing from the environment, no proxy and no credentials of other programs, and follows no
+redirect: a key goes where it was configured to go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import httpx2
+from openai import AsyncOpenAI
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ModelResponsePart,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartEndEvent,
+    PartStartEvent,
+    SystemPromptPart,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers import Provider
+from pydantic_ai.providers.ollama import OllamaProvider
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+from pydantic_ai.providers.vllm import VLLMProvider
+from pydantic_ai.tools import ToolDefinition
+
+from kagura_kernel.brain.openai_compatible import NAME, Endpoint
+from kagura_kernel.brain.provider import Turn
+from kagura_kernel.brain.windows import Answer, Exchange, bytes_of
+from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.errors import BrainLost
+from kagura_kernel.domain.tools import ToolSpec
+
+_CONNECT_SECONDS = 10.0
+_LONGEST_ANSWER = 4_000_000  # characters; a model that repeats itself for ever is not waited for
+_NO_KEY = "no-key-needed"  # the client insists on one, and it is not sent
+
+_HEADERS = frozenset(
+    {"host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A tool that the model asks for.
+
+    Attributes:
+        call_id: As the model named the call.
+        tool: The tool's name.
+        arguments: What it is called with; None where the model wrote something that is no JSON object.
+    """
+
+    call_id: str
+    tool: str
+    arguments: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Text as it is written; `whole` says that it is a text from its beginning to its end.
+
+    An empty one says that the model is at work: it thinks, or writes the arguments of a call.
+    """
+
+    text: str
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The model has said all.
+
+    Attributes:
+        said: Its answer as the library holds it, for later rounds.
+        size: Bytes of it.
+        wishes: The tools that it asks for.
+        usage: Tokens; empty where the service does not tell.
+        model: The model that answered, as the service calls it.
+        complete: Whether the service said why it ended; a stream that was cut says nothing.
+        filtered: Whether the service broke it off because of what it says.
+    """
+
+    said: ModelResponse
+    size: int
+    wishes: tuple[Wish, ...]
+    usage: Usage
+    model: str
+    complete: bool
+    filtered: bool
+
+
+class Service:
+    """The model; an asynchronous context manager."""
+
+    def __init__(
+        self, endpoint: Endpoint, model: str, key: str, turn: Turn, *, max_retries: int, silence: float
+    ) -> None:
+        """A service that nothing is connected to yet.
+
+        Args:
+            endpoint: Where it is.
+            model: The model as it knows it.
+            key: The key; empty where none is needed.
+            turn: Whose tools are offered, and whose system prompt and task begin every request.
+            max_retries: How often it is asked again before an answer has begun.
+            silence: Seconds that one read may take.
+        """
+        limits = httpx2.Timeout(silence, connect=_CONNECT_SECONDS)
+        self._key = key
+        self._http = httpx2.AsyncClient(
+            trust_env=False, follow_redirects=False, timeout=limits, event_hooks={"request": [self._clean]}
+        )
+        client = AsyncOpenAI(
+            base_url=endpoint.url, api_key=key or _NO_KEY, http_client=self._http, max_retries=max_retries
+        )
+        self._model: Model = OpenAIChatModel(model, provider=_provider(endpoint.name, client))
+        self._asked = model
+        self._turn = turn
+        tools = [_offered(spec) for spec in turn.tools]
+        self._parameters = ModelRequestParameters(function_tools=tools)
+        offered = json.dumps([[tool.name, tool.description, tool.parameters_json_schema] for tool in tools])
+        self.fixed = bytes_of(turn.system) + bytes_of(turn.task) + bytes_of(offered)
+        """Bytes that every request has: the system prompt, the task and the tools."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    async def ask(self, exchanges: Sequence[Exchange], dropped: int) -> AsyncGenerator[Piece | Answered, None]:
+        """One round: the pieces of its text, and at the end the whole answer.
+
+        Args:
+            exchanges: The rounds before it.
+            dropped: How many earlier ones were left out.
+
+        Raises:
+            BrainLost: the answer came to no end.
+            Exception: whatever the library raises.
+        """
+        messages = self._messages(exchanges, dropped)
+        stream = model_request_stream(
+            self._model, messages, model_request_parameters=self._parameters, instrument=False
+        )
+        async with stream as answer:
+            size = 0
+            async for event in answer:
+                size += _grown(event)
+                if size > _LONGEST_ANSWER:
+                    raise BrainLost(NAME, f"its answer came to no end within {_LONGEST_ANSWER} characters")
+                match event:
+                    case PartStartEvent(part=TextPart(content=text)):
+                        yield Piece(text)
+                    case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+                        yield Piece(text)
+                    case PartEndEvent(part=TextPart(content=text)) if text:
+                        yield Piece(text, whole=True)
+                    case _:
+                        yield Piece("")
+            response = answer.get()
+        yield self._answered(response)
+
+    async def _clean(self, request: httpx2.Request) -> None:
+        """Leave of the headers what a request needs: the client adds whatever `OPENAI_…` variables name."""
+        for name in list(request.headers):
+            if name.lower() not in _HEADERS:
+                del request.headers[name]
+        if self._key:
+            request.headers["authorization"] = f"Bearer {self._key}"
+
+    def _messages(self, exchanges: Sequence[Exchange], dropped: int) -> list[ModelMessage]:
+        task = self._turn.task
+        if dropped:
+            task += f"\n\n[The first {dropped} rounds of work on this were left out here for lack of room.]"
+        messages: list[ModelMessage] = [ModelRequest([SystemPromptPart(self._turn.system), UserPromptPart(task)])]
+        for exchange in exchanges:
+            messages.append(exchange.said)
+            messages.append(ModelRequest([_returned(answer) for answer in exchange.answers]))
+        return messages
+
+    def _answered(self, response: ModelResponse) -> Answered:
+        details = response.provider_details or {}
+        calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+        texts = [part.content for part in response.parts if isinstance(part, TextPart | ThinkingPart)]
+        size = sum(map(bytes_of, texts)) + sum(bytes_of(call.args_as_json_str()) for call in calls)
+        used = response.usage
+        return Answered(
+            said=replace(response, parts=[_sendable(part) for part in response.parts]),
+            size=size,
+            wishes=tuple(Wish(call.tool_call_id, call.tool_name, _arguments(call)) for call in calls),
+            usage=Usage(used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens),
+            model=response.model_name or self._asked,
+            complete="finish_reason" in details,
+            filtered=response.finish_reason == "content_filter",
+        )
+
+
+def _grown(event: ModelResponseStreamEvent) -> int:
+    """Characters that an event adds to the answer."""
+    match event:
+        case PartDeltaEvent(delta=TextPartDelta(content_delta=str(text))):
+            return len(text)
+        case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text))):
+            return len(text)
+        case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=str(text))):
+            return len(text)
+        case _:
+            return 0
+
+
+def _provider(name: str, client: AsyncOpenAI) -> Provider[AsyncOpenAI]:
+    """What the library knows of the service's manners."""
+    match name:
+        case "openai":
+            return OpenAIProvider(openai_client=client)
+        case "ollama" | "ollama-cloud":
+            return OllamaProvider(openai_client=client)
+        case "vllm":
+            return VLLMProvider(openai_client=client)
+        case _:
+            return OpenAICompatibleProvider(name, openai_client=client)
+
+
+def _offered(spec: ToolSpec) -> ToolDefinition:
+    return ToolDefinition(name=spec.name, description=spec.description, parameters_json_schema=dict(spec.input_schema))
+
+
+def _returned(answer: Answer) -> ToolReturnPart:
+    return ToolReturnPart(
+        tool_name=answer.tool,
+        content=answer.text,
+        tool_call_id=answer.call_id,
+        outcome="failed" if answer.failed else "success",
+    )
+
+
+def _sendable(part: ModelResponsePart) -> ModelResponsePart:
+    """The part as later rounds send it: some services refuse a conversation in which arguments are no JSON."""
+    if isinstance(part, ToolCallPart) and _arguments(part) is None:
+        return replace(part, args="{}")
+    return part
+
+
+def _arguments(call: ToolCallPart) -> dict[str, Any] | None:
+    if isinstance(call.args, dict):
+        return call.args
+    try:
+        found = json.loads(call.args or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,208 @@
+"""One turn with a model behind an OpenAI-compatible API: its loop, from the task to the last answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Literal
+
+from pydantic_ai.exceptions import ModelContextWindowExceededError
+
+from kagura_kernel.brain.calling import make_calls
+from kagura_kernel.brain.openai_compatible import NAME, Endpoint, Price, joined_model
+from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, BrainUsage, Turn
+from kagura_kernel.brain.pydantic_ai_errors import meant, too_long
+from kagura_kernel.brain.pydantic_ai_service import Answered, Piece, Service, Wish
+from kagura_kernel.brain.windows import FIRST_GUESS, Answer, Exchange, fit, measured, room_in
+from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.errors import BrainLost, BrainRefused
+from kagura_kernel.domain.identity import new_call_id
+from kagura_kernel.domain.tools import ToolCall
+
+_SMALLER = 0.6  # of the window is left when the service says that it was not so large
+_SMALLEST = 1024  # tokens; below, a conversation is not to be had
+
+
+class Talk:
+    """One turn. `events` may be used once; closing it ends the connection and every call."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        endpoint: Endpoint,
+        model: str,
+        *,
+        key: str,
+        window: int,
+        price: Price,
+        max_retries: int,
+        silence: float,
+    ) -> None:
+        """A talk that has not begun.
+
+        Args:
+            turn: What to do.
+            endpoint: Where the model is.
+            model: The model, as the service knows it.
+            key: The service's key; empty for none.
+            window: Tokens that the model takes.
+            price: What tokens cost, for the budget.
+            max_retries: How often the service is asked again before an answer has begun.
+            silence: Seconds without a word after which it counts as lost.
+        """
+        self._turn = turn
+        self._endpoint = endpoint
+        self._model = model
+        self._key = key
+        self._window = window
+        self._price = price
+        self._max_retries = max_retries
+        self._silence = silence
+        self._service = Service(endpoint, model, key, turn, max_retries=max_retries, silence=silence)
+        self._exchanges: tuple[Exchange, ...] = ()
+        self._dropped = 0
+        self._per_token = FIRST_GUESS
+        self._usage = Usage()
+        self._spent = 0.0
+        self._turns = 0
+        self._text = ""
+        self._answered_by = joined_model(endpoint.name, model)
+
+    async def events(self) -> AsyncGenerator[BrainEvent, None]:
+        """The events; the connection is closed before `BrainDone` is yielded."""
+        stopped: Literal["", "budget", "turns"] = ""
+        async with self._service:
+            while not stopped:
+                answered: Answered | None = None
+                async with aclosing(self._round()) as pieces:
+                    async for piece in pieces:
+                        if isinstance(piece, Answered):
+                            answered = piece
+                        elif piece.text:
+                            yield self._told(piece)
+                if answered is None:  # `_round` ends with an answer, or raises
+                    raise BrainLost(NAME, f"{self._endpoint.where} said nothing")
+                yield self._counted(answered)
+                if not answered.wishes:
+                    break
+                stopped = self._limit()
+                if not stopped:
+                    await self._answer(answered)
+        yield BrainDone(
+            text=self._text,
+            usage=self._usage,
+            model=self._answered_by,
+            turns=self._turns,
+            stopped=stopped,
+        )
+
+    def _told(self, piece: Piece) -> BrainText:
+        if piece.whole:
+            self._text = piece.text
+        return BrainText(piece.text, partial=not piece.whole)
+
+    def _limit(self) -> Literal["", "budget", "turns"]:
+        """Why there may be no further round."""
+        budget, turns = self._turn.budget_usd, self._turn.max_turns
+        if budget is not None and self._spent >= budget:
+            return "budget"
+        return "turns" if turns is not None and self._turns >= turns else ""
+
+    # --------------------------------------------------------------- one round
+
+    async def _round(self) -> AsyncGenerator[Piece | Answered, None]:
+        """One round, asked again with less where it was too long for the model."""
+        while True:
+            self._make_room()
+            begun = False
+            try:
+                asked = self._service.ask(self._exchanges, self._dropped)
+                async with aclosing(asked), aclosing(self._awake(asked)) as stream:
+                    async for piece in stream:
+                        begun = True
+                        if isinstance(piece, Answered):
+                            self._check(piece)
+                        yield piece
+            except (BrainLost, BrainRefused):
+                raise
+            except ModelContextWindowExceededError:
+                if begun or not self._shrink():
+                    raise too_long(self._endpoint, self._window) from None
+            # The library and those below it raise errors of many kinds; each means that there is no answer. They are
+            # not chained: a service may repeat the key in what it says.
+            except Exception as error:  # noqa: BLE001
+                raise meant(error, self._endpoint, self._model, key=self._key, begun=begun) from None
+            else:
+                return
+
+    async def _awake(self, stream: AsyncGenerator[Piece | Answered, None]) -> AsyncGenerator[Piece | Answered, None]:
+        """The same stream, which may not be silent for too long."""
+        while True:
+            try:
+                async with asyncio.timeout(self._silence):
+                    piece = await anext(stream)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise BrainLost(NAME, f"{self._endpoint.where} said nothing for {self._silence:g} s") from None
+            yield piece
+
+    def _check(self, answered: Answered) -> None:
+        if answered.filtered:
+            raise BrainRefused(NAME, f"{self._endpoint.where} broke the answer off because of its content.")
+        if not answered.complete:
+            raise BrainLost(NAME, f"the connection to {self._endpoint.where} was cut in the middle of an answer")
+
+    def _make_room(self) -> None:
+        fitted = fit(self._exchanges, room_in(self._window, self._per_token) - self._service.fixed)
+        if not fitted.fits:
+            raise too_long(self._endpoint, self._window)
+        self._exchanges = fitted.exchanges
+        self._dropped += fitted.dropped
+
+    def _shrink(self) -> bool:
+        """Take the window for smaller; whether that leaves anything to leave out."""
+        sent = self._sent()
+        # What was too long is known: the window ends below it, whatever its tokens are.
+        self._window = int(min(self._window, sent / self._per_token) * _SMALLER)
+        return bool(self._exchanges) and self._window >= _SMALLEST
+
+    def _sent(self) -> int:
+        return self._service.fixed + sum(exchange.whole for exchange in self._exchanges)
+
+    # ------------------------------------------------------------ what came of it
+
+    def _counted(self, answered: Answered) -> BrainUsage:
+        usage, sent = answered.usage, self._sent()
+        if usage.input_tokens:
+            self._per_token = measured(sent, usage.input_tokens)
+        if usage == Usage():
+            # The service tells nothing. A guess keeps the books nearer to the truth than none.
+            usage = Usage(int(sent / self._per_token), int(answered.size / self._per_token))
+        self._usage += usage
+        self._turns += 1
+        self._answered_by = joined_model(self._endpoint.name, answered.model)
+        price, _ = self._price(usage, self._answered_by, datetime.now(UTC))
+        self._spent += price or 0.0
+        return BrainUsage(usage, self._answered_by)
+
+    async def _answer(self, answered: Answered) -> None:
+        """Make the calls that were asked for, and keep what they were answered for the next round."""
+        wishes = answered.wishes
+        calls = [ToolCall(new_call_id(), wish.tool, wish.arguments) for wish in wishes if wish.arguments is not None]
+        results = iter(await make_calls(self._turn, calls))
+        answers: list[Answer] = []
+        for wish in wishes:
+            if wish.arguments is None:
+                answers.append(_no_json(wish))
+                continue
+            result = next(results)
+            answers.append(Answer(wish.call_id, wish.tool, result.text, failed=result.is_error))
+        self._exchanges = (*self._exchanges, Exchange(answered.said, answered.size, tuple(answers)))
+
+
+def _no_json(wish: Wish) -> Answer:
+    text = f"The call of {wish.tool} was not made: its arguments are no JSON object. Call it again with one."
+    return Answer(wish.call_id, wish.tool, text, failed=True)

@@ -1,0 +1,51 @@
+"""`kagura-kernel brain`: the brains that are configured, and what a turn of each would cost; asks no service."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import asdict
+from types import SimpleNamespace
+
+from kagura_kernel.cli.opening import open_journal, place_of
+from kagura_kernel.cli.printing import as_json, table
+from kagura_kernel.domain.errors import UsageError
+
+
+def run(arguments: SimpleNamespace) -> int:
+    """Print them; 0 whether or not one can think.
+
+    Raises:
+        ConfigurationError: the settings are wrong.
+        JournalError: the journal cannot be read.
+    """
+    from kagura_kernel.assembly import load_settings
+    from kagura_kernel.assembly.brain_reports import brain_reports
+    from kagura_kernel.cockpit.brains import turn_words
+    from kagura_kernel.journal.place import data_home
+
+    settings, home = load_settings(os.environ), data_home(os.environ)
+    with ExitStack() as stack:
+        try:
+            journal = stack.enter_context(open_journal(place_of(arguments)))
+        except UsageError:
+            journal = None  # nothing has run here yet, which is when people ask
+        reports = brain_reports(os.environ, settings, home, journal, model=arguments.model)
+    if arguments.json:
+        print(as_json([asdict(one) for one in reports]))
+        return 0
+    head = ("brain", "", "model", "window", "a turn costs", "why")
+    rows = [
+        (
+            one.name,
+            "ready" if one.ready else "no",
+            one.model or "-",
+            "-" if one.window is None else one.window,
+            "unknown" if one.turn_usd is None else f"${one.turn_usd:.4f}",
+            one.reason,
+        )
+        for one in reports
+    ]
+    print(table(head, rows, whole=("brain", "", "a turn costs")))
+    print(turn_words(reports))
+    return 0

@@ -1,0 +1,57 @@
+"""The real package and the real agents, as the package starts them, against loopback model servers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from kagura_kernel.brain.kagura_brain import KaguraBrain
+from kagura_kernel.brain.provider import BrainEvent, Turn
+from kagura_kernel.testing.conformance.brain import BrainConformance, BrainFor, Round
+from kagura_kernel.testing.model_script import Calls, ModelTurn, Says, by_conversation
+from kagura_kernel.testing.model_server import ModelServer
+from kagura_kernel.testing.openai_server import OpenAIServer
+
+
+def script_of(rounds: Sequence[Round]) -> list[ModelTurn]:
+    # A slow round is no different here: the agents say nothing before they have said all.
+    return [
+        ModelTurn((*((Says(one.text),) if one.text else ()), *(Calls(*call) for call in one.calls))) for one in rounds
+    ]
+
+
+class TestKaguraBrainWithClaude(BrainConformance):
+    @pytest.fixture
+    def brain_for(self) -> BrainFor:
+        @contextmanager
+        def make(rounds: Sequence[Round]) -> Iterator[KaguraBrain]:
+            with ModelServer(by_conversation({"": script_of(rounds)})) as server:
+                environ = {"ANTHROPIC_AUTH_TOKEN": "dummy", "ANTHROPIC_BASE_URL": server.url}
+                yield KaguraBrain(environ, "claude")
+
+        return make
+
+
+class WithAModel(KaguraBrain):
+    """Names a model that Codex knows nothing of: to its own it offers tools in a way that stays off."""
+
+    def run(self, turn: Turn) -> AsyncGenerator[BrainEvent, None]:
+        return super().run(replace(turn, model="scripted"))
+
+
+@pytest.mark.skipif(shutil.which("codex") is None, reason="the program codex is not installed")
+class TestKaguraBrainWithCodex(BrainConformance):
+    @pytest.fixture
+    def brain_for(self) -> BrainFor:
+        @contextmanager
+        def make(rounds: Sequence[Round]) -> Iterator[KaguraBrain]:
+            with OpenAIServer(by_conversation({"": script_of(rounds)}), key="dummy") as server:
+                environ = {"OPENAI_API_KEY": "dummy", "OPENAI_BASE_URL": server.url, "PATH": os.environ["PATH"]}
+                yield WithAModel(environ, "codex")
+
+        return make
