@@ -1,0 +1,159 @@
+"""What other packages bring, by name: brains, tools; and how all of it is, for whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from kagura_kernel.assembly.brains import BRAINS as OUR_BRAINS
+from kagura_kernel.brain.provider import BrainProvider
+from kagura_kernel.brain.selection import AUTO, REPLAY, choose
+from kagura_kernel.cockpit.status import PartStatus
+from kagura_kernel.domain.errors import ExtensionBroken, UnknownName
+from kagura_kernel.domain.extensions import (
+    BACKENDS,
+    BRAINS,
+    CREDENTIALS,
+    MEMORIES,
+    TOOLS,
+    Extension,
+    installed,
+    load,
+)
+from kagura_kernel.domain.settings import Settings
+
+if TYPE_CHECKING:
+    from kagura_kernel.tools.own import ToolMaker
+
+
+def brain_extensions() -> dict[str, Extension]:
+    """Brains of other packages by name."""
+    return installed(BRAINS, (*OUR_BRAINS, AUTO, REPLAY))
+
+
+def brain_chooser(brains: Mapping[str, BrainProvider]) -> Callable[[str], tuple[BrainProvider, str]]:
+    """What finds the brain for a run. Brains of other packages are taken by name alone, and made once.
+
+    Args:
+        brains: Our own by name, the preferred first.
+    """
+
+    @cache
+    def made(name: str) -> BrainProvider:
+        return load_brain(brain_extensions()[name])
+
+    def chosen(name: str) -> tuple[BrainProvider, str]:
+        if not name or name in (*brains, AUTO, REPLAY):
+            return choose(name, brains)
+        others = brain_extensions()
+        if name not in others:
+            raise UnknownName("brain", name, [AUTO, *brains, *others, REPLAY])
+        brain, reason = choose(name, {name: made(name)})
+        return brain, f"{reason}; of {others[name].package}"
+
+    return chosen
+
+
+def load_brain(extension: Extension) -> BrainProvider:
+    """A brain of another package.
+
+    Raises:
+        ExtensionBroken: it is none.
+    """
+
+    def make(named: object) -> BrainProvider:
+        brain: BrainProvider = named()  # type: ignore[operator] # what is wrong with it is told
+        if brain.name != extension.name:
+            raise TypeError(f"it calls itself {brain.name!r}")
+        # What is missing shows here, and not in the middle of a run.
+        _ = brain.run, brain.resolve_auth().ready, brain.capabilities().streaming
+        return brain
+
+    return load(extension, make)
+
+
+def tool_makers(settings: Settings) -> Callable[[], Sequence[ToolMaker]]:
+    """What loads the tools that the settings name, when a run begins; raises `UnknownName` and `ExtensionBroken`."""
+
+    @cache
+    def makers() -> tuple[ToolMaker, ...]:
+        if not settings.own_tools:
+            return ()
+        known = installed(TOOLS)
+        missing = next((name for name in settings.own_tools if name not in known), None)
+        if missing is not None:
+            raise UnknownName("tool", missing, list(known), hint="The setting `own_tools` names it.")
+        return tuple(load_tool(known[name]) for name in dict.fromkeys(settings.own_tools))
+
+    return makers
+
+
+def load_tool(extension: Extension) -> ToolMaker:
+    """What makes a tool of another package.
+
+    Raises:
+        ExtensionBroken: it is none.
+    """
+
+    def make(named: object) -> ToolMaker:
+        if not callable(named):
+            raise TypeError("it is nothing that can be called")
+        return named
+
+    return load(extension, make)
+
+
+def extensions() -> list[Extension]:
+    """All that are installed, the kinds in their order; nothing of them is run."""
+    from kagura_kernel.membrane.credentials.registry import KINDS
+    from kagura_kernel.memory.opening import OUR_SCHEMES
+    from kagura_kernel.sandbox.selection import AUTO as ANY_BOX
+    from kagura_kernel.sandbox.selection import BUILT_IN
+
+    groups = {
+        BRAINS: (*OUR_BRAINS, AUTO, REPLAY),
+        TOOLS: (),
+        BACKENDS: (*BUILT_IN, ANY_BOX),
+        CREDENTIALS: tuple(KINDS),
+        MEMORIES: OUR_SCHEMES,
+    }
+    found = entry_points()
+    return [
+        one
+        for group, ours in groups.items()
+        for one in installed(group, ours, found=found.select(group=group)).values()
+    ]
+
+
+def extension_status() -> list[PartStatus]:
+    """What is installed, without running any of it."""
+    return [_status(one, one.problem) for one in extensions()]
+
+
+def tried() -> Iterator[PartStatus]:
+    """Every extension after it was loaded, for somebody who wants to know whether it can be used."""
+    from kagura_kernel.membrane.credentials.registry import load_kind
+    from kagura_kernel.memory.opening import load_memory
+    from kagura_kernel.sandbox.selection import load_backend
+
+    loaders: dict[str, Callable[[Extension], object]] = {
+        BRAINS: load_brain,
+        TOOLS: load_tool,
+        BACKENDS: load_backend,
+        CREDENTIALS: load_kind,
+        MEMORIES: load_memory,
+    }
+    for one in extensions():
+        try:
+            loaders[one.group](one)
+        except ExtensionBroken as error:
+            yield _status(one, error.why)
+        else:
+            yield _status(one, "")
+
+
+def _status(one: Extension, problem: str) -> PartStatus:
+    why = f": {problem}" if problem else ""
+    return PartStatus(f"{one.kind} {one.name}", not problem, f"of {one.package}{why}")

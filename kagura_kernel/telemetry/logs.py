@@ -1,0 +1,206 @@
+"""The log of this process: one JSON object a line, without secrets; for what goes wrong where no run can tell of it.
+
+A record is put into a short queue by whoever logs; a thread of its own takes the secrets out and writes. What libraries
+say that this package works with goes the same way.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+OWN = "kagura_kernel"
+LIBRARIES = (
+    "claude_agent_sdk",
+    "docker",
+    "httpcore",
+    "httpx",
+    "mcp",
+    "openai",
+    "opentelemetry",
+    "pydantic_ai",
+    "sqlalchemy",
+    "urllib3",
+)
+"""Whose records are taken, too; from which level on is left to whoever runs this process."""
+
+MOST_WAITING = 1000
+"""Records that may wait; further ones are counted, and the next line says how many."""
+
+LONGEST = 64 * 1024
+"""Characters of one text."""
+
+_CLOSE_SECONDS = 2.0
+_KEPT = ("run_id", "session_id")
+
+Clean = Callable[[str], str]
+
+
+class StructuredLog:
+    """Takes records from when it is opened until it is closed; once in a process.
+
+    Args:
+        place: Empty for standard error, `off` for nowhere, or a file, which is made for its owner alone.
+        level: `debug`, `info`, `warning` or `error`.
+        cleaner: Called by whoever logs, at once; gives what takes secrets out, which is called later.
+    """
+
+    def __init__(self, place: str, level: str, cleaner: Callable[[], Clean]) -> None:
+        self._own = logging.getLogger(OWN)
+        self._before = (self._own.level, self._own.propagate)
+        self._level = level.upper()
+        self._handler: logging.Handler = logging.NullHandler()
+        self._writer: _Writer | None = None
+        if place != "off":
+            self._writer = _Writer(Path(place).expanduser() if place else None)
+            self._handler = _Handler(self._writer, cleaner)
+            self._handler.setLevel(self._level)
+
+    def open(self) -> None:
+        """Begin. Records of this package go nowhere else from now on: elsewhere nobody would take secrets out."""
+        self._own.setLevel(self._level)
+        self._own.propagate = False
+        for name in (OWN, *LIBRARIES):
+            logging.getLogger(name).addHandler(self._handler)
+
+    def close(self) -> None:
+        """Write what waits, and leave everything as it was before; may be called twice."""
+        for name in (OWN, *LIBRARIES):
+            logging.getLogger(name).removeHandler(self._handler)
+        self._own.level, self._own.propagate = self._before
+        logging.getLogger(OWN).setLevel(self._before[0])
+        if self._writer is not None:
+            self._writer.close()
+
+
+def problem_with_place(place: str) -> str:
+    """What keeps the log from being there, in half a sentence; empty when nothing does."""
+    if place in ("", "off"):
+        return ""
+    path = Path(place).expanduser()
+    if not path.is_absolute():
+        return "it is a file by its whole path, `off`, or empty for standard error"
+    if not path.parent.is_dir():
+        return "its directory is not there"
+    return "it is a directory" if path.is_dir() else ""
+
+
+class _Handler(logging.Handler):
+    """Puts records into the queue; never raises, never waits."""
+
+    def __init__(self, writer: _Writer, cleaner: Callable[[], Clean]) -> None:
+        super().__init__()
+        self._writer = writer
+        self._cleaner = cleaner
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take it as it is now: what it speaks of may change before it is written."""
+        try:
+            self._writer.put(_told(record), self._cleaner())
+        except Exception:  # noqa: BLE001 - a record that cannot be told must not break whoever logs
+            self._writer.lose()
+
+
+class _Writer:
+    """Cleans and writes, in a thread of its own, which begins with the first record."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._queue: queue.Queue[tuple[dict[str, Any], Clean] | None] = queue.Queue(MOST_WAITING)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._lost = 0
+        self._file: IO[str] | None = None
+
+    def put(self, told: dict[str, Any], clean: Clean) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="kagura-log", daemon=True)
+                self._thread.start()
+        try:
+            self._queue.put_nowait((told, clean))
+        except queue.Full:
+            self.lose()
+
+    def lose(self) -> None:
+        with self._lock:
+            self._lost += 1
+
+    def close(self) -> None:
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        with suppress(queue.Full):
+            self._queue.put(None, timeout=_CLOSE_SECONDS)
+            thread.join(_CLOSE_SECONDS)
+
+    def _work(self) -> None:
+        while (waiting := self._queue.get()) is not None:
+            told, clean = waiting
+            with self._lock:
+                lost, self._lost = self._lost, 0
+            if lost:
+                told["lost_before"] = lost
+            try:
+                self._write(f"{json.dumps(_cleaned(told, clean))}\n")
+            except Exception:  # noqa: BLE001 - there is no other place to tell it: the next line says that one is lost
+                self.lose()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _write(self, line: str) -> None:
+        if self._path is None:
+            sys.stderr.write(line)
+            sys.stderr.flush()
+            return
+        # A file that was moved away by whoever keeps logs short is made anew.
+        if self._file is None or not _is_at(self._file, self._path):
+            if self._file is not None:
+                self._file.close()
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._file = os.fdopen(os.open(self._path, flags, 0o600), "w", encoding="ascii")
+        self._file.write(line)
+        self._file.flush()
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
+    except OSError:
+        return False
+
+
+def _told(record: logging.LogRecord) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "text": record.getMessage(),
+        "process": os.getpid(),
+    }
+    told |= {name: str(found) for name in _KEPT if (found := getattr(record, name, None))}
+    error = record.exc_info[1] if record.exc_info else None
+    if error is not None:
+        told["error"] = {"type": type(error).__name__, "text": str(error)}
+        if isinstance(code := getattr(error, "code", None), str):
+            told["error"]["code"] = code
+        told["error"]["trace"] = logging.Formatter().formatException((type(error), error, error.__traceback__))
+    return told
+
+
+def _cleaned(value: Any, clean: Clean) -> Any:
+    if isinstance(value, dict):
+        return {name: _cleaned(one, clean) for name, one in value.items()}
+    # Cut only when it is clean: half of a secret looks like none.
+    return clean(value)[:LONGEST] if isinstance(value, str) else value

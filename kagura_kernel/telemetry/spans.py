@@ -1,0 +1,390 @@
+"""From the journal's events to spans, by the GenAI conventions of OpenTelemetry.
+
+A run is an `invoke_agent` span; below it stand one `chat` span for each turn of the model, one `execute_tool` span for
+each tool call, and spans for what waits or is held meanwhile: approvals, leases. Ids come from the run's own id, so a
+child finds its parent in whichever process it runs. Without `content` no word of a person, a model or a program is
+told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from opentelemetry import trace
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanKind, Status, StatusCode
+
+from kagura_kernel.domain.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    BoxStarted,
+    ChildStarted,
+    Event,
+    KitStaged,
+    LeaseChanged,
+    PluginCalled,
+    RunFinished,
+    RunStarted,
+    RunVerified,
+    TextWritten,
+    ToolCalled,
+    ToolFinished,
+    TurnCounted,
+)
+from kagura_kernel.telemetry.naming import nanoseconds, plain, provider_of, span_id, trace_id
+from kagura_kernel.telemetry.run_ids import RunIds, child_context, context_of, nowhere
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Tracer
+
+E = TypeVar("E", bound=Event)
+Attributes = dict[str, str | bool | int | float]
+
+MOST_RUNS = 1000
+"""Runs that are followed at once; of more than these the oldest is told as far as it is known."""
+
+LONGEST_TEXT = 16_384
+"""Characters of one text that is told where content was asked for."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A run that goes on.
+
+    Attributes:
+        span: Its own.
+        about: Attributes that its turns share.
+        since: When the model was last handed something, nanoseconds.
+        until: When it first asked for a tool in this turn; 0 while it has not.
+        answered: When the last tool answered, 0 while none has in this turn.
+        counts_late: Whether a turn is counted after its tools have answered; None until that is known.
+        tools: Spans of calls that go on, by call.
+        waits: Spans of approvals that wait, by approval.
+        leases: Spans of leases that are held, by lease.
+        said: What the model wrote in this turn; only where content is told.
+    """
+
+    span: Span
+    about: Attributes
+    since: int
+    until: int = 0
+    answered: int = 0
+    counts_late: bool | None = None
+    tools: dict[str, Span] = field(default_factory=dict)
+    waits: dict[str, Span] = field(default_factory=dict)
+    leases: dict[str, Span] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+
+
+class Spans:
+    """Makes spans of events, in the order in which they were stored; for one thread.
+
+    Args:
+        tracer: Whose provider has `ids` for its id generator.
+        ids: Gives the next ids.
+        content: Takes secrets out of a text that is told; None tells no text at all.
+        timed: Told how many seconds each turn of a model took, with its attributes.
+    """
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        ids: RunIds,
+        content: Callable[[str], str] | None = None,
+        timed: Callable[[float, Attributes], None] = lambda _seconds, _about: None,
+    ) -> None:
+        self._tracer = tracer
+        self._ids = ids
+        self._content = content
+        self._timed = timed
+        self._runs: OrderedDict[str, _Followed] = OrderedDict()
+        self._takes: Mapping[type[Event], Callable[[Any, _Followed], None]] = {
+            KitStaged: self._staged,
+            BoxStarted: self._boxed,
+            TextWritten: self._wrote,
+            TurnCounted: self._counted,
+            ToolCalled: self._called,
+            ToolFinished: self._answered,
+            ApprovalRequested: self._asked,
+            ApprovalDecided: self._decided,
+            LeaseChanged: self._leased,
+            PluginCalled: self._plugin,
+            ChildStarted: self._hand_on,
+            RunVerified: self._verified,
+        }
+
+    def take(self, event: Event) -> None:
+        """Tell of one event."""
+        if isinstance(event, RunStarted):
+            self._begin(event)
+        elif isinstance(event, RunFinished):
+            self._end(event)
+        elif (run := self._runs.get(event.run_id)) is not None and (tell := self._takes.get(type(event))) is not None:
+            tell(event, run)
+
+    def end(self) -> None:
+        """End what is still open, for nothing more will come."""
+        while self._runs:
+            _, run = self._runs.popitem(last=False)
+            _close(run, None)
+
+    # ------------------------------------------------------------------ the run
+
+    def _begin(self, event: RunStarted) -> None:
+        while len(self._runs) >= MOST_RUNS:
+            _, oldest = self._runs.popitem(last=False)
+            _close(oldest, None)
+        span = self._run_span(event)
+        about: Attributes = {"gen_ai.conversation.id": plain(event.session_id)}
+        if event.brain:
+            about["gen_ai.provider.name"] = provider_of(event.brain)
+        if event.model:
+            about["gen_ai.request.model"] = plain(event.model)
+        span.set_attributes(
+            about
+            | {
+                "kagura.run.id": event.run_id,
+                "kagura.run.flavour": event.flavour,
+                "kagura.run.brain": plain(event.brain) if event.brain else "",
+                "kagura.run.origin": plain(event.origin),
+                "kagura.run.headless": event.headless,
+                "kagura.run.depth": len(event.lineage),
+            }
+        )
+        if event.flavour != "sandbox":
+            span.set_attribute("gen_ai.operation.name", "invoke_agent")
+            self._told(span, "gen_ai.input.messages", event.task, "user")
+        self._runs[event.run_id] = _Followed(span, about, nanoseconds(event.at))
+
+    def _run_span(self, event: RunStarted) -> Span:
+        name = {"agent": "invoke_agent", "audit": "invoke_agent plugin-auditor", "sandbox": "run_cell"}[event.flavour]
+        links = []
+        if event.resumes:
+            links = [Link(context_of(event.resumes, event.resumes), {"kagura.link": "resumes"})]
+        context: Context | None = None
+        if event.lineage:
+            here = self._runs.get(event.lineage[-1])
+            parent = here.span.get_span_context() if here else context_of(event.lineage[-1], event.lineage[0])
+            context = trace.set_span_in_context(NonRecordingSpan(parent))
+        self._ids.next_trace = 0 if event.lineage else trace_id(event.run_id)
+        self._ids.next_span = span_id(event.run_id)
+        return self._tracer.start_span(
+            name, context=context or nowhere(), links=links, start_time=nanoseconds(event.at)
+        )
+
+    def _end(self, event: RunFinished) -> None:
+        run = self._runs.pop(event.run_id, None)
+        if run is None:
+            run = self._end_of_another(event)
+        span = run.span
+        told: Attributes = {
+            "kagura.run.status": event.status,
+            "kagura.run.turns": event.turns,
+            "kagura.run.tool_calls": event.tool_calls,
+            "kagura.run.untrusted": event.untrusted,
+            "gen_ai.usage.input_tokens": event.input_tokens,
+            "gen_ai.usage.output_tokens": event.output_tokens,
+            "gen_ai.usage.cache_read.input_tokens": event.cache_read_tokens,
+            "gen_ai.usage.cache_creation.input_tokens": event.cache_write_tokens,
+        }
+        known = {
+            "gen_ai.response.model": plain(event.model) if event.model else None,
+            "kagura.run.reported_usd": event.reported_usd,
+            "kagura.run.computed_usd": event.computed_usd,
+            "kagura.run.changed_files": event.changed_files,
+            "kagura.run.verified": event.verified,
+            "kagura.run.exit_code": event.exit_code,
+            "kagura.run.error_code": event.error_code or None,
+        }
+        span.set_attributes(told | {name: value for name, value in known.items() if value is not None})
+        if event.status in ("failed", "lost"):
+            span.set_attribute("error.type", event.error_code or event.status)
+            # Without a description: the error's text may repeat what the run was about.
+            span.set_status(Status(StatusCode.ERROR))
+        self._told(span, "gen_ai.output.messages", event.text, "assistant")
+        _close(run, nanoseconds(event.at))
+
+    def _end_of_another(self, event: RunFinished) -> _Followed:
+        """The span of a run that another process began and could not end."""
+        self._ids.next_trace = trace_id(event.run_id)
+        self._ids.next_span = span_id(event.run_id)
+        began = nanoseconds(event.at) - int(event.duration * 1e9)
+        span = self._tracer.start_span("invoke_agent", context=nowhere(), start_time=began)
+        span.set_attributes({"kagura.run.id": event.run_id, "gen_ai.conversation.id": plain(event.session_id)})
+        return _Followed(span, {}, began)
+
+    # ------------------------------------------------------- what happens in it
+
+    def _staged(self, event: KitStaged, run: _Followed) -> None:
+        agent = plain(event.agent)
+        run.span.update_name(f"invoke_agent {agent}")
+        run.span.set_attribute("gen_ai.agent.name", agent)
+
+    def _boxed(self, event: BoxStarted, run: _Followed) -> None:
+        facts: Attributes = {
+            "kagura.box.backend": plain(event.backend),
+            "kagura.box.isolation": plain(event.isolation),
+            "kagura.box.warm": event.warm,
+            "kagura.box.ready_ms": event.ready_ms,
+        }
+        run.span.set_attributes({name: facts[name] for name in ("kagura.box.backend", "kagura.box.isolation")})
+        run.span.add_event("box.started", facts, timestamp=nanoseconds(event.at))
+        run.since = nanoseconds(event.at)
+
+    def _wrote(self, event: TextWritten, run: _Followed) -> None:
+        if self._content is not None:
+            run.said.append(event.text)
+
+    def _counted(self, event: TurnCounted, run: _Followed) -> None:
+        model = plain(event.model) if event.model else run.about.get("gen_ai.request.model", "")
+        at = nanoseconds(event.at)
+        facts: Attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.usage.input_tokens": event.input_tokens,
+            "gen_ai.usage.output_tokens": event.output_tokens,
+            "gen_ai.usage.cache_read.input_tokens": event.cache_read_tokens,
+            "gen_ai.usage.cache_creation.input_tokens": event.cache_write_tokens,
+        }
+        if model:
+            facts["gen_ai.response.model"] = model
+        if event.computed_usd is not None:
+            facts["kagura.computed_usd"] = event.computed_usd
+        span = self._below(run, f"chat {model}".rstrip(), run.since, run.about | facts, kind=SpanKind.CLIENT)
+        self._told(span, "gen_ai.output.messages", "\n\n".join(run.said), "assistant")
+        run.counts_late = bool(run.counts_late)
+        # A turn that asked for tools was over when it asked, also where its tokens are counted afterwards.
+        end = max(run.since, run.until or at)
+        span.end(end)
+        self._timed((end - run.since) / 1e9, run.about | facts)
+        run.since, run.until, run.answered = run.answered or at, 0, 0
+        run.said.clear()
+
+    def _called(self, event: ToolCalled, run: _Followed) -> None:
+        at = nanoseconds(event.at)
+        if run.counts_late is None:
+            run.counts_late = True
+        if run.counts_late:
+            run.until = run.until or at
+        tool = plain(event.tool)
+        facts: Attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": tool,
+            "gen_ai.tool.type": "function",
+            "gen_ai.tool.call.id": plain(event.call_id),
+        }
+        span = run.tools[event.call_id] = self._below(run, f"execute_tool {tool}", at, facts)
+        if self._content is not None:
+            span.set_attribute("gen_ai.tool.call.arguments", self._clean(json.dumps(event.arguments, default=str)))
+
+    def _answered(self, event: ToolFinished, run: _Followed) -> None:
+        span = run.tools.pop(event.call_id, None)
+        at = nanoseconds(event.at)
+        if not run.tools and run.counts_late:
+            run.answered = at
+        elif not run.tools:
+            run.since = at
+        if span is None:
+            return
+        if event.route:
+            span.set_attribute("kagura.tool.route", plain(event.route))
+        if event.exit_code is not None:
+            span.set_attribute("process.exit.code", event.exit_code)
+        if event.is_error:
+            span.set_attribute("error.type", "tool_error")
+            span.set_status(Status(StatusCode.ERROR))
+        if self._content is not None:
+            span.set_attribute("gen_ai.tool.call.result", self._clean(event.text))
+        span.end(at)
+
+    def _asked(self, event: ApprovalRequested, run: _Followed) -> None:
+        facts: Attributes = {
+            "kagura.approval.id": plain(event.approval_id),
+            "kagura.approval.subject": plain(event.subject),
+            "kagura.approval.deadline": event.deadline,
+        }
+        at = nanoseconds(event.at)
+        name = f"approval {plain(event.subject)}"
+        run.waits[event.approval_id] = self._below(run, name, at, facts, under=run.tools.get(event.call_id))
+
+    def _decided(self, event: ApprovalDecided, run: _Followed) -> None:
+        span = run.waits.pop(event.approval_id, None)
+        if span is None:
+            return
+        span.set_attributes(
+            {
+                "kagura.approval.verdict": plain(event.verdict),
+                "kagura.approval.via": plain(event.via),
+                "kagura.approval.waited": event.waited,
+            }
+        )
+        span.end(nanoseconds(event.at))
+
+    def _leased(self, event: LeaseChanged, run: _Followed) -> None:
+        at = nanoseconds(event.at)
+        span = run.leases.get(event.lease_id)
+        if span is None:
+            facts: Attributes = {
+                "kagura.lease.id": plain(event.lease_id),
+                "kagura.lease.provider": plain(event.provider),
+                "kagura.lease.scope": plain(event.scope),
+                "kagura.lease.way": plain(event.way),
+            }
+            span = self._below(run, f"lease {plain(event.provider)}", at, facts)
+            run.leases[event.lease_id] = span
+        span.add_event(f"lease.{event.change.replace(' ', '_')}", timestamp=at)
+        if event.change == "released":
+            run.leases.pop(event.lease_id).end(at)
+
+    def _plugin(self, event: PluginCalled, run: _Followed) -> None:
+        at = nanoseconds(event.at)
+        facts: Attributes = {
+            "kagura.plugin.name": plain(event.plugin),
+            "kagura.plugin.function": plain(f"{event.module}.{event.function}"),
+        }
+        span = self._below(run, f"plugin {plain(event.plugin)}", at - int(event.duration * 1e9), facts)
+        if not event.ok:
+            span.set_attribute("error.type", plain(event.error_code))
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(at)
+
+    def _hand_on(self, event: ChildStarted, run: _Followed) -> None:
+        # The child may have begun before this is stored, so it lies below the run, and the call leads to it.
+        context = child_context(run.span.get_span_context(), event.child)
+        run.tools.get(event.call_id, run.span).add_link(context, {"kagura.link": "child"})
+
+    def _verified(self, event: RunVerified, run: _Followed) -> None:
+        run.span.add_event("run.verified", {"kagura.run.verified": event.passed}, timestamp=nanoseconds(event.at))
+
+    # ---------------------------------------------------------------- privates
+
+    def _below(
+        self,
+        run: _Followed,
+        name: str,
+        start: int,
+        facts: Attributes,
+        *,
+        kind: SpanKind = SpanKind.INTERNAL,
+        under: Span | None = None,
+    ) -> Span:
+        context = trace.set_span_in_context(under or run.span)
+        return self._tracer.start_span(name, context=context, kind=kind, attributes=facts, start_time=start)
+
+    def _told(self, span: Span, attribute: str, text: str, role: str) -> None:
+        if self._content is not None and text:
+            message = {"role": role, "parts": [{"type": "text", "content": self._clean(text)}]}
+            span.set_attribute(attribute, json.dumps([message], ensure_ascii=False))
+
+    def _clean(self, text: str) -> str:
+        # Cut only afterwards: half of a secret looks like none.
+        return "" if self._content is None else self._content(text)[:LONGEST_TEXT]
+
+
+def _close(run: _Followed, at: int | None) -> None:
+    """End a run's span and what is open below it, now or at a time in nanoseconds."""
+    for span in (*run.tools.values(), *run.waits.values(), *run.leases.values(), run.span):
+        span.end(at)

@@ -1,0 +1,330 @@
+"""What other packages bring, from the entry point to the run: used by name, told when broken, never by accident."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kagura_kernel.assembly import brain_names, load_registry, make_cockpit
+from kagura_kernel.assembly.boxes import Boxes
+from kagura_kernel.assembly.extensions import brain_chooser, extension_status, extensions, tried
+from kagura_kernel.assembly.extensions import tool_makers as load_tools
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
+from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, UnknownName
+from kagura_kernel.domain.errors.memory import MemoryUnavailable
+from kagura_kernel.domain.extensions import BRAINS, CREDENTIALS, MEMORIES, TOOLS
+from kagura_kernel.domain.memory import Author, Draft, Source
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.memory.opening import open_memory, problem_with
+from kagura_kernel.testing.brain import Ask, FakeBrain
+from kagura_kernel.testing.installed import installed_package
+from kagura_kernel.testing.kernel import kernel_environ
+from tests.integration.extending.conftest import EXAMPLES
+
+House = Callable[[str], ModuleType]
+
+BROKEN = """
+raise RuntimeError("no licence for this machine")
+"""
+ODD = """
+def make(*given):
+    return object()
+"""
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Iterator[None]:
+    """A package of which nothing works."""
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "broken_parts.py").write_text(BROKEN)
+    (modules / "odd_parts.py").write_text(ODD)
+    parts = {group: {"broken": "broken_parts:make", "odd": "odd_parts:make"} for group in (BRAINS, CREDENTIALS)}
+    parts |= {MEMORIES: {"broken": "broken_parts:make", "odd": "odd_parts:make"}}
+    parts |= {TOOLS: {"broken": "broken_parts:make", "odd": "odd_parts:make", "Wrong Name": "odd_parts:make"}}
+    parts |= {"kagura_kernel.backends": {"broken": "broken_parts:make"}}
+    parts[BRAINS] |= {"claude": "odd_parts:make"}
+    with installed_package(tmp_path / "broken-site", parts, modules, name="broken"):
+        yield
+
+
+@pytest.fixture
+def cockpit_of(tmp_path: Path) -> Iterator[Callable[..., Cockpit]]:
+    made: list[Cockpit] = []
+
+    def make(**settings: str) -> Cockpit:
+        made.append(make_cockpit(kernel_environ(tmp_path / "home", KAGURA_NET="none", **settings)))
+        return made[-1]
+
+    yield make
+    for cockpit in made:
+        cockpit.close()
+
+
+def launch(project: Path, **more: Any) -> LaunchRun:
+    return LaunchRun(task="How many words?", project=project, box="bubblewrap", headless=True, **more)
+
+
+# ------------------------------------------------------------------------- the page
+
+
+def test_the_page_quotes_every_example_as_it_is():
+    text = (EXAMPLES.parents[1] / "extending.md").read_text("utf-8")
+    quoted = re.findall(r"```(?:python|json|toml)\n(.*?)```", text, re.DOTALL)
+    # The README of the plugin stands beside it, and is not repeated.
+    files = [path for path in EXAMPLES.rglob("*") if path.is_file() and path.suffix in (".py", ".json", ".toml")]
+    missing = [path.name for path in files if "__pycache__" not in path.parts and path.read_text("utf-8") not in quoted]
+    assert missing == []
+
+
+# ----------------------------------------------------------------------- the brains
+
+
+@pytest.mark.usefixtures("house")
+def test_a_brain_of_another_package_thinks_when_it_is_named(cockpit_of, project):
+    outcome = cockpit_of().launch(launch(project, brain="small")).result(60)
+    assert (outcome.status, outcome.text) == ("done", "You said: How many words?")
+    assert "small" in brain_names()
+
+
+@pytest.mark.usefixtures("house")
+def test_no_brain_of_another_package_is_taken_by_itself():
+    from kagura_kernel.domain.errors import BrainNotConfigured
+
+    choose = brain_chooser({"fake": FakeBrain(ready=False, name="fake")})
+    with pytest.raises(BrainNotConfigured):
+        choose("auto")
+    brain, reason = choose("small")
+    assert brain.name == "small"
+    assert "house-extensions 1.0" in reason
+    assert choose("small")[0] is brain
+
+
+@pytest.mark.usefixtures("house")
+def test_a_slip_in_the_name_of_a_brain_is_told_with_those_of_other_packages():
+    with pytest.raises(UnknownName, match="Did you mean 'small'"):
+        brain_chooser({"fake": FakeBrain()})("smal")
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize(("name", "why"), [("broken", "no licence for this machine"), ("odd", "AttributeError")])
+def test_a_broken_brain_is_told_and_nothing_takes_its_place(name, why, cockpit_of, project):
+    with pytest.raises(ExtensionBroken, match=why) as told:
+        cockpit_of().launch(launch(project, brain=name))
+    assert told.value.code == "ERR_EXTENSION_BROKEN"
+    assert "broken 1.0" in told.value.message
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_name_of_ours_cannot_be_taken():
+    found = {one.name: one for one in extensions() if one.group == BRAINS}
+    assert "built in" in found["claude"].problem
+    brain, _ = brain_chooser({"claude": FakeBrain(name="claude")})("claude")
+    assert isinstance(brain, FakeBrain)
+
+
+# ------------------------------------------------------------------------ the tools
+
+
+@pytest.mark.usefixtures("house")
+def test_a_tool_of_another_package_works_in_the_box(cockpit_of, project):
+    cockpit = cockpit_of(KAGURA_OWN_TOOLS="word-count")
+    read: list[Any] = []
+    script = [
+        Ask("word_count", {"path": "poem.txt"}),
+        Ask("word_count", {"path": "none.txt"}),
+        Ask("word_count", {"file": "poem.txt"}),
+        lambda results: read.extend(results) or "Four.",
+    ]
+    choices = cockpit._parts.choices
+    brain = FakeBrain(script)
+    object.__setattr__(choices, "choose_brain", lambda _name: (brain, "the test says so"))
+    outcome = cockpit.launch(launch(project)).result(60)
+    assert outcome.text == "Four."
+    assert [(one.text, one.is_error) for one in read[:1]] == [("4", False)]
+    assert read[1].is_error
+    assert "No such file" in read[1].text
+    assert "was not called" in read[2].text
+    assert "word_count" in [spec.name for spec in brain.turns[0].tools]
+
+
+@pytest.mark.usefixtures("house")
+def test_a_tool_that_nobody_has_named_is_not_there_and_is_not_even_imported(cockpit_of, project):
+    import sys
+
+    brain = FakeBrain(["Done."])
+    cockpit = cockpit_of()
+    object.__setattr__(cockpit._parts.choices, "choose_brain", lambda _name: (brain, "the test says so"))
+    cockpit.launch(launch(project)).result(60)
+    assert "word_count" not in [spec.name for spec in brain.turns[0].tools]
+    assert "word_count_tool" not in sys.modules
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_run_does_not_begin_without_a_tool_that_the_settings_name(cockpit_of, project):
+    cockpit = cockpit_of(KAGURA_OWN_TOOLS="broken")
+    object.__setattr__(cockpit._parts.choices, "choose_brain", lambda _name: (FakeBrain(), "the test says so"))
+    with pytest.raises(ExtensionBroken, match="no licence"):
+        cockpit.launch(launch(project))
+    # A cell's own code has no tools.
+    cell = LaunchCell(code="true", language="bash", project=project, box="bubblewrap")
+    assert cockpit.launch(cell).result(60).status == "done"
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize(("name", "why"), [("none", "There is no tool"), ("Wrong Name", "small letters")])
+def test_a_tool_that_cannot_be_is_told_by_its_name(name, why):
+    with pytest.raises((UnknownName, ExtensionBroken), match=why):
+        load_tools(Settings(own_tools=(name,)))()
+
+
+@pytest.mark.usefixtures("broken")
+def test_what_makes_no_tool_ends_the_run_with_words(cockpit_of, project):
+    cockpit = cockpit_of(KAGURA_OWN_TOOLS="odd")
+    object.__setattr__(cockpit._parts.choices, "choose_brain", lambda _name: (FakeBrain(), "the test says so"))
+    outcome = cockpit.launch(launch(project)).result(60)
+    assert (outcome.status, outcome.error_code) == ("failed", "ERR_USAGE")
+    assert "own_tools" in outcome.error
+
+
+# ------------------------------------------------------------------- the back-ends
+
+
+@pytest.mark.usefixtures("house")
+def test_a_back_end_of_another_package_starts_boxes_when_it_is_named(cockpit_of, project):
+    cell = LaunchCell(code="cat poem.txt", language="bash", project=project, box="modest")
+    cockpit = cockpit_of()
+    outcome = cockpit.launch(cell).result(60)
+    assert outcome.text.startswith("one two three")
+    [started] = [row.event for row in cockpit.journal.events(run_id=outcome.run_id) if row.event.kind == "box.started"]
+    assert started.backend == "modest"
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_broken_back_end_is_none_that_can_be_named(tmp_path):
+    boxes = Boxes(kernel_environ(tmp_path / "home"), Settings(), "me")
+    assert "broken" not in boxes.names
+
+
+# ----------------------------------------------------------------- the credentials
+
+
+def credentials(tmp_path: Path, text: str) -> dict[str, str]:
+    environ = kernel_environ(tmp_path / "home")
+    (tmp_path / "home" / "credentials.toml").write_text(text)
+    return environ
+
+
+@pytest.mark.usefixtures("house")
+def test_a_provider_of_another_package_is_configured_like_ours(tmp_path):
+    environ = credentials(
+        tmp_path,
+        '[providers.house]\nkind = "house_tokens"\nurl = "https://tokens.example"\nkey_env = "HOUSE_KEY"\n'
+        '[providers.house.scopes.read]\nrights = ["read"]\n',
+    )
+    registry = load_registry(environ)
+    provider = registry.providers["house"]
+    assert (provider.name, provider.kind, provider.scopes) == ("house", "house_tokens", {"read"})
+
+
+@pytest.mark.usefixtures("house")
+def test_its_settings_are_checked_like_ours_and_a_key_in_them_is_refused(tmp_path):
+    environ = credentials(
+        tmp_path, '[providers.house]\nkind = "house_tokens"\nurl = "http://tokens.example"\nkey = "hunter2"\n'
+    )
+    with pytest.raises(ConfigurationError) as told:
+        load_registry(environ)
+    assert "must be https" in told.value.message
+    assert "hunter2" not in told.value.message
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize(("name", "why"), [("broken", "no licence"), ("odd", "it is no `Kind`"), ("none", "one of")])
+def test_a_broken_provider_is_a_problem_of_the_configuration(tmp_path, name, why):
+    environ = credentials(tmp_path, f'[providers.house]\nkind = "{name}"\n')
+    with pytest.raises(ConfigurationError, match=why):
+        load_registry(environ)
+
+
+# ----------------------------------------------------------------------- memories
+
+
+@pytest.mark.usefixtures("house")
+def test_a_memory_of_another_package_is_opened_by_its_scheme(tmp_path, monkeypatch):
+    monkeypatch.setenv("TEAM_MEMORIES", str(tmp_path))
+    assert problem_with("team://orchids", setting=True) == ""
+    store = open_memory("team://orchids", tmp_path / "home", {})
+    store.remember(Draft(text="Water on Mondays.", source=Source(Author.HUMAN, "Ada")))
+    store.close()
+    assert (tmp_path / "orchids.sqlite3").exists()
+
+
+@pytest.mark.usefixtures("house")
+def test_a_memory_that_refuses_says_why(tmp_path, monkeypatch):
+    monkeypatch.delenv("TEAM_MEMORIES", raising=False)
+    with pytest.raises(MemoryUnavailable, match="TEAM_MEMORIES"):
+        open_memory("team://orchids", tmp_path, {}, clock=SystemClock())
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize("name", ["broken", "odd"])
+def test_a_broken_memory_is_unavailable_and_no_other_one_takes_its_place(tmp_path, name):
+    with pytest.raises(MemoryUnavailable):
+        open_memory(f"{name}://x", tmp_path / "home", {})
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_scheme_that_nobody_brings_is_a_wrong_setting():
+    assert "nothing is kept behind" in problem_with("nowhere://x", setting=True)
+
+
+# ------------------------------------------------------------------------ showing
+
+
+@pytest.mark.usefixtures("house", "broken")
+def test_status_lists_what_is_installed_and_runs_none_of_it(cockpit_of):
+    import sys
+
+    shown = {part.name: part for part in cockpit_of().status().others}
+    assert shown["brain small"].ok
+    assert shown["brain small"].reason == "of house-extensions 1.0"
+    assert not shown["brain claude"].ok
+    assert "small_brain" not in sys.modules
+    assert {part.name for part in extension_status()} == set(shown)
+
+
+@pytest.mark.usefixtures("house", "broken")
+def test_doctor_tries_every_one_and_names_what_is_broken():
+    found = {part.name: part for part in tried()}
+    works = {name for name, part in found.items() if part.ok}
+    assert works >= {
+        "brain small",
+        "tool word-count",
+        "back-end modest",
+        "credential provider house_tokens",
+        "memory team",
+    }
+    for name in ("brain broken", "tool broken", "credential provider broken", "memory broken", "back-end broken"):
+        assert "no licence for this machine" in found[name].reason
+
+
+@pytest.mark.usefixtures("house", "broken")
+def test_the_terminal_s_doctor_has_a_row_for_each():
+    from kagura_kernel.cli.doctor_extensions import extension_findings
+
+    rows = {row.name: row for row in extension_findings(Settings())}
+    assert rows["brain small"].state == "ok"
+    assert rows["brain broken"].state == "warn"
+    assert "uninstall broken" in rows["brain broken"].then
+    assert rows["telemetry"].said == "off"
+    named = {row.name: row for row in extension_findings(Settings(own_tools=("broken",), brain="broken"))}
+    assert named["tool broken"].state == "fail"
+    assert named["brain broken"].state == "fail"
+    assert rows["log"].said == "warning and above, to standard error"
