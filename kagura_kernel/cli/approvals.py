@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json, cut, moment, table
 from kagura_kernel.cli.runs import LATEST
+from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kagura_kernel.journal.rows import ApprovalRow
 
 _TITLE = 60
+_REASON = 300
 
 
 def run(arguments: SimpleNamespace) -> int:
@@ -30,9 +34,12 @@ def run(arguments: SimpleNamespace) -> int:
     if arguments.json:
         print(as_json([asdict(row) for row in rows]))
     elif rows:
-        head = ("", "approval", "run", "kind", "asked", "until", "answer", "by", "title")
+        head = ("", "approval", "run", "kind", "asked", "until", "answer", "by", "title", "what")
         whole = ("", "approval", "run", "asked", "until")
         print(table(head, [_cells(row) for row in rows], whole=whole))
+        for row in rows:
+            if row.verdict is None:
+                print("\n".join(["", *_in_full(row)]))
     else:
         print("No approval waits." if arguments.pending else "Nothing was asked for yet.")
     return 0
@@ -50,4 +57,24 @@ def _cells(row: ApprovalRow) -> tuple[str, ...]:
         row.verdict or "waits",
         row.by or "-",
         cut(row.title, _TITLE),
+        cut(_what(row), _TITLE),
     )
+
+
+def _what(row: ApprovalRow) -> str:
+    """What exactly is asked for, where its title does not say it already."""
+    return row.detail if row.detail.strip() != row.title.strip() else "-"
+
+
+def _in_full(row: ApprovalRow) -> Iterator[str]:
+    """A question as somebody has to know it who answers: all of it, why, and for whom."""
+    above = "".join(f", which works for {one}" for one in reversed(row.lineage))
+    yield shown(f"{row.id}: {row.title} (asked by {row.run_id}{above})")
+    if _what(row) != "-":
+        # One line of it stays one line, whatever it holds.
+        yield from (f"    {shown(line)}" for line in row.detail.split("\n"))
+    if row.reason.strip():
+        yield f"  why, in the asker’s words: {shown(cut(row.reason, _REASON))}"
+    if row.options:
+        yield f"  answers: {', '.join(shown(option) for option in row.options)}"
+    yield f"  `kagura-kernel approve {row.id}` or `kagura-kernel deny {row.id}`"

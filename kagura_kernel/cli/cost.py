@@ -26,18 +26,22 @@ def run(arguments: SimpleNamespace) -> int:
         JournalError: it cannot be read.
     """
     from kagura_kernel.journal import views
+    from kagura_kernel.journal.children import with_children
 
     with open_journal(place_of(arguments)) as journal:
         named = [named_run(journal, word) for word in arguments.run]
         limit = len(named) or arguments.limit or LATEST
         if arguments.calibration:
             return _calibration(journal, named, limit, as_rows=arguments.json)
-        rows = views.costs(journal, limit=limit, run_ids=named or None)
+        rows = with_children(journal, views.costs(journal, limit=limit, run_ids=named or None))
     if arguments.json:
-        print(as_json([asdict(row) | {"usd": row.usd} for row in rows]))
+        print(as_json([asdict(row) | {"usd": row.usd, "total_usd": row.total_usd} for row in rows]))
     elif rows:
-        head = ("run", "started", "status", "brain", "model", "in", "out", "usd")
-        print(table(head, [_cells(row) for row in rows], whole=("run", "started", "usd")))
+        head = ("run", "started", "status", "brain", "model", "in", "out", "usd", "with its children")
+        # Most people hand nothing on: for them the column would say the same again.
+        many = len(head) if any(row.children for row in rows) else len(head) - 1
+        cells = [_cells(row)[:many] for row in rows]
+        print(table(head[:many], cells, whole=("run", "started", "usd", "with its children")))
         print(_sum(rows))
     else:
         print("No run yet.")
@@ -94,7 +98,13 @@ def _cells(row: CostRow) -> tuple[str, ...]:
         f"{row.input_tokens:,}",
         f"{row.output_tokens:,}",
         _dollars(row.usd),
+        _family(row),
     )
+
+
+def _family(row: CostRow) -> str:
+    """What it cost with its children, and how many these are: `0.0142 (2)`."""
+    return f"{_dollars(row.total_usd)} ({row.children:,})" if row.children else "-"
 
 
 def _sum(rows: list[CostRow]) -> str:

@@ -1,4 +1,4 @@
-"""`kagura-kernel doctor`: looks at every tripwire, changes nothing, and says what needs somebody."""
+"""`kagura-kernel doctor`: looks at everything that a run needs and at every tripwire; changes nothing."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from kagura_kernel.cli.doctor_rows import FAIL, MEMORY, OK, SANDBOX, WARN, Finding, State
 from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, terminal_width
 from kagura_kernel.cockpit.moments import read_time
 from kagura_kernel.domain.errors import ConfigurationError, IsolationTooWeak, JournalError, UsageError
-from kagura_kernel.domain.errors.memory import MemoryStoreError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,34 +25,19 @@ if TYPE_CHECKING:
     from kagura_kernel.domain.settings import Settings
     from kagura_kernel.journal.store import Journal
 
-NOTHING_FOUND, SOMETHING_FOUND = 0, 1
+NO_FAILURE, FAILURE = 0, 4
 
 MANY_REFUSALS = 20
 """Refused connections of one run from which on somebody should look at it: something in the box tries doors."""
 MANY_DENIALS = 3
 """Denials by a person from which on somebody should look at what is being asked for."""
 _LATEST = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one look found.
-
-    Attributes:
-        name: What was looked at.
-        state: `ok`, `note` (good to know) or `look` (it needs somebody).
-        said: What was found; one line, or one for each of several problems.
-        then: What to type or do next; empty when nothing.
-    """
-
-    name: str
-    state: Literal["ok", "note", "look"]
-    said: str
-    then: str = ""
+_BOX_AUTO = "leave `box` out of the settings, or name one that is strong enough"
+_JOURNAL_MENDS = "docs/operations.md: `kagura-kernel journal rebuild`, or the last `kagura-kernel journal backup`"
 
 
 def run(arguments: SimpleNamespace) -> int:
-    """Print what was found; 0 when nothing needs somebody, 1 when something does.
+    """Print what was found; 0 when nothing failed, 4 when something did.
 
     Raises:
         ConfigurationError: the settings are wrong.
@@ -60,20 +46,55 @@ def run(arguments: SimpleNamespace) -> int:
     from kagura_kernel.assembly import load_settings
 
     since = read_time(arguments.since, datetime.now(UTC))
-    settings = load_settings(os.environ)
-    findings = [*_boxes(settings), *_providers(), _memory(settings), *_books(place_of(arguments), since)]
-    needed = any(finding.state == "look" for finding in findings)
+    findings = look(load_settings(os.environ), place_of(arguments), since)
+    failed = any(finding.state == FAIL for finding in findings)
     if arguments.json:
-        print(as_json({"ok": not needed, "findings": [asdict(finding) for finding in findings]}))
+        print(as_json({"ok": not failed, "findings": [asdict(finding) for finding in findings]}))
     else:
         print(_laid_out(findings, terminal_width()))
-    return SOMETHING_FOUND if needed else NOTHING_FOUND
+    return FAILURE if failed else NO_FAILURE
+
+
+def look(settings: Settings, place: Path | str, since: datetime) -> list[Finding]:
+    """Everything, in the order in which it is told.
+
+    Args:
+        settings: The user's.
+        place: The journal.
+        since: How far back to count what was refused and denied.
+    """
+    from kagura_kernel.cli.doctor_brains import brains
+
+    # Boxes take a while to start: all else is looked at meanwhile.
+    with ThreadPoolExecutor(1) as pool:
+        tried = pool.submit(lambda: list(boxes(settings)))
+        first = [*brains(settings, os.environ), memory(settings)]
+        rest = beside_boxes(settings, place, since)
+        return [*first, *tried.result(), *rest]
+
+
+def beside_boxes(settings: Settings, place: Path | str, since: datetime) -> list[Finding]:
+    """All else: network, secrets, Jupyter, clock, disk, and what the journal tells; arguments as of `look`."""
+    from kagura_kernel.cli.doctor_extensions import extension_findings
+    from kagura_kernel.cli.doctor_machine import clock, disk, egress_rules, jupyter, secret_places
+
+    return [
+        egress_rules(settings),
+        *_providers(),
+        secret_places(os.environ),
+        *jupyter(),
+        clock(place),
+        *disk(os.environ),
+        *extension_findings(settings),
+        *_books(place, since),
+    ]
 
 
 # ---------------------------------------------------------------------- boxes
 
 
-def _boxes(settings: Settings) -> Iterator[Finding]:
+def boxes(settings: Settings) -> Iterator[Finding]:
+    """Every back-end, tried out, and whether one of them is strong enough here."""
     from kagura_kernel.domain.policy import IsolationClass
     from kagura_kernel.sandbox.selection import AUTO, SHARED_NEEDS, is_shared
 
@@ -81,9 +102,9 @@ def _boxes(settings: Settings) -> Iterator[Finding]:
     needs = f"boxes need {SHARED_NEEDS.label} or stronger" if shared else "any back-end may start"
     try:
         parts = asyncio.run(_probed(settings))
-        yield Finding("shared deployment", "ok", f"{'yes' if shared else 'no'}: {needs}")
+        yield Finding("shared deployment", OK, f"{'yes' if shared else 'no'}: {needs}")
     except IsolationTooWeak as error:
-        yield Finding("shared deployment", "look", error.message)
+        yield Finding("shared deployment", FAIL, error.message, _BOX_AUTO, SANDBOX)
         parts = asyncio.run(_probed(settings.model_copy(update={"box": AUTO})))
     weak = {level.label for level in IsolationClass if shared and level < SHARED_NEEDS}
     for part in parts:
@@ -91,16 +112,22 @@ def _boxes(settings: Settings) -> Iterator[Finding]:
     if not any(part.ok and part.isolation not in weak for part in parts):
         strong = f" of {SHARED_NEEDS.label} isolation or stronger" if shared else ""
         said = f"no back-end{strong} starts a box here, so no run can start"
-        yield Finding("boxes", "look", said, "install one of the above")
+        yield Finding("boxes", FAIL, said, "`kagura-kernel setup sandbox` says how to install one", SANDBOX)
 
 
 def _box(part: PartStatus, *, asked_for: bool, weak: bool) -> Finding:
     name = f"box {part.name}"
     if weak:
         said = f"{part.isolation}: refused here with {IsolationTooWeak.code}, for this deployment is shared"
-        return Finding(name, "look" if asked_for else "note", f"{said}; {part.reason}", part.advice)
-    state: Literal["ok", "note", "look"] = "ok" if part.ok else "look" if asked_for else "note"
-    return Finding(name, state, f"{part.isolation}: {part.reason}", part.advice)
+        then = _BOX_AUTO if asked_for else part.install or part.advice
+        return Finding(name, FAIL if asked_for else WARN, f"{said}; {_reason(part)}", then, SANDBOX)
+    state: State = OK if part.ok and not part.advice else FAIL if asked_for and not part.ok else WARN
+    return Finding(name, state, f"{part.isolation}: {_reason(part)}", part.install or part.advice, SANDBOX)
+
+
+def _reason(part: PartStatus) -> str:
+    """Why it works or does not, without what to install, which has a line of its own."""
+    return part.reason.removesuffix(part.install).rstrip(". ") if part.install else part.reason
 
 
 async def _probed(settings: Settings) -> Sequence[PartStatus]:
@@ -120,31 +147,20 @@ def _providers() -> Iterator[Finding]:
     try:
         names = sorted(load_providers(os.environ))
     except ConfigurationError as error:
-        yield Finding("credential providers", "look", error.message)
+        yield Finding(
+            "credential providers", FAIL, error.message, "mend that file; docs/operations.md says what it may hold"
+        )
         return
-    yield Finding("credential providers", "ok", ", ".join(names) or "none")
+    yield Finding("credential providers", OK, ", ".join(names) or "none")
 
 
-def _memory(settings: Settings) -> Finding:
-    from kagura_kernel.journal.place import data_home
-    from kagura_kernel.memory.gate import ready
-    from kagura_kernel.memory.opening import file_of, open_memory
+def memory(settings: Settings) -> Finding:
+    """Whether runs can start with the memory of the settings."""
+    from kagura_kernel.cli.memory_state import look_at_memory
 
-    home = data_home(os.environ)
-    file = file_of(settings.memory, home, os.environ)
-    if file is not None and not file.exists():
-        return Finding("memory", "ok", f"none yet at {file}")
-    try:
-        store = open_memory(settings.memory, home, os.environ, meaning=False)
-        try:
-            ready(store)
-            counts = store.counts()
-        finally:
-            store.close()
-    except MemoryStoreError as error:
-        return Finding("memory", "look", error.message)
-    said = f"{store.where}: {counts.memories:,} remembered, {counts.quarantined:,} of them in quarantine"
-    return Finding("memory", "ok", said)
+    found = look_at_memory(settings)
+    then = "" if found.ok else "`kagura-kernel setup memory` chooses another place"
+    return Finding("memory", OK if found.ok else FAIL, found.said, then, MEMORY)
 
 
 # ---------------------------------------------------------------------- books
@@ -161,14 +177,14 @@ def _books(place: Path | str, since: datetime) -> Iterator[Finding]:
             yield from _approvals(journal, since)
             yield _refusals(journal, since)
     except UsageError:
-        yield Finding("journal", "ok", f"none yet at {shown(place)}")
+        yield Finding("journal", OK, f"none yet at {shown(place)}")
     except JournalError as error:
-        yield Finding("journal", "look", error.message)
+        yield Finding("journal", FAIL, error.message, _JOURNAL_MENDS)
 
 
 def _chain(journal: Journal) -> Finding:
     checked = journal.verify()
-    return Finding("journal", "ok", f"{checked.where}: {checked.rows} rows, last hash {checked.last_hash}")
+    return Finding("journal", OK, f"{checked.where}: {checked.rows} rows, last hash {checked.last_hash}")
 
 
 def _runs(journal: Journal) -> Finding:
@@ -179,8 +195,8 @@ def _runs(journal: Journal) -> Finding:
     lost = [row.run_id for row in rows if not owner_alive(row.owner)]
     if lost:
         then = f"`kagura-kernel kill {' '.join(lost[:3])}` marks them as lost"
-        return Finding("runs", "look", f"{len(lost)} whose process is gone: {_some(lost)}", then)
-    return Finding("runs", "ok", f"{len(rows)} going on")
+        return Finding("runs", FAIL, f"{len(lost)} whose process is gone: {_some(lost)}", then)
+    return Finding("runs", OK, f"{len(rows)} going on")
 
 
 def _leases(journal: Journal) -> Finding:
@@ -192,8 +208,8 @@ def _leases(journal: Journal) -> Finding:
     owed = [row for row in rows if (row.state == "owed" and row.attempts) or not owner_alive(row.owner)]
     if owed:
         named = _some([f"{row.provider}:{row.scope} of {row.run_id}" for row in owed])
-        return Finding("leases", "look", f"{len(owed)} to be given back: {named}", "`kagura-kernel leases sweep`")
-    return Finding("leases", "ok", f"{len(rows)} out, all of processes that live")
+        return Finding("leases", FAIL, f"{len(owed)} to be given back: {named}", "`kagura-kernel leases sweep`")
+    return Finding("leases", OK, f"{len(rows)} out, all of processes that live")
 
 
 def _approvals(journal: Journal, since: datetime) -> Iterator[Finding]:
@@ -202,9 +218,9 @@ def _approvals(journal: Journal, since: datetime) -> Iterator[Finding]:
     waiting = views.approvals(journal, pending_only=True, limit=_LATEST)
     if waiting:
         said = f"{len(waiting)} waiting: {_some([f'{row.id} ({row.title})' for row in waiting])}"
-        yield Finding("approvals", "look", said, "answer in the notebook that asks, or with `kagura-kernel approve`")
+        yield Finding("approvals", WARN, said, "answer in the notebook that asks, or with `kagura-kernel approve`")
     else:
-        yield Finding("approvals", "ok", "none waiting")
+        yield Finding("approvals", OK, "none waiting")
     denied = [
         row.title
         for row in views.approvals(journal, limit=_LATEST)
@@ -212,9 +228,7 @@ def _approvals(journal: Journal, since: datetime) -> Iterator[Finding]:
     ]
     many = len(denied) >= MANY_DENIALS
     said = f"{len(denied)} denied by a person" + (f": {_some(denied)}" if denied else "")
-    yield Finding(
-        "denials", "look" if many else "ok", said, "`kagura-kernel runs` says whose they were" if many else ""
-    )
+    yield Finding("denials", FAIL if many else OK, said, "`kagura-kernel runs` says whose they were" if many else "")
 
 
 def _refusals(journal: Journal, since: datetime) -> Finding:
@@ -231,10 +245,8 @@ def _refusals(journal: Journal, since: datetime) -> Finding:
     worst, most = max(by_run.items(), key=lambda item: item[1], default=("", 0))
     said = f"{by_run.total()} connections refused, of {len(by_run)} runs"
     if most < MANY_REFUSALS:
-        return Finding("egress", "ok", said)
-    return Finding(
-        "egress", "look", f"{said}; {most} of {worst}", f"`kagura-kernel egress log --refused --run {worst}`"
-    )
+        return Finding("egress", OK, said)
+    return Finding("egress", FAIL, f"{said}; {most} of {worst}", f"`kagura-kernel egress log --refused --run {worst}`")
 
 
 def _some(names: Sequence[str], count: int = 3) -> str:
@@ -243,16 +255,22 @@ def _some(names: Sequence[str], count: int = 3) -> str:
 
 
 def _laid_out(findings: Sequence[Finding], width: int) -> str:
-    """A paragraph for each, and how many need somebody."""
-    marks = {"ok": " ", "note": "-", "look": "!"}
+    """A paragraph for each, and how many failed."""
     names = max(len(finding.name) for finding in findings)
-    indent = " " * (len("!  ") + names + len("  "))
+    indent = " " * (len("FAIL  ") + names + len("  "))
     lines = []
     for finding in findings:
-        start = f"{marks[finding.state]}  {finding.name:<{names}}  "
+        start = f"{finding.state.upper():<4}  {finding.name:<{names}}  "
         lines.append(paragraph(for_terminal(finding.said), start, indent, width))
         if finding.then:
             lines.append(paragraph(for_terminal(finding.then), f"{indent}→ ", f"{indent}  ", width))
-    needed = sum(finding.state == "look" for finding in findings)
-    lines.append(f"\n{f'{needed} marked with ! need somebody.' if needed else 'Nothing needs somebody.'}")
+    failed, warned = (sum(finding.state == state for finding in findings) for state in (FAIL, WARN))
+    lines.append(f"\n{_sum(failed, warned)}")
     return "\n".join(lines)
+
+
+def _sum(failed: int, warned: int) -> str:
+    if not failed and not warned:
+        return "All is well."
+    warnings = f"{warned} {'warning' if warned == 1 else 'warnings'}"
+    return f"{failed} failed, {warnings}." if failed else f"Nothing failed, {warnings}."

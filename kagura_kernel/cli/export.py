@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from kagura_kernel.cli.printing import as_json
+
 
 def run(arguments: SimpleNamespace) -> int:
     """Write it; 0.
@@ -13,5 +15,6 @@ def run(arguments: SimpleNamespace) -> int:
     """
     from kagura_kernel.jupyter.exporting import export_notebook
 
-    print(f"{export_notebook(arguments.notebook, arguments.output, force=arguments.force)} was written.")
+    written = export_notebook(arguments.notebook, arguments.output, force=arguments.force)
+    print(as_json({"written": written}) if arguments.json else f"{written} was written.")
     return 0

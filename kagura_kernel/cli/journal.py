@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import open_journal, place_of
+from kagura_kernel.cli.printing import as_json
 from kagura_kernel.domain.errors import JournalTampered
 from kagura_kernel.journal.place import shown
 
@@ -24,13 +25,16 @@ def run(arguments: SimpleNamespace) -> int:
     """
     place = place_of(arguments)
     if arguments.action == "path":
-        print(shown(place))
+        print(as_json({"journal": shown(place)}) if arguments.json else shown(place))
         return 0
     if arguments.action == "backup":
         from kagura_kernel.journal.backup import back_up
 
         copy = back_up(place, arguments.to)
-        print(f"{copy}: a copy of {shown(place)}. `kagura-kernel journal verify --dir {copy.parent}` checks it.")
+        if arguments.json:
+            print(as_json({"copy": copy, "of": shown(place)}))
+        else:
+            print(f"{copy}: a copy of {shown(place)}. `kagura-kernel journal verify --dir {copy.parent}` checks it.")
         return 0
     try:
         with open_journal(place) as journal:

@@ -1,8 +1,9 @@
 """`kagura-kernel`: finds the command and runs it.
 
-Exit codes: 0 all is well; 1 what was looked at needs somebody; 2 wrong usage, wrong configuration, or what was asked
-for failed; 3 the machine is not set up for it; 130 interrupted. An expected error, wrong usage among them, is
-`CODE: message` on standard error.
+Exit codes: 0 all is well; 1 the answer to what was asked is no, or somebody has to look (each command says so); 2 wrong
+usage, wrong configuration, or what was asked for failed, a run among it; 3 the machine is not set up for it; 4 the
+doctor found a failure; 130 interrupted by Ctrl-C. An expected error, wrong usage among them, is `CODE: message` on
+standard error.
 
 What can be typed is the cockpit's list of commands. A command's module has `run(arguments) -> int` and is imported when
 it is called, so that `--help` and every other command stay fast.
@@ -10,6 +11,7 @@ it is called, so that `--help` and every other command stay fast.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -30,13 +32,20 @@ from kagura_kernel.domain.errors import (
 )
 
 PROGRAM = "kagura-kernel"
-OK, FOUND, FAILED, NOT_SET_UP, INTERRUPTED = 0, 1, 2, 3, 130
+OK, FOUND, FAILED, NOT_SET_UP, DOCTOR_FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+_GARBAGE = 100_000
+"""Objects made before garbage is looked for, in the program; Python's own figure is 700."""
 
 MODULES = {
     "help": "kagura_kernel.cli.guiding",
+    "run": "kagura_kernel.cli.run",
+    "repl": "kagura_kernel.cli.repl",
     "status": "kagura_kernel.cli.status",
     "runs": "kagura_kernel.cli.runs",
+    "sessions": "kagura_kernel.cli.sessions",
     "approvals": "kagura_kernel.cli.approvals",
+    "brain": "kagura_kernel.cli.brain",
     "cost": "kagura_kernel.cli.cost",
     "leases": "kagura_kernel.cli.leases",
     "leases log": "kagura_kernel.cli.leases_log",
@@ -72,6 +81,7 @@ MODULES = {
     "memory export": "kagura_kernel.cli.memory",
     "memory counts": "kagura_kernel.cli.memory",
     "graduation": "kagura_kernel.cli.trust",
+    "graduation chart": "kagura_kernel.cli.trust",
     "graduation grant": "kagura_kernel.cli.trust",
     "graduation vouch": "kagura_kernel.cli.trust",
     "graduation revoke": "kagura_kernel.cli.trust",
@@ -89,11 +99,14 @@ MODULES = {
     "plugin sign": "kagura_kernel.cli.plugin_owning",
     "plugin trust": "kagura_kernel.cli.plugin_owning",
     "doctor": "kagura_kernel.cli.doctor",
+    "setup": "kagura_kernel.cli.setup",
+    "completion": "kagura_kernel.cli.completion",
     "route": "kagura_kernel.cli.route",
     "journal verify": "kagura_kernel.cli.journal",
     "journal rebuild": "kagura_kernel.cli.journal",
     "journal path": "kagura_kernel.cli.journal",
     "journal backup": "kagura_kernel.cli.journal",
+    "journal export": "kagura_kernel.cli.journal_export",
     "images build": "kagura_kernel.cli.images",
     "images list": "kagura_kernel.cli.images",
     "images verify": "kagura_kernel.cli.images",
@@ -104,10 +117,13 @@ MODULES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        # Most of a command is imports, which leave no garbage: looking for it takes a tenth of the time.
+        gc.set_threshold(_GARBAGE)
     try:
         return _run(words)
     except KaguraError as error:
-        print(f"{error.code}: {for_terminal(error.message)}", file=sys.stderr)
+        print(told(error), file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -115,6 +131,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (`head`) has what it wanted; Python would complain again when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+
+
+def told(error: KaguraError) -> str:
+    """An error as it is printed: a message may hold anybody's words, and none of them steers the terminal."""
+    from kagura_kernel.jupyter.cards.escape import visible
+
+    return f"{error.code}: {visible(for_terminal(error.message))}"
 
 
 def exit_code(error: KaguraError) -> int:
@@ -127,6 +150,8 @@ def _run(words: list[str]) -> int:
     if words == ["--version"]:
         print(f"{PROGRAM} {__version__}")
         return OK
+    if words[:1] == ["__complete"]:
+        return int(import_module("kagura_kernel.cli.completion_words").run(words[1:]))
     if words and words[0].startswith("-") and words[0] not in {"--help", "-h"}:
         raise UsageError(f"{PROGRAM}: There is no option {words[0]!r} here. `{PROGRAM} --help` lists the commands.")
     parsed = parse_words(words, Surface.TERMINAL)

@@ -19,6 +19,8 @@ from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kagura_kernel.cockpit.memory import Act, MemoryDesk
     from kagura_kernel.domain.memory import Recalled
 
@@ -41,8 +43,23 @@ def run(arguments: SimpleNamespace) -> int:
     """
     from kagura_kernel.assembly.memory_desk import memory_desk
 
+    absent = _absent()
     with memory_desk(os.environ) as desk:
-        return _ACTIONS.get(arguments.action, _change)(desk, arguments)
+        code = _ACTIONS.get(arguments.action, _change)(desk, arguments)
+    if absent is not None and absent.exists():
+        # A slip in its name would make another one than the person's own.
+        print(f"A new memory was made: {shown(str(absent))}", file=sys.stderr)
+    return code
+
+
+def _absent() -> Path | None:
+    """The file that a person has named for their memory, where nothing is there yet."""
+    from kagura_kernel.journal.place import data_home, read_settings
+    from kagura_kernel.memory.opening import file_of
+
+    where = read_settings(os.environ).memory
+    file = file_of(where, data_home(os.environ), os.environ) if where else None
+    return None if file is None or file.exists() else file
 
 
 def _recall(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
@@ -76,20 +93,21 @@ def _lessons(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
     if arguments.json:
         print(as_json([memory_words.lesson_record(one) for one in found]))
     elif found:
-        head = ("memory", "trust", "seen", "what went wrong", "what mended it")
+        head = ("memory", "trust", "seen", "what went wrong", "what was said then", "what mended it")
         rows = [
             (
                 one.memory.id,
                 "trusted" if one.trusted else "NOT trusted",
                 f"{one.seen:,}",
                 one.failure.trigger or one.memory.summary,
-                one.failure.fix or "-",
+                one.failure.said or "-",
+                one.fix_shown or "-",
             )
             for one in found
         ]
         print(table(head, rows, whole=("memory", "trust")))
     else:
-        print("No lesson is known that fits.")
+        print(memory_words.no_lessons(arguments.query))
     return _OK
 
 
@@ -149,7 +167,7 @@ def _import(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
 
     lines = sys.stdin if str(arguments.file) == INPUT else read_file(arguments.file)
     found = desk.import_lines(lines, trusting=arguments.trust, by=person(), via=VIA)
-    record = {"memories": list(found.memories), "edges": found.edges}
+    record = {"memories": list(found.memories), "edges": found.edges, "left_out": found.left_out}
     _tell(arguments, record, [memory_words.imported_line(found, trusting=arguments.trust)])
     return _OK
 

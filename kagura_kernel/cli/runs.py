@@ -11,11 +11,20 @@ from kagura_kernel.cli.printing import as_json, cut, moment, span, table
 from kagura_kernel.cockpit.naming import named_run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kagura_kernel.journal.rows import RunRow
 
 _TASK = 60
 LATEST = 20
 """So many rows are told when nobody says how many."""
+_HISTORY: tuple[tuple[str, Callable[[RunRow], str]], ...] = (
+    ("verified", lambda row: {True: "yes", False: "NO", None: ""}[row.verified]),
+    ("untrusted", lambda row: "yes" if row.untrusted else ""),
+    ("resumes", lambda row: row.resumes),
+    ("parent", lambda row: row.parent),
+)
+"""Columns that are told where a run has something to say in them; programs read all of them from the JSON."""
 
 
 def run(arguments: SimpleNamespace) -> int:
@@ -32,10 +41,12 @@ def run(arguments: SimpleNamespace) -> int:
         named = [named_run(journal, word) for word in arguments.run]
         rows = views.runs(journal, limit=len(named) or arguments.limit or LATEST, run_ids=named or None)
     if arguments.json:
-        print(as_json([asdict(row) | {"live": is_live(row)} for row in rows]))
+        print(as_json([asdict(row) | {"live": is_live(row), "parent": row.parent} for row in rows]))
     elif rows:
-        head = ("", "run", "status", "started", "took", "box", "user", "task")
-        print(table(head, [_cells(row) for row in rows], whole=("", "run", "started", "took")))
+        told = [(name, said) for name, said in _HISTORY if any(map(said, rows))]
+        head = ("", "run", "status", "started", "took", "box", "user", *(name for name, _ in told), "task")
+        cells = [_cells(row, tuple(said(row) or "-" for _, said in told)) for row in rows]
+        print(table(head, cells, whole=("", "run", "started", "took", "resumes", "parent")))
     else:
         print("No run yet.")
     return 0
@@ -48,7 +59,7 @@ def is_live(row: RunRow) -> bool:
     return row.live and owner_alive(row.owner)
 
 
-def _cells(row: RunRow) -> tuple[str, ...]:
+def _cells(row: RunRow, history: tuple[str, ...]) -> tuple[str, ...]:
     status = row.status.replace("_", " ")
     if row.live and not is_live(row):
         status = f"{status}, its process is gone"
@@ -60,5 +71,6 @@ def _cells(row: RunRow) -> tuple[str, ...]:
         span(row.duration),
         row.box or "-",
         row.user or "-",
+        *history,
         cut(row.task, _TASK),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json, table
+from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import ApprovalRow, RunRow
@@ -28,6 +30,8 @@ class _Found(NamedTuple):
         cost_today_usd: What today's runs cost as far as that is known.
         unpriced_today: Of how many it is not.
         journal: Where it lies.
+        memory: Where memories are kept and how many, or what is wrong with that.
+        memory_ok: Whether runs of agents can start with it.
     """
 
     running: list[RunRow]
@@ -37,6 +41,8 @@ class _Found(NamedTuple):
     cost_today_usd: float
     unpriced_today: int
     journal: str
+    memory: str = ""
+    memory_ok: bool = True
 
 
 def run(arguments: SimpleNamespace) -> int:
@@ -45,9 +51,15 @@ def run(arguments: SimpleNamespace) -> int:
     Raises:
         UsageError: there is no journal.
         JournalError: it cannot be read.
+        ConfigurationError: the settings are wrong.
     """
+    from kagura_kernel.assembly import load_settings
+    from kagura_kernel.cli.memory_state import look_at_memory
+
     with open_journal(place_of(arguments)) as journal:
         found = _look(journal)
+    memory = look_at_memory(load_settings(os.environ))
+    found = found._replace(memory=memory.said, memory_ok=memory.ok)
     if arguments.json:
         rows = {name: [asdict(row) for row in getattr(found, name)] for name in ("running", "pending")}
         print(as_json(found._asdict() | rows))
@@ -88,4 +100,7 @@ def _text(found: _Found) -> str:
     unpriced = f", and {found.unpriced_today} runs of unknown price" if found.unpriced_today else ""
     lines.append(f"${found.cost_today_usd:.4f} today (UTC){unpriced}.")
     lines.append(f"Journal: {found.journal}")
+    if not found.memory_ok:
+        lines.append("NO AGENT CAN START: the memory cannot be used.")
+    lines.append(f"Memory: {shown(found.memory)}")
     return "\n".join(lines)

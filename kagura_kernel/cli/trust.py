@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
 
 
+_WIDEST = 40
+"""Characters of a bar: what is beyond says no more."""
+
+
 def run(arguments: SimpleNamespace) -> int:
     """Print how they stand, or change one and say so; 0 when that was done.
 
@@ -35,6 +39,8 @@ def run(arguments: SimpleNamespace) -> int:
         match arguments.action:
             case "graduation":
                 return _show(arguments, desk)
+            case "chart":
+                return _chart(arguments, desk)
             case "vouch":
                 return _vouch(arguments, desk, journal)
             case _:
@@ -51,13 +57,42 @@ def _show(arguments: SimpleNamespace, desk: TrustDesk) -> int:
     return 0
 
 
+def _chart(arguments: SimpleNamespace, desk: TrustDesk) -> int:
+    """The curves in characters; a notebook draws them."""
+    from kagura_kernel.cockpit.trust import NOW
+
+    told = [point for point in desk.curve() if point.change != NOW]
+    if arguments.json:
+        print(as_json([asdict(point) for point in told]))
+    elif told:
+        head = ("when", "category", "what", "successes", "", "run")
+        rows = [
+            (
+                moment(one.at),
+                one.category,
+                one.change,
+                one.successes,
+                "█" * min(one.successes, _WIDEST) or "·",
+                one.run_id or "-",
+            )
+            for one in told
+        ]
+        print(table(head, rows, whole=("when", "category", "what", "run")))
+        print(f"A proposal needs {desk.terms.successes} successes. In a notebook `%kagura graduation chart` draws it.")
+    else:
+        print("No category has shown anything yet. `kagura-kernel graduation` lists what each of them needs.")
+    return 0
+
+
 def _change(arguments: SimpleNamespace, desk: TrustDesk) -> int:
+    from kagura_kernel.cockpit.trust import revoked_words
+
     change = desk.grant if arguments.action == "grant" else desk.revoke
     after = change(arguments.category, by=person(), via="terminal")
     if arguments.json:
         print(as_json(_fields(after, desk.terms)))
     else:
-        print(f"{after.category.name}: {after.state}.")
+        print(f"{after.category.name}: {after.state}." if arguments.action == "grant" else revoked_words(after))
     return 0
 
 

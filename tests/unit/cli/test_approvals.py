@@ -36,7 +36,8 @@ def test_nothing_asked_is_said_in_words(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.usefixtures("asked")
 def test_what_waits_is_marked_and_what_was_answered_says_by_whom(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["approvals"]) == 0
-    rows = {line.replace("*", " ").split()[0]: line for line in capsys.readouterr().out.splitlines()[1:]}
+    table = capsys.readouterr().out.partition("\n\n")[0]
+    rows = {line.replace("*", " ").split()[0]: line for line in table.splitlines()[1:]}
     assert rows["app-12"].startswith("*  app-12")
     assert "waits" in rows["app-12"]
     assert " deny " in rows["app-1"]
@@ -44,6 +45,23 @@ def test_what_waits_is_marked_and_what_was_answered_says_by_whom(capsys: pytest.
     assert main(["approvals", "--pending", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["id"], row["verdict"], row["detail"]) == ("app-12", None, "git push")
+
+
+def test_what_waits_is_told_in_full_with_whom_it_is_for(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    told = SampleRun("run-3", at=SystemClock().now())
+    command = f"git push \x1b[2J\n  && {'x' * 300}"
+    journal.append(told.started(lineage=("run-1", "run-2")))
+    Mailbox(journal).post(told.request("app-5", detail=command, lineage=("run-1", "run-2")))
+    assert main(["approvals", "--pending"]) == 0
+    head, row, _, title, *lines = capsys.readouterr().out.splitlines()
+    assert head.split()[-2:] == ["title", "what"]
+    assert row.endswith("git push ⟨U+001B⟩[2J…")
+    assert title == (
+        "app-5: Run a command on this machine (asked by run-3, which works for run-2, which works for run-1)"
+    )
+    assert lines[:2] == ["    git push ⟨U+001B⟩[2J", f"      && {'x' * 300}"]
+    assert lines[2] == "  why, in the asker’s words: the box has no network"
+    assert lines[-1] == "  `kagura-kernel approve app-5` or `kagura-kernel deny app-5`"
 
 
 @pytest.mark.parametrize(("word", "allowed", "said"), [("approve", True, "allowed"), ("deny", False, "denied")])

@@ -6,6 +6,7 @@ import pytest
 
 from kagura_kernel.cli.main import main
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.patterns.calibration import NO_ESTIMATE
 from kagura_kernel.testing.sample_run import SampleRun
 
 
@@ -50,6 +51,24 @@ def test_some_runs_alone_are_told_as_json(capsys: pytest.CaptureFixture[str]) ->
     assert len(json.loads(capsys.readouterr().out)) == 1
 
 
+def test_what_children_cost_stands_beside_their_parent_and_is_summed_once(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run_id, above, usd in (("run-1", (), 0.25), ("run-2", ("run-1",), 0.5)):
+        told = SampleRun(run_id)
+        journal.append(told.started(lineage=above))
+        journal.append(told.finished(computed_usd=usd))
+    assert main(["cost"]) == 0
+    head, child, parent, total = capsys.readouterr().out.splitlines()
+    assert head.endswith("with its children")
+    assert child.split()[-2:] == ["0.5000", "-"]
+    assert parent.split()[-3:] == ["0.2500", "0.7500", "(1)"]
+    assert total == "$0.7500 in all."
+    assert main(["cost", "run-1", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert (row["usd"], row["children"], row["children_usd"], row["total_usd"]) == (0.25, 1, 0.5, 0.75)
+
+
 @pytest.fixture
 def expected(journal: Journal) -> None:
     """Runs that were expected to cost and to take something, and one of which nobody knew."""
@@ -83,4 +102,4 @@ def test_estimates_are_told_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("paid")
 def test_without_an_estimate_there_is_nothing_to_compare(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cost", "--calibration"]) == 0
-    assert capsys.readouterr().out == "No run that came to its end had an estimate yet.\n"
+    assert capsys.readouterr().out == f"{NO_ESTIMATE}\n"

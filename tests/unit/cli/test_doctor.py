@@ -26,7 +26,10 @@ def found(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str
     code = main(["doctor", "--json", *words])
     told = json.loads(capsys.readouterr().out)
     findings = {finding["name"]: finding for finding in told["findings"]}
-    assert code == any(finding["state"] == "look" for finding in findings.values()) == (not told["ok"])
+    assert (code == 4) == any(finding["state"] == "fail" for finding in findings.values()) == (not told["ok"])
+    assert code in (0, 4)
+    assert {finding["state"] for finding in findings.values()} <= {"ok", "warn", "fail"}
+    assert all(finding["then"] for finding in findings.values() if finding["state"] == "fail")
     return findings
 
 
@@ -77,8 +80,8 @@ def test_a_quiet_house_needs_nobody_unless_no_box_starts(journal: Journal, capsy
     assert findings["journal"]["said"].startswith(f"{journal.where}: 1 rows, last hash ")
     assert findings["runs"]["said"] == "1 going on"
     assert findings["leases"]["said"] == "0 out, all of processes that live"
-    quiet = {name for name, finding in findings.items() if finding["state"] == "look"}
-    assert quiet <= {"boxes"}
+    failed = {name for name, finding in findings.items() if finding["state"] == "fail"}
+    assert failed <= {"boxes", "disk"}
 
 
 def test_every_back_end_is_tried(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,9 +95,9 @@ def test_a_back_end_that_is_asked_for_and_does_not_work_needs_somebody(
     books: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     del books
-    assert found(capsys)["box docker"]["state"] == "note"
+    assert found(capsys)["box docker"]["state"] == "warn"
     monkeypatch.setenv("KAGURA_BOX", "docker")
-    assert found(capsys)["box docker"]["state"] == "look"
+    assert found(capsys)["box docker"]["state"] == "fail"
 
 
 def test_without_a_journal_none_is_made(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +114,7 @@ def test_a_journal_that_somebody_has_touched_needs_somebody(
         file.execute("DELETE FROM journal_events WHERE seq = 2")
     file.close()
     finding = found(capsys)["journal"]
-    assert (finding["state"], "row 2" in finding["said"]) == ("look", True)
+    assert (finding["state"], "row 2" in finding["said"]) == ("fail", True)
 
 
 def test_a_run_whose_process_is_gone_needs_somebody_and_nothing_is_changed(
@@ -119,7 +122,7 @@ def test_a_run_whose_process_is_gone_needs_somebody_and_nothing_is_changed(
 ) -> None:
     journal.append(SampleRun().started(owner=gone))
     finding = found(capsys)["runs"]
-    assert (finding["state"], finding["then"]) == ("look", "`kagura-kernel kill run-1` marks them as lost")
+    assert (finding["state"], finding["then"]) == ("fail", "`kagura-kernel kill run-1` marks them as lost")
     assert journal.last_seq() == 1
 
 
@@ -128,7 +131,7 @@ def test_a_lease_of_a_process_that_is_gone_needs_somebody(
 ) -> None:
     held(journal, gone)
     finding = found(capsys)["leases"]
-    assert finding["state"] == "look"
+    assert finding["state"] == "fail"
     assert "github:read of run-1" in finding["said"]
 
 
@@ -141,14 +144,14 @@ def test_a_lease_that_could_not_be_given_back_needs_somebody_and_one_that_is_hel
     ledger.owe("lea-1", "released")
     assert found(capsys)["leases"]["state"] == "ok"
     ledger.postpone("lea-1", until=NOW + timedelta(minutes=1), why="HTTP 500")
-    assert found(capsys)["leases"]["state"] == "look"
+    assert found(capsys)["leases"]["state"] == "fail"
 
 
 def test_an_approval_that_waits_needs_somebody(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
     journal.append(SampleRun().started(owner=process_owner()))
     journal.append(SampleRun().asked())
     finding = found(capsys)["approvals"]
-    assert finding["state"] == "look"
+    assert finding["state"] == "warn"
     assert "app-1 (Run a command on this machine)" in finding["said"]
 
 
@@ -159,7 +162,7 @@ def test_a_burst_of_refused_connections_needs_somebody_and_a_few_do_not(
     assert found(capsys)["egress"]["state"] == "ok"
     refusals(journal, MANY_REFUSALS * 2, "run-2")
     finding = found(capsys)["egress"]
-    assert finding["state"] == "look"
+    assert finding["state"] == "fail"
     assert finding["then"] == "`kagura-kernel egress log --refused --run run-2`"
 
 
@@ -174,7 +177,7 @@ def test_several_denials_by_a_person_need_somebody_and_those_by_policy_do_not(
     for number in range(MANY_DENIALS):
         journal.append(run.asked(f"app-{number}"))
         journal.append(run.decided(f"app-{number}", verdict="deny"))
-    assert found(capsys)["denials"]["state"] == "look"
+    assert found(capsys)["denials"]["state"] == "fail"
     later = (NOW + timedelta(seconds=1)).isoformat()
     assert found(capsys, "--since", later)["denials"]["state"] == "ok"
 
@@ -187,7 +190,7 @@ def test_a_wrong_credential_configuration_needs_somebody(
     folder.mkdir(parents=True)
     (folder / "credentials.toml").write_text('[providers.x]\nkind = "cloudflare"\ntoken = "hunter2"\n')
     finding = found(capsys)["credential providers"]
-    assert (finding["state"], "hunter2" in finding["said"]) == ("look", False)
+    assert (finding["state"], "hunter2" in finding["said"]) == ("fail", False)
 
 
 @pytest.mark.parametrize("trouble", ["bytes", "folder"])
@@ -202,7 +205,7 @@ def test_a_credential_configuration_that_cannot_be_read_needs_somebody(
     else:
         config.mkdir()
     finding = found(capsys)["credential providers"]
-    assert (finding["state"], "hunter2" in finding["said"]) == ("look", False)
+    assert (finding["state"], "hunter2" in finding["said"]) == ("fail", False)
     assert str(config) in finding["said"]
 
 
@@ -214,11 +217,11 @@ def test_in_a_shared_deployment_each_weak_back_end_is_said_to_be_refused(
     findings = found(capsys)
     assert findings["shared deployment"]["said"].startswith("yes: boxes need gvisor")
     for name in ("box docker", "box bubblewrap"):
-        assert findings[name]["state"] == "note"
+        assert findings[name]["state"] == "warn"
         assert "refused here with ERR_ISOLATION_TOO_WEAK" in findings[name]["said"]
     assert "ERR_ISOLATION_TOO_WEAK" not in findings["box gvisor"]["said"]
     # A weak back-end that works is no way out.
-    assert ("boxes" in findings) == (findings["box gvisor"]["state"] != "ok")
+    assert ("boxes" in findings) == ("runsc starts boxes" not in findings["box gvisor"]["said"])
 
 
 def test_in_a_shared_deployment_a_weak_back_end_that_is_asked_for_needs_somebody_and_the_others_are_told_too(
@@ -228,8 +231,8 @@ def test_in_a_shared_deployment_a_weak_back_end_that_is_asked_for_needs_somebody
     monkeypatch.setenv("KAGURA_SHARED", "true")
     monkeypatch.setenv("KAGURA_BOX", "bubblewrap")
     findings = found(capsys)
-    assert findings["shared deployment"]["state"] == "look"
-    assert findings["box bubblewrap"]["state"] == "look"
+    assert findings["shared deployment"]["state"] == "fail"
+    assert findings["box bubblewrap"]["state"] == "fail"
     assert {"box docker", "box gvisor"} <= findings.keys()
 
 
@@ -248,16 +251,16 @@ def test_for_a_person_several_problems_stand_each_on_a_line_below_each_other(
     folder.mkdir(parents=True)
     (folder / "credentials.toml").write_text('[providers.x]\nkind = "cloudflare"\n[providers.y]\nkind = "nope"\n')
     lines = told(capsys)
-    (start,) = [place for place, line in enumerate(lines) if line.startswith("!  credential providers  ")]
+    (start,) = [place for place, line in enumerate(lines) if line.startswith("FAIL  credential providers  ")]
     column = lines[start].index(str(folder)[:8])
     problems = [line for line in lines if "- providers." in line]
     assert len(problems) > 2
     assert all(line.startswith(" " * column) for line in problems)
     assert not any("⟨U+" in line for line in lines)
-    (run,) = [place for place, line in enumerate(lines) if line.startswith("!  runs ")]
+    (run,) = [place for place, line in enumerate(lines) if line.startswith("FAIL  runs ")]
     assert lines[run + 1].strip() == "→ `kagura-kernel kill run-1` marks them as lost"
-    needed = sum(line.startswith("!  ") for line in lines)
-    assert lines[-1] == f"{needed} marked with ! need somebody."
+    failed, warned = (sum(line.startswith(mark) for line in lines) for mark in ("FAIL  ", "WARN  "))
+    assert lines[-1].startswith(f"{failed} failed, {warned} warning")
 
 
 @pytest.mark.usefixtures("books")
@@ -267,9 +270,9 @@ def test_no_line_is_wider_than_the_terminal_but_for_one_long_word(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = told(capsys)
-    assert any(line.startswith("   shared deployment") for line in lines)
+    assert any(line.startswith("OK    shared deployment") for line in lines)
     for line in lines:
-        assert len(line) <= columns or " " not in line.strip()[len("!  credential providers  ") :]
+        assert len(line) <= columns or " " not in line.strip()[len("FAIL  jupyter server extension  ") :]
 
 
 @pytest.mark.usefixtures("books")
@@ -300,5 +303,5 @@ def test_a_memory_that_cannot_be_read_needs_somebody(
     file.write_text("no database " * 20)
     monkeypatch.setenv("KAGURA_MEMORY", str(file))
     row = found(capsys)["memory"]
-    assert row["state"] == "look"
+    assert row["state"] == "fail"
     assert "no SQLite database" in row["said"]

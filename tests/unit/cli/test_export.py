@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import nbformat
@@ -26,6 +27,11 @@ def test_a_notebook_is_written_beside_itself_and_never_over_another_one(
     assert main(["export", str(notebook)]) == 2
     assert capsys.readouterr().err.startswith("ERR_USAGE: ")
     assert main(["export", "--force", str(notebook)]) == 0
+
+
+def test_what_was_written_is_told_to_programs_too(notebook: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "--json", str(notebook)]) == 0
+    assert json.loads(capsys.readouterr().out) == {"written": str(notebook.with_name("a-python.ipynb"))}
 
 
 def test_a_notebook_that_is_not_there_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -163,3 +163,13 @@ def test_a_copy_is_made_and_says_how_to_check_it(
     assert main(["journal", "verify", "--dir", str(goal)]) == 0
     assert main(["journal", "backup", str(goal)]) == 2
     assert "ERR_USAGE: There is a journal at" in capsys.readouterr().err
+
+
+def test_where_it_lies_and_where_a_copy_lies_is_told_to_programs_too(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["journal", "path", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"journal": str(home / "journal.db")}
+    assert main(["journal", "backup", "--json", str(tmp_path / "copy")]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"copy": str(tmp_path / "copy" / "journal.db"), "of": str(home / "journal.db")}

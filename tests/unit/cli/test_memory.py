@@ -83,9 +83,31 @@ def test_a_note_is_typed_or_comes_in_and_the_journal_is_told(typed, memory, book
     ]
 
 
+def test_without_a_lesson_a_word_says_where_they_come_from(typed):
+    assert typed("lessons")[1] == "No lesson is known yet: a run leaves one when something goes wrong in it.\n"
+
+
+def test_a_memory_that_was_made_at_a_place_of_ones_own_is_named(typed, tmp_path, monkeypatch):
+    file = tmp_path / "mine.sqlite3"
+    monkeypatch.setenv("KAGURA_MEMORY", str(file))
+    assert typed("memory", "add", "Sales", "are", "in", "EUR.")[2] == f"A new memory was made: {file}\n"
+    assert typed("memory", "counts")[2] == ""
+    monkeypatch.setenv("KAGURA_MEMORY", str(tmp_path / "mistyped" / "mine.sqlite3"))
+    code, _, err = typed("memory", "counts")
+    assert (code, err.partition(":")[0]) == (2, "ERR_MEMORY_UNAVAILABLE")
+    assert not (tmp_path / "mistyped").exists()
+
+
 def test_changes_say_what_is_so_now_in_a_terminals_words(typed, memory):
     one = left(memory, "Deploys happen on Fridays.")
     assert typed("memory", "promote", one)[1] == f"{one} is trusted: Deploys happen on Fridays.\n"
+    data = {"kind": "command", "trigger": "`make`", "said": "no cmake \x1b[2J"}
+    lesson = left(memory, "`make` failed.\nTask: build", type=LESSON, data=data)
+    assert typed("memory", "promote", lesson)[1].splitlines()[1:] == [
+        "    `make` failed.",
+        "    Task: build",
+        "    said then: no cmake ⟨U+001B⟩[2J",
+    ]
     assert json.loads(typed("memory", "pin", one, "--json")[1])[0]["pinned"] is True
     assert f"`kagura-kernel memory restore {one}`" in typed("memory", "forget", one)[1]
     code, _, err = typed("memory", "demote", "mem-none")
@@ -115,7 +137,7 @@ def test_lessons_one_memory_and_its_neighbours(typed, memory):
     assert "`make`: exit 2" in typed("lessons")[1]
     [found] = json.loads(typed("lessons", "make", "--json")[1])
     assert (found["memory"]["id"], found["trigger"], found["seen"]) == (lesson, "`make`: exit 2", 1)
-    assert typed("lessons", "nothing")[1] == "No lesson is known that fits.\n"
+    assert typed("lessons", "nothing")[1] == "No lesson is known that fits. Without words all of them are listed.\n"
     assert "Always." in typed("memory", "show", other)[1]
     assert json.loads(typed("memory", "show", other, "--json")[1])["text"] == "Build with cmake.\nAlways."
     assert typed("memory", "explore", lesson)[1].splitlines()[1].split()[:3] == [other, "supports", lesson]
@@ -133,7 +155,7 @@ def test_what_goes_out_comes_in_again_through_a_pipe(typed, memory, tmp_path):
     for id_ in (one, two):
         memory.erase(id_)
     code, out, _ = typed("memory", "import", "-", "--json", given=lines)
-    assert (code, json.loads(out)) == (0, {"memories": [one, two], "edges": 1})
+    assert (code, json.loads(out)) == (0, {"memories": [one, two], "edges": 1, "left_out": 0})
     assert memory.reference(one).text == "Deploys happen on Fridays \u202e."
     file = tmp_path / "out.jsonl"
     assert json.loads(typed("memory", "export", str(file), "--json")[1]) == {"file": str(file), "lines": 3}

@@ -9,6 +9,7 @@ import sys
 import termios
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,32 @@ def test_a_run_whose_process_is_gone_is_not_live(
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["run_id"], row["status"], row["live"]) == ("run-1", "running", False)
     assert row["started_at"] == "2026-01-01T12:00:00+00:00"
+
+
+def test_what_a_run_comes_from_and_how_good_it_was_is_told_where_there_is_something_to_tell(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {}),
+        ({"resumes": "run-0"}, {"verified": False}),
+        ({"lineage": ("run-0", "run-1")}, {"untrusted": True}),
+    ]
+    for number, (started, finished) in enumerate(facts):
+        told = SampleRun(f"run-{number}")
+        journal.append(told.started(**started))
+        journal.append(told.finished(**finished))
+        if not number:
+            assert main(["runs"]) == 0
+            assert capsys.readouterr().out.split("\n")[0].split()[-2:] == ["user", "task"]
+    assert main(["runs"]) == 0
+    head, child, resumed, own = capsys.readouterr().out.splitlines()
+    assert head.split()[-5:] == ["verified", "untrusted", "resumes", "parent", "task"]
+    assert child.split()[-7:-3] == ["-", "yes", "-", "run-1"]
+    assert resumed.split()[-7:-3] == ["NO", "-", "run-0", "-"]
+    assert own.split()[-7:-3] == ["-"] * 4
+    assert main(["runs", "run-2", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert (row["parent"], row["lineage"], row["untrusted"], row["resumes"]) == ("run-1", ["run-0", "run-1"], True, "")
 
 
 def test_no_more_are_listed_than_asked_for(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:

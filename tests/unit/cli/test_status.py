@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.memory.opening import FILE
 from kagura_kernel.testing.sample_run import SampleRun
 
 
@@ -19,13 +21,29 @@ def test_without_a_journal_it_is_wrong_usage(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err.startswith("ERR_USAGE: ")
 
 
-def test_an_empty_journal_is_calm(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_journal_is_calm(journal: Journal, books: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "Nothing runs, nothing waits.",
         "$0.0000 today (UTC).",
         f"Journal: {journal.where}",
+        f"Memory: none yet at {books / FILE}",
     ]
+    assert not (books / FILE).exists()
+
+
+def test_a_memory_that_is_down_is_told_since_no_run_can_start(
+    journal: Journal, books: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del journal
+    monkeypatch.setenv("KAGURA_MEMORY", str(books / "mistyped" / "memory.sqlite3"))
+    assert main(["status"]) == 0
+    said = capsys.readouterr().out
+    assert "NO AGENT CAN START: the memory cannot be used." in said.splitlines()
+    assert f"the folder {books / 'mistyped'} does not exist" in said
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["memory_ok"] is False
+    assert not (books / "mistyped").exists()
 
 
 def test_what_runs_waits_is_lost_and_was_paid_today_is_told(

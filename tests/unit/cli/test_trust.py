@@ -31,8 +31,33 @@ def test_what_was_earned_is_granted_and_taken_back(journal: Journal, capsys: pyt
     assert capsys.readouterr().out == "git: graduated.\n"
     assert TrustHistory(journal).look()["git"].graduated
     assert main(["graduation", "revoke", "git"]) == 0
-    assert capsys.readouterr().out == "git: demoted.\n"
+    assert capsys.readouterr().out.startswith("git is trusted no more: it is asked about every time from now on")
     assert not TrustHistory(journal).look()["git"].graduated
+
+
+def test_what_was_never_trusted_is_not_said_to_have_lost_it(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    earn_trust(journal, successes=2)
+    assert main(["graduation", "revoke", "git"]) == 0
+    assert capsys.readouterr().out.startswith("git was not trusted: it is asked about every time from now on")
+    assert main(["graduation"]) == 0
+    assert lines(capsys)["git"][:3] == ["git", "locked", "0"]
+
+
+def test_the_chart_of_a_terminal_is_made_of_characters(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["graduation", "chart"]) == 0
+    assert capsys.readouterr().out.startswith("No category has shown anything yet.")
+    earn_trust(journal, successes=2)
+    journal.append(trust_row("failed", journal.clock.now(), why="it ended with 1"))
+    assert main(["graduation", "chart"]) == 0
+    _, first, second, failed, needs = capsys.readouterr().out.splitlines()
+    assert first.split()[2:6] == ["git", "succeeded", "1", "█"]
+    assert second.split()[4:6] == ["2", "██"]
+    assert failed.split()[2:6] == ["git", "failed", "0", "·"]
+    assert needs.startswith("A proposal needs 5 successes.")
+    assert main(["graduation", "chart", "--json"]) == 0
+    assert [one["successes"] for one in json.loads(capsys.readouterr().out)] == [1, 2, 0]
 
 
 def test_what_was_not_earned_is_not_granted(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:

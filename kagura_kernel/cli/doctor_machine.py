@@ -1,0 +1,139 @@
+"""The doctor's rows about the machine: the network that runs get, where secrets are kept, Jupyter, clock and disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kagura_kernel.cli.doctor_rows import FAIL, OK, WARN, Finding, State
+from kagura_kernel.cli.printing import size
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.settings import Settings
+
+LITTLE, TOO_LITTLE = 1024**3, 100 * 1024**2
+"""Free bytes below which a disk is warned of, and below which runs will fail."""
+
+AHEAD = timedelta(minutes=5)
+"""How far the journal's newest row may lie ahead of the clock."""
+
+_REINSTALL = "`pip install --force-reinstall --no-deps kagura-kernel`"
+
+
+def egress_rules(settings: Settings) -> Finding:
+    """What every run may reach, by the settings alone."""
+    named = [word for word in settings.net if word != "ask"]
+    asks = "any other host is a question" if "ask" in settings.net else "no other host can be asked for"
+    opened = ", ".join(named) or "nothing by itself"
+    return Finding("egress rules", OK, f"a run reaches {opened}; {asks}")
+
+
+def secret_places(environ: Mapping[str, str]) -> Finding:
+    """Whether the keychain answers; variables and files always can be read."""
+    from kagura_kernel.journal.place import settings_file
+    from kagura_kernel.membrane.credentials.keychain import KeychainUnusable, keychain_name
+
+    name = "secret back-ends"
+    try:
+        return Finding(name, OK, f"variables, files, and the keychain {keychain_name()}")
+    except KeychainUnusable as error:
+        said = f"variables and files; {error}"
+    needed = [
+        path.name
+        for path in (settings_file(environ), settings_file(environ).with_name("credentials.toml"))
+        if _mentions_keyring(path)
+    ]
+    if needed:
+        said += f"; {' and '.join(needed)} keeps secrets in one"
+    then = "unlock or install one (`pip install keyring` and a Secret Service, KWallet or macOS), or name files instead"
+    return Finding(name, FAIL if needed else WARN, said, then)
+
+
+def _mentions_keyring(path: Path) -> bool:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return any(line.split("=")[0].strip().endswith("_keyring") for line in lines if "=" in line)
+
+
+def jupyter() -> Iterator[Finding]:
+    """The kernel, the sidebar and the server extension, as Jupyter finds them."""
+    from kagura_kernel.jupyter.installed import look
+
+    commands = {
+        "kernelspec": _REINSTALL,
+        "sidebar": "`jupyter labextension enable kagura-kernel`",
+        "server extension": "`jupyter server extension enable --sys-prefix kagura_kernel.jupyter.server`",
+        "lab": "`pip install 'kagura-kernel[lab]'`",
+    }
+    for part in look():
+        then = "" if part.ok else commands[part.name] if part.there or part.name == "lab" else _REINSTALL
+        yield Finding(f"jupyter {part.name}", OK if part.ok else WARN, part.said, then)
+
+
+def clock(place: Path | str) -> Finding:
+    """Whether the clock can be right: nothing that was written before lies in its future.
+
+    Args:
+        place: The journal.
+    """
+    now = datetime.now(UTC)
+    built = datetime.fromtimestamp(Path(__file__).stat().st_mtime, UTC)
+    newest = _newest_row(place)
+    then = "set it: `timedatectl set-ntp true`"
+    if newest is not None and newest > now + AHEAD:
+        said = f"{now:%Y-%m-%d %H:%M:%SZ} is before the journal's newest run, of {newest:%Y-%m-%d %H:%M:%SZ}"
+        return Finding("clock", FAIL, f"{said}: deadlines and leases cannot be kept", then)
+    if built > now + timedelta(days=1):
+        said = f"{now:%Y-%m-%d %H:%M:%SZ} is before this program was installed, {built:%Y-%m-%d}"
+        return Finding("clock", FAIL, f"{said}: deadlines and leases cannot be kept", then)
+    return Finding("clock", OK, f"{now:%Y-%m-%d %H:%M:%SZ}")
+
+
+def _newest_row(place: Path | str) -> datetime | None:
+    from kagura_kernel.cli.opening import open_journal
+    from kagura_kernel.domain.errors import KaguraError
+    from kagura_kernel.journal import views
+
+    try:
+        with open_journal(place) as journal:
+            return next((row.started_at for row in views.runs(journal, limit=1)), None)
+    except KaguraError:
+        # Whether there is one, and what is wrong with it, has a row of its own.
+        return None
+
+
+def disk(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Room for our data, and for boxes."""
+    from kagura_kernel.journal.place import data_home
+
+    home = data_home(environ)
+    seen: set[int] = set()
+    for name, place in (("disk", home), ("disk for boxes", Path(tempfile.gettempdir()))):
+        there = _nearest(place)
+        device = there.stat().st_dev
+        if device in seen:
+            continue
+        seen.add(device)
+        yield _room(name, place, there)
+
+
+def _room(name: str, place: Path, there: Path) -> Finding:
+    free = shutil.disk_usage(there).free
+    if not os.access(there, os.W_OK):
+        said = f"{there} cannot be written, so nothing can be kept at {place}"
+        return Finding(name, FAIL, said, "name another place in KAGURA_HOME, or give yourself the right to write there")
+    state: State = FAIL if free < TOO_LITTLE else WARN if free < LITTLE else OK
+    then = "" if state == OK else f"make room: `du -xh --max-depth=2 {there} | sort -h | tail`"
+    return Finding(name, state, f"{size(free)} free at {place}", then)
+
+
+def _nearest(place: Path) -> Path:
+    """The folder itself, or the nearest above it that is there."""
+    return next(folder for folder in (place, *place.parents) if folder.exists())

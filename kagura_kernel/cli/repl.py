@@ -1,0 +1,193 @@
+"""`kagura-kernel repl`: a conversation in a terminal. A line is a task of one session, `/word` is a command.
+
+What a line is, is told by its first character alone, as in a cell of the kagura kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from kagura_kernel.cli.printing import terminal_width
+from kagura_kernel.cli.run import carry_out, intent_of, tell, warm
+from kagura_kernel.cockpit.grammar import Surface
+from kagura_kernel.cockpit.lines.helping import help_for
+from kagura_kernel.cockpit.lines.parsing import parse_line
+from kagura_kernel.domain.errors import KaguraError, UsageError
+
+if TYPE_CHECKING:
+    from kagura_kernel.cli.repl_history import History
+    from kagura_kernel.cockpit.intents import LaunchRun
+
+PROMPT = "kagura> "
+HISTORY = "repl-history"
+"""Name of the file, in our data directory."""
+
+OK = 0
+_NOT_HERE = frozenset({"repl"})
+_ENDS = frozenset({"exit", "quit"})
+_BY_SIGNAL, _INTERRUPTED = 128, 130
+
+
+def run(arguments: SimpleNamespace) -> int:
+    """Talk until the end of the input; the exit code of the last line where the lines come by a pipe, otherwise 0.
+
+    Raises:
+        KaguraError: the settings are wrong, or the journal cannot be used.
+    """
+    warm()
+    from kagura_kernel.assembly import close_cockpit, get_cockpit
+
+    try:
+        talk = _Talk(arguments, arguments.session or get_cockpit().session_id)
+        return talk.at_a_terminal() if sys.stdin.isatty() else talk.by_a_pipe()
+    finally:
+        close_cockpit()
+
+
+class _Talk:
+    """One conversation, whose tasks all belong to one session."""
+
+    def __init__(self, arguments: SimpleNamespace, session: str) -> None:
+        self._session = session
+        self._arguments = vars(arguments) | {"session": session, "new_session": False}
+
+    def at_a_terminal(self) -> int:
+        """Lines with a prompt, a history and completion."""
+        history = _history()
+        remember = _prepare_readline(history)
+        print(f"Session {self._session}. A line is a task, /help lists commands, Ctrl-D ends.", file=sys.stderr)
+        while True:
+            try:
+                line = input(PROMPT)
+            except EOFError:
+                print(file=sys.stderr)
+                return OK
+            except KeyboardInterrupt:
+                # What was typed is dropped, as in a shell.
+                print(file=sys.stderr)
+                continue
+            if not line.strip():
+                continue
+            remember(line)
+            if _ends(line):
+                return OK
+            self.take(line)
+
+    def by_a_pipe(self) -> int:
+        """Lines as they come, until their end."""
+        code = OK
+        for line in sys.stdin:
+            if _ends(line):
+                break
+            if line.strip():
+                code = self.take(line)
+                if code > _BY_SIGNAL:
+                    # Whoever stopped this one wants no other either.
+                    break
+        return code
+
+    def take(self, line: str) -> int:
+        """Do what one line says; what goes wrong is told, and the conversation goes on."""
+        from kagura_kernel.cli.main import exit_code, told
+
+        try:
+            return self._command(line.strip()[1:]) if line.lstrip().startswith("/") else self._task(line)
+        except KaguraError as error:
+            print(told(error), file=sys.stderr)
+            return exit_code(error)
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
+            return _INTERRUPTED
+
+    def _task(self, line: str) -> int:
+        return _carried_out(intent_of(SimpleNamespace(**self._arguments), task_in(line)), as_json=False)
+
+    def _command(self, line: str) -> int:
+        from kagura_kernel.cli.main import MODULES
+
+        parsed = parse_line(line, Surface.TERMINAL, prefix="/")
+        name = parsed.command.name
+        if name in _NOT_HERE:
+            raise UsageError(f"/{name}: You are in one already.")
+        arguments = SimpleNamespace(**parsed.values, action=name.split()[-1])
+        if name == "run":
+            return self._run(arguments)
+        if name == "help":
+            print(help_for(parsed.values["word"], Surface.TERMINAL, prefix="/", width=terminal_width()))
+            return OK
+        return int(import_module(MODULES[name]).run(arguments))
+
+    def _run(self, arguments: SimpleNamespace) -> int:
+        """`/run` with options of its own, in this process and, where it names no other, in this session."""
+        from kagura_kernel.cli.run import task_of
+
+        if arguments.session is None and not arguments.new_session:
+            arguments.session = self._session
+        return _carried_out(intent_of(arguments, task_of(arguments)), as_json=arguments.json)
+
+
+def _carried_out(intent: LaunchRun, *, as_json: bool) -> int:
+    # Asked for each time: a command may have closed it.
+    from kagura_kernel.assembly import get_cockpit
+
+    outcome, code = carry_out(get_cockpit(), intent)
+    tell(outcome, as_json=as_json)
+    return code
+
+
+def task_in(line: str) -> str:
+    """The task on a line: a backslash before its first character makes `/`, `%`, `!` and `?` part of it.
+
+    Raises:
+        UsageError: it begins as a line for IPython does, and there is no IPython here.
+    """
+    from kagura_kernel.jupyter.dialect import Form, read
+
+    text = line.strip()
+    if text[:1] in {"%", "!", "?"}:
+        raise UsageError(
+            f"A line that begins with {text[0]} is IPython's, and there is none here. `\\{text[0]}…` makes it a task, "
+            "`/help` lists commands."
+        )
+    cell = read(text)
+    return cell.text.strip() if cell.form is Form.PROMPT else text
+
+
+def _ends(line: str) -> bool:
+    return line.strip().removeprefix("/") in _ENDS and line.lstrip().startswith("/")
+
+
+def _history() -> History:
+    from kagura_kernel.assembly.kits import redactor_of
+    from kagura_kernel.cli.repl_history import History
+    from kagura_kernel.journal.place import data_home
+
+    home = data_home(os.environ)
+    return History(home / HISTORY, lambda line: redactor_of(home).redact(line).text)
+
+
+def _prepare_readline(history: History) -> Callable[[str], object]:
+    """Editing, history and completion where Python has them; returns what remembers a line."""
+    try:
+        import readline
+    except ImportError:
+        return history.add
+    from kagura_kernel.cli.repl_completing import completer
+
+    readline.set_auto_history(False)
+    for line in history.lines():
+        readline.add_history(line)
+    readline.set_completer(completer(readline.get_line_buffer, readline.get_endidx))
+    readline.set_completer_delims(" \t")
+    libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
+
+    def remember(line: str) -> None:
+        readline.add_history(history.add(line))
+
+    return remember

@@ -1,0 +1,157 @@
+"""`kagura-kernel run`: a task from a shell, its answer on standard output."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from kagura_kernel.cli.asking import somebody_is_here
+from kagura_kernel.domain.errors import UsageError
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.cockpit import Cockpit
+    from kagura_kernel.cockpit.intents import LaunchRun
+    from kagura_kernel.domain.outcome import RunOutcome
+
+LONGEST = 4 * 2**20
+"""Bytes that a task may have: who sends more has named the wrong file."""
+
+ORIGIN = "terminal"
+
+
+def run(arguments: SimpleNamespace) -> int:
+    """Send the task, follow it, and print its answer; see `run_outcome.exit_code`, and 128 + N after a signal.
+
+    Raises:
+        UsageError: there is no task, or several; or an option cannot be understood.
+        KaguraError: the run could not begin.
+    """
+    task = task_of(arguments)
+    warm()
+    from kagura_kernel.assembly import close_cockpit, get_cockpit
+
+    intent = intent_of(arguments, task)
+    try:
+        outcome, code = carry_out(get_cockpit(), intent)
+        tell(outcome, as_json=arguments.json)
+        return code
+    finally:
+        close_cockpit()
+
+
+def warm() -> None:
+    """Begin to read the rules of redaction, beside the imports of all else: the first words of a run wait for them."""
+    from kagura_kernel.journal.place import data_home
+    from kagura_kernel.kit.redaction.kept import redactor_in
+
+    redactor_in(data_home(os.environ)).warm()
+
+
+def task_of(arguments: SimpleNamespace) -> str:
+    """The task: the words, what the file says, or what comes by standard input.
+
+    Raises:
+        UsageError: there is none, there are two, or it cannot be read.
+    """
+    words: Sequence[str] = arguments.task
+    if arguments.prompt_file is not None:
+        if words:
+            raise UsageError("run: A task and `--prompt-file` do not go together: give one of them.")
+        return _read_file(arguments.prompt_file)
+    if list(words) == ["-"]:
+        if sys.stdin is None:
+            raise UsageError("run: There is no standard input to read the task from.")
+        return _text(sys.stdin.buffer.read(LONGEST + 1), "standard input")
+    task = " ".join(words).strip()
+    if not task and arguments.resume is None and arguments.replay is None:
+        raise UsageError(
+            "run: Nothing was asked for. Give a task in quotes, `--prompt-file FILE`, or `-` for standard input."
+        )
+    return task
+
+
+def intent_of(arguments: SimpleNamespace, task: str) -> LaunchRun:
+    """What the words mean; nobody is asked where the keyboard or the screen is no terminal."""
+    from kagura_kernel.cockpit.intents import LaunchRun
+    from kagura_kernel.jupyter import launching
+    from kagura_kernel.jupyter.options import kagura_options
+    from kagura_kernel.jupyter.surface import Surface
+
+    intent = launching.intent_of(kagura_options(vars(arguments)), task, Surface.TERMINAL)
+    if not isinstance(intent, LaunchRun):
+        raise TypeError(type(intent).__name__)
+    return replace(intent, headless=not somebody_is_here(), origin=ORIGIN)
+
+
+def carry_out(cockpit: Cockpit, intent: LaunchRun) -> tuple[RunOutcome, int]:
+    """Launch it and follow it to its end; how it ended, and the exit code that says so.
+
+    Raises:
+        KaguraError: it could not begin, or its record could not be kept.
+    """
+    return asyncio.run(_followed(cockpit, intent))
+
+
+async def _followed(cockpit: Cockpit, intent: LaunchRun) -> tuple[RunOutcome, int]:
+    from kagura_kernel.cli.run_outcome import exit_code
+    from kagura_kernel.cli.run_progress import progress_for
+    from kagura_kernel.cli.run_stopping import Stopping, ended_by
+    from kagura_kernel.jupyter.follow import Watched
+
+    handle = cockpit.launch(intent)
+    progress = progress_for(handle.run_id, cockpit.decide)
+    stopping = Stopping(handle, progress.deny, progress.tell)
+    watched = Watched(handle, progress, cockpit.attach)
+    with stopping.listening():
+        ending = asyncio.ensure_future(handle.wait())
+        await watched.until(ending, foreground=True)
+        error = ending.exception()
+        watched.finish(error)
+    if error is not None:
+        raise error
+    outcome = ending.result()
+    return outcome, exit_code(outcome) if stopping.number is None else ended_by(stopping.number)
+
+
+def tell(outcome: RunOutcome, *, as_json: bool) -> None:
+    """The answer, or everything as JSON, on standard output; what went wrong on standard error."""
+    from kagura_kernel.cli import printing
+    from kagura_kernel.cli.run_outcome import as_data, trouble
+    from kagura_kernel.jupyter.cards.escape import visible
+    from kagura_kernel.jupyter.surface import person
+
+    if as_json:
+        print(printing.as_json(as_data(outcome)))
+    elif outcome.text.strip():
+        print(visible(outcome.text.rstrip()))
+    sys.stdout.flush()
+    if said := trouble(outcome, person()):
+        print(visible(printing.for_terminal(said)), file=sys.stderr)
+
+
+def _read_file(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LONGEST + 1)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"run: The task cannot be read from {path}: {why}.") from None
+    return _text(data, str(path))
+
+
+def _text(data: bytes, where: str) -> str:
+    if len(data) > LONGEST:
+        raise UsageError(f"run: {where} holds more than {LONGEST:,} bytes; that is no task.")
+    try:
+        text = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        raise UsageError(f"run: {where} holds no text in UTF-8.") from None
+    if not text:
+        raise UsageError(f"run: {where} is empty: there is no task in it.")
+    return text

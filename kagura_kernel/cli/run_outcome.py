@@ -1,0 +1,53 @@
+"""How a run that ended is told to whoever started it: as an exit code, as JSON, and as one line of what went wrong."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.domain.errors import (
+    BrainNotConfigured,
+    IsolationTooWeak,
+    KaguraError,
+    SandboxUnavailable,
+    WorkNotVerified,
+)
+
+if TYPE_CHECKING:
+    from kagura_kernel.domain.outcome import RunOutcome
+
+DONE, NOT_DONE, NOT_SET_UP = 0, 2, 3
+
+_NOT_SET_UP = frozenset(error.code for error in (SandboxUnavailable, IsolationTooWeak, BrainNotConfigured))
+
+
+def exit_code(outcome: RunOutcome) -> int:
+    """0 for work that is done and, where it was tried out, good; 3 where the machine is not set up; otherwise 2."""
+    if outcome.ok and outcome.verified is not False:
+        return DONE
+    return NOT_SET_UP if outcome.error_code in _NOT_SET_UP else NOT_DONE
+
+
+def trouble(outcome: RunOutcome, by: str) -> str:
+    """`CODE: message` of what went wrong; empty when nothing did."""
+    from kagura_kernel.jupyter.errors import check
+
+    try:
+        check(outcome, by)
+        if outcome.verified is False:
+            raise WorkNotVerified(outcome.run_id)
+    except KaguraError as error:
+        return f"{error.code}: {error.message}"
+    return f"{outcome.error_code}: {outcome.error}" if outcome.error_code else ""
+
+
+def as_data(outcome: RunOutcome) -> dict[str, Any]:
+    """The outcome for programs: its fields, sums, and whether all is well; no contents of files or variables."""
+    told = asdict(outcome)
+    del told["outputs"]
+    told["changes"] = [
+        {name: change[name] for name in ("path", "status", "kind", "size", "binary", "state", "reason")}
+        for change in told["changes"]
+    ]
+    told["cost"] = told["cost"] | {"usd": outcome.cost.usd}
+    return told | {"ok": exit_code(outcome) == DONE, "total_usd": outcome.total_usd}

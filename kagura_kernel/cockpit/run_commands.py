@@ -1,0 +1,76 @@
+"""Commands that send tasks from a terminal; their options are those of `%%kagura`, so that the two cannot drift."""
+
+from __future__ import annotations
+
+from kagura_kernel.cockpit.cells import KAGURA
+from kagura_kernel.cockpit.grammar import TERMINAL, Argument, Command, Kind, Option, Surface
+
+_OTHERWISE = {"session": "a fresh one", "new_session": "a fresh one, unless `--session` names one"}
+
+
+def _in_a_terminal(option: Option) -> Option:
+    return option._replace(otherwise=_OTHERWISE.get(option.name, option.otherwise))
+
+
+OF_A_RUN: tuple[Option, ...] = tuple(
+    _in_a_terminal(option)
+    for option in KAGURA.options
+    if option.surfaces is None or Surface.TERMINAL in option.surfaces
+)
+"""The options of a `%%kagura` cell that do not speak of a notebook's variables."""
+
+_ONCE = frozenset({"record", "resume"})
+"""Options that are about one run, not about all of a conversation."""
+
+
+def _without(names: frozenset[str], options: tuple[Option, ...]) -> tuple[Option, ...]:
+    gone = {flag for option in options if option.name in names for flag in option.flags}
+    return tuple(
+        option._replace(excludes=tuple(flag for flag in option.excludes if flag not in gone))
+        for option in options
+        if option.name not in names
+    )
+
+
+RUN_COMMANDS = (
+    Command(
+        "run",
+        "send a task to an agent, which works in a box, and print its answer",
+        TERMINAL,
+        (
+            Argument(
+                "task",
+                Kind.TEXT,
+                "the task, in as many words as you like; `-` reads it from standard input",
+                required=False,
+                many=True,
+                metavar="TASK",
+            ),
+        ),
+        (
+            Option(("--prompt-file",), "read the task from this file", Kind.FILE),
+            *OF_A_RUN,
+            Option(("--json",), "print one JSON document with the outcome instead of the answer"),
+        ),
+        (
+            "run 'Fix the failing test' --budget 0.50",
+            "run --prompt-file task.md --json",
+            "run --replay tour.jsonl --box bubblewrap",
+        ),
+        detail="The answer goes to standard output. What happens meanwhile goes to standard error, where that is a "
+        "terminal. Approvals are asked for at the keyboard, and can be answered from anywhere else too; where standard "
+        "input is no terminal they are denied. Ctrl-C stops the run calmly, a second one at once. Exit code 0 if it "
+        "is done, 2 if it was not or its verification did not pass, 3 if the machine is not set up for it, 130 if it "
+        "was interrupted.",
+    ),
+    Command(
+        "repl",
+        "talk to an agent: each line is a task of one session, `/word` is a command",
+        TERMINAL,
+        options=_without(_ONCE, OF_A_RUN),
+        examples=("repl", "repl --session refactoring --budget 2"),
+        detail="A line that begins with a slash is a command as in a notebook: `/runs`, `/changes last`; `\\/` begins "
+        "a task with a slash. Ctrl-C stops the run that goes on, Ctrl-D ends. Lines are remembered, without secrets, "
+        "in a file that only you can read.",
+    ),
+)

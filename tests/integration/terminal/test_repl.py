@@ -1,0 +1,119 @@
+"""`kagura-kernel repl` and `setup` behind a pseudo-terminal, and by a pipe."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.testing.leftovers import descendants
+from kagura_kernel.testing.patience import wait_until
+from tests.integration.terminal.conftest import bash, ended
+
+pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
+
+PROMPT = "kagura> "
+TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+
+
+def test_lines_are_tasks_of_one_session_slashes_are_commands_and_control_d_ends(shell):
+    child = shell.terminal("repl", "--replay", shell.cassette(bash("echo x")))
+    child.expect_exact("/help lists commands, Ctrl-D ends.")
+    child.expect_exact(PROMPT)
+    for task in ("First task", "\\/second task"):
+        child.sendline(task)
+        child.expect_exact("Over.")
+        child.expect_exact(PROMPT)
+    child.sendline("/runs")
+    child.expect_exact("First task")
+    child.expect_exact(PROMPT)
+    child.sendline("/rnus")
+    child.expect_exact("Did you mean 'runs'?")
+    child.expect_exact(PROMPT)
+    child.sendeof()
+    assert ended(child) == 0
+    rows = json.loads(shell.run("runs", "--json").stdout)
+    assert [row["task"] for row in rows] == ["/second task", "First task"]
+    assert len({row["session_id"] for row in rows}) == 1
+
+
+def test_control_c_stops_the_run_and_the_conversation_goes_on(shell):
+    child = shell.terminal("repl", "--replay", shell.cassette(bash("sleep 62")), "--idle", "0")
+    child.expect_exact(PROMPT)
+    child.sendline("Sleep.")
+    wait_until(lambda: any(b"sleep\x0062" in one.command for one in descendants(child.pid)))
+    child.sendintr()
+    child.expect_exact("ERR_RUN_KILLED")
+    child.expect_exact(PROMPT)
+    child.send("half a line")
+    child.sendintr()
+    child.expect_exact(PROMPT)
+    child.sendline("/exit")
+    assert ended(child) == 0
+    assert len(json.loads(shell.run("runs", "--json").stdout)) == 1
+
+
+def test_an_approval_is_answered_between_two_lines(shell, host_call):
+    child = shell.terminal("repl", "--replay", shell.cassette(host_call()))
+    child.expect_exact(PROMPT)
+    child.sendline("Go.")
+    child.expect_exact("Allow it once? [y/N]")
+    child.sendline("y")
+    child.expect_exact("Allowed by")
+    child.expect_exact(PROMPT)
+    child.sendeof()
+    assert ended(child) == 0
+    assert (shell.project / "on-the-host").exists()
+
+
+def test_the_history_holds_no_secrets_and_nobody_else_reads_it(shell):
+    for lines in (["/runs", f"/route -- curl -H 'Authorization: {TOKEN}' x"], ["/help kill"]):
+        child = shell.terminal("repl")
+        for line in lines:
+            child.expect_exact(PROMPT)
+            child.sendline(line)
+        child.expect_exact(PROMPT)
+        child.sendeof()
+        assert ended(child) == 0
+    file = Path(shell.environ["KAGURA_HOME"]) / "repl-history"
+    told = file.read_text()
+    assert (told.splitlines()[0], told.splitlines()[-1]) == ("/runs", "/help kill")
+    assert TOKEN not in told
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_by_a_pipe_there_is_no_prompt_and_the_last_line_says_how_it_ended(shell):
+    cassette = shell.cassette()
+    ran = shell.run("repl", "--replay", cassette, given="Go.\n/runs --json\n")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    answer, rows = ran.stdout.splitlines()
+    assert (answer, json.loads(rows)[0]["task"]) == ("Over.", "Go.")
+    ran = shell.run("repl", "--replay", cassette, given="Go.\n!ls\n")
+    assert (ran.returncode, "IPython's" in ran.stderr) == (2, True)
+
+
+def test_a_command_of_the_conversation_that_closes_what_it_opened_does_not_end_the_session(shell):
+    given = "Go.\n/plugin list\n/run --json Once more.\n/repl\n"
+    ran = shell.run("repl", "--replay", shell.cassette(), "--session", "mine", given=given)
+    assert "You are in one already" in ran.stderr
+    rows = json.loads(shell.run("runs", "--json").stdout)
+    assert {row["session_id"] for row in rows} == {"mine"}
+
+
+def test_setup_asks_at_a_terminal_and_writes_down_what_was_chosen(shell):
+    child = shell.terminal("setup", "sandbox")
+    child.expect_exact("Which box should runs have?")
+    child.expect_exact("1 to 5 [1]: ")
+    child.sendline("4")
+    child.expect_exact("box = 'bubblewrap' was written to")
+    # The environment of this test names one too, and it would win.
+    child.expect_exact("The variable KAGURA_BOX overrides it")
+    assert ended(child) == 0
+    assert Path(shell.environ["KAGURA_CONFIG"]).read_text() == 'box = "bubblewrap"\n'
+    child = shell.terminal("setup")
+    child.expect_exact("Which brain should think?")
+    child.sendintr()
+    child.expect_exact("Nothing more was changed.")
+    assert ended(child) == 3

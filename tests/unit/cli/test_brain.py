@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.cli.main import main
+
+NAMED = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "HOME", "KAGURA_MODEL", "KAGURA_BRAIN")
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch: pytest.MonkeyPatch, books: Path) -> None:
+    """A machine on which nobody has signed in to anything, and nothing has run."""
+    for name in NAMED:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(books))
+
+
+def test_every_brain_is_listed_with_why_it_cannot_think(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["brain"]) == 0
+    out = capsys.readouterr().out
+    assert "sign in once with `claude`" in out
+    assert "set `endpoint` to openai, ollama" in out
+    assert "set `brain_program` to claude, codex or ollama" in out
+    assert "which is not 0" in out
+
+
+def test_what_is_configured_is_ready_and_a_known_price_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KAGURA_ENDPOINT", "openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+    assert main(["brain", "--model", "gpt-4o-mini", "--json"]) == 0
+    out = capsys.readouterr().out
+    found = {row["name"]: row for row in json.loads(out)}["pydantic_ai"]
+    assert (found["ready"], found["model"], found["window"]) == (True, "openai:gpt-4o-mini", 128_000)
+    assert found["turn_usd"] == pytest.approx(0.0018)
+    assert "OPENAI_API_KEY" in found["reason"]
+    assert "sk-canary" not in out
+
+
+def test_a_price_that_nobody_knows_is_unknown_and_another_brain_s_model_is_not_claude_s(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KAGURA_MODEL", "ollama:qwen3:32b")
+    assert main(["brain", "--json"]) == 0
+    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (found["pydantic_ai"]["model"], found["pydantic_ai"]["turn_usd"]) == ("ollama:qwen3:32b", None)
+    assert found["claude"]["model"] == ""

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.cli.completion import SCRIPTS
+from kagura_kernel.cli.completion_words import FILES, lines_for
+from kagura_kernel.cli.main import main
+from kagura_kernel.cli.repl_completing import completer
+from kagura_kernel.cockpit.commands import COMMANDS
+from kagura_kernel.cockpit.grammar import Kind, Surface
+from kagura_kernel.cockpit.lines.lookup import Name
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.sample_run import SampleRun
+
+
+class Known:
+    """Two runs and a grant."""
+
+    def names(self, kind: Kind, prefix: str, given: Sequence[str]) -> Sequence[Name]:
+        del prefix, given
+        found = {Kind.RUN: [Name("run-1ab", "done, Fix it"), Name("run-2cd")], Kind.GRANT: [Name("github:read")]}
+        return found.get(kind, [])
+
+
+def bash(line: str) -> list[str]:
+    """What bash is told."""
+    return lines_for("bash", f"kagura-kernel {line}", Known())
+
+
+def test_every_command_of_a_terminal_is_completed_word_by_word():
+    for command in COMMANDS:
+        if Surface.TERMINAL in command.surfaces:
+            *before, last = command.name.split()
+            assert last in bash(" ".join([*before, last[:1]]))
+
+
+def test_commands_of_the_notebook_alone_are_not():
+    assert "watch" not in bash("w")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("run --rep", ["--replay"]),
+        ("changes ", ["run-1ab", "run-2cd", "--json", "--dir", "--url"]),
+        ("changes 1ab", ["run-1ab"]),
+        ("run --write=", ["ask", "through", "none"]),
+        ("run --grant github:r", ["read"]),
+        ("completion ", ["bash", "zsh", "fish"]),
+        ("run --prompt-file ", [FILES]),
+        ("export ", [FILES]),
+        ("nonsense ", []),
+    ],
+)
+def test_options_ids_and_values_are_completed(line: str, found: list[str]):
+    assert bash(line) == found
+
+
+def test_other_shells_are_told_what_each_thing_is_and_take_words_whole():
+    assert lines_for("fish", "kagura-kernel changes run-1", Known()) == ["run-1ab\tdone, Fix it"]
+    assert lines_for("zsh", "kagura-kernel run --grant git", Known()) == ["github:read"]
+
+
+def test_runs_of_the_journal_in_use_are_completed(journal: Journal, capsys: pytest.CaptureFixture[str]):
+    journal.append(SampleRun().started())
+    assert main(["__complete", "bash", "kagura-kernel changes r"]) == 0
+    assert capsys.readouterr().out.split() == ["run-1"]
+
+
+@pytest.mark.usefixtures("books")
+def test_where_there_is_no_journal_nothing_is_said(capsys: pytest.CaptureFixture[str]):
+    assert main(["__complete", "bash", "kagura-kernel changes r"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("shell", list(SCRIPTS))
+def test_the_script_of_each_shell_is_printed_and_read_by_it(shell: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert script == SCRIPTS[shell]
+    if program := shutil.which(shell):
+        subprocess.run([program, "-n"], input=script, text=True, check=True, timeout=30)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_bash_itself_completes_with_it(tmp_path: Path):
+    program = tmp_path / "kagura-kernel"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kagura_kernel.cli.main "$@"\n')
+    program.chmod(0o755)
+    asked = f"""{SCRIPTS["bash"]}
+    COMP_LINE='kagura-kernel run --rep'; COMP_POINT=${{#COMP_LINE}}
+    compopt() {{ :; }}
+    _kagura_kernel; printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    ran = subprocess.run(["bash", "-c", asked], env=environ, capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.split() == ["--replay"]
+
+
+def test_in_a_conversation_commands_behind_a_slash_are_completed_and_tasks_are_not():
+    def found(line: str, word: str) -> list[str]:
+        complete = completer(lambda: line, lambda: len(line), Known())
+        items: list[str] = []
+        while (item := complete(word, len(items))) is not None:
+            items.append(item)
+        return items
+
+    assert found("/chang", "/chang") == ["/changes"]
+    assert found("/changes ab", "ab") == ["run-1ab"]
+    assert found("/run --write=th", "--write=th") == ["--write=through"]
+    assert found("fix the ru", "ru") == []
+
+
+def test_no_line_makes_it_fail(capsys: pytest.CaptureFixture[str]):
+    for line in ("", "kagura-kernel", "kagura-kernel 'a", "kagura-kernel run \\", json.dumps({"x": 1})):
+        assert main(["__complete", "bash", line]) == 0
+    assert capsys.readouterr().err == ""

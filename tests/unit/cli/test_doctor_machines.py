@@ -1,0 +1,192 @@
+"""The doctor on whole machines: with nothing, with Docker alone, with a broken journal, with an expired login."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kagura_kernel.cli import doctor_machine
+from kagura_kernel.cli.doctor_machine import LITTLE, TOO_LITTLE
+from kagura_kernel.cli.main import main
+from kagura_kernel.journal.store import Journal
+from kagura_kernel.jupyter import installed
+from kagura_kernel.testing.sample_run import SampleRun
+
+Rows = dict[str, dict[str, Any]]
+ROWS = {
+    *("brain", "memory", "shared deployment", "box docker", "box bubblewrap", "box gvisor", "egress rules"),
+    *("credential providers", "secret back-ends", "jupyter kernelspec", "clock", "disk", "journal"),
+}
+
+
+@pytest.fixture
+def machine(books: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rows]:
+    """A machine without any program of its own, as the doctor sees it."""
+    del books
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    # The programs of boxes are looked for where the system keeps them, too.
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+
+    def look(capsys: pytest.CaptureFixture[str]) -> tuple[int, Rows]:
+        code = main(["doctor", "--json"])
+        told = json.loads(capsys.readouterr().out)
+        return code, {row["name"]: row for row in told["findings"]}
+
+    return look
+
+
+def states(rows: Rows, state: str) -> set[str]:
+    return {name for name, row in rows.items() if row["state"] == state}
+
+
+def test_a_machine_with_nothing_is_told_what_to_do_about_each_thing(machine, capsys):
+    code, rows = machine(capsys)
+    assert code == 4
+    assert rows.keys() >= ROWS
+    assert rows["boxes"]["state"] == "fail"
+    assert rows["boxes"]["then"].startswith("`kagura-kernel setup sandbox`")
+    assert states(rows, "warn") >= {"brain", "box docker", "box bubblewrap", "box gvisor"}
+    assert rows["brain"]["then"] == "`kagura-kernel setup brain`"
+    assert "bubblewrap" in rows["box bubblewrap"]["then"]
+    assert states(rows, "ok") >= {"memory", "shared deployment", "egress rules", "credential providers", "journal"}
+    assert all(row["then"] for row in rows.values() if row["state"] != "ok")
+
+
+def test_an_expired_login_is_a_failure_and_says_how_to_sign_in_again(machine, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    ends = datetime.now(UTC) - timedelta(days=2)
+
+    def signed_in(**more: Any) -> dict[str, Any]:
+        kept = {"accessToken": "sk-ant-oat-x", "expiresAt": ends.timestamp() * 1000, **more}
+        (tmp_path / ".credentials.json").write_text(json.dumps({"claudeAiOauth": kept}))
+        return machine(capsys)[1]["brain"]
+
+    row = signed_in()
+    assert (row["state"], row["then"]) == ("fail", "`kagura-kernel setup brain`")
+    assert f"the sign-in ran out on {ends:%Y-%m-%d}" in row["said"]
+    assert "sk-ant" not in json.dumps(row)
+    # The program renews by itself what it has the means to renew.
+    assert signed_in(refreshToken="r")["state"] == "ok"
+    assert signed_in(expiresAt=(ends + timedelta(days=4)).timestamp() * 1000)["state"] == "ok"
+
+
+def test_a_brain_that_the_settings_name_and_that_cannot_think_is_a_failure(machine, capsys, monkeypatch):
+    monkeypatch.setenv("KAGURA_BRAIN", "claude")
+    assert machine(capsys)[1]["brain"]["state"] == "fail"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
+    row = machine(capsys)[1]["brain"]
+    assert (row["state"], row["said"]) == ("ok", "claude, as the settings say: ANTHROPIC_API_KEY is set")
+
+
+def test_a_broken_journal_is_a_failure_and_all_else_is_told_too(machine, capsys, books):
+    journal = Journal.open(books)
+    for number in range(3):
+        journal.append(SampleRun().noted(str(number)))
+    journal.close()
+    with sqlite3.connect(books / "journal.db") as file:
+        file.execute("DELETE FROM journal_events WHERE seq = 2")
+    file.close()
+    code, rows = machine(capsys)
+    assert (code, rows["journal"]["state"]) == (4, "fail")
+    assert "kagura-kernel journal" in rows["journal"]["then"]
+    assert rows.keys() >= ROWS
+    (books / "journal.db").write_bytes(b"no database" * 1000)
+    code, rows = machine(capsys)
+    assert (code, rows["journal"]["state"]) == (4, "fail")
+    assert rows.keys() >= ROWS
+
+
+def test_a_clock_that_went_back_behind_the_journal_is_a_failure(machine, capsys, books):
+    journal = Journal.open(books)
+    journal.append(SampleRun(at=datetime.now(UTC) + timedelta(days=3)).started())
+    journal.close()
+    row = machine(capsys)[1]["clock"]
+    assert (row["state"], row["then"]) == ("fail", "set it: `timedatectl set-ntp true`")
+
+
+@pytest.mark.parametrize(("free", "state"), [(LITTLE, "ok"), (LITTLE - 1, "warn"), (TOO_LITTLE - 1, "fail")])
+def test_a_disk_that_fills_is_warned_of_before_it_is_full(machine, capsys, monkeypatch, free, state):
+    monkeypatch.setattr(doctor_machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    assert machine(capsys)[1]["disk"]["state"] == state
+
+
+def test_a_keychain_of_plain_text_counts_as_none(machine, capsys, monkeypatch):
+    import keyring
+    from keyrings.alt.file import PlaintextKeyring
+
+    monkeypatch.setattr(keyring, "get_keyring", PlaintextKeyring)
+    row = machine(capsys)[1]["secret back-ends"]
+    assert (row["state"], "a file of plain text" in row["said"]) == ("warn", True)
+
+
+def test_secrets_that_the_settings_keep_in_a_keychain_need_one(machine, capsys, monkeypatch, tmp_path):
+    import keyring
+    from keyring.backends.fail import Keyring
+
+    monkeypatch.setattr(keyring, "get_keyring", Keyring)
+    assert machine(capsys)[1]["secret back-ends"]["state"] == "warn"
+    folder = tmp_path / "config" / "kagura-kernel"
+    folder.mkdir(parents=True)
+    (folder / "credentials.toml").write_text('[providers.x]\nkind = "static"\ntoken_keyring = "a/b"\n')
+    row = machine(capsys)[1]["secret back-ends"]
+    assert (row["state"], "credentials.toml keeps secrets in one" in row["said"]) == ("fail", True)
+
+
+@pytest.fixture
+def share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The one place where Jupyter looks."""
+    from jupyter_core import paths
+
+    monkeypatch.setattr(paths, "jupyter_path", lambda *words: [str(tmp_path.joinpath("share", *words))])
+    monkeypatch.setattr(paths, "jupyter_config_path", lambda: [str(tmp_path / "etc")])
+    return tmp_path
+
+
+def write(file: Path, value: Any) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(value))
+
+
+def test_what_jupyter_does_not_find_is_warned_of_and_what_is_switched_off_too(share):
+    assert [(part.name, part.ok, part.there) for part in installed.look()] == [
+        ("kernelspec", False, False),
+        ("sidebar", False, False),
+        ("server extension", False, False),
+    ]
+    write(share / "share/kernels/kagura/kernel.json", {"argv": ["/bin/sh"]})
+    write(share / "share/labextensions/kagura-kernel/package.json", {"version": installed.__version__})
+    server = share / "etc/jupyter_server_config.d/kagura_kernel.json"
+    write(server, {"ServerApp": {"jpserver_extensions": {installed.SERVER_EXTENSION: True}}})
+    assert all(part.ok for part in installed.look())
+    write(share / "etc/labconfig/page_config.json", {"disabledExtensions": {"kagura-kernel": True}})
+    write(server, {"ServerApp": {"jpserver_extensions": {installed.SERVER_EXTENSION: False}}})
+    write(share / "share/kernels/kagura/kernel.json", {"argv": ["/nowhere/python"]})
+    kernel, sidebar, extension = installed.look()
+    assert (kernel.ok, sidebar.ok, extension.ok) == (False, False, False)
+    assert "/nowhere/python" in kernel.said
+    assert sidebar.there
+    assert extension.there
+    write(share / "share/labextensions/kagura-kernel/package.json", {"version": "0.0.1"})
+    assert "0.0.1" in list(installed.look())[1].said
+
+
+@pytest.mark.docker
+def test_with_docker_alone_runs_can_start_and_what_weakens_it_is_said(machine, capsys, monkeypatch, docker_daemon):
+    docker_host = docker_daemon.host
+    monkeypatch.setenv("DOCKER_HOST", docker_host)
+    code, rows = machine(capsys)
+    assert rows["box docker"]["state"] in ("ok", "warn")
+    assert "boxes" not in rows
+    assert rows["box bubblewrap"]["state"] == "warn"
+    assert code == (4 if states(rows, "fail") else 0)
+    if rows["box docker"]["state"] == "warn":
+        assert "userns-remap" in rows["box docker"]["then"]

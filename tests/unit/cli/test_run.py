@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import signal
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kagura_kernel.cli import run_stopping
+from kagura_kernel.cli.asking import Keyboard
+from kagura_kernel.cli.run import LONGEST, intent_of, task_of
+from kagura_kernel.cli.run_outcome import as_data, exit_code, trouble
+from kagura_kernel.cli.run_progress import QuietProgress, waiting_changes
+from kagura_kernel.cli.run_stopping import Stopping, ended_by
+from kagura_kernel.cockpit.cells import KAGURA
+from kagura_kernel.cockpit.grammar import NOTEBOOK, Surface
+from kagura_kernel.cockpit.lines.parsing import parse_line
+from kagura_kernel.cockpit.run_commands import OF_A_RUN
+from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.errors import ApprovalExpired, UsageError
+from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.jupyter.cards.view import Ask, RunView
+from kagura_kernel.testing.sample_run import SampleRun
+
+
+def arguments(line: str) -> SimpleNamespace:
+    """As the program makes them of a line."""
+    return SimpleNamespace(**parse_line(f"run {line}", Surface.TERMINAL).values)
+
+
+def test_every_option_of_a_cell_that_is_not_about_variables_is_one_of_run():
+    kept = {option.name for option in KAGURA.options if option.surfaces != NOTEBOOK}
+    assert kept == {option.name for option in OF_A_RUN}
+    assert {option.name for option in KAGURA.options} - kept == {"inputs", "outputs", "fmt", "background"}
+
+
+def test_the_words_of_a_shell_and_the_options_of_a_cell_mean_the_same():
+    intent = intent_of(arguments("x --budget 2 --net ask --write none --verify 'a b' --session s"), "Go.")
+    assert (intent.task, intent.budget_usd, intent.net, intent.write_mode) == ("Go.", 2.0, ("ask",), "none")
+    assert (intent.verify, intent.session, intent.origin, intent.headless) == ("a b", "s", "terminal", True)
+    assert intent.inputs == intent.outputs == ()
+
+
+def test_a_task_that_is_no_text_or_too_long_is_refused(tmp_path):
+    for data, why in ((b"\xff\xfe\x00", "no text in UTF-8"), (b" \n", "is empty"), (b"x" * (LONGEST + 1), "no task")):
+        (tmp_path / "t").write_bytes(data)
+        with pytest.raises(UsageError, match=why):
+            task_of(arguments(f"--prompt-file {tmp_path / 't'}"))
+    (tmp_path / "t").write_bytes(b"\xef\xbb\xbfGo.\n")
+    assert task_of(arguments(f"--prompt-file {tmp_path / 't'}")) == "Go."
+
+
+def outcome(status: str = "done", **more: Any) -> RunOutcome:
+    return RunOutcome("run-1", "ses-1", status, **more)
+
+
+@pytest.mark.parametrize(
+    ("ended", "code", "said"),
+    [
+        (outcome(), 0, ""),
+        (outcome(verified=True), 0, ""),
+        (outcome(verified=False), 2, "ERR_NOT_VERIFIED: run-1 is done"),
+        (outcome("stopped", error_code="ERR_BUDGET_EXHAUSTED", error="No more."), 2, "ERR_BUDGET_EXHAUSTED: No more."),
+        (outcome("failed", error_code="ERR_BRAIN_LOST", error="Gone."), 2, "ERR_RUN_FAILED: run-1 failed (ERR_BRAIN_"),
+        (outcome("failed", error_code="ERR_SANDBOX_UNAVAILABLE", error="None."), 3, "ERR_RUN_FAILED"),
+        (outcome("denied", error_code="ERR_ISOLATION_TOO_WEAK", error="Weak."), 3, "ERR_RUN_DENIED"),
+        (outcome("killed"), 2, "ERR_RUN_KILLED: run-1 was stopped by ada"),
+        (outcome("lost", error="gone"), 2, "ERR_RUN_LOST"),
+    ],
+)
+def test_the_exit_code_says_whose_turn_it_is_and_the_error_why(ended, code, said):
+    assert exit_code(ended) == code
+    assert trouble(ended, "ada").startswith(said)
+    assert bool(trouble(ended, "ada")) is (code != 0)
+    assert as_data(ended)["ok"] is (code == 0)
+
+
+def test_the_document_holds_no_contents_of_files():
+    change = FileChange("a.txt", "modified", diff="+secret", new_sha256="x")
+    told = as_data(outcome(changes=(change,), children=1, children_usd=None))
+    assert "secret" not in json.dumps(told)
+    assert (told["changes"][0]["path"], told["total_usd"]) == ("a.txt", None)
+
+
+class Handle:
+    """Counts how often it was stopped."""
+
+    def __init__(self) -> None:
+        self.killed = 0
+
+    def kill(self, by: str) -> None:
+        """Count."""
+        assert by
+        self.killed += 1
+
+
+def test_the_first_signal_stops_calmly_and_the_second_leaves(monkeypatch):
+    handle, left, said = Handle(), [], []
+    monkeypatch.setattr(run_stopping, "leave_at_once", left.append)
+    stopping = Stopping(handle, lambda: False, said.append)
+    stopping.hear(signal.SIGINT)
+    assert (handle.killed, left, stopping.number) == (1, [], signal.SIGINT)
+    stopping.hear(signal.SIGINT)
+    assert left == [signal.SIGINT]
+    assert [ended_by(number) for number in (signal.SIGINT, signal.SIGTERM)] == [130, 143]
+
+
+def test_control_c_means_an_open_question_first_and_sigterm_never_does():
+    handle = Handle()
+    stopping = Stopping(handle, lambda: True, lambda _: None)
+    stopping.hear(signal.SIGINT)
+    assert (handle.killed, stopping.number) == (0, None)
+    stopping.hear(signal.SIGTERM)
+    assert handle.killed == 1
+
+
+def ask(number: int = 1) -> Ask:
+    request = ApprovalRequested(
+        run_id="run-1",
+        session_id="ses-1",
+        at=datetime.now(UTC),
+        approval_id=f"app-{number}",
+        subject="host_command",
+        title="Run a command",
+        detail="rm -rf x",
+        content_hash="h",
+    )
+    return Ask(f"ask-{number}", request)
+
+
+async def test_an_answer_that_comes_too_late_is_told_and_not_put_again(monkeypatch):
+    said: list[str] = []
+
+    def decide(approval_id: str, allow: bool, **_: Any) -> Any:
+        assert not allow
+        raise ApprovalExpired(approval_id)
+
+    keyboard = Keyboard(decide, said.append, said.append)
+    monkeypatch.setattr("kagura_kernel.cli.asking._in_foreground", lambda: True)
+    monkeypatch.setattr("kagura_kernel.cli.asking.sys.stdin", SimpleNamespace(fileno=lambda: READ, readline=str))
+    import os
+
+    READ, write = os.pipe()  # noqa: N806 - stands for the keyboard
+    first, second = ask(1), ask(2)
+    keyboard.look([first, second])
+    assert any("rm -rf x" in line for line in said)
+    assert keyboard.open
+    assert keyboard.has_put(first)
+    assert not keyboard.has_put(second)
+    assert keyboard.deny()
+    assert "ERR_APPROVAL_EXPIRED" in said[-1]
+    keyboard.look([first, second])
+    assert keyboard.has_put(second)
+    keyboard.look([])
+    assert not keyboard.open
+    assert not keyboard.deny()
+    os.close(READ)
+    os.close(write)
+
+
+async def test_a_job_in_the_background_asks_nobody(monkeypatch):
+    monkeypatch.setattr("kagura_kernel.cli.asking._in_foreground", lambda: False)
+    keyboard = Keyboard(lambda *_, **__: None, pytest.fail, pytest.fail)
+    keyboard.look([ask()])
+    assert not keyboard.open
+
+
+def test_where_nobody_looks_what_was_refused_is_said_at_the_end(capsys):
+    run = SampleRun()
+    view = RunView().apply_all([run.started(), run.asked(), run.decided(verdict="deny", by="policy", via="policy")])
+    progress = QuietProgress("run-1")
+    progress.refresh(view)
+    assert capsys.readouterr().err == ""
+    progress.finish(view)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == "Run a command on this machine: Denied by policy: nobody is here who could be asked\n"
+    assert waiting_changes(view, "run-1") == ""

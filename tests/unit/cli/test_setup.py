@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import keyring
+import pytest
+
+from kagura_kernel.assembly import load_settings
+from kagura_kernel.cli.main import main
+from kagura_kernel.cli.setup_parts import Walk
+from kagura_kernel.cli.setup_settings import with_setting, write_setting
+from kagura_kernel.domain.errors import ConfigurationError
+
+SECRET = "sk-very-secret"
+
+
+@pytest.fixture
+def file(books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This person's settings, which nobody has written yet."""
+    del books
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "KAGURA_BRAIN", "KAGURA_MEMORY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "config" / "kagura-kernel" / "config.toml"
+
+
+@pytest.fixture
+def chain(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
+    """What is in the keychain."""
+    kept: dict[tuple[str, str], str] = {}
+    monkeypatch.setattr(keyring, "set_password", lambda service, name, secret: kept.update({(service, name): secret}))
+    monkeypatch.setattr("kagura_kernel.membrane.credentials.keychain.keychain_name", lambda: "a chain")
+    return kept
+
+
+Answer = Callable[..., str]
+
+
+@pytest.fixture
+def walk() -> Answer:
+    """Walks through a part with these answers, and tells what was said."""
+
+    def through(part: str, *answers: str, secret: str = "", asks: bool = True, mend: bool = False) -> str:
+        said: list[str] = []
+        coming: Iterator[str] = iter(answers)
+
+        def ask(question: str) -> str:
+            said.append(question)
+            return next(coming)
+
+        found = Walk(os.environ, asks=asks, mend=mend, ask=ask, ask_secret=lambda _: secret, say=said.append)
+        found.through(part, load_settings(os.environ))
+        assert next(coming, None) is None
+        assert SECRET not in "\n".join(said)
+        return "\n".join(said)
+
+    return through
+
+
+def written(file: Path) -> dict[str, object]:
+    """The settings in the file."""
+    return tomllib.loads(file.read_text()) if file.exists() else {}
+
+
+def test_whoever_answers_with_the_enter_key_changes_nothing(walk, file):
+    for part in ("brain", "memory", "sandbox"):
+        walk(part, "")
+    assert not file.exists()
+
+
+def test_a_box_is_chosen_and_an_answer_that_is_none_is_asked_again(walk, file):
+    assert "That is none of them." in walk("sandbox", "9", "x", "4")
+    assert written(file) == {"box": "bubblewrap"}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_service_is_chosen_and_its_key_goes_into_the_keychain_alone(walk, file, chain):
+    walk("brain", "3", "1", "gpt-x", secret=SECRET)
+    assert written(file) == {
+        "endpoint": "openai",
+        "model": "gpt-x",
+        "brain": "pydantic_ai",
+        "endpoints": {"openai": {"key_keyring": "kagura-kernel/openai"}},
+    }
+    assert chain == {("kagura-kernel", "openai"): SECRET}
+    assert SECRET not in file.read_text()
+
+
+def test_a_model_on_this_machine_needs_no_key(walk, file, chain):
+    assert "It needs no key" in walk("brain", "3", "2", "")
+    assert written(file) == {"endpoint": "ollama", "brain": "pydantic_ai"}
+    assert chain == {}
+
+
+@pytest.mark.usefixtures("chain")
+def test_a_service_of_ones_own_is_named_by_its_url(walk, file):
+    walk("brain", "3", "12", "mine", "https://models.example.org/v1", "m", secret=SECRET)
+    assert written(file)["endpoints"] == {
+        "mine": {"url": "https://models.example.org/v1", "key_keyring": "kagura-kernel/mine"}
+    }
+
+
+def test_without_a_keychain_the_key_is_kept_nowhere_and_that_is_said(walk, file, monkeypatch):
+    from keyring.backends.fail import Keyring
+
+    monkeypatch.setattr(keyring, "get_keyring", Keyring)
+    assert "It was not kept: this machine has no keychain" in walk("brain", "3", "1", "", secret=SECRET)
+    assert "endpoints" not in written(file)
+
+
+def test_a_keychain_that_is_a_file_of_plain_text_gets_no_key(walk, file, monkeypatch):
+    from keyrings.alt.file import PlaintextKeyring
+
+    monkeypatch.setattr(keyring, "get_keyring", PlaintextKeyring)
+    monkeypatch.setattr(keyring, "set_password", pytest.fail)
+    assert "a file of plain text" in walk("brain", "3", "1", "", secret=SECRET)
+    assert "endpoints" not in written(file)
+
+
+def test_a_password_in_the_url_of_a_memory_is_refused_and_not_repeated(walk, file):
+    with pytest.raises(ConfigurationError) as refused:
+        walk("memory", "4", "postgresql://ada:hunter2@db/memories")
+    assert "hunter2" not in refused.value.message
+    assert not file.exists()
+    walk("memory", "4", "postgresql://ada@db/memories")
+    assert written(file) == {"memory": "postgresql://ada@db/memories"}
+
+
+def test_what_would_be_wrong_is_not_written(file):
+    write_setting({"KAGURA_CONFIG": str(file)}, "box", "docker")
+    with pytest.raises(ConfigurationError):
+        write_setting({"KAGURA_CONFIG": str(file)}, "write", "sometimes")
+    assert written(file) == {"box": "docker"}
+
+
+@pytest.mark.usefixtures("file")
+def test_a_variable_that_overrides_what_is_written_is_named(walk, monkeypatch):
+    monkeypatch.setenv("KAGURA_BOX", "docker")
+    assert "The variable KAGURA_BOX overrides it" in walk("sandbox", "2")
+
+
+def test_where_nobody_is_asked_what_cannot_be_right_is_set_back_and_the_rest_is_told(walk, file, tmp_path):
+    for name, value in (("box", "docker"), ("memory", str(tmp_path / "nowhere" / "m.sqlite3"))):
+        write_setting({"KAGURA_CONFIG": str(file)}, name, value)
+    before = file.read_text()
+    assert "ANTHROPIC_API_KEY" in walk("brain", asks=False)
+    for part in ("memory", "sandbox"):
+        walk(part, asks=False)
+    assert file.read_text() == before
+    for part in ("brain", "memory", "sandbox"):
+        walk(part, asks=False, mend=True)
+    assert written(file) == {"box": "auto", "memory": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "after"),
+    [
+        ("", "", 'box = "x"\n'),
+        ("# mine\nbrain = 'auto' # so\n", "", "# mine\nbrain = 'auto' # so\nbox = \"x\"\n"),
+        ('box = "y"\n', "", 'box = "x"\n'),
+        ("[env]\nbox = 'z'\n", "", "box = \"x\"\n\n[env]\nbox = 'z'\n"),
+        ("a = 1\n\n[env]\nbox = 'z'\n", "", "a = 1\nbox = \"x\"\n\n[env]\nbox = 'z'\n"),
+        ("a = 1", "t.u", 'a = 1\n\n[t.u]\nbox = "x"\n'),
+        ("[t.u] # his\nb = 2\n[v]\n", "t.u", '[t.u] # his\nbox = "x"\nb = 2\n[v]\n'),
+        ("[t.u]\nbox = 2\n", "t.u", '[t.u]\nbox = "x"\n'),
+    ],
+)
+def test_a_setting_is_put_where_it_belongs_and_all_else_stays(text, table, after):
+    assert with_setting(text, "box", "x", table=table) == after
+    tomllib.loads(after)
+
+
+def test_any_text_can_be_a_value():
+    value = 'C:\\x "y"\n\x7f…\t'
+    assert tomllib.loads(with_setting("", "model", value))["model"] == value
+
+
+def test_without_a_terminal_it_tells_the_rows_and_says_what_is_still_to_be_done(file, capsys):
+    assert main(["setup", "brain"]) == 3
+    told = capsys.readouterr().out
+    assert told.startswith("brain\n\nWARN  brain")
+    assert "ANTHROPIC_API_KEY" in told
+    assert main(["setup", "memory"]) == 0
+    assert not file.exists()
+
+
+@pytest.mark.usefixtures("file")
+def test_all_of_it_ends_with_the_rest_of_the_machine(capsys, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    code = main(["setup", "--yes"])
+    told = capsys.readouterr().out
+    assert [told.index(f"{part}\n\n") for part in ("brain", "memory", "sandbox", "the machine")] == sorted(
+        told.index(f"{part}\n\n") for part in ("brain", "memory", "sandbox", "the machine")
+    )
+    assert code == (3 if "FAIL  box" in told else 0)
+    assert SECRET not in told
