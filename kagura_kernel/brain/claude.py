@@ -93,7 +93,7 @@ class ClaudeBrain:
         # Imported late, since a kernel that only replays never needs it, and beside the loop: the SDK takes half a
         # second, in which other runs go on.
         talking = await asyncio.to_thread(import_module, "kagura_kernel.brain.claude_talk")
-        talk: Talk = talking.Talk(
+        talk: Talk = talking.host_talk(
             turn,
             program=program,
             environ=program_environ(self._environ, self._home, max_retries=self._max_retries),

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kagura_kernel.brain.provider import AuthContext
@@ -25,10 +26,13 @@ SIGN_IN_HINT = "sign in once with `claude`, or set ANTHROPIC_API_KEY before the 
 # A tool call may wait for a person for as long as it takes: the desk has the deadline, not the program.
 _A_DAY = "86400000"
 
+_SIGN_IN = ".credentials.json"
+"""Where the program keeps a sign-in, in its folder; we read until when it holds, and nothing else."""
+
 _FORGOTTEN = 2 * 86400  # seconds; longer than any tool call may take
 
 # What the program is told about itself. Nothing here comes from the caller.
-_FIXED = {
+FIXED = {
     "PATH": "/usr/bin:/bin",
     "LANG": "C.UTF-8",
     "TERM": "dumb",
@@ -99,6 +103,9 @@ def resolve(environ: Mapping[str, str]) -> AuthContext:
     if environ.get("ANTHROPIC_AUTH_TOKEN"):
         return AuthContext(ready=True, method="token", reason="ANTHROPIC_AUTH_TOKEN is set")
     if _signed_in(environ):
+        if ended := _sign_in_ended(environ):
+            reason = f"the sign-in ran out on {ended:%Y-%m-%d}: {SIGN_IN_HINT}"
+            return AuthContext(ready=False, method="sign-in", reason=reason)
         return AuthContext(ready=True, method="sign-in", reason="the Claude program is signed in")
     return AuthContext(ready=False, method="", reason=f"there is no key and no sign-in: {SIGN_IN_HINT}")
 
@@ -111,7 +118,7 @@ def program_environ(environ: Mapping[str, str], home: ClaudeHome, *, max_retries
         places = {"HOME": str(home.home), "CLAUDE_CONFIG_DIR": str(home.home / ".claude")}
     else:
         places = {name: environ[name] for name in ("HOME", "CLAUDE_CONFIG_DIR") if environ.get(name)}
-    return {**_FIXED, **places, **given, "CLAUDE_CODE_MAX_RETRIES": str(max_retries)}
+    return {**FIXED, **places, **given, "CLAUDE_CODE_MAX_RETRIES": str(max_retries)}
 
 
 def scratch_environ(scratch: Path) -> dict[str, str]:
@@ -119,14 +126,33 @@ def scratch_environ(scratch: Path) -> dict[str, str]:
     return dict.fromkeys(("TMPDIR", "CLAUDE_CODE_TMPDIR", "XDG_CACHE_HOME"), str(scratch))
 
 
+def _sign_in_ended(environ: Mapping[str, str]) -> datetime | None:
+    """When a sign-in that the program cannot renew ran out; None while it holds, or where nobody can tell."""
+    config = _config(environ)
+    try:
+        kept = json.loads((config / _SIGN_IN).read_text(encoding="utf-8"))["claudeAiOauth"] if config else {}
+        if kept.get("refreshToken"):
+            return None
+        ends = datetime.fromtimestamp(kept["expiresAt"] / 1000, UTC)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError):
+        return None
+    return ends if ends < datetime.now(UTC) else None
+
+
+def _config(environ: Mapping[str, str]) -> Path | None:
+    person = Path(environ["HOME"]) if environ.get("HOME") else None
+    own = environ.get("CLAUDE_CONFIG_DIR")
+    return Path(own) if own else person / ".claude" if person else None
+
+
 def _signed_in(environ: Mapping[str, str]) -> bool:
     person = Path(environ["HOME"]) if environ.get("HOME") else None
     own = environ.get("CLAUDE_CONFIG_DIR")
-    config = Path(own) if own else person / ".claude" if person else None
+    config = _config(environ)
     if config is None:
         return False
     try:
-        if (config / ".credentials.json").is_file():
+        if (config / _SIGN_IN).is_file():
             return True
         # On macOS the credentials are in the keychain, and the program's own notes say whose they are.
         notes = config / ".claude.json" if own or person is None else person / ".claude.json"

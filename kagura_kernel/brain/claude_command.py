@@ -42,13 +42,14 @@ def find_program(environ: Mapping[str, str], project: Path | None = None) -> Pat
         bundled = Path(spec.origin).parent / "_bundled" / "claude"
         if bundled.is_file():
             return bundled
-    projects = [os.path.realpath(project)] if project else _working_directory()
+    projects = [os.path.realpath(project)] if project else working_directory()
     path = entries_outside(environ.get("PATH", "").split(":"), projects, os.path.realpath)
     found = shutil.which("claude", path=":".join(path))
     return Path(found) if found and not is_inside(os.path.realpath(found), projects) else None
 
 
-def _working_directory() -> list[str]:
+def working_directory() -> list[str]:
+    """Where this process stands, without links; nothing where that was removed."""
     # One that was removed is nobody's project any more.
     with contextlib.suppress(OSError):
         return [os.path.realpath(Path.cwd())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from claude_agent_sdk import AssistantMessage, Message, ResultMessage, StreamEvent, SystemMessage, TextBlock
 
@@ -23,19 +23,40 @@ _FIRST_ERROR = 400
 _STOPPED: Mapping[str, Literal["budget", "turns"]] = {"error_max_budget_usd": "budget", "error_max_turns": "turns"}
 
 
+class Reader(Protocol):
+    """Makes our events of what a program says."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether the program uses a tool of its own just now, which may be silent for long."""
+        ...
+
+    def read(self, message: Message) -> Iterator[BrainEvent]:
+        """The events in one message; `BrainDone` is the last.
+
+        Raises:
+            BrainError: the program or its service fails.
+        """
+        ...
+
+
 class Reading:
     """The messages of one run, read in their order."""
 
-    def __init__(self, offered: Sequence[str], session: str = "", secrets: Sequence[str] = ()) -> None:
+    def __init__(
+        self, offered: Sequence[str] | None, session: str = "", secrets: Sequence[str] = (), *, name: str = NAME
+    ) -> None:
         """A run that has said nothing.
 
         Args:
-            offered: Full names of the only tools that the program may offer to the model.
+            offered: Full names of the only tools that the program may offer to the model; None for any.
             session: `Turn.resume` of this run.
             secrets: Texts that must not stand in an error.
+            name: The brain's.
         """
+        self._name = name
         self._secrets = secrets
-        self._offered = set(offered)
+        self._offered = None if offered is None else set(offered)
         self._spent_before = split_session(session)[1]
         self._usage = Usage()
         self._turns = 0
@@ -47,6 +68,11 @@ class Reading:
         self._loose = False  # pieces were given whose whole has not come
         self._hushed = False  # the message is a second try at such pieces, which must not be read twice
         self._refusal = ""  # kind of the program's own error text, such as `authentication_failed`
+
+    @property
+    def busy(self) -> bool:
+        """Never: on the host the program has no tools of its own."""
+        return False
 
     def read(self, message: Message) -> Iterator[BrainEvent]:
         """The events in one message; `BrainDone` is the last.
@@ -72,13 +98,15 @@ class Reading:
     def _read_system(self, message: SystemMessage) -> Iterator[BrainEvent]:
         data = message.data
         if message.subtype == "init":
-            strange = set(data.get("tools") or ()) - self._offered
+            strange = set() if self._offered is None else set(data.get("tools") or ()) - self._offered
             if strange:
-                raise BrainLost(NAME, f"its program offers tools that are not ours ({', '.join(sorted(strange))})")
+                raise BrainLost(
+                    self._name, f"its program offers tools that are not ours ({', '.join(sorted(strange))})"
+                )
             if isinstance(session := data.get("session_id"), str) and session:
                 yield BrainSession(join_session(session, self._spent_before))
         elif message.subtype == "api_retry" and data.get("error_status") in _FINAL_STATUSES:
-            raise refused(data["error_status"], "")
+            raise refused(data["error_status"], "", self._name)
 
     def _read_stream(self, event: Mapping[str, Any]) -> Iterator[BrainEvent]:
         kind = event.get("type")
@@ -152,18 +180,18 @@ class Reading:
     def _error(self, result: ResultMessage) -> BrainError:
         said = without(self._secrets, result.result or "; ".join(result.errors or ()) or result.subtype)
         if result.api_error_status is not None and result.api_error_status >= _FIRST_ERROR:
-            return refused(result.api_error_status, said)
+            return refused(result.api_error_status, said, self._name)
         if self._refusal == "authentication_failed":
-            return BrainNotConfigured(f"The {NAME} brain is not signed in: {SIGN_IN_HINT}.")
+            return BrainNotConfigured(f"The {self._name} brain is not signed in: {SIGN_IN_HINT}.")
         if self._cut:
             # What the program says then is long, and about its own last try at something else.
-            return BrainLost(NAME, "the connection to its service was cut in the middle of an answer")
+            return BrainLost(self._name, "the connection to its service was cut in the middle of an answer")
         if self._refusal:
-            return BrainRefused(NAME, said)
-        return BrainLost(NAME, f"its program gave up ({said})")
+            return BrainRefused(self._name, said)
+        return BrainLost(self._name, f"its program gave up ({said})")
 
 
-def refused(status: int, said: str) -> BrainRefused:
+def refused(status: int, said: str, name: str = NAME) -> BrainRefused:
     """The service's no, with what to do about it."""
     advice = {
         401: "the key or the sign-in is not accepted (401). Check ANTHROPIC_API_KEY, or sign in again with `claude`.",
@@ -172,7 +200,7 @@ def refused(status: int, said: str) -> BrainRefused:
         429: "too many requests, or the account's limit is reached (429). Wait a little and run the cell again.",
         529: "the service is overloaded (529). Wait a little and run the cell again.",
     }.get(status)
-    return BrainRefused(NAME, advice or f"the service answered {status}: {said}", status)
+    return BrainRefused(name, advice or f"the service answered {status}: {said}", status)
 
 
 def without(secrets: Sequence[str], text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +17,9 @@ from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ResultMessage
 
 from kagura_kernel.brain.claude_auth import ClaudeHome, scratch_environ
 from kagura_kernel.brain.claude_command import command_line, tool_names, with_death_signal
-from kagura_kernel.brain.claude_events import NAME, Reading, split_session, without
+from kagura_kernel.brain.claude_events import NAME, Reader, Reading, split_session, without
 from kagura_kernel.brain.claude_tools import ToolServer
-from kagura_kernel.brain.claude_transport import ClaudeProgram
+from kagura_kernel.brain.claude_transport import ClaudeProgram, ProgramTransport
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, Turn
 from kagura_kernel.domain.errors import BrainError, BrainForgot, BrainLost
 
@@ -33,39 +33,67 @@ _ABOUT_THE_NOTE = (
 )
 
 
+def host_talk(
+    turn: Turn,
+    *,
+    program: Path,
+    environ: dict[str, str],
+    home: ClaudeHome,
+    secrets: Sequence[str],
+    silence: float,
+) -> Talk:
+    """A talk with a program of this machine.
+
+    Args:
+        turn: What to do.
+        program: The Claude program.
+        environ: Its environment, to which a directory for temporary files is added.
+        home: The directories of ours, made already.
+        secrets: Texts that must not stand in an error message.
+        silence: As for `Talk`.
+    """
+    session, _ = split_session(turn.resume)
+    line = with_death_signal(command_line(program, replace(turn, resume=session), "{system}"))
+    reading = Reading(tool_names(turn.tools), turn.resume, secrets)
+    # The task may never come to its first step; `stop` removes the directory in any case.
+    scratch = tempfile.TemporaryDirectory(prefix="run-", dir=home.cache, ignore_cleanup_errors=True)
+    whole = {**environ, **scratch_environ(Path(scratch.name))}
+    transport = ClaudeProgram(line, whole, home.work, turn.system + _ABOUT_THE_NOTE)
+    return Talk(turn, transport, reading, secrets=secrets, silence=silence, freed=scratch.cleanup)
+
+
 class Talk:
     """One turn with the program. `events` may be used once; `stop` at any time and twice."""
 
     def __init__(
         self,
         turn: Turn,
+        program: ProgramTransport,
+        reading: Reader,
         *,
-        program: Path,
-        environ: dict[str, str],
-        home: ClaudeHome,
         secrets: Sequence[str],
         silence: float,
+        name: str = NAME,
+        freed: Callable[[], None] = lambda: None,
     ) -> None:
         """A talk that has not begun.
 
         Args:
             turn: What to do.
-            program: The Claude program.
-            environ: Its environment, to which a directory for temporary files is added.
-            home: The directories of ours, made already.
+            program: The Claude program, not started.
+            reading: Makes our events of what it says.
             secrets: Texts that must not stand in an error message.
             silence: Seconds without a word, and without a tool call under way, after which it counts as lost.
+            name: The brain's.
+            freed: Called when the program is gone, and more than once.
         """
-        session, _ = split_session(turn.resume)
         self._turn = turn
+        self._program = program
+        self._reading = reading
         self._secrets = secrets
         self._silence = silence
-        self._reading = Reading(tool_names(turn.tools), turn.resume, secrets)
-        line = with_death_signal(command_line(program, replace(turn, resume=session), "{system}"))
-        # The task may never come to its first step; `stop` removes the directory in any case.
-        self._scratch = tempfile.TemporaryDirectory(prefix="run-", dir=home.cache, ignore_cleanup_errors=True)
-        whole = {**environ, **scratch_environ(Path(self._scratch.name))}
-        self._program = ClaudeProgram(line, whole, home.work, turn.system + _ABOUT_THE_NOTE)
+        self._name = name
+        self._freed = freed
         self._tools = ToolServer(turn, self._fail, self._hear)
         self._queue: asyncio.Queue[BrainEvent | BaseException] = asyncio.Queue()
         self._heard = 0.0
@@ -96,7 +124,7 @@ class Talk:
             if self._task is not None:
                 await self._see_off(self._task, kindly=kindly)
         finally:
-            self._scratch.cleanup()
+            self._freed()
 
     async def _see_off(self, task: asyncio.Task[None], *, kindly: bool) -> None:
         if not kindly:
@@ -119,11 +147,11 @@ class Talk:
     async def _next(self) -> BrainEvent | BaseException:
         loop = asyncio.get_running_loop()
         while True:
-            if self._tools.busy:
+            if self._tools.busy or self._reading.busy:
                 self._hear()
             left = self._heard + self._silence - loop.time()
             if left <= 0:
-                raise BrainLost(NAME, f"its program said nothing for {self._silence:g} s")
+                raise BrainLost(self._name, f"its program said nothing for {self._silence:g} s")
             try:
                 return await asyncio.wait_for(self._queue.get(), left)
             except TimeoutError:
@@ -180,8 +208,8 @@ class Talk:
         await self._program.close()
         said = without(self._secrets, self._program.last_words())
         if "No conversation found" in said:
-            return BrainForgot(NAME)
-        code = self._program.exit_code
-        if code is None:
-            return BrainLost(NAME, "its program could not be started")
-        return BrainLost(NAME, f"its program ended with exit code {code}" + (f" ({said})" if said else ""))
+            return BrainForgot(self._name)
+        ending = self._program.ending()
+        if not ending:
+            return BrainLost(self._name, "its program could not be started")
+        return BrainLost(self._name, ending + (f" ({said})" if said else ""))

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import tempfile
+from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +27,23 @@ _STDERR_LINES = 20
 _GRACE = 3.0  # seconds to save the session after its input has ended
 
 
-class ClaudeProgram(Transport):
+class ProgramTransport(Transport):
+    """The program, wherever it runs. `connect` starts it; `close` and `kill` may be called at any time and twice."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it and everything it started, at once."""
+
+    @abstractmethod
+    def last_words(self) -> str:
+        """The last line of its standard error; empty if there is none."""
+
+    @abstractmethod
+    def ending(self) -> str:
+        """Why it is gone, half a sentence; empty if it was never there, or still is."""
+
+
+class ClaudeProgram(ProgramTransport):
     """One run of the program. `connect` starts it; `close` and `kill` may be called at any time and twice."""
 
     def __init__(self, line: Sequence[str], environ: Mapping[str, str], cwd: Path, system: str) -> None:
@@ -60,6 +77,10 @@ class ClaudeProgram(Transport):
     def last_words(self) -> str:
         """The last line of its standard error; empty if there is none."""
         return self._errors[-1] if self._errors else ""
+
+    def ending(self) -> str:
+        """Its exit code, in words."""
+        return "" if self.exit_code is None else f"its program ended with exit code {self.exit_code}"
 
     async def connect(self) -> None:
         """Start it.

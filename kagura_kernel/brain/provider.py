@@ -6,10 +6,11 @@ runs anything itself, sees no box, no journal and no approval: all of that stand
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
+from kagura_kernel.brain.inside import InsideBox
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.tools import CallTool, ToolSpec
 
@@ -31,12 +32,24 @@ class AuthContext:
 
 @dataclass(frozen=True, slots=True)
 class BrainCapabilities:
-    """What a brain can do beside thinking."""
+    """What a brain can do beside thinking.
+
+    Attributes:
+        streaming: Whether it says things as it writes them.
+        resume: Whether it can go on with an earlier conversation.
+        reports_cost: Whether it says what it has cost.
+        budget: Whether it keeps to a budget by itself.
+        by_model: Whether the model that is asked for may say where it thinks, so that a turn can do without what is
+            configured.
+        sealed: Whether it thinks in the box of its run, with tools of its own; see `inside.ThinksInside`.
+    """
 
     streaming: bool = True
     resume: bool = False
     reports_cost: bool = False
     budget: bool = False
+    by_model: bool = False
+    sealed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,7 @@ class Turn:
         budget_usd: What it may spend; None is no limit.
         max_turns: How often it may go round its loop; None is no limit.
         resume: What an earlier `BrainDone.session` said, to go on from there; empty starts afresh.
+        inside: The box, for a brain that thinks there; None for every other.
     """
 
     task: str
@@ -62,6 +76,7 @@ class Turn:
     budget_usd: float | None = None
     max_turns: int | None = None
     resume: str = ""
+    inside: InsideBox | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +125,27 @@ class BrainSession:
     session: str
 
 
-BrainEvent = BrainText | BrainUsage | BrainSession | BrainDone
-"""What a brain yields. Tool calls do not appear: they go through `Turn.call_tool`, which records them."""
+@dataclass(frozen=True, slots=True)
+class BrainToolCalled:
+    """A brain that thinks in its box uses a tool of its own there; on the box's word, and bounded."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BrainToolFinished:
+    """What came of it, likewise; `id` and `name` as it was called."""
+
+    id: str
+    name: str
+    text: str
+    is_error: bool = False
+
+
+BrainEvent = BrainText | BrainUsage | BrainSession | BrainDone | BrainToolCalled | BrainToolFinished
+"""What a brain yields. Calls of our tools do not appear: they go through `Turn.call_tool`, which records them."""
 
 
 class BrainProvider(Protocol):

@@ -10,11 +10,12 @@ from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageEr
 AUTO = "auto"
 REPLAY = "replay"
 
-_THREE_WAYS = """\
-No brain is configured ({found}). Three ways to get one:
+_WAYS = """\
+No brain is configured ({found}). Four ways to get one:
   1. Sign in once with `claude` in a terminal; your Claude account is used.
   2. Set ANTHROPIC_API_KEY (with ANTHROPIC_BASE_URL for a gateway) and restart the kernel.
-  3. Use no model at all: `%%sandbox` runs your own code in a box,
+  3. Name a model behind an OpenAI-compatible API: KAGURA_ENDPOINT=ollama and KAGURA_MODEL=NAME, say.
+  4. Use no model at all: `%%sandbox` runs your own code in a box,
      and `%%kagura --replay FILE` plays a recorded run with real tools."""
 
 
@@ -48,6 +49,8 @@ def choose(
     if asked == AUTO:
         return _first_ready(brains)
     auth = brains[asked].resolve_auth()
+    if not auth.ready and not auth.method and brains[asked].capabilities().by_model:
+        return brains[asked], "asked for, and its model says where"
     if not auth.ready:
         message = f"The {asked} brain cannot think: {auth.reason}."
         raise BrainNotConfigured(message)
@@ -57,8 +60,10 @@ def choose(
 def _first_ready(brains: Mapping[str, BrainProvider]) -> tuple[BrainProvider, str]:
     found = []
     for name, brain in brains.items():
+        if brain.capabilities().sealed:
+            continue  # thinks where a run's own tools act; only a person decides that
         auth = brain.resolve_auth()
         if auth.ready:
             return brain, auth.reason
         found.append(f"{name}: {auth.reason}")
-    raise BrainNotConfigured(_THREE_WAYS.format(found="; ".join(found) or "there is no brain to choose from"))
+    raise BrainNotConfigured(_WAYS.format(found="; ".join(found) or "there is no brain to choose from"))

@@ -10,12 +10,15 @@ from typing import Any, Literal
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood, UsageError
 from kagura_kernel.domain.kit import KIT_DIR
 from kagura_kernel.domain.policy import SandboxPolicy
+from kagura_kernel.domain.sealing import PROGRAM_DIR
 from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
 from kagura_kernel.membrane.credentials.terms import LeaseTerms, span
 from kagura_kernel.membrane.egress.hostsets import ASK, HOST_SETS, NONE, HostSets, with_mirrors
 from kagura_kernel.membrane.egress.names import HTTPS, parse_target
 from kagura_kernel.membrane.egress.policy import EgressPolicy, parse_grants
 from kagura_kernel.sandbox.backend import WORKSPACE
+
+_OURS = {KIT_DIR: "its kit", PROGRAM_DIR: "its brain’s program"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,8 @@ class Mount:
 
     @property
     def shown(self) -> str:
-        """What to call it; a kit lies in a directory of ours that says nothing to anybody."""
-        return "its kit" if self.target == KIT_DIR else str(self.source)
+        """What to call it; where a kit and a program lie on the host says nothing to anybody."""
+        return _OURS.get(self.target) or str(self.source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.lease import LeaseCheckpoint
     from kagura_kernel.membrane.credentials.secret import Secret
     from kagura_kernel.membrane.leasing import Leasing
+    from kagura_kernel.membrane.model.access import Counting, ModelAccess, ModelApi
     from kagura_kernel.sandbox.backend import Box
 
 _MEANT_FOR_THE_RUN = frozenset({"run_id", "session_id", "at", "kind"})
@@ -82,6 +83,8 @@ class Membrane:
         self._kept: tuple[LeaseCheckpoint, ...] = ()
         self._egress: Egress | None = None
         self._leasing: Leasing | None = None
+        self._model_api: ModelApi | None = None
+        self._model: ModelAccess | None = None
         self._closed = False
         self._proxy: dict[str, str] = {}
         self.scrubber = Scrubber(self._secrets)
@@ -237,6 +240,32 @@ class Membrane:
         await self._leasing.open(box, self._budgets())
         return MembraneBox(box, self.scrubber, self._variables, after)
 
+    def seal(self, api: ModelApi) -> None:
+        """The brain thinks in the box, and its key stays here; before anything is opened."""
+        self._model_api = api
+
+    async def open_model(self, box: Box, counting: Counting) -> str:
+        """Let the brain in the box reach its service: the base URL there.
+
+        Raises:
+            BrainNotConfigured: a key must not be sent to the service's URL.
+            SandboxUnavailable: there is no port to be had, or the box is gone.
+        """
+        if self._model_api is None:
+            raise RuntimeError("the brain of this run does not think in its box")
+        from kagura_kernel.membrane.model.access import ModelAccess
+
+        resolver = self._parts.resolver()
+        self._model = ModelAccess(
+            self._model_api,
+            lambda policy: Gate(policy, resolver, limits=self._parts.limits),
+            self._record,
+            counting,
+            clock=self._clock,
+        )
+        await self._model.open(box, self._fatal)
+        return self._model.url
+
     async def close(self) -> None:
         """Give everything back; may be called twice, and before `open`.
 
@@ -246,6 +275,8 @@ class Membrane:
         try:
             if self._egress is not None:
                 self._egress.close()
+            if self._model is not None:
+                await self._model.close()
         finally:
             await self._give_back()
 
@@ -274,7 +305,8 @@ class Membrane:
 
     def _secrets(self) -> Sequence[Secret]:
         # Also after the end: what is said last may hold what was leased first.
-        return self._leasing.seen_secrets() if self._leasing is not None else ()
+        leased = self._leasing.seen_secrets() if self._leasing is not None else ()
+        return leased if self._model_api is None else (self._model_api.key, *leased)
 
     def _gate(self) -> Gate:
         asking = Asking(

@@ -28,7 +28,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from kagura_kernel.domain.errors import ConfigurationError
+from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken
+from kagura_kernel.domain.extensions import CREDENTIALS, Extension, installed, load
 from kagura_kernel.membrane.credentials.grants import is_provider_name, is_scope_name
 from kagura_kernel.membrane.credentials.injection.reading import read_injections, told
 from kagura_kernel.membrane.credentials.injection.settings import Injection
@@ -149,9 +150,9 @@ def _provider(
         return None, [f"{where}: a name is made of small letters, digits, - and _"]
     if not isinstance(table, dict):
         return None, [f"{where}: it must be a table"]
-    kind = KINDS.get(table["kind"]) if isinstance(table.get("kind"), str) else None
+    kind, why = _kind(table.get("kind"))
     if kind is None:
-        return None, [f"{where}.kind: it must be one of {', '.join(KINDS)}"]
+        return None, [f"{where}.kind: {why}"]
     problems = [f"{where}.kind: {problem}" for problem in kind.missing()]
     secrets: dict[str, SecretReference] = {}
     for secret in kind.secrets:
@@ -174,6 +175,34 @@ def _provider(
         return None, problems
     injections = given if given is not None else kind.injections(settings)
     return (kind.make(name, settings, secrets, reader), injections), []
+
+
+def _kind(name: Any) -> tuple[Kind | None, str]:
+    """The sort of provider with this name, or what is wrong with it."""
+    if isinstance(name, str) and name in KINDS:
+        return KINDS[name], ""
+    others = installed(CREDENTIALS, tuple(KINDS))
+    if not isinstance(name, str) or name not in others:
+        return None, f"it must be one of {', '.join([*KINDS, *others])}"
+    try:
+        return load_kind(others[name]), ""
+    except ExtensionBroken as error:
+        return None, error.message
+
+
+def load_kind(extension: Extension) -> Kind:
+    """A sort of provider of another package.
+
+    Raises:
+        ExtensionBroken: it is none.
+    """
+
+    def make(named: object) -> Kind:
+        if not isinstance(named, Kind):
+            raise TypeError("it is no `Kind`")
+        return named
+
+    return load(extension, make)
 
 
 def _forms(secret: str) -> tuple[str, ...]:

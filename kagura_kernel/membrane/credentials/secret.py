@@ -5,8 +5,11 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
+from weakref import WeakValueDictionary
 
 HIDDEN = "(hidden)"
+
+_alive: WeakValueDictionary[int, Secret] = WeakValueDictionary()
 
 
 class Secret:
@@ -17,10 +20,11 @@ class Secret:
     """
 
     __hash__ = None  # type: ignore[assignment]
-    __slots__ = ("_value",)
+    __slots__ = ("__weakref__", "_value")
 
     def __init__(self, value: str) -> None:
         object.__setattr__(self, "_value", value)
+        _alive[id(self)] = self
 
     def reveal(self) -> str:
         """The value itself; whoever calls this answers for where it goes."""
@@ -55,6 +59,11 @@ class Secret:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a secret is never pickled")
+
+
+def live_secrets() -> tuple[Secret, ...]:
+    """Every secret that this process holds just now, for whoever keeps them out of what is written somewhere."""
+    return tuple(secret for reference in _alive.valuerefs() if (secret := reference()) is not None)
 
 
 class Credential:

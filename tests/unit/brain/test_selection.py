@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from kagura_kernel.brain.openai_compatible import Endpoint
+from kagura_kernel.brain.pydantic_ai import PydanticAIBrain
 from kagura_kernel.brain.selection import choose
 from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageError
 from kagura_kernel.testing.brain import FakeBrain
@@ -48,13 +50,21 @@ def test_an_unknown_name_is_answered_with_the_nearest():
     assert caught.value.known == ("auto", "claude", "replay")
 
 
-def test_with_nothing_configured_there_are_three_ways_in_five_lines():
+def test_with_nothing_configured_there_are_four_ways_in_six_lines():
     with pytest.raises(BrainNotConfigured) as caught:
         choose("auto", {"a": UNREADY})
     text = caught.value.message
-    assert len(text.splitlines()) == 5
-    for way in ("`claude`", "ANTHROPIC_API_KEY", "%%sandbox", "--replay FILE", "a: it was made without a sign-in"):
+    assert len(text.splitlines()) == 6
+    ways = ("`claude`", "ANTHROPIC_API_KEY", "KAGURA_ENDPOINT", "%%sandbox", "--replay FILE")
+    for way in (*ways, "a: it was made without a sign-in"):
         assert way in text
+
+
+def test_a_brain_whose_model_says_where_it_thinks_can_be_asked_for_and_is_never_the_first_that_is_ready():
+    brain = PydanticAIBrain({"ollama": Endpoint("ollama", "http://127.0.0.1:11434/v1")})
+    assert choose("pydantic_ai", {"pydantic_ai": brain}) == (brain, "asked for, and its model says where")
+    with pytest.raises(BrainNotConfigured):
+        choose("auto", {"pydantic_ai": brain})
 
 
 def test_with_no_brain_at_all_it_says_the_same():

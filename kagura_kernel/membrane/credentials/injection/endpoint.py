@@ -11,6 +11,7 @@ import asyncio
 import base64
 import re
 import ssl
+from collections.abc import Callable
 from typing import Protocol
 
 import h11
@@ -36,6 +37,7 @@ from kagura_kernel.membrane.credentials.injection.records import (
 from kagura_kernel.membrane.credentials.injection.rewriting import Upstream
 from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection, fill
 from kagura_kernel.membrane.credentials.injection.upstream import GateFor, UpstreamPool
+from kagura_kernel.membrane.credentials.injection.watching import RequestWatch
 from kagura_kernel.membrane.credentials.lease import Lease
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.membrane.egress.limits import Meter, Pace
@@ -69,6 +71,7 @@ class Endpoint:
         limits: On connections and requests.
         clock: Measures how long a request took.
         trust: For TLS; None is what this machine trusts.
+        watch: Makes what looks into each request and its answer; None lets all pass that is well formed.
     """
 
     def __init__(
@@ -81,8 +84,10 @@ class Endpoint:
         limits: InjectionLimits,
         clock: Clock,
         trust: ssl.SSLContext | None = None,
+        watch: Callable[[], RequestWatch] | None = None,
     ) -> None:
         self.injection = injection
+        self._watch = watch
         self.upstream = Upstream.parse(injection.upstream)
         self.port = 0
         self._source = source
@@ -173,11 +178,12 @@ class Endpoint:
             return False
         began = self._clock.monotonic()
         way = Way(self.upstream, self._pool, self.base, self._forms, self._limits, self._out, self._into)
-        exchange = Exchange(caller, request, way)
+        watch = None if self._watch is None else self._watch()
+        exchange = Exchange(caller, request, way, watch)
         ended: RequestEnd = "broken"
         detail = ""
         try:
-            again = await self._answered(caller, request, exchange)
+            again = await self._answered(caller, request, exchange, watch)
             ended = "done"
         except Refusal as refusal:
             ended, detail = refusal.ended, f"{refusal.code}: {refusal.text}"
@@ -192,16 +198,22 @@ class Endpoint:
             ended, detail = "ended", "The lease was closed, or the box is going."
             raise
         finally:
+            if watch is not None:
+                watch.ended()
             self._note(request, exchange, began, exchange.status, ended, detail)
         return again
 
-    async def _answered(self, caller: Caller, request: h11.Request, exchange: Exchange) -> bool:
+    async def _answered(
+        self, caller: Caller, request: h11.Request, exchange: Exchange, watch: RequestWatch | None
+    ) -> bool:
         """Carry a request, with everything that speaks against it as a `Refusal`."""
         try:
             check_request(request, self.port)
             if self._pace.take(self._clock.monotonic()) is None:
                 text = f"More than {self._limits.rate:g} requests a second; wait a moment, and ask more slowly."
                 raise Refusal(429, text, ended="refused", close=True)
+            if watch is not None:
+                watch.admit(bytes(request.method), bytes(request.target))
             return await exchange.carry(self._header())
         except BadRequest as error:
             # What is misunderstood once is not listened to further.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import h11
@@ -13,6 +14,7 @@ from kagura_kernel.membrane.credentials.injection.censor import Censor, Forms
 from kagura_kernel.membrane.credentials.injection.records import InjectionLimits, RequestEnd
 from kagura_kernel.membrane.credentials.injection.rewriting import Upstream, incoming, outgoing
 from kagura_kernel.membrane.credentials.injection.upstream import UpstreamConnection, UpstreamPool
+from kagura_kernel.membrane.credentials.injection.watching import RequestWatch
 from kagura_kernel.membrane.egress.limits import Meter
 
 Both = tuple[asyncio.Task[None], asyncio.Task[None]]
@@ -75,9 +77,11 @@ class Exchange:
         into: and the answer's.
     """
 
-    def __init__(self, caller: Caller, request: h11.Request, way: Way) -> None:
+    def __init__(self, caller: Caller, request: h11.Request, way: Way, watch: RequestWatch | None = None) -> None:
         self._caller = caller
         self._request = request
+        self._watched = watch
+        self._held: bytes | None = None
         self._way = way
         self._limits = way.limits
         self._patience = way.limits.idle
@@ -104,6 +108,8 @@ class Exchange:
             raise Refusal(504, f"The request was given up: {why}.", ended="time") from None
 
     async def _carried(self, injected: tuple[bytes, bytes]) -> bool:
+        if self._watched is not None:
+            await self._hold(self._watched)
         connection = await self._way.pool.connection()
         while True:
             sender = asyncio.create_task(self._send(connection, injected))
@@ -131,8 +137,7 @@ class Exchange:
             head = self._head(injected)
             if not await _taken(connection, head):
                 return
-            async for piece in self._caller.body():
-                self._count(self.out, piece, "out of the box")
+            async for piece in self._body():
                 if not await _taken(connection, h11.Data(data=piece)):
                     return
             await _taken(connection, h11.EndOfMessage())
@@ -140,6 +145,27 @@ class Exchange:
             # Half a request must not pass for a whole one, and whoever waits for the answer must not wait on.
             connection.close()
             raise
+
+    async def _hold(self, watch: RequestWatch) -> None:
+        """Take the whole body, and let it be looked at before any of the request is sent."""
+        held = bytearray()
+        async for piece in self._body():
+            held += piece
+            if len(held) > watch.longest:
+                text = f"The body is longer than {watch.longest:,} bytes."
+                raise Refusal(413, text, ended="limit", close=True)
+        await watch.body(bytes(held))
+        self._held = bytes(held)
+
+    async def _body(self) -> AsyncIterator[bytes]:
+        """The body piece by piece, each counted once."""
+        if self._held is not None:
+            if self._held:
+                yield self._held
+            return
+        async for piece in self._caller.body():
+            self._count(self.out, piece, "out of the box")
+            yield piece
 
     async def _watch(self, connection: UpstreamConnection, sender: asyncio.Task[None]) -> None:
         """Notice a program that hangs up while the upstream is silent: nobody waits for that answer any more.
@@ -160,11 +186,12 @@ class Exchange:
 
     def _head(self, injected: tuple[bytes, bytes]) -> h11.Request:
         request = self._request
+        headers = list(request.headers) if self._watched is None else self._watched.headers(list(request.headers))
         try:
             return h11.Request(
                 method=request.method,
                 target=self._way.upstream.path(request.target),
-                headers=outgoing(request.headers, self._way.upstream, injected),
+                headers=outgoing(headers, self._way.upstream, injected),
             )
         except h11.LocalProtocolError:
             # Not chained: the library's error repeats the value, and it may be the secret.
@@ -198,13 +225,19 @@ class Exchange:
         self.status = response.status_code
         await self._caller.answer(response.status_code, way.forms.hide(bytes(response.reason)), headers)
         censor = Censor(way.forms)
+        heard = None if self._watched is None else self._watched.answer(response.status_code)
         try:
             async for piece in connection.body():
                 self._count(self.into, piece, "into the box")
+                if heard is not None:
+                    heard.heard(piece)
                 await self._caller.send(censor.feed(piece))
         except OSError as error:
             _raise_of(*both)
             raise Refusal(502, f"{way.upstream.target} broke off its answer: {error}.", ended="broken") from error
+        finally:
+            if heard is not None:
+                heard.ended()
         _raise_of(*both)
         await self._caller.send(censor.finish())
         return await self._caller.finish()

@@ -1,0 +1,177 @@
+"""The sealed brain: the Claude program inside the box of its run, with its own tools there and its key outside.
+
+The same program and the same SDK as on the host (`claude`), on another transport. Its service is a port of the box's
+loopback, behind which the membrane adds the key and counts what answers cost; our tools reach it as before, over the
+same conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kagura_kernel.brain.claude_command import find_program
+from kagura_kernel.brain.inside import SealedNeeds
+from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
+from kagura_kernel.brain.sealed_command import ABOUT_THE_PLACE, box_environ, command_line
+from kagura_kernel.domain.errors import BrainNotConfigured
+from kagura_kernel.domain.sealing import PROGRAM_DIR
+
+if TYPE_CHECKING:
+    from kagura_kernel.brain.claude_talk import Talk
+
+NAME = "sealed"
+SERVICE = "https://api.anthropic.com"
+
+_INSTALL = "install it with `pip install claude-agent-sdk`, which brings it along"
+_NO_KEY = (
+    "it needs a key that can be added outside of the box: set ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN for a "
+    "gateway. A sign-in of the Claude program is not lent to a box"
+)
+_HEADERS = {"ANTHROPIC_API_KEY": "x-api-key", "ANTHROPIC_AUTH_TOKEN": "authorization"}
+_ELF = b"\x7fELF"
+
+
+class SealedBrain:
+    """Thinks with the Claude program in the box. May run several turns at once; each has a box of its own."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        state_dir: Path,
+        *,
+        program: Path | None = None,
+        max_retries: int = 4,
+        silence: float = 600.0,
+    ) -> None:
+        """A brain that has started nothing.
+
+        Args:
+            environ: Where the key and the base URL are read from; never this process's own unless it is handed in.
+            state_dir: A directory of ours, made when needed, where a program is kept that lies among other files.
+            program: The Claude program; None finds the one that came with the SDK, else the one on the PATH.
+            max_retries: How often the program asks an overloaded service again, with growing pauses.
+            silence: Seconds without a sign of life, while no tool runs, after which the program counts as lost.
+        """
+        self._environ = dict(environ)
+        self._state_dir = state_dir
+        self._program = program
+        self._max_retries = max_retries
+        self._silence = silence
+
+    @property
+    def name(self) -> str:
+        """`sealed`."""
+        return NAME
+
+    def resolve_auth(self) -> AuthContext:
+        """Whether there are a key and a program; looks for variables and at one file."""
+        variable = self._variable()
+        if variable is None:
+            return AuthContext(ready=False, method="", reason=_NO_KEY)
+        program = self._find()
+        if why := self._why_no_program(program):
+            return AuthContext(ready=False, method="" if program is None else "api key", reason=why)
+        return AuthContext(ready=True, method="api key", reason=f"{variable} is set, and stays outside of the box")
+
+    def capabilities(self) -> BrainCapabilities:
+        """It streams and thinks in the box; its conversation is gone with that, and its costs are counted outside."""
+        return BrainCapabilities(streaming=True, sealed=True)
+
+    def sealed_needs(self) -> SealedNeeds:
+        """Its program, its service and its key.
+
+        Raises:
+            BrainNotConfigured: one of them is missing.
+        """
+        auth = self.resolve_auth()
+        variable, program = self._variable(), self._find()
+        if not auth.ready or variable is None or program is None:
+            message = f"The {self.name} brain cannot think: {auth.reason}."
+            raise BrainNotConfigured(message)
+        try:
+            folder = shown_folder(program, self._state_dir)
+        except OSError as error:
+            message = f"The {self.name} brain cannot think: {self._state_dir} cannot be used ({error.strerror})."
+            raise BrainNotConfigured(message) from error
+        url = self._environ.get("ANTHROPIC_BASE_URL") or SERVICE
+        return SealedNeeds(folder, PROGRAM_DIR, url, _HEADERS[variable], lambda: self._environ[variable])
+
+    async def run(self, turn: Turn) -> AsyncGenerator[BrainEvent, None]:
+        """Think until done. Cancelling, or closing the iterator, ends the program and all that it has started.
+
+        Raises:
+            BrainNotConfigured: the key is not accepted, or this turn has no box to think in.
+            BrainRefused: the service said no; `status` is its HTTP status.
+            BrainLost: the program is missing in the box, died, or fell silent.
+        """
+        variable = self._variable()
+        if turn.inside is None or variable is None:
+            message = f"The {self.name} brain thinks in the box of a run, with a key outside, and has neither here."
+            raise BrainNotConfigured(message)
+        if turn.max_turns is not None and turn.max_turns <= 0:
+            yield BrainDone(stopped="turns")
+            return
+        # Imported late and beside the loop, as for the brain on the host.
+        talking = await asyncio.to_thread(import_module, "kagura_kernel.brain.claude_sealed_talk")
+        talk: Talk = talking.sealed_talk(
+            turn,
+            command_line(turn),
+            box_environ(turn.inside, _HEADERS[variable], max_retries=self._max_retries),
+            system=turn.system + ABOUT_THE_PLACE,
+            secrets=[self._environ[variable]],
+            silence=self._silence,
+        )
+        try:
+            async with aclosing(talk.events()) as events:
+                async for event in events:
+                    yield event
+        finally:
+            await talk.stop()
+
+    def _variable(self) -> str | None:
+        return next((name for name in _HEADERS if self._environ.get(name)), None)
+
+    def _find(self) -> Path | None:
+        program = find_program(self._environ) if self._program is None else self._program
+        return program.resolve() if program is not None and program.is_file() else None
+
+    @staticmethod
+    def _why_no_program(program: Path | None) -> str:
+        if program is None:
+            return f"the Claude program is missing: {_INSTALL}"
+        try:
+            with program.open("rb") as file:
+                native = file.read(len(_ELF)) == _ELF
+        except OSError as error:
+            return f"the Claude program cannot be read ({error.strerror})"
+        return "" if native else f"{program} does not run by itself in a box of Linux: {_INSTALL}"
+
+
+def shown_folder(program: Path, state_dir: Path) -> Path:
+    """A folder that holds the program and nothing private, absolute and without links.
+
+    The one that came with the SDK has a folder of its own. Any other lies among files that no box should see, so a
+    copy of it is kept here, by a name that changes when the program does.
+
+    Raises:
+        OSError: it cannot be copied.
+    """
+    if program.parent.name == "_bundled" and program.name == "claude":
+        return program.parent
+    found = program.stat()
+    folder = state_dir / f"program-{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}"
+    if not (folder / "claude").is_file():
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part = state_dir / f".program-{os.getpid()}"
+        part.mkdir(exist_ok=True)
+        shutil.copyfile(program, part / "claude")
+        (part / "claude").chmod(0o755)
+        part.replace(folder)
+    return folder.resolve()

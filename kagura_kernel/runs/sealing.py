@@ -1,0 +1,291 @@
+"""A run whose brain thinks in its box: what is shown to the box, how the brain is reached there, what it may ask.
+
+Everything that comes out is the box's word, and the box may be in anybody's hands: what crosses is bounded here, and
+what has a price is counted where the service answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kagura_kernel.brain.inside import SealedNeeds, ThinksInside
+from kagura_kernel.brain.provider import BrainToolCalled, BrainToolFinished
+from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import BudgetExhausted, KaguraError, NotThisTime
+from kagura_kernel.domain.events import ToolCalled, ToolFinished
+from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
+from kagura_kernel.membrane.egress.limits import SHORTEST, Pace
+from kagura_kernel.membrane.grant import Mount, RunGrant
+from kagura_kernel.membrane.membrane import Membrane
+from kagura_kernel.runs.counting import Books
+from kagura_kernel.sandbox.backend import Box, BoxSpec
+from kagura_kernel.tools.toolsets.boxed import Boxed
+
+if TYPE_CHECKING:
+    # What serves a model's API is read when a run needs it: every kernel reads this file.
+    from kagura_kernel.membrane.model.access import Counting, ModelApi
+    from kagura_kernel.membrane.model.usage import Counted
+    from kagura_kernel.runs.stage import Stage
+    from kagura_kernel.runs.tray import Tray
+
+NOT_OFFERED = frozenset({"read_file", "write_file", "edit_file", "list_files", "glob", "grep"})
+"""Our tools for files of the box: the program's own are there."""
+
+MOST_CALLS = 16
+"""Calls of our tools that a box may have under way at once."""
+
+CALLS_A_SECOND, CALLS_AT_FIRST = 4.0, 120
+
+_CALL = "sealed"
+_LOG_BYTES = 16 * 1024
+_MOST_WAITING = 4 * 2**20
+
+
+def sealed_needs(brain: object) -> SealedNeeds | None:
+    """What a brain needs that thinks in its box; None for every other.
+
+    Raises:
+        BrainNotConfigured: it is missing.
+    """
+    return brain.sealed_needs() if isinstance(brain, ThinksInside) else None
+
+
+def model_api(needs: SealedNeeds) -> ModelApi:
+    """Where the brain's service is; the key is read now.
+
+    Raises:
+        BrainNotConfigured: a key must not be sent there.
+    """
+    from kagura_kernel.membrane.credentials.secret import Secret
+    from kagura_kernel.membrane.model.access import ModelApi
+
+    api = ModelApi(needs.url, needs.header, Secret(needs.key()))
+    _ = api.injection
+    return api
+
+
+def seal(membrane: Membrane, brain: object) -> bool:
+    """Keep the key of a brain that thinks in its box outside of that; whether it is one.
+
+    Raises:
+        BrainNotConfigured: its program or its key is missing.
+    """
+    needs = sealed_needs(brain)
+    if needs is not None:
+        membrane.seal(model_api(needs))
+    return needs is not None
+
+
+def with_program(spec: BoxSpec, grant: RunGrant, needs: SealedNeeds) -> tuple[BoxSpec, RunGrant]:
+    """The box that has the brain's program, and the grant that says so."""
+    shown = (needs.program, needs.place)
+    return (
+        replace(spec, extra_read_only=(*spec.extra_read_only, shown)),
+        replace(grant, mounts=(*grant.mounts, Mount(*shown, "read"))),
+    )
+
+
+def offered(specs: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """Those of our tools that the program has not itself."""
+    return [spec for spec in specs if spec.name not in NOT_OFFERED]
+
+
+def paced(call_tool: CallTool, clock: Clock) -> CallTool:
+    """The same, for a caller that may ask without end: a box that floods a person with questions is told to wait."""
+    pace, slots = Pace(CALLS_A_SECOND, CALLS_AT_FIRST, SHORTEST), asyncio.Semaphore(MOST_CALLS)
+
+    async def call(asked: ToolCall) -> ToolResult:
+        if pace.take(clock.monotonic()) is None:
+            text = f"Not called: more than {CALLS_A_SECOND:g} calls a second. Wait a moment, and ask more slowly."
+            return ToolResult(text, is_error=True, route="")
+        async with slots:
+            return await call_tool(asked)
+
+    return call
+
+
+async def open_inside(stage: Stage, tray: Tray) -> SealedPlace:
+    """Open the way to the brain's service, and say where the brain thinks.
+
+    Raises:
+        SandboxUnavailable: the box has no port left, or is gone.
+    """
+    api = await stage.membrane.open_model(stage.box, _counting(stage))
+    return SealedPlace(
+        stage.box,
+        stage.parts.clock,
+        api=api,
+        environment=tray.environment(_CALL),
+        root=stage.membrane.grant.writable_root,
+        folder=f"{tray.root}/{_CALL}",
+    )
+
+
+def _counting(stage: Stage) -> Counting:
+    """Every answer goes into the books as it ends, whoever in the box has asked for it."""
+    from kagura_kernel.membrane.model.access import Counting
+
+    books = Books(stage.account, stage.recorder, stage.parts.price, stage.parts.clock)
+
+    def counted(answer: Counted | None) -> None:
+        try:
+            if answer is not None:
+                books.count(answer.usage, answer.model)
+            elif stage.account.budget_usd is not None:
+                raise NotThisTime(
+                    "A budget cannot be kept: the service does not say what an answer costs. Leave `--budget` out."
+                )
+            stage.account.check()
+        except KaguraError as error:
+            stage.stop(error)
+
+    def refused() -> str:
+        account = stage.account
+        if account.left_usd is None or account.left_usd > 0:
+            return ""
+        return BudgetExhausted(account.spent_usd, account.budget_usd or 0.0).message
+
+    return Counting(counted, refused)
+
+
+class OwnTools:
+    """Records the tools that the program uses by itself."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._began: dict[str, tuple[float, ToolCall]] = {}
+
+    def called(self, event: BrainToolCalled) -> None:
+        """It begins."""
+        stage = self._stage
+        stage.tool_calls += 1
+        stage.recorder.record(ToolCalled, call_id=event.id, tool=event.name, arguments=dict(event.arguments))
+        self._began[event.id] = stage.parts.clock.monotonic(), ToolCall(event.id, event.name, event.arguments)
+
+    async def finished(self, event: BrainToolFinished) -> None:
+        """It is over: its changes reach the project where that is wanted, and it is stored where the run stands."""
+        stage = self._stage
+        began, call = self._began.pop(event.id)
+        text = await stage.redacting.words(stage.membrane.scrubber.scrub(event.text))
+        stage.recorder.record(
+            ToolFinished,
+            call_id=event.id,
+            tool=event.name,
+            text=text,
+            is_error=event.is_error,
+            route="sandbox",
+            duration=stage.parts.clock.monotonic() - began,
+        )
+        if stage.changes.through:
+            await stage.changes.write_through(stage.box)
+        if stage.checkpoints is not None:
+            await stage.checkpoints.finished(call, ToolResult(text, is_error=event.is_error))
+
+
+@dataclass(frozen=True)
+class SealedPlace:
+    """The box as a brain that thinks in it sees it; an `InsideBox`.
+
+    Attributes:
+        box: Itself, behind its membrane.
+        clock: The time.
+        api: The base URL of the brain's service there.
+        environment: What programs find in their environment beside the box's own.
+        root: Whether programs run as the root of the box.
+        folder: Where texts are kept.
+    """
+
+    box: Box
+    clock: Clock
+    api: str
+    environment: Mapping[str, str]
+    root: bool
+    folder: str
+
+    async def put(self, name: str, text: str) -> str:
+        """Keep a text in the box: its path there."""
+        path = f"{self.folder}/{name}"
+        await self.box.files.write(path, text.encode("utf-8", "replace"))
+        return path
+
+    async def start(self, argv: Sequence[str], env: Mapping[str, str]) -> BoxedProgram:
+        """Start a program in the workspace."""
+        program = BoxedProgram(self.box, argv, env, self.clock)
+        await program.open()
+        return program
+
+
+class BoxedProgram:
+    """A program behind a bridge; an `InsideProgram`. What nobody reads waits in the box, but for a few MiB."""
+
+    def __init__(self, box: Box, argv: Sequence[str], env: Mapping[str, str], clock: Clock) -> None:
+        start = {"argv": list(argv), "env": dict(env), "cwd": box.files.root}
+        self._boxed = Boxed(_CALL, box, start, self._heard, self._over, clock=clock, log_bytes=_LOG_BYTES)
+        self._chunks: deque[bytes] = deque()
+        self._waiting = 0
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._gone = False
+
+    async def open(self) -> None:
+        """Start it, and wait until it can be spoken to or is gone."""
+        await self._boxed.open()
+
+    async def output(self) -> AsyncIterator[bytes]:
+        """What it prints, to its end."""
+        while True:
+            while self._chunks:
+                chunk = self._chunks.popleft()
+                self._waiting -= len(chunk)
+                self._room.set()
+                yield chunk
+            if self._gone:
+                return
+            self._news.clear()
+            await self._news.wait()
+
+    async def write(self, data: bytes) -> None:
+        """Hand it bytes; raises `OSError` when it is gone."""
+        await self._boxed.write(data)
+
+    def kill(self) -> None:
+        """End it at once, and all that it has started."""
+        self._boxed.end("it was stopped")
+
+    async def close(self) -> None:
+        """Let it end by itself for a moment, then end it; may be called twice."""
+        # Whoever closes reads no more, and a program that waits for room would not see that its input has ended.
+        self._waiting = 0
+        self._gone = True
+        self._room.set()
+        self._news.set()
+        await self._boxed.close()
+
+    def ending(self) -> str:
+        """Why it is gone, half a sentence."""
+        return self._boxed.ending
+
+    def last_words(self) -> str:
+        """The last line of its standard error."""
+        lines = [line for line in self._boxed.log.splitlines() if line.strip()]
+        return lines[-1] if lines else ""
+
+    async def _heard(self, data: bytes) -> None:
+        if self._gone:
+            return
+        self._chunks.append(data)
+        self._waiting += len(data)
+        self._news.set()
+        while self._waiting > _MOST_WAITING and not self._gone:
+            self._room.clear()
+            await self._room.wait()
+
+    def _over(self, why: str) -> None:
+        del why
+        self._gone = True
+        self._news.set()
+        self._room.set()

@@ -1,0 +1,158 @@
+"""The sealed brain before it thinks: what it needs, what it is told, what it is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.brain.claude import ClaudeBrain
+from kagura_kernel.brain.inside import ThinksInside
+from kagura_kernel.brain.provider import BrainDone, Turn
+from kagura_kernel.brain.sealed import SealedBrain, shown_folder
+from kagura_kernel.brain.sealed_command import PLACEHOLDER, box_environ, command_line
+from kagura_kernel.brain.selection import choose
+from kagura_kernel.domain.errors import BrainNotConfigured
+from kagura_kernel.domain.sealing import PROGRAM_DIR
+from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
+from kagura_kernel.runs.sealing import SealedPlace, model_api, offered
+
+KEY = "sk-test-never-real"
+
+
+async def nobody(_call: ToolCall) -> ToolResult:
+    return ToolResult("")
+
+
+def turn(**more: object) -> Turn:
+    return Turn(task="t", system="s", tools=more.pop("tools", ()), call_tool=nobody, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "bin" / "claude"
+    path.parent.mkdir()
+    path.write_bytes(b"\x7fELF and more")
+    (path.parent / "private.txt").write_text("of the person")
+    return path
+
+
+def brain(tmp_path: Path, program: Path | None, **environ: str) -> SealedBrain:
+    return SealedBrain(environ, tmp_path / "state", program=program)
+
+
+def test_a_key_and_a_program_are_all_it_needs(tmp_path: Path, program: Path) -> None:
+    ready = brain(tmp_path, program, ANTHROPIC_API_KEY=KEY)
+    auth, needs = ready.resolve_auth(), ready.sealed_needs()
+    assert (auth.ready, auth.reason) == (True, "ANTHROPIC_API_KEY is set, and stays outside of the box")
+    assert (needs.place, needs.url, needs.header) == (PROGRAM_DIR, "https://api.anthropic.com", "x-api-key")
+    assert needs.key() == KEY
+    assert KEY not in repr(needs)
+    assert isinstance(ready, ThinksInside)
+    assert not isinstance(ClaudeBrain({}, tmp_path), ThinksInside)
+
+
+def test_a_token_goes_where_tokens_go(tmp_path: Path, program: Path) -> None:
+    gateway = brain(tmp_path, program, ANTHROPIC_AUTH_TOKEN=KEY, ANTHROPIC_BASE_URL="https://gateway.example/api")
+    api = model_api(gateway.sealed_needs())
+    assert (api.url, api.header) == ("https://gateway.example/api", "authorization")
+    assert KEY not in repr(api)
+
+
+def test_a_sign_in_alone_is_not_lent_to_a_box(tmp_path: Path, program: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / ".credentials.json").write_text("{}")
+    signed_in = brain(tmp_path, program, HOME=str(tmp_path))
+    assert ClaudeBrain({"HOME": str(tmp_path)}, tmp_path, program=program).resolve_auth().ready
+    assert not signed_in.resolve_auth().ready
+    with pytest.raises(BrainNotConfigured, match="sign-in of the Claude program is not lent to a box"):
+        signed_in.sealed_needs()
+
+
+def test_a_program_that_cannot_run_in_a_box_is_told_of(tmp_path: Path, program: Path) -> None:
+    program.write_text("#!/usr/bin/env node\n")
+    assert "does not run by itself" in brain(tmp_path, program, ANTHROPIC_API_KEY=KEY).resolve_auth().reason
+    missing = brain(tmp_path, tmp_path / "nowhere", ANTHROPIC_API_KEY=KEY)
+    assert "the Claude program is missing: install it with `pip" in missing.resolve_auth().reason
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://gateway.example", "must be https"),
+        ("https://me:pw@gateway.example", "name or password"),
+        ("x", "no URL"),
+    ],
+)
+def test_a_key_is_sent_to_no_place_where_others_could_read_it(
+    tmp_path: Path, program: Path, url: str, why: str
+) -> None:
+    needs = brain(tmp_path, program, ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=url).sealed_needs()
+    with pytest.raises(BrainNotConfigured, match=why) as refused:
+        model_api(needs)
+    assert "pw" not in str(refused.value)
+    assert KEY not in str(refused.value)
+
+
+def test_only_a_folder_with_nothing_private_is_shown(tmp_path: Path, program: Path) -> None:
+    folder = shown_folder(program, tmp_path / "state")
+    assert [path.name for path in folder.iterdir()] == ["claude"]
+    assert folder.parent == (tmp_path / "state").resolve()
+    assert (folder / "claude").read_bytes() == program.read_bytes()
+    assert shown_folder(program, tmp_path / "state") == folder, "it is copied once"
+    program.write_bytes(b"\x7fELF of another version")
+    assert shown_folder(program, tmp_path / "state") != folder
+
+
+def test_nobody_is_sealed_who_has_not_asked_for_it(tmp_path: Path, program: Path) -> None:
+    sealed = brain(tmp_path, program, ANTHROPIC_API_KEY=KEY)
+    brains = {"sealed": sealed, "claude": ClaudeBrain({"ANTHROPIC_API_KEY": KEY}, tmp_path, program=program)}
+    assert choose("auto", brains)[0].name == "claude"
+    assert choose("sealed", brains)[0] is sealed
+    with pytest.raises(BrainNotConfigured):
+        choose("auto", {"sealed": sealed})
+
+
+def test_the_program_is_told_of_rounds_and_not_of_a_budget() -> None:
+    line = command_line(turn(model="m-1", max_turns=3, budget_usd=1.0))
+    assert line[0] == f"{PROGRAM_DIR}/claude"
+    assert "--model=m-1" in line
+    assert "--max-turns=3" in line
+    assert not [word for word in line if "budget" in word]
+    assert "--setting-sources=" in line
+
+
+@pytest.mark.parametrize(
+    ("header", "variable", "other"),
+    [
+        ("x-api-key", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+        ("authorization", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"),
+    ],
+)
+def test_the_box_gets_a_placeholder_where_the_program_wants_a_key(header: str, variable: str, other: str) -> None:
+    place = SealedPlace(None, None, "http://127.0.0.1:5", {"MINE": "1"}, root=True, folder="x")  # type: ignore[arg-type]
+    environ = box_environ(place, header, max_retries=4)
+    assert environ[variable] == PLACEHOLDER
+    assert other not in environ
+    assert environ["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:5"
+    assert (environ["MINE"], environ["IS_SANDBOX"]) == ("1", "1")
+    assert not {"PATH", "HOME"} & set(environ), "the box has its own"
+
+
+def test_our_tools_for_files_are_left_out_where_the_program_has_its_own() -> None:
+    names = ["bash", "python", "read_file", "edit_file", "grep", "ask_user", "recall"]
+    specs = [ToolSpec(name, "", {}) for name in names]
+    assert [spec.name for spec in offered(specs)] == ["bash", "python", "ask_user", "recall"]
+
+
+async def test_it_thinks_nowhere_but_in_a_box(tmp_path: Path, program: Path) -> None:
+    sealed = brain(tmp_path, program, ANTHROPIC_API_KEY=KEY)
+    with pytest.raises(BrainNotConfigured, match="thinks in the box of a run"):
+        async for _ in sealed.run(turn()):
+            pass
+
+
+async def test_a_turn_without_rounds_is_over_at_once(tmp_path: Path, program: Path) -> None:
+    place = SealedPlace(None, None, "http://127.0.0.1:5", {}, root=False, folder="/tmp/x")  # type: ignore[arg-type]
+    sealed = brain(tmp_path, program, ANTHROPIC_API_KEY=KEY)
+    assert [event async for event in sealed.run(turn(max_turns=0, inside=place))] == [BrainDone(stopped="turns")]

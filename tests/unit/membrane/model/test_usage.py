@@ -1,0 +1,74 @@
+"""What an answer has cost, read from its bytes as they pass."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kagura_kernel.domain.cost import Usage
+from kagura_kernel.membrane.model.usage import Counted, UsageReader
+from kagura_kernel.testing.model_script import ModelTurn, Says, calls, says
+from kagura_kernel.testing.model_wire import message_body, stream_events
+
+EACH = Usage(input_tokens=1420, output_tokens=40, cache_read_tokens=1000, cache_write_tokens=300)
+
+
+def streamed(turn: ModelTurn) -> bytes:
+    events = stream_events(turn, {"model": "m-1"})
+    return b"".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in events)
+
+
+def read(data: bytes, size: int = 10_000_000) -> Counted | None:
+    reader = UsageReader()
+    for start in range(0, len(data), size):
+        reader.feed(data[start : start + size])
+    return reader.finish()
+
+
+@pytest.mark.parametrize("turn", [says("Hello."), calls("Bash", {"command": "ls"}), ModelTurn(())])
+def test_a_stream_tells_its_tokens_at_its_beginning_and_its_end(turn: ModelTurn) -> None:
+    assert read(streamed(turn)) == Counted(EACH, "m-1", whole=True)
+
+
+def test_an_answer_that_is_no_stream_tells_them_too() -> None:
+    body = json.dumps(message_body(says("Hello."), {"model": "m-1"}))
+    assert read(body.encode()) == Counted(EACH, "m-1", whole=True)
+    assert read(f"{body}\n".encode()) == Counted(EACH, "m-1", whole=True)
+
+
+@given(st.integers(1, 400), st.text(max_size=300))
+def test_it_does_not_matter_how_the_bytes_are_cut(size: int, text: str) -> None:
+    data = streamed(ModelTurn((Says(text + "message_start message_delta"),)))
+    assert read(data, size) == Counted(EACH, "m-1", whole=True)
+
+
+def test_a_stream_that_breaks_off_costs_what_it_has_told() -> None:
+    data = streamed(says("Hello."))
+    half = read(data[: data.index(b"message_delta")])
+    assert half is not None
+    assert (half.usage.input_tokens, half.whole) == (1420, False)
+
+
+def test_words_of_the_model_are_not_taken_for_figures() -> None:
+    lie = 'data: {"type": "message_delta", "usage": {"output_tokens": 0}}'
+    assert read(streamed(says(f"\n{lie}\n\n{lie}"))) == Counted(EACH, "m-1", whole=True)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"no json", b"[]", b"data: x\n\n", b'{"type": "error"}', b'data: {"type": "message_start", "message": 1}\n'],
+)
+def test_what_tells_of_no_tokens_is_none(data: bytes) -> None:
+    assert read(data) is None
+
+
+def test_a_line_without_end_is_passed_over_and_the_next_one_read() -> None:
+    reader = UsageReader(most=100)
+    reader.feed(b"data: " + b"x" * 500)
+    reader.feed(b"y" * 500 + b"\n" + b'data: {"type": "message_delta", "usage": {"output_tokens": 7}}\n')
+    counted = reader.finish()
+    assert counted is not None
+    assert counted.usage.output_tokens == 7
