@@ -50,11 +50,13 @@ def intent_of(
     return LaunchRun(
         task=body.strip(),
         brain=options.brain,
+        seal=options.seal,
         model=options.model,
         budget_usd=options.budget_usd,
         max_turns=options.max_turns,
         record=options.record,
         replay=options.replay,
+        remember=options.remember,
         agent=options.agent,
         mcp_config=options.mcp_config,
         strict_mcp=options.strict_mcp,

@@ -7,7 +7,7 @@ cockpit's list of cells; what the options mean is decided further down.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -72,11 +72,13 @@ class KaguraOptions(CellOptions):
 
     Attributes:
         brain: Brain asked for.
+        seal: Whether it thinks in the box itself.
         model: Model asked for.
         budget_usd: The most it may cost, USD.
         max_turns: How often the brain may go round.
         record: Cassette to write.
         replay: Cassette to play.
+        remember: Whether a replay leaves what every other run leaves in the memory.
         agent: Reference of the agent.
         mcp_config: File of further MCP servers.
         strict_mcp: Whether the agent's own MCP servers are left out.
@@ -87,11 +89,13 @@ class KaguraOptions(CellOptions):
     """
 
     brain: str | None = None
+    seal: bool = False
     model: str | None = None
     budget_usd: float | None = None
     max_turns: int | None = None
     record: Path | None = None
     replay: Path | None = None
+    remember: bool = False
     agent: str | None = None
     mcp_config: Path | None = None
     strict_mcp: bool = False
@@ -117,6 +121,12 @@ def parse_kagura(line: str) -> KaguraOptions:
     return KaguraOptions(**_typed(parse_cell_line(KAGURA, line)))
 
 
+def kagura_options(values: Mapping[str, Any]) -> KaguraOptions:
+    """The same from values that were read elsewhere, as in a terminal; what is not among them has its default."""
+    names = {field.name for field in fields(KaguraOptions)}
+    return KaguraOptions(**_typed({name: value for name, value in values.items() if name in names}))
+
+
 def parse_sandbox(line: str) -> SandboxOptions:
     """Options of a `%%sandbox` line; the language may stand anywhere in it, and is python when it is not named.
 
@@ -131,5 +141,5 @@ def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **values,
         "write": None if write is None else WriteMode(write),
-        "inputs": tuple(InputRequest(name, expression) for name, expression in values["inputs"]),
+        "inputs": tuple(InputRequest(name, expression) for name, expression in values.get("inputs", ())),
     }

@@ -41,14 +41,17 @@ def _pretty(outcome: RunOutcome, printer: Any, _cycle: bool) -> None:  # IPython
 
 def _facts(outcome: RunOutcome) -> list[str]:
     facts = [outcome.status]
+    # `done` alone would be read as good work.
+    if outcome.verified is not None:
+        facts.append("verified" if outcome.verified else "verification did not pass")
     if outcome.changes:
         from kagura_kernel.jupyter.cards.words import counted
 
         facts.append(counted(len(outcome.changes), "changed file"))
         if conflicts := sum(change.state == "conflict" for change in outcome.changes):
             facts.append(counted(conflicts, "conflict"))
-    if outcome.cost.usd is not None:
-        from kagura_kernel.jupyter.cards.words import money
+    if outcome.children or outcome.cost.usd is not None:
+        from kagura_kernel.jupyter.cards.words import whole_cost
 
-        facts.append(money(outcome.cost.usd))
-    return facts
+        facts.append(whole_cost(outcome.cost.usd, outcome.children, outcome.children_usd))
+    return [fact for fact in facts if fact]

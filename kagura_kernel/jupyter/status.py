@@ -52,9 +52,12 @@ def status_text(report: StatusReport) -> str:
     for part in report.boxes:
         lines.extend(_box(part, shared=report.shared))
     lines.extend(f"brain     {part.name:<12} {_yes(part.ok)}  {_sentence(part.reason)}" for part in report.brains)
+    lines.extend(f"also      {part.name:<12} {_yes(part.ok)}  {_sentence(part.reason)}" for part in report.others)
     unpriced = f", {report.unpriced_today} of unknown price" if report.unpriced_today else ""
     lines.append(f"cost      {money(report.spent_today_usd)} today (UTC){unpriced}.")
     lines.append(f"journal   {report.journal}")
+    if report.memory:
+        lines.append(f"memory    No agent can start. {_sentence(report.memory)}")
     return "\n".join(lines)
 
 

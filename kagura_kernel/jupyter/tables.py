@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from kagura_kernel.cockpit.leases import LeaseView
     from kagura_kernel.cockpit.records import Board
+    from kagura_kernel.journal.session_registry import SessionRow
     from kagura_kernel.membrane.egress.explaining import Explanation
     from kagura_kernel.patterns.calibration import Calibrated
 
@@ -36,6 +37,21 @@ _RUNS = {
     "error": ("error_code", "string"),
     "user": ("user", "string"),
     "project": ("project", "string"),
+    "verified": ("verified", "boolean"),
+    "untrusted": ("untrusted", "boolean"),
+    "resumes": ("resumes", "string"),
+    "parent": ("parent", "string"),
+}
+_SESSIONS = {
+    "session": ("session_id", "string"),
+    "state": ("state", "string"),
+    "runs": ("runs", "Int64"),
+    "waiting": ("waiting", "Int64"),
+    "last_run": ("last_run", "string"),
+    "task": ("task", "string"),
+    "first": ("first_at", "datetime64[us, UTC]"),
+    "last": ("last_at", "datetime64[us, UTC]"),
+    "notebook": ("notebook", "string"),
 }
 _APPROVALS = {
     "approval": ("id", "string"),
@@ -63,6 +79,9 @@ _COSTS = {
     "cache_read_tokens": ("cache_read_tokens", "Int64"),
     "cache_write_tokens": ("cache_write_tokens", "Int64"),
     "usd": ("usd", "Float64"),
+    "children": ("children", "Int64"),
+    "children_usd": ("children_usd", "Float64"),
+    "total_usd": ("total_usd", "Float64"),
     "reported_usd": ("reported_usd", "Float64"),
     "computed_usd": ("computed_usd", "Float64"),
     "source": ("source", "string"),
@@ -122,8 +141,17 @@ _BOARD = {
 
 
 def runs_table(rows: Sequence[RunRow]) -> pd.DataFrame:
-    """One line for each run."""
+    """One line for each run.
+
+    `verified` is NA where nothing was to be verified, `untrusted` says whether it was shown memories in quarantine,
+    `resumes` is the run that it goes on from, and `parent` the one that handed it on; empty for none. `usd` is its own.
+    """
     return table_of(rows, _RUNS)
+
+
+def sessions_table(rows: Sequence[SessionRow]) -> pd.DataFrame:
+    """One line for each session; `state` is `waiting` for a person, `running`, or how its last run ended."""
+    return table_of(rows, _SESSIONS)
 
 
 def approvals_table(rows: Sequence[ApprovalRow]) -> pd.DataFrame:
@@ -132,7 +160,10 @@ def approvals_table(rows: Sequence[ApprovalRow]) -> pd.DataFrame:
 
 
 def costs_table(rows: Sequence[CostRow]) -> pd.DataFrame:
-    """One line for each run; `usd` is what the brain reported, else what the price list gives, else NA."""
+    """One line for each run; `usd` is what the brain reported, else what the price list gives, else NA.
+
+    It is the run's own, so that it can be summed: its children have lines of their own. `total_usd` is both.
+    """
     return table_of(rows, _COSTS)
 
 

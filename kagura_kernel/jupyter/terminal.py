@@ -120,14 +120,14 @@ class TerminalDisplay:
         ask = self._asking
         if ask is None:
             return True
-        meant = _meant(ask, line.strip())
-        if meant is None:
+        answer = meant(ask, line.strip())
+        if answer is None:
             self._say("That is none of the answers.")
             self._prompt(prompt_of(ask))
             return False
         self._asking = None
         self._answers.add(ask.key)
-        content = meant | {"id": ask.request.approval_id}
+        content = answer | {"id": ask.request.approval_id}
         press(self._cockpit, self._run_id, content, lambda text, _about: self._say(text))
         return True
 
@@ -162,7 +162,7 @@ def _offer(ask: Ask) -> str:
     return "Allow it once? [y/N]" if ask.request.subject == "host_command" else "Allow it? [y/N]"
 
 
-def _meant(ask: Ask, line: str) -> dict[str, str] | None:
+def meant(ask: Ask, line: str) -> dict[str, str] | None:
     """What a typed line does; an empty one is a no, and None is what cannot be told to be one or the other."""
     if _is_question(ask):
         return {"act": "answer" if line else "deny", "answer": line}

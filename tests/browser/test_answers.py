@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from kagura_kernel.journal import views
 from kagura_kernel.testing.model_script import calls, says
 from tests.browser.interrupts import LOAD, host
+from tests.browser.notebook import PATIENCE_MS
 from tests.browser.sidebar import Sidebar
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
@@ -108,7 +109,13 @@ def console(lab, request):
     arguments.append("--ZMQTerminalInteractiveShell.kernel_timeout=60")
     environment = dict(lab.environment) | {"TERM": "dumb"}
     child = pexpect.spawn(
-        sys.executable, arguments, cwd=str(folder), env=environment, encoding="utf-8", timeout=15, echo=False
+        sys.executable,
+        arguments,
+        cwd=str(folder),
+        env=environment,
+        encoding="utf-8",
+        timeout=PATIENCE_MS / 1000,
+        echo=False,
     )
     child.expect_exact("In [1]: ")
     child.sendline("Leave a mark.")

@@ -5,7 +5,9 @@ The run is told event by event; the cards, the widgets, the kernel and the brows
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 
 import pytest
 from playwright.sync_api import expect
@@ -186,20 +188,39 @@ def test_a_card_whose_kernel_was_restarted_says_so_and_its_buttons_are_off(open_
 
 
 def test_a_kernel_that_does_not_answer_is_said_not_to_until_it_does(open_notebook):
+    notebook, output = begin(open_notebook, ONE_HOST, "import os\nprint(f'process {os.getpid()}')")
+    found = re.search(r"process (\d+)", notebook.done(2).inner_text())
+    assert found
+    deny = output.get_by_role("button", name="Deny", exact=True)
+    expect(deny).to_be_enabled()
+    # As a whole: while a cell keeps the main thread busy, ipykernel may still hear a card on one of its subshells.
+    os.kill(int(found[1]), signal.SIGSTOP)
+    try:
+        deny.click()
+        silence = output.get_by_text("The kernel does not answer.")
+        expect(silence).to_be_visible()
+        expect(deny).to_be_enabled()
+    finally:
+        os.kill(int(found[1]), signal.SIGCONT)
+    expect(output.locator(".kg-verdict")).to_contain_text("Denied by")
+    expect(silence).to_have_count(0)
+
+
+def test_an_answer_that_is_given_while_a_cell_blocks_the_kernel_counts_and_is_shown_after_it(open_notebook):
     busy = "import os, time\nwhile not os.path.exists('enough'): time.sleep(0.05)"
     notebook, output = begin(open_notebook, ONE_HOST, busy)
-    expect(output.get_by_role("button", name="Deny", exact=True)).to_be_enabled()
+    deny = output.get_by_role("button", name="Deny", exact=True)
+    expect(deny).to_be_enabled()
     notebook.run(2)
     notebook.page.wait_for_function(
         "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'busy'"
     )
-    output.get_by_role("button", name="Deny", exact=True).click()
-    silence = output.get_by_text("The kernel does not answer.")
-    expect(silence).to_be_visible()
-    expect(output.get_by_role("button", name="Deny", exact=True)).to_be_enabled()
+    deny.click()
+    # Off with the click, and on again whether it was heard or not.
+    expect(deny).to_be_enabled()
     (notebook.folder / "enough").touch()
     expect(output.locator(".kg-verdict")).to_contain_text("Denied by")
-    expect(silence).to_have_count(0)
+    expect(output.get_by_text("The kernel does not answer.")).to_have_count(0)
 
 
 LEASED = (

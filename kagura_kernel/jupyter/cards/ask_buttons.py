@@ -99,7 +99,8 @@ def _budget(request: ApprovalRequested) -> str:
     value = f"{proposed:.2f}" if isinstance(proposed, int | float) else ""
     return (
         '<label class="kg-soft">Budget, USD '
-        f'<input class="kg-input kg-short" type="text" inputmode="decimal" value="{value}" placeholder="none"></label> '
+        f'<input class="kg-input kg-short" data-budget type="text" inputmode="decimal" value="{value}" '
+        'placeholder="none"></label> '
     )
 
 

@@ -17,6 +17,7 @@ _STATES = {
     "applied": ("good", "applied"),
     "discarded": ("soft", "discarded"),
     "conflict": ("bad", "conflict: the project’s file changed meanwhile and was left alone"),
+    "handed": ("soft", "handed to the run that it works for"),
     "protected": ("warn", "protected: this path is never written"),
 }
 _OPEN_BELOW = 60
@@ -57,10 +58,15 @@ def summary(changes: Mapping[str, ChangeRow]) -> str:
     """`2 applied, 1 conflict`; what waits is named as not yet in the project."""
     states = Counter(change.state for change in changes.values())
     waiting = states.pop("proposed", 0)
-    words = [f"{number} {state}" for state, number in states.items()]
+    words = [f"{number} {state_word(state)}" for state, number in states.items()]
     if waiting:
         words.insert(0, "not in the project yet" if waiting == len(changes) else f"{waiting} not in the project yet")
     return ", ".join(words)
+
+
+def state_word(state: str) -> str:
+    """What became of a file, in as few words as say it."""
+    return "handed to the run that it works for" if state == "handed" else state
 
 
 def plus_minus(added: int, removed: int) -> str:

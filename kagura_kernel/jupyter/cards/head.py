@@ -6,7 +6,7 @@ from kagura_kernel.jupyter.cards.escape import escaped
 from kagura_kernel.jupyter.cards.granted import granted_html
 from kagura_kernel.jupyter.cards.variables import variables_html
 from kagura_kernel.jupyter.cards.view import RunView
-from kagura_kernel.jupyter.cards.words import clock_face, good, money, seconds, status_of, status_words, tokens
+from kagura_kernel.jupyter.cards.words import clock_face, good, seconds, status_of, status_words, tokens, whole_cost
 
 _TONES = {
     "starting": "busy",
@@ -62,8 +62,8 @@ def figures_html(view: RunView, *, live: bool) -> str:
     if used:
         detail = f"{view.input_tokens:,} tokens read, {view.output_tokens:,} written"
         shown.append(f'<span title="{detail}">{tokens(used)} tokens</span>')
-    if view.usd is not None:
-        shown.append(f'<span title="Cost in USD">{money(view.usd)}</span>')
+    if cost := whole_cost(view.usd, view.children, view.children_usd):
+        shown.append(f'<span title="Cost in USD">{escaped(cost)}</span>')
     # At the edge: it is there from the beginning, and stays where it is when the others come.
     if live and view.finished is None and view.started is not None and view.now is not None:
         elapsed = max(0.0, (view.now - view.started.at).total_seconds())

@@ -19,7 +19,7 @@ from kagura_kernel.jupyter.cards.words import good, seconds
 _GROWING = 24_000
 
 # The argument that says most about a call, by preference.
-_TELLING = ("command", "code", "path", "pattern", "question", "url", "name")
+_TELLING = ("command", "code", "path", "file_path", "pattern", "question", "url", "name")
 
 
 def item_html(item: Item, view: RunView, *, live: bool) -> str:  # noqa: PLR0911 - one for each kind of part

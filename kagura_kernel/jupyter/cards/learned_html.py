@@ -105,15 +105,21 @@ def _folded(key: str, about: str, rows: list[str], *, unfolded: bool = False) ->
 def _row(learned: Learned, ident: str, how: str, memory: SeenMemory | None, *, steady: bool) -> str:
     shown = learned.lines.get(ident)
     tier = memory.tier if memory is not None else shown.tier if shown is not None else ""
-    kind = memory.type if memory is not None else shown.type if shown is not None else "lesson"
+    kind = shown.type if shown is not None else memory.type if memory is not None else "lesson"
     mark = '<span class="kg-chip kg-warn">not trusted</span>' if tier == Tier.QUARANTINE else ""
     # What it says is nobody's word but its author's.
     # A lesson is shown whole: that is what a person lets the agent read.
     most = _LESSON if how == "lesson" else _SUMMARY
     said = f"<q>{escaped(one_line(shown.summary, most))}</q>" if shown is not None else ""
     name = "" if steady else f'<code class="kg-path">{escaped(ident)}</code>'
-    cells = (name, escaped(kind), f'<span class="kg-soft">{escaped(HOW.get(how, how))}</span> {mark}', said)
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells if cell)}</tr>"
+    about = (
+        escaped(kind),
+        f'<span class="kg-soft">{escaped(HOW.get(how, how))}</span> {mark}',
+        *([name] if name else ()),
+    )
+    # What it says comes first: that column is the one that wraps.
+    cells = (said, *about) if learned.lines else about
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
 def _printed(event: RunVerified) -> str:

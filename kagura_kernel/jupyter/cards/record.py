@@ -118,6 +118,7 @@ def run_metadata(view: RunView) -> dict[str, Any]:
         facts |= {"duration": round(finished.duration, 3), "model": finished.model, "turns": finished.turns}
         facts |= {"input_tokens": finished.input_tokens, "output_tokens": finished.output_tokens}
     facts["cost_usd"] = view.usd
+    facts |= {"children": view.children, "children_usd": view.children_usd} if view.children else {}
     facts |= {"kit": kit} if (kit := kit_metadata(view.kit)) else {}
     facts |= {name: found for name, found in crossings_metadata(view).items() if found}
     facts |= {"learned": learned} if (learned := learned_metadata(view)) else {}

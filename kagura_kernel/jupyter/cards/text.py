@@ -12,7 +12,7 @@ from kagura_kernel.jupyter.cards.ask import MAY_CONNECT, reason_words, verdict_w
 from kagura_kernel.jupyter.cards.ask_details import in_sight, more_arguments
 from kagura_kernel.jupyter.cards.asked import asked, asks_for_host
 from kagura_kernel.jupyter.cards.bounded import bounded
-from kagura_kernel.jupyter.cards.changes import summary
+from kagura_kernel.jupyter.cards.changes import state_word, summary
 from kagura_kernel.jupyter.cards.diff import counts
 from kagura_kernel.jupyter.cards.escape import one_line, printed, shown_path, visible
 from kagura_kernel.jupyter.cards.failures import end_words, failure_reason, failure_word
@@ -83,7 +83,7 @@ def changes_text(changes: Mapping[str, ChangeRow]) -> str:
         added, removed = counts(change.diff)
         figures = f"  +{added} -{removed}" if change.diff else ""
         why = f": {visible(change.reason)}" if change.reason and change.state == "protected" else ""
-        state = "" if change.state == "proposed" else f"  ({change.state}{why})"
+        state = "" if change.state == "proposed" else f"  ({state_word(change.state)}{why})"
         lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{state}")
     return "\n".join(lines)
 

@@ -161,6 +161,21 @@ class RunView:
         return [item for item in self.items if isinstance(item, Ask) and item.decision is None]
 
     @property
+    def children(self) -> int:
+        """How many runs that it handed work on to are over."""
+        return sum(part.ended is not None for part in self._parts)
+
+    @property
+    def children_usd(self) -> float | None:
+        """What these cost with what they handed on themselves; None when that of one is unknown."""
+        known = [part.ended.usd for part in self._parts if part.ended is not None]
+        return None if None in known else sum(usd for usd in known if usd is not None)
+
+    @property
+    def _parts(self) -> list[Part]:
+        return [item for item in self.items if isinstance(item, Part)]
+
+    @property
     def calls(self) -> list[Call]:
         """Tool calls in their order."""
         return [item for item in self.items if isinstance(item, Call)]
@@ -249,10 +264,10 @@ class RunView:
             case ChildStarted():
                 self._add(Part(self._key(), event))
             case ChildEnded():
-                for item in self.items:
-                    if isinstance(item, Part) and item.started.child == event.child:
+                for item in self._parts:
+                    if item.started.child == event.child:
                         item.ended = event
-                        self._dirty.add(item.key)
+                        self._dirty.update((item.key, "head"))
 
     def _text(self, event: TextStreamed | TextWritten) -> None:
         if self.auditing:
@@ -375,6 +390,12 @@ class RunView:
         self._last_words(event.text)
         self.input_tokens = event.input_tokens or self.input_tokens
         self.output_tokens = event.output_tokens or self.output_tokens
+        if event.status != "done" or event.verified is False:
+            # Nobody takes over what such a child has done.
+            for path, change in self.changes.items():
+                if change.state == "handed":
+                    self.changes[path] = change.model_copy(update={"state": "discarded"})
+                    self._dirty.add("changes")
         known = Cost(event.reported_usd, event.computed_usd).usd
         self.usd = known if known is not None else self.usd
         self._dirty.add("head")

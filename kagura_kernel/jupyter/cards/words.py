@@ -16,6 +16,9 @@ STATUS_WORDS = {
     "lost": "Lost",
 }
 
+NOT_VERIFIED = "Done, not verified"
+"""The state of a run that came to its end, and whose work did not pass its verification."""
+
 NO_CHANGE_CARD = " Changes it had not handed over are in its change card."
 """What the error of a stopped run says of a card that is only there when something changed."""
 
@@ -46,12 +49,15 @@ def status_words(view: RunView) -> str:
     finished = view.finished
     if finished is not None and finished.exit_code:
         return f"Exit code {finished.exit_code}"
+    if finished is not None and finished.status == "done" and finished.verified is False:
+        return NOT_VERIFIED
     return STATUS_WORDS[status]
 
 
 def good(view: RunView) -> bool:
-    """Whether a finished run ended as it was meant to, its program included."""
-    return view.finished is not None and view.finished.status == "done" and not view.finished.exit_code
+    """Whether a finished run ended as it was meant to, its program and its verification included."""
+    end = view.finished
+    return end is not None and end.status == "done" and not end.exit_code and end.verified is not False
 
 
 def seconds(value: float) -> str:
@@ -99,6 +105,24 @@ def money(usd: float | None) -> str:
     if usd is None:
         return ""
     return f"${usd:.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
+
+
+def whole_cost(own: float | None, children: int, theirs: float | None) -> str:
+    """`$0.0142, of which 2 children $0.0100`; what is unknown is said, and never left out of a sum silently.
+
+    Args:
+        own: What the run cost itself; None when unknown.
+        children: To how many runs it handed work on.
+        theirs: What these cost; None when that of one is unknown.
+    """
+    if not children:
+        return money(own)
+    who = "1 child" if children == 1 else f"{children:,} children"
+    if theirs is None:
+        return f"{money(own) or 'cost unknown'}, and {who} of unknown cost"
+    if own is None:
+        return f"cost unknown, {who} {money(theirs)}"
+    return f"{money(own + theirs)}, of which {who} {money(theirs)}"
 
 
 def tokens(count: int) -> str:

@@ -18,6 +18,11 @@ _TASK = 60
 
 def _runs(journal: Journal, given: Sequence[str]) -> Iterator[Name]:
     rows = views.unfinished(journal) if given[:1] == ("kill",) else views.runs(journal, limit=_LATEST)
+    if not given:
+        # The first line of a cell names a run for one reason: to go on from it.
+        from kagura_kernel.cockpit.resuming import may_be_resumed
+
+        rows = [row for row in rows if may_be_resumed(row)]
     if rows:
         yield Name(LAST, _told(rows[0]))
     for row in rows:

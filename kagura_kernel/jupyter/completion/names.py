@@ -141,7 +141,7 @@ def _boxes() -> Iterator[Name]:
 def _brains() -> Iterator[Name]:
     from kagura_kernel.assembly import brain_names
 
-    return map(Name, brain_names(os.environ))
+    return map(Name, brain_names())
 
 
 def _images() -> Iterator[Name]:

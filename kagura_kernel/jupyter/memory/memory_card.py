@@ -56,7 +56,7 @@ def memories_text(lines: Sequence[MemoryLine], now: datetime) -> str:
     told = []
     for line in lines[:SHOWN]:
         mark = "" if line.trusted else f"[{UNTRUSTED}] "
-        told.append(f"{line.id}  {mark}{one_line(line.summary)}")
+        told.append(f"{one_line(line.id)}  {mark}{one_line(line.summary)}")
         told.append(f"    {' · '.join(map(visible, _facts(line, now)))}")
     left = len(lines) - SHOWN
     return "\n".join([*told, *([f"… and {left:,} more"] if left > 0 else [])])
@@ -91,7 +91,7 @@ def _row(line: MemoryLine, now: datetime, *, live: bool) -> str:
     return (
         f'<div class="kg-lease" data-block role="group" aria-label="{name}"><div class="kg-lease-top">'
         f'{_marks(line)} <span class="kg-spring"></span> {buttons}</div><div class="kg-says">{quoted}</div>'
-        f'<div class="kg-facts kg-soft"><span><code>{name}</code></span> {facts}</div>{_whole(line)}</div>'
+        f'<div class="kg-facts kg-soft"><span><code>{name}</code></span> {facts}</div>{_whole(line, live=live)}</div>'
     )
 
 
@@ -113,17 +113,22 @@ def _facts(line: MemoryLine, now: datetime) -> list[str]:
     return facts
 
 
-def _whole(line: MemoryLine) -> str:
-    """All of what it says, folded; nothing where its summary says it already."""
-    if " ".join(line.text.split()) == line.summary:
+def _whole(line: MemoryLine, *, live: bool) -> str:
+    """All of what it says, folded; nothing where its summary says it already.
+
+    It lies open where it can be promoted: what a person lets agents read has to be in sight.
+    """
+    if " ".join(line.text.split()) == line.summary and not line.said:
         return ""
-    text = escaped(line.text[:_TEXT])
-    more = '<div class="kg-label">Only its beginning is shown.</div>' if len(line.text) > _TEXT else ""
-    size = counted(len(line.text), "character")
+    whole = f"{line.text}\nsaid then: {line.said}" if line.said else line.text
+    text = escaped(whole[:_TEXT])
+    more = '<div class="kg-label">Only its beginning is shown.</div>' if len(whole) > _TEXT else ""
+    size = counted(len(whole), "character")
+    shown = " open" if live and not (line.trusted or line.forgotten or line.gone) else ""
     return (
-        f'<details class="kg-used" data-keep="memory:{escaped(line.id)}"><summary><span class="kg-soft">All of it, '
-        f'{size}</span></summary><div class="kg-inside"><pre class="kg-pre"{reachable(line.text)}>{text}</pre>{more}'
-        "</div></details>"
+        f'<details class="kg-used" data-keep="memory:{escaped(line.id)}"{shown}><summary>'
+        f'<span class="kg-soft">All of it, {size}</span></summary>'
+        f'<div class="kg-inside"><pre class="kg-pre"{reachable(whole)}>{text}</pre>{more}</div></details>'
     )
 
 

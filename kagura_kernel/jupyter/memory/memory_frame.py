@@ -68,6 +68,7 @@ def _line(name: str, row: dict[Any, Any]) -> MemoryLine:
         at=at.to_pydatetime() if isinstance(at, pd.Timestamp) else datetime.now(UTC),
         summary=str(told["summary"] or ""),
         text=str(told["text"] or ""),
+        said=str(told.get("said") or ""),
         why=str(told["why_matched"] or ""),
         tags=str(told.get("tags") or ""),
         scope=str(told.get("scope") or ""),

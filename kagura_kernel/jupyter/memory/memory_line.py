@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from kagura_kernel.cockpit.memory_words import source_words
+from kagura_kernel.cockpit.memory_words import said_in, source_words
 from kagura_kernel.domain.memory import Memory, Tier
 
 
@@ -28,6 +28,7 @@ class MemoryLine:
         score: How well it fits, 0 to 1; None where nothing was asked.
         forgotten: Whether it is forgotten.
         gone: Whether it is not there any more.
+        said: Of a lesson: what a box or somebody said then.
     """
 
     id: str
@@ -44,6 +45,7 @@ class MemoryLine:
     score: float | None = None
     forgotten: bool = False
     gone: bool = False
+    said: str = ""
 
     @property
     def trusted(self) -> bool:
@@ -65,4 +67,5 @@ def line_of(memory: Memory) -> MemoryLine:
         scope=memory.scope,
         pinned=memory.pinned,
         forgotten=memory.forgotten_at is not None,
+        said=said_in(memory),
     )

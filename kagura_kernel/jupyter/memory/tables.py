@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cockpit.memory_words import edge_words, source_words
+from kagura_kernel.cockpit.memory_words import edge_words, said_in, source_words
 from kagura_kernel.domain.memory import Memory, Neighbourhood, Recalled
 from kagura_kernel.jupyter.cards.escape import visible
 from kagura_kernel.jupyter.tables import table_of
@@ -27,6 +27,7 @@ COLUMNS = {
     "why_matched": ("why", "string"),
     "summary": ("summary", "string"),
     "text": ("text", "string"),
+    "said": ("said", "string"),
     "tags": ("tags", "string"),
     "scope": ("scope", "string"),
     "pinned": ("pinned", "boolean"),
@@ -34,6 +35,7 @@ COLUMNS = {
 }
 _LESSONS = {
     "trigger": ("trigger", "string"),
+    "said": ("said", "string"),
     "fix": ("fix", "string"),
     "seen": ("seen", "Int64"),
     "prevents": ("prevents", "string"),
@@ -60,6 +62,7 @@ class _Line:
     why: str
     summary: str
     text: str
+    said: str
     tags: str
     scope: str
     pinned: bool
@@ -77,7 +80,8 @@ def memories_table(found: Sequence[Recalled], now: datetime, *, searched: bool =
     Returns:
         With the columns `score` (0 to 1, comparable within one answer alone), `tier` (`trusted` or `quarantine`),
         `type`, `source`, `age` (timedelta), `why_matched` (what matched, the strongest first, with commas), `summary`,
-        `text`, `tags`, `scope` (empty for everybody), `pinned` and `at` (UTC); the index is the memory's id.
+        `text`, `said` (of a lesson: what a box or somebody said then; else empty), `tags`, `scope` (empty for
+        everybody), `pinned` and `at` (UTC); the index is the memory's id.
     """
     import pandas as pd
 
@@ -92,8 +96,9 @@ def memories_table(found: Sequence[Recalled], now: datetime, *, searched: bool =
 def lessons_table(found: Sequence[Lesson], now: datetime) -> MemoryFrame:
     """One line for each lesson, by its memory's id, with the columns of `memories_table` behind its own.
 
-    Its own are `trigger` (what went wrong), `fix` (what mended it; empty where nothing is known), `seen` (in how many
-    runs), `prevents` (ids of the summaries of those runs, with commas) and `task` (in which it was learned).
+    Its own are `trigger` (what went wrong), `said` (what a box or somebody said then, which a promotion lets agents
+    read), `fix` (what mended it; empty where nothing is known), `seen` (in how many runs), `prevents` (ids of the
+    summaries of those runs, with commas) and `task` (in which it was learned).
     """
     from kagura_kernel.jupyter.memory.memory_frame import MemoryFrame
 
@@ -101,7 +106,7 @@ def lessons_table(found: Sequence[Lesson], now: datetime) -> MemoryFrame:
     # As a person reads it: with what mended it.
     table["summary"] = [visible(one.shown) for one in found]
     own = table_of([_lesson(one) for one in found], _LESSONS).set_index(table.index)
-    return MemoryFrame(own.join(table))
+    return MemoryFrame(own.join(table.drop(columns="said")))
 
 
 def joined_table(around: Neighbourhood) -> pd.DataFrame:
@@ -124,6 +129,7 @@ def joined_table(around: Neighbourhood) -> pd.DataFrame:
 @dataclass(frozen=True, slots=True)
 class _LessonLine:
     trigger: str
+    said: str
     fix: str
     seen: int
     prevents: str
@@ -131,7 +137,8 @@ class _LessonLine:
 
 
 def _lesson(one: Lesson) -> _LessonLine:
-    return _LessonLine(one.failure.trigger, one.failure.fix, one.seen, ", ".join(one.prevents), one.task)
+    failure = one.failure
+    return _LessonLine(failure.trigger, failure.said, one.fix_shown, one.seen, ", ".join(one.prevents), one.task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +168,7 @@ def _line(one: Recalled, *, searched: bool) -> _Line:
         why=", ".join(one.why),
         summary=memory.summary,
         text=memory.text,
+        said=said_in(memory),
         tags=", ".join(memory.tags),
         scope=memory.scope,
         pinned=memory.pinned,

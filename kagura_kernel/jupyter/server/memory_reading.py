@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kagura_kernel.domain.memory import FIXES, PREVENTS, Memory, Neighbourhood, Query, Recalled
+from kagura_kernel.domain.memory import FIX, FIXES, PREVENTS, Memory, Neighbourhood, Query, Recalled, Tier
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.server.memory_asking import MOST_AT_ONCE, MemoryPage
@@ -101,10 +101,13 @@ def _lesson(store: MemoryStore, one: Recalled, *, scored: bool) -> dict[str, Any
     around = store.explore(memory_id, depth=1, types=(PREVENTS, FIXES), most=MOST_NEIGHBOURS)
     seen = sum(edge.type == PREVENTS and edge.source == memory_id for edge in around.edges)
     mending = {edge.source for edge in around.edges if edge.type == FIXES and edge.target == memory_id}
-    known = [found for found in around.memories if found.id in mending]
+    known = [found for found in around.memories if found.id in mending and found.type == FIX]
     newest = max(known, key=lambda found: found.created_at, default=one.memory)
     facts = {name: _text(one.memory, name) for name in ("trigger", "said", "tool", "fix", "task")}
     facts["fix"] = _text(newest, "fix") or facts["fix"]
+    if one.memory.tier is Tier.TRUSTED and newest.tier is not Tier.TRUSTED:
+        # Beside a lesson that is trusted it would pass for one that is, too.
+        facts["fix"] = f"(not trusted) {facts['fix']}"
     return recalled_fields(one, scored=scored) | facts | {"seen": max(1, seen)}
 
 

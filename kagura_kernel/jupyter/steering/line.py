@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.parsing import Parsed, parse_line
-from kagura_kernel.jupyter.steering import answering, kit, looking, memory, plugins, trust, working
+from kagura_kernel.jupyter.steering import answering, brain, kit, looking, memory, plugins, trust, working
 from kagura_kernel.jupyter.steering.asked import Asked
 from kagura_kernel.jupyter.surface import Surface as Place
 from kagura_kernel.jupyter.surface import surface_of
@@ -19,7 +19,9 @@ EXECUTORS: Mapping[str, Callable[[Asked], Any]] = {
     "help": looking.help_text,
     "status": looking.status,
     "runs": looking.runs,
+    "sessions": looking.sessions,
     "approvals": looking.approvals,
+    "brain": brain.listed,
     "cost": looking.cost,
     "leases": looking.leases,
     "egress log": looking.egress_log,

@@ -40,6 +40,14 @@ def runs(asked: Asked) -> pd.DataFrame:
     return runs_table(views.runs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None))
 
 
+def sessions(asked: Asked) -> pd.DataFrame:
+    """The sessions, and how each stands."""
+    from kagura_kernel.journal.session_registry import sessions as known
+    from kagura_kernel.jupyter.tables import sessions_table
+
+    return sessions_table(known(asked.cockpit.journal, limit=asked["limit"] or _LATEST))
+
+
 def approvals(asked: Asked) -> pd.DataFrame:
     """The latest approvals, or those that wait."""
     from kagura_kernel.journal import views
@@ -52,13 +60,16 @@ def approvals(asked: Asked) -> pd.DataFrame:
 def cost(asked: Asked) -> pd.DataFrame:
     """What the latest runs cost, in a notebook as a table that shows itself as the cost panel; or those named."""
     from kagura_kernel.journal import views
+    from kagura_kernel.journal.children import with_children
     from kagura_kernel.jupyter.tables import costs_table
 
     if asked["calibration"]:
         return _calibration(asked)
     named = _named(asked)
     limit = asked["limit"] or _LATEST_COSTS
-    table = costs_table(views.costs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None))
+    journal = asked.cockpit.journal
+    rows = views.costs(journal, limit=len(named) or limit, run_ids=named or None)
+    table = costs_table(with_children(journal, rows))
     if not named and surface_of(asked.shell) is Surface.NOTEBOOK:
         from kagura_kernel.jupyter.boards.cost_frame import CostFrame
 

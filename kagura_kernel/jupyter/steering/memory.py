@@ -38,9 +38,14 @@ def _table(asked: Asked, *, searched: bool) -> pd.DataFrame:
 
 def lessons(asked: Asked) -> pd.DataFrame:
     """What went wrong before, and what mended it."""
+    from kagura_kernel.cockpit.memory_words import no_lessons
     from kagura_kernel.jupyter.memory.tables import lessons_table
 
-    return lessons_table(asked.cockpit.memory.lessons(" ".join(asked["query"]), asked["k"]), datetime.now(UTC))
+    found = asked.cockpit.memory.lessons(" ".join(asked["query"]), asked["k"])
+    if not found:
+        # An empty list alone would speak of memories.
+        say(no_lessons(asked["query"]))
+    return lessons_table(found, datetime.now(UTC))
 
 
 def show(asked: Asked) -> MemoryText:

@@ -42,5 +42,7 @@ def vouch(asked: Asked) -> None:
 
 def revoke(asked: Asked) -> None:
     """Take it back."""
+    from kagura_kernel.cockpit.trust import revoked_words
+
     found = asked.cockpit.trust.revoke(asked["category"], by=person(), via="command")
-    say(f"{found.category.name} is asked about every time from now on.")
+    say(revoked_words(found))

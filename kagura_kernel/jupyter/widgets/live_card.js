@@ -258,10 +258,10 @@ export default () => {
           content.answer ??= input.value;
           if (!content.answer.trim()) return input.focus();
         }
-        // What a plan may cost is said beside its button; nothing there is said as well.
-        if (content.act === "allow" && button.dataset.enter !== undefined) {
-          const budget = block.querySelector(".kg-input").value.trim() || "no budget";
-          content.answer = [budget, button.dataset.add].filter(Boolean).join(" ");
+        // What a plan may cost is said beside its buttons; nothing there is said as well.
+        const budget = content.act === "allow" && block.querySelector("[data-budget]");
+        if (budget) {
+          content.answer = [budget.value.trim() || "no budget", button.dataset.add].filter(Boolean).join(" ");
         }
         // To open something decides nothing: its button keeps the focus, and can be pressed again.
         const pressed = content.act === "open" ? [] : [...block.querySelectorAll("[data-act]")];

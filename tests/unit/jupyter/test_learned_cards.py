@@ -8,11 +8,14 @@ import re
 import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind
+from kagura_kernel.domain.events import ChangeRow, ChangesCollected
 from kagura_kernel.domain.memory import ShownMemory
 from kagura_kernel.jupyter.cards.ask import ask_html
+from kagura_kernel.jupyter.cards.changes import changes_html
+from kagura_kernel.jupyter.cards.head import figures_html, head_html
 from kagura_kernel.jupyter.cards.learned_html import learned_html
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
-from kagura_kernel.jupyter.cards.text import run_text
+from kagura_kernel.jupyter.cards.text import changes_text, run_text
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.testing.sample_learned import ESTIMATE, SampleLearned
@@ -41,10 +44,11 @@ def test_a_plan_and_memories_are_a_line_each_and_open_to_what_they_rest_on():
     assert " open" not in html
     told = plain(html)
     assert "Expected: $0.42 ($0.30 to $0.61) and 3 min, from 5 similar runs, 1 of them failed; 1 lesson" in told
-    assert "mem-4 lesson a lesson cp Caddyfile fails when it belongs to root: check first" in told
+    assert "cp Caddyfile fails when it belongs to root: check first lesson a lesson mem-4" in told
     assert "3 memories were shown to the brain, 1 of them not trusted" in told
-    assert "mem-3 note fits the task not trusted The Caddyfile belongs to root" in told
-    assert "not trusted" not in told.partition("mem-2")[2].partition("mem-3")[0]
+    assert "The Caddyfile belongs to root note fits the task not trusted mem-3" in told
+    [trusted] = [row for row in html.split("<tr>") if "mem-2" in row]
+    assert "not trusted" not in trusted
 
 
 def test_what_a_memory_says_cannot_leave_its_place():
@@ -104,9 +108,46 @@ def test_a_part_that_was_handed_on_tells_how_it_ended():
     assert "> handed on  (goes on)" in run_text(view)
     live_parts(view)
     view.apply(LEARNED.child_ended(status="lost", error_code="ERR_SANDBOX_DIED", again="run-3"))
-    (part,) = live_parts(view).values()
+    parts = live_parts(view)
+    assert set(parts) == {"head", "i0"}
+    part = parts["i0"]
     assert plain(part) == "Lost Handed on to run-2 $0.0500 done once more by run-3"
     assert "> handed on  (lost (ERR_SANDBOX_DIED))" in run_text(view)
+
+
+@pytest.mark.parametrize(
+    ("finished", "told"),
+    [
+        ({}, "1 changed file: 1 handed to the run that it works for"),
+        ({"verified": False}, "1 changed file: 1 discarded"),
+        ({"status": "failed"}, "1 changed file: 1 discarded"),
+    ],
+)
+def test_what_a_child_changed_is_told_as_handed_on_where_its_parent_takes_it_over(finished, told):
+    change = ChangeRow(path="copy.txt", status="added", state="handed")
+    collected = ChangesCollected(run_id=RUN.run_id, session_id=RUN.session_id, at=RUN.at, changes=(change,))
+    view = seen(collected, RUN.finished(**finished), lineage=("run-0",))
+    assert changes_text(view.changes).startswith(f"[{told}]")
+    assert told.partition(": ")[2] in plain(changes_html(view.changes, live=True))
+    assert "Apply" not in changes_html(view.changes, live=True)
+
+
+def test_the_cost_on_a_card_holds_that_of_its_children_and_says_so():
+    view = seen(LEARNED.child())
+    view.take_dirty()
+    view.apply_all([LEARNED.child_ended()])
+    assert "head" in view.take_dirty()
+    assert "cost unknown, 1 child $0.0500" in plain(figures_html(view, live=True))
+    view.apply_all([RUN.finished(reported_usd=0.25)])
+    assert "$0.3000, of which 1 child $0.0500" in plain(figures_html(view, live=False))
+    assert run_bundle(view)[1]["kagura"]["children_usd"] == 0.05
+
+
+def test_a_run_whose_work_failed_its_verification_does_not_look_as_if_all_were_well():
+    view = seen(RUN.finished(verified=False))
+    assert run_text(view).startswith("[claude run: done, not verified]")
+    assert "kg-bad" in head_html(view, live=False)
+    assert "kg-good" in head_html(seen(RUN.finished(verified=True)), live=False)
 
 
 def test_earned_trust_is_a_remark_and_evidence_is_none():

@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pandas as pd
+import pytest
 
 from kagura_kernel.cockpit.status import CredentialStatus, PartStatus, StatusReport
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
@@ -109,6 +110,34 @@ def test_an_outcome_counts_its_conflicts():
     changes = tuple(FileChange(path, "added", state=state) for path, state in (("a", "applied"), ("b", "conflict")))
     outcome = RunOutcome("run-1", "ses-1", "done", changes=changes)
     assert outcome_text(outcome) == "RunOutcome(done, 2 changed files, 1 conflict)"
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"verified": False}, "done, verification did not pass"),
+        ({"verified": True, "cost": Cost(0.25)}, "done, verified, $0.2500"),
+        ({"cost": Cost(0.25), "children": 2, "children_usd": 1.5}, "done, $1.75, of which 2 children $1.50"),
+        ({"cost": Cost(0.25), "children": 1, "children_usd": None}, "done, $0.2500, and 1 child of unknown cost"),
+        ({"children": 1, "children_usd": 0.5}, "done, cost unknown, 1 child $0.5000"),
+        ({"children": 1, "children_usd": None}, "done, cost unknown, and 1 child of unknown cost"),
+    ],
+)
+def test_an_outcome_says_whether_it_was_verified_and_what_its_children_cost(facts, told):
+    outcome = RunOutcome("run-1", "ses-1", "done", **facts)
+    assert outcome_text(outcome) == f"RunOutcome({told})"
+    assert told.replace("done, ", "done · ", 1).split(" · ")[1].partition(",")[0] in outcome_html(outcome)
+
+
+def test_a_run_tells_where_it_comes_from_and_a_cost_what_its_children_took():
+    table = runs_table(
+        [run_row(), run_row(verified=False, untrusted=True, resumes="run-0", lineage=("run-7", "run-8"))]
+    )
+    assert table["verified"].isna().tolist() == [True, False]
+    assert table.loc[1, ["untrusted", "resumes", "parent"]].tolist() == [True, "run-0", "run-8"]
+    costs = costs_table([cost_row(reported_usd=0.5, children=1, children_usd=0.25), cost_row(children_usd=None)])
+    assert costs["total_usd"].tolist()[0] == 0.75
+    assert costs["total_usd"].isna().tolist() == [False, True]
 
 
 def test_the_status_says_how_a_question_is_answered():

@@ -61,7 +61,7 @@ def test_a_person_grants_and_takes_back(
     assert table(say).loc["git", "why"] == "a person took it back"
     assert capsys.readouterr().out == (
         "git is asked about no more, until it fails once or you take it back.\n"
-        "git is asked about every time from now on.\n"
+        "git is trusted no more: it is asked about every time from now on, and its evidence starts over.\n"
     )
 
 

@@ -14,6 +14,7 @@ from kagura_kernel.cockpit.grammar import Kind
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.events import ChangeRow, ChangesCollected
 from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.completion.files import MOST, files
 from kagura_kernel.jupyter.completion.names import ShellNames, names_of
@@ -68,6 +69,25 @@ def test_runs_are_told_with_their_status_and_task_and_only_those_that_go_on_can_
         "ses-2": "running, wait for it",
         "ses-1": "done, count the rows",
     }
+
+
+def test_a_cell_is_offered_the_runs_that_can_be_gone_on_with(journal, names):
+    facts = (
+        ("run-good", {}, {}),
+        ("run-failed", {}, {"status": "failed"}),
+        ("run-refuted", {}, {"verified": False}),
+        ("run-child", {"lineage": ("run-failed",)}, {"status": "failed"}),
+        ("run-cell", {"brain": "", "flavour": "sandbox"}, {"status": "failed", "brain": ""}),
+        ("run-replay", {"brain": "replay"}, {"status": "failed", "brain": "replay"}),
+    )
+    for run_id, started, finished in facts:
+        run = SampleRun(run_id)
+        journal.append(run.started(**started))
+        journal.append(run.finished(**finished))
+    journal.append(SampleRun("run-live").started(owner=process_owner()))
+    host, _, since = process_owner().split(":")
+    journal.append(SampleRun("run-crashed").started(owner=f"{host}:999999999:{since}"))
+    assert list(told(names, Kind.RUN)) == ["last", "run-crashed", "run-refuted", "run-failed"]
 
 
 def test_models_are_those_that_have_answered(journal, names):

@@ -21,7 +21,7 @@ from kagura_kernel.domain.memory import (
     Source,
     Tier,
 )
-from kagura_kernel.jupyter.memory.memory_card import MEMORIES_MIME, SHOWN, memories_bundle
+from kagura_kernel.jupyter.memory.memory_card import MEMORIES_MIME, SHOWN, memories_bundle, memories_html
 from kagura_kernel.jupyter.memory.memory_frame import MemoryFrame
 from kagura_kernel.jupyter.memory.memory_text import MemoryText
 from kagura_kernel.jupyter.memory.tables import joined_table, lessons_table, memories_table
@@ -55,7 +55,8 @@ def test_it_is_a_data_frame_with_kinds_that_can_be_counted_on(found):
     assert isinstance(frame, pd.DataFrame)
     assert list(frame.index) == ["mem-a", "mem-b"]
     assert list(frame.columns) == [
-        *("score", "tier", "type", "source", "age", "why_matched", "summary", "text", "tags", "scope", "pinned", "at")
+        *("score", "tier", "type", "source", "age", "why_matched", "summary", "text", "said", "tags", "scope"),
+        *("pinned", "at"),
     ]
     one, two = frame.to_dict("records")
     assert (one["score"], one["tier"], one["type"], one["source"]) == (0.75, "trusted", "note", "human ada")
@@ -114,7 +115,7 @@ def test_a_frame_without_its_columns_is_shown_as_any_other(found):
     frame = memories_table(found, NOW)
     del frame["tier"]
     assert "kg-card" not in frame._repr_html_()
-    assert "2 rows x 11 columns" in repr(frame)
+    assert "2 rows x 12 columns" in repr(frame)
 
 
 def test_a_long_list_is_cut_where_it_is_shown_and_nowhere_else(memory):
@@ -134,7 +135,7 @@ def test_nothing_found_is_said_in_words():
 
 def test_lessons_have_their_own_columns_and_the_same_list(memory):
     source = Source(Author.ENGINE, run_id="run-1")
-    data = {"kind": "command", "trigger": "`make`: exit 2", "task": "Build it."}
+    data = {"kind": "command", "trigger": "`make`: exit 2", "said": "<b>no cmake", "task": "Build it."}
     lesson = memory.remember(Draft("`make` failed.", source, type=LESSON, data=data, id="mem-lesson"))
     fix = memory.remember(Draft("Install cmake.", source, type="fix", data={"fix": "apt install cmake"}))
     runs = [memory.remember(Draft(f"Run {number}", source, type="outcome")) for number in (1, 2)]
@@ -153,7 +154,23 @@ def test_lessons_have_their_own_columns_and_the_same_list(memory):
     assert set(row["prevents"].split(", ")) == {run.id for run in runs}
     assert row["tier"] == "quarantine"
     assert "apt install cmake" in frame._repr_html_()
+    assert row["said"] == "<b>no cmake"
+    assert list(frame.columns).count("said") == 1
     assert lessons_table([], NOW).empty
+
+
+def test_all_that_a_promotion_would_let_agents_read_lies_open_beside_its_button(memory):
+    source = Source(Author.ENGINE, run_id="run-1")
+    data = {"kind": "command", "trigger": "`make`: exit 2", "said": "<b>no cmake"}
+    memory.remember(Draft("`make`: exit 2", source, type=LESSON, data=data, id="mem-lesson"))
+    memory.remember(Draft("Long.\nVery.", source, Tier.TRUSTED, id="mem-long"))
+    lines = memories_table(memory.recall(Query("", k=9)), NOW).lines()
+    live = memories_html(lines, NOW, live=True)
+    assert "said then: &lt;b&gt;no cmake" in live
+    # What is trusted already stays folded.
+    assert live.count('data-keep="memory:mem-lesson" open') == 1
+    assert live.count(" open>") == 1
+    assert " open>" not in memories_html(lines, NOW, live=False)
 
 
 def test_what_lies_around_a_memory_says_how_from_its_point_of_view(memory):

@@ -1,0 +1,195 @@
+"""A plan in a real JupyterLab: what the like of a task has cost, what went wrong in it, and a person's word on it.
+
+The brain is the real Claude program, with a model of the test's own behind it; boxes, memory and journal are real.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from kagura_kernel.domain.approvals import ApprovalKind
+from kagura_kernel.domain.events import ApprovalDecided, BoxStarted, MemoryChanged, RunPlanned
+from kagura_kernel.domain.memory import Tier
+from kagura_kernel.journal import views
+from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.jupyter.live_run import live_parts
+from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.sqlite.store import SqliteMemory
+from kagura_kernel.testing import gallery
+from kagura_kernel.testing.model_script import calls, says
+from kagura_kernel.testing.sample_run import SampleRun
+from tests.browser.interrupts import LOAD
+from tests.browser.test_accessibility import faults
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
+
+TRAP = """\
+if [ -z "$REGION" ]; then echo "ERROR: REGION is not set" >&2; exit 3; fi
+echo "$REGION" > deployed.txt
+"""
+FIRST = """\
+%%kagura --write through --verify "grep -q eu deployed.txt"
+Deploy the billing service to staging"""
+SECOND = """\
+%%kagura --plan --write through
+Deploy the search service to staging"""
+BELOW = "print('the cell below ran')"
+THEMES = ("JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast")
+
+
+@pytest.fixture
+def asked(open_notebook, lab, request):
+    """A notebook in which a run failed, and a similar one waits with its plan; returns it, the card and the question.
+
+    A test's parameter is the theme that it wants.
+    """
+    lab.model.turns[:] = [
+        calls("bash", {"command": "bash deploy.sh"}),
+        says("I ran the script."),
+        calls("bash", {"command": "REGION=eu bash deploy.sh"}),
+        says("It is deployed."),
+    ]
+    notebook = open_notebook(LOAD, FIRST, SECOND, BELOW, files={"deploy.sh": TRAP})
+    if theme := getattr(request, "param", ""):
+        notebook.theme(theme)
+    notebook.done(0)
+    expect(notebook.done(1).locator(".kg-check")).to_contain_text("Not verified")
+    output = notebook.run(2, on=True)
+    question = output.get_by_role("group", name="Plan: Plan:")
+    expect(question).to_be_visible()
+    expect(output.locator(".kg-settling")).to_have_count(0)
+    yield notebook, output, question
+    lab.model.turns.clear()
+
+
+def begun(lab: Any, kind: type[Any]) -> list[Any]:
+    """What the journal holds of the run that had a plan: its events of this kind."""
+    with lab.journal() as journal:
+        [row, *_] = views.runs(journal)
+        assert row.task == SECOND.partition("\n")[2]
+        return [row.event for row in journal.events(run_id=row.run_id) if isinstance(row.event, kind)]
+
+
+def lessons(lab: Any) -> list[str]:
+    """The tier of each lesson that the plan showed."""
+    with closing(SqliteMemory(lab.home / FILE)) as memory:
+        return [memory.reference(ident).tier for ident in begun(lab, RunPlanned)[-1].lessons]
+
+
+def finished(notebook: Any, output: Any) -> None:
+    """The run came to its end, and the cell below it ran."""
+    expect(output.locator(".kg-pill")).to_have_text("Done")
+    expect(notebook.output(3)).to_contain_text("the cell below ran")
+    assert (notebook.folder / "deployed.txt").read_text() == "eu\n"
+
+
+def test_a_plan_shows_what_it_rests_on_and_its_budget_can_be_another_one(asked, lab):
+    notebook, output, question = asked
+    [planned] = begun(lab, RunPlanned)
+    expected = planned.estimate
+    assert expected.failed >= 1
+    assert expected.usd > 0
+    assert planned.agreed_usd is None
+    expect(question).to_contain_text(f"Similar runs: {expected.runs}, of which {expected.failed} did not go well")
+    expect(question).to_contain_text(re.compile(r"Plan: about \$0\.\d+"))
+    line = output.locator(".kg-learned details", has_text="Expected: $0.")
+    expect(line).to_contain_text(f"{expected.failed} of them failed; {len(planned.lessons)} lesson")
+    # What a person may let the agent read lies open.
+    expect(line.get_by_text("REGION is not set")).to_be_visible()
+    for row in line.locator("tr").all():
+        assert row.bounding_box()["height"] < 60
+    expect(line.locator(".kg-chip", has_text="not trusted")).to_have_count(len(planned.lessons))
+    field = question.get_by_label("Budget, USD")
+    expect(field).to_have_value(f"{planned.budget_usd:.2f}")
+    notebook.picture("plan", cell=2)
+    field.fill("0.75")
+    question.get_by_role("button", name="Begin", exact=True).click()
+    finished(notebook, output)
+    assert begun(lab, RunPlanned)[-1].agreed_usd == 0.75
+    assert "Your budget is $0.75." in lab.model.server.turns[-1].system
+    assert "REGION is not set" not in lab.model.server.turns[-1].system
+    assert set(lessons(lab)) == {Tier.QUARANTINE}
+    expect(output.locator(".kg-ask")).to_contain_text("0.75")
+    notebook.picture("plan-begun", cell=2)
+
+
+def test_begin_with_its_lessons_trusts_them_and_the_agent_reads_them(asked, lab):
+    notebook, output, question = asked
+    question.get_by_role("button", name="Begin with its lessons").click()
+    finished(notebook, output)
+    [planned, agreed] = begun(lab, RunPlanned)
+    assert agreed.agreed_usd == planned.budget_usd
+    assert set(lessons(lab)) == {Tier.TRUSTED}
+    assert {event.change for event in begun(lab, MemoryChanged)} == {"promoted"}
+    assert "REGION is not set" in lab.model.server.turns[-1].system
+    expect(output.locator(".kg-learned")).to_contain_text("shown to the brain")
+
+
+def test_enter_in_the_field_begins_and_an_empty_one_is_no_budget(asked, lab):
+    notebook, output, question = asked
+    field = question.get_by_label("Budget, USD")
+    field.fill("")
+    field.press("Enter")
+    finished(notebook, output)
+    assert [event.answer for event in begun(lab, ApprovalDecided)] == ["no budget"]
+    assert begun(lab, RunPlanned)[-1].agreed_usd is None
+    assert set(lessons(lab)) == {Tier.QUARANTINE}
+
+
+def test_what_is_no_budget_is_asked_about_again_and_says_why(asked, lab):
+    notebook, output, question = asked
+    question.get_by_label("Budget, USD").fill("plenty")
+    question.get_by_role("button", name="Begin", exact=True).click()
+    again = output.locator(".kg-ask.kg-open")
+    expect(again).to_contain_text("The answer was no budget")
+    again.get_by_label("Budget, USD").fill("0.50")
+    again.get_by_role("button", name="Begin", exact=True).click()
+    finished(notebook, output)
+    assert begun(lab, RunPlanned)[-1].agreed_usd == 0.5
+
+
+def test_cancel_denies_the_run_before_anything_is_spent_and_stops_the_cells_below(asked, lab):
+    notebook, output, question = asked
+    before = len(lab.model.server.turns)
+    question.get_by_role("button", name="Cancel", exact=True).click()
+    notebook.wait_done(2)
+    expect(notebook.error(2)).to_contain_text("ERR_RUN_DENIED")
+    expect(output.get_by_role("button")).to_have_count(0)
+    expect(notebook.prompt(3)).to_have_text("[ ]:")
+    expect(notebook.output(3)).to_have_text("")
+    assert len(lab.model.server.turns) == before
+    assert begun(lab, BoxStarted) == []
+    assert not (notebook.folder / "deployed.txt").exists()
+    assert set(lessons(lab)) == {Tier.QUARANTINE}
+
+
+@pytest.mark.parametrize("asked", THEMES, indirect=True)
+def test_a_plan_has_no_serious_fault_while_it_waits_nor_after(asked):
+    notebook, output, question = asked
+    assert faults(notebook.page, ".jp-Cell-outputArea") == []
+    question.get_by_role("button", name="Begin with its lessons").click()
+    notebook.wait_done(2)
+    expect(output.locator(".kg-pill")).to_have_text("Done")
+    output.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+    assert faults(notebook.page, ".jp-Cell-outputArea") == []
+
+
+def test_the_keyboard_comes_to_the_plan_then_its_budget_then_its_buttons(page):
+    sample = SampleRun()
+    arguments = {"budget_usd": 0.8, "lessons": ["mem-4"]}
+    asked = sample.asked(kind=ApprovalKind.PLAN, title="Plan: about $0.42", arguments=arguments)
+    page.set_content(gallery.live_document(live_parts(RunView().apply_all([sample.started(), asked]))))
+    question = page.get_by_role("group", name="Plan: Plan:")
+    question.focus()
+    page.keyboard.press("Tab")
+    expect(question.locator("summary")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(question.get_by_label("Budget, USD")).to_be_focused()
+    for name in ("Begin", "Begin with its lessons", "Cancel", "Stop the run"):
+        page.keyboard.press("Tab")
+        expect(question.get_by_role("button", name=name, exact=True)).to_be_focused()
