@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly.boxes import Boxes
+from kagura_kernel.assembly.brains import BRAINS, Prices, check_endpoints, make_brains
 from kagura_kernel.assembly.children import Owners, all_children, close_each
+from kagura_kernel.assembly.extensions import brain_chooser, brain_extensions, extension_status, tool_makers
 from kagura_kernel.assembly.kits import kit_parts, make_kits, read_mcp_config, redactor_of, resolve_for
+from kagura_kernel.assembly.logs import check_log, open_log
 from kagura_kernel.assembly.memories import LazyMemory, check_memory, lazy_costs
 from kagura_kernel.assembly.places import project_checker
 from kagura_kernel.assembly.plugins import make_plugins
+from kagura_kernel.assembly.telemetry import check_telemetry, open_telemetry, telemetry_status
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
 from kagura_kernel.cockpit.ordering import Choices
@@ -23,7 +27,7 @@ from kagura_kernel.cockpit.resuming import checkpoint_of
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.cockpit.sweeping import Sweep
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.settings import Settings
+from kagura_kernel.domain.settings import Problem, Settings, parse_settings
 from kagura_kernel.journal.checkpoints import drop_old, named_contents
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import mark_lost, process_owner
@@ -36,16 +40,18 @@ from kagura_kernel.membrane.credentials.terms import lease_terms
 from kagura_kernel.membrane.leasing import check_grants
 from kagura_kernel.membrane.parts import MembraneParts
 from kagura_kernel.membrane.settings import check_settings
-from kagura_kernel.runs.prices import price
 from kagura_kernel.sandbox.spilling import prune_spilled
 
 if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.provider import CredentialProvider
     from kagura_kernel.membrane.credentials.registry import Registry
     from kagura_kernel.membrane.credentials.sweep import SweepReport
+    from kagura_kernel.telemetry.logs import StructuredLog
 
 _lock = threading.Lock()
 _cockpit: Cockpit | None = None
+_log: StructuredLog | None = None
+_maker: Callable[[Mapping[str, str]], Cockpit] | None = None
 
 
 def get_cockpit() -> Cockpit:
@@ -55,10 +61,16 @@ def get_cockpit() -> Cockpit:
         ConfigurationError: the settings are wrong.
         JournalError: the journal cannot be used.
     """
-    global _cockpit  # noqa: PLW0603 - one cockpit per process is the point
+    global _cockpit, _log  # noqa: PLW0603 - one cockpit per process is the point
     with _lock:
         if _cockpit is None:
-            _cockpit = make_cockpit(os.environ)
+            log = open_log(load_settings(os.environ), data_home(os.environ))
+            try:
+                _cockpit = (_maker or make_cockpit)(os.environ)
+            except BaseException:
+                log.close()
+                raise
+            _log = log
             _close_before_threads_end()
             # The first run waits for the rules of redaction; they are ready by then if they are begun now.
             redactor_of(data_home(os.environ)).warm()
@@ -67,11 +79,26 @@ def get_cockpit() -> Cockpit:
 
 def close_cockpit() -> None:
     """Stop and free everything that `get_cockpit` made; may be called twice, and a later use makes a new one."""
-    global _cockpit
+    global _cockpit, _log
     with _lock:
         cockpit, _cockpit = _cockpit, None
+        log, _log = _log, None
     if cockpit is not None:
         cockpit.close()
+    if log is not None:
+        log.close()
+
+
+def use_cockpit(make: Callable[[Mapping[str, str]], Cockpit] | None) -> None:
+    """Have `get_cockpit` make this process's cockpit so from now on; the one that is there is closed.
+
+    Args:
+        make: Makes it of an environment; None goes back to `make_cockpit`.
+    """
+    global _maker  # noqa: PLW0603 - one cockpit per process is the point
+    close_cockpit()
+    with _lock:
+        _maker = make
 
 
 @cache
@@ -90,11 +117,46 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     Raises:
         ConfigurationError: with every problem.
     """
-    return read_settings(environ, lambda settings: [*check_settings(settings), *check_memory(settings)])
+    return read_settings(environ, _problems)
 
 
-def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> Cockpit:
+def check_settings_text(text: str, source: str) -> None:
+    """Return when a file of settings with this text would be right, whatever variables say.
+
+    Args:
+        text: TOML.
+        source: Where it is to stand, for errors.
+
+    Raises:
+        ConfigurationError: with every problem.
+    """
+    parse_settings(text, {}, source, _problems)
+
+
+def _problems(settings: Settings) -> list[Problem]:
+    return [
+        *check_settings(settings),
+        *check_memory(settings),
+        *check_endpoints(settings),
+        *check_telemetry(settings),
+        *check_log(settings),
+    ]
+
+
+def make_cockpit(
+    environ: Mapping[str, str],
+    *,
+    clock: Clock | None = None,
+    brains: Sequence[BrainProvider] | None = None,
+    join: Callable[[CockpitParts], Cockpit] = Cockpit,
+) -> Cockpit:
     """A cockpit of its own, for programs and tests; the caller closes it.
+
+    Args:
+        environ: Where its settings come from.
+        clock: The time; None is the system's.
+        brains: The only ones there are; None for those that the settings and the environment name.
+        join: Makes the cockpit of its parts.
 
     Raises:
         ConfigurationError: the settings are wrong.
@@ -106,12 +168,15 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
     costs = lazy_costs(environ, settings)
     home = data_home(environ)
     owner = process_owner()
-    brains = _brains(environ, home)
+    known = make_brains(environ, settings, home) if brains is None else {brain.name: brain for brain in brains}
     boxes = Boxes(environ, settings, owner)
     registry = cache(partial(load_registry, environ))
     terms = lease_terms(settings)
     preapproved = _preapproved(settings)
     journal = Journal.open(settings.journal_url or home, clock=clock)
+    telemetry = open_telemetry(settings, home)
+    if telemetry is not None:
+        journal.listen(telemetry.take)
     try:
         ledger = LeaseLedger(journal)
         lost = tuple(mark_lost(journal, clock))
@@ -122,8 +187,12 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
         journal.close()
         raise
 
+    def others() -> list[PartStatus]:
+        told = telemetry_status(telemetry)
+        return [*([] if told is None else [told]), *extension_status()]
+
     async def probe() -> tuple[Sequence[PartStatus], Sequence[PartStatus]]:
-        signed = [(brain.name, brain.resolve_auth()) for brain in brains.values()]
+        signed = [(brain.name, brain.resolve_auth()) for brain in known.values()]
         return await boxes.probe(), [PartStatus(name, auth.ready, auth.reason) for name, auth in signed]
 
     kits = make_kits(environ, settings, clock=clock)
@@ -134,7 +203,7 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
     choices = Choices(
         settings=settings,
         boxes=boxes.names,
-        choose_brain=_brain_chooser(brains),
+        choose_brain=brain_chooser(known),
         replay=_replay,
         record=partial(_record, home),
         check_project=check,
@@ -145,7 +214,7 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
         read_mcp_config=partial(read_mcp_config, home),
         checkpoint=partial(checkpoint_of, journal, check_project=check),
     )
-    return Cockpit(
+    return join(
         CockpitParts(
             journal=journal,
             clock=clock,
@@ -153,7 +222,7 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
             start_box=boxes.start,
             probe=probe,
             close_boxes=partial(close_each, children.close, boxes.close),
-            price=price,
+            price=Prices(settings).price,
             home=home,
             membrane=MembraneParts(ledger, registry, terms, preapproved),
             sweep=make_sweep(ledger, registry, owner, clock, owners.alive),
@@ -167,9 +236,16 @@ def make_cockpit(environ: Mapping[str, str], *, clock: Clock | None = None) -> C
             push_cost=costs,
             make_children=children.of,
             alive=owners.alive,
+            tools=tool_makers(settings),
+            others=others,
+            close_others=_nothing if telemetry is None else telemetry.close,
             make_plugins=lambda: make_plugins(environ, home, settings, journal, clock, owner, boxes),
         )
     )
+
+
+def _nothing() -> None:
+    return None
 
 
 def _close_all(*closing: Callable[[], None]) -> None:
@@ -224,24 +300,11 @@ def make_sweep(
     return sweeping
 
 
-def brain_names(environ: Mapping[str, str]) -> tuple[str, ...]:
+def brain_names() -> tuple[str, ...]:
     """What `--brain` takes."""
     from kagura_kernel.brain.selection import AUTO, REPLAY
 
-    return (AUTO, *_brains(environ, data_home(environ)), REPLAY)
-
-
-def _brains(environ: Mapping[str, str], home: Path) -> dict[str, BrainProvider]:
-    from kagura_kernel.brain.claude import ClaudeBrain
-
-    claude = ClaudeBrain(environ, home / "claude")
-    return {claude.name: claude}
-
-
-def _brain_chooser(brains: Mapping[str, BrainProvider]) -> Callable[[str], tuple[BrainProvider, str]]:
-    from kagura_kernel.brain.selection import choose as choose_brain
-
-    return lambda name: choose_brain(name, brains)
+    return (AUTO, *BRAINS, *brain_extensions(), REPLAY)
 
 
 def _replay(path: Path) -> tuple[BrainProvider, str]:

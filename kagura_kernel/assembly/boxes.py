@@ -83,6 +83,7 @@ class Boxes:
                 ". ".join(filter(None, (probe.reason, probe.install))),
                 isolation=made[name].isolation.label,
                 advice=probe.advice,
+                install=probe.install,
             )
             for name, probe in zip(made, probes, strict=True)
         ]

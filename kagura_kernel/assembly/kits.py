@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,12 +48,11 @@ def make_kits(environ: Mapping[str, str], settings: Settings | None = None, *, c
     )
 
 
-@cache
 def redactor_of(home: Path) -> Redactor:
     """The redactor of this process, which keeps its compiled rules below our data directory; cheap until it is used."""
-    from kagura_kernel.kit.redaction.redactor import Redactor
+    from kagura_kernel.kit.redaction.kept import redactor_in
 
-    return Redactor(home / REDACTION)
+    return redactor_in(home)
 
 
 def kit_parts(desk: KitDesk) -> KitParts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.grammar import Argument, CellMagic, Kind, Option
+from kagura_kernel.cockpit.grammar import NOTEBOOK, Argument, CellMagic, Kind, Option
 
 _SHARED = (
     Option(
@@ -43,6 +43,7 @@ _SHARED = (
         commas=True,
         dest="inputs",
         otherwise="it sees none of your variables",
+        surfaces=NOTEBOOK,
     ),
     Option(
         ("-o", "--out"),
@@ -52,6 +53,7 @@ _SHARED = (
         commas=True,
         dest="outputs",
         otherwise="it changes none of your variables",
+        surfaces=NOTEBOOK,
     ),
     Option(
         ("--net",),
@@ -102,12 +104,14 @@ _SHARED = (
         ("--fmt",),
         "fill in `{name}` and `{expression}` in these lines; `{{` is a brace",
         otherwise="braces and dollar signs are left alone",
+        surfaces=NOTEBOOK,
     ),
     Option(
         ("--bg",),
         "return at once; await the cell’s value for the outcome",
         dest="background",
         otherwise="the cell waits",
+        surfaces=NOTEBOOK,
     ),
 )
 
@@ -118,6 +122,12 @@ AGENT = (
         Kind.BRAIN,
         metavar="NAME",
         otherwise="the first that is configured; the card says which and why",
+    ),
+    Option(
+        ("--seal",),
+        "let the Claude program think in the box itself, with its own tools and its key outside",
+        excludes=("--record", "--replay"),
+        otherwise="the brain thinks on this machine, and only its tools act in the box",
     ),
     Option(("--model",), "its model", Kind.MODEL, metavar="NAME", otherwise="the brain’s own choice"),
     Option(
@@ -179,13 +189,18 @@ AGENT = (
         ("--record",),
         "write a cassette, which can be played without a model",
         Kind.FILE,
-        excludes=("--replay", "--resume"),
+        excludes=("--replay", "--resume", "--seal"),
     ),
     Option(
         ("--replay",),
         "play a cassette instead of asking a brain: recorded words, real tools",
         Kind.FILE,
-        excludes=("--record", "--resume"),
+        excludes=("--record", "--resume", "--seal"),
+    ),
+    Option(
+        ("--remember",),
+        "with --replay: leave a summary and lessons in the memory, as the run did that was recorded",
+        otherwise="a replay leaves nothing there by itself",
     ),
 )
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from kagura_kernel.memory.store import MemoryStore
     from kagura_kernel.plugins.manager import PluginManager
     from kagura_kernel.runs.auditing import AuditOrder, AuditRun
+    from kagura_kernel.tools.own import ToolMaker
 
 HEADLESS = "nobody can be asked here, so the policy says no"
 
@@ -97,6 +98,9 @@ class CockpitParts:
         push_cost: Tells the memory's server what a run has cost; None where there is none to tell.
         make_children: Makes what runs children, of a cockpit; None where nothing can be handed on.
         alive: Whether a process that runs runs may still be there.
+        tools: Loads what makes the tools of other packages that the settings name.
+        others: The state of what else was configured, for `status`.
+        close_others: Closes it, after the last event and before the journal.
     """
 
     journal: Journal
@@ -120,6 +124,9 @@ class CockpitParts:
     push_cost: Callable[[str, Mapping[str, Any]], None] | None = None
     make_children: Callable[[Cockpit], Children] | None = None
     alive: Callable[[str], bool] = owner_alive
+    tools: Callable[[], Sequence[ToolMaker]] = tuple
+    others: Callable[[], Sequence[PartStatus]] = tuple
+    close_others: Callable[[], None] = _nothing
 
 
 class Cockpit:
@@ -275,7 +282,7 @@ class Cockpit:
         approver: Approver = PolicyApprover(self._parts.clock, HEADLESS) if intent.headless else self._desk
         # A child's session is its own and ends with it: nothing that was allowed there is kept.
         powers = SessionPowers() if _is_child(intent) else self._powers_of(session_id)
-        run = Run(order, self._run_parts(approver, powers))
+        run = Run(order, self._run_parts(approver, powers, thinks=order.brain is not None))
         handle = RunHandle(run, self._engine)
         self._check_elsewhere(session_id)
         before = self._sessions.enter(session_id, order.run_id, stopping=self._is_stopping)
@@ -399,6 +406,19 @@ class Cockpit:
         """Give changes up; see `ChangeDesk.discard`."""
         return self._changes.discard(run_id, paths, by=by)
 
+    def _memory_trouble(self) -> str:
+        """Why no run could start with the memory; empty where it is well, or there is none."""
+        from kagura_kernel.domain.errors.memory import MemoryStoreError
+        from kagura_kernel.memory.gate import ready
+
+        if self._parts.memory is None:
+            return ""
+        try:
+            ready(self._parts.memory())
+        except MemoryStoreError as error:
+            return error.message
+        return ""
+
     # ---------------------------------------------------------------- the views
 
     def runs(self, limit: int = 100) -> list[RunRow]:
@@ -438,10 +458,12 @@ class Cockpit:
             journal=self._parts.journal.where,
             spent_today_usd=usd,
             unpriced_today=unpriced,
+            memory=self._memory_trouble(),
             lost=self._parts.lost,
             shared=self._parts.shared,
             swept=self._sweeping.swept,
             owed=self._sweeping.owed(),
+            others=tuple(self._parts.others()),
         )
 
     # ------------------------------------------------------------------ closing
@@ -456,6 +478,7 @@ class Cockpit:
                 handle.kill("the end of the kernel")
             self._engine.call(_drain(handles, self._access.close, self._parts.close_boxes), timeout=20)
             self._engine.stop()
+        self._parts.close_others()
         self._parts.close_memory()
         self._parts.journal.close()
 
@@ -511,7 +534,7 @@ class Cockpit:
         with self._lock:
             return self._powers.setdefault(session_id, SessionPowers())
 
-    def _run_parts(self, approver: Approver, powers: SessionPowers) -> RunParts:
+    def _run_parts(self, approver: Approver, powers: SessionPowers, *, thinks: bool) -> RunParts:
         parts = self._parts
         return RunParts(
             journal=parts.journal,
@@ -531,6 +554,7 @@ class Cockpit:
             memory=parts.memory,
             children=self._children,
             push_cost=parts.push_cost,
+            tools=parts.tools() if thinks else (),
         )
 
     def _ended(self, handle: RunHandle) -> None:

@@ -5,11 +5,13 @@ Pure data. Who carries a command out is told elsewhere: `jupyter/steering` for n
 
 from __future__ import annotations
 
+from kagura_kernel.cockpit.brain_commands import BRAIN_COMMANDS
 from kagura_kernel.cockpit.cells import CELL_MAGICS, KAGURA, SANDBOX
 from kagura_kernel.cockpit.grammar import BOTH, NOTEBOOK, TERMINAL, Argument, Command, Kind, Option
 from kagura_kernel.cockpit.kit_commands import KIT_COMMANDS
 from kagura_kernel.cockpit.memory_commands import MEMORY_COMMANDS
 from kagura_kernel.cockpit.plugin_commands import PLUGIN_COMMANDS
+from kagura_kernel.cockpit.run_commands import RUN_COMMANDS
 from kagura_kernel.cockpit.terminal_commands import JSON, LOG, PLACE, TERMINAL_COMMANDS
 from kagura_kernel.cockpit.trust_commands import TRUST_COMMANDS
 
@@ -57,6 +59,16 @@ _STEERING = (
         (_LIMIT, *_BOOKS),
         ("runs", "runs last", "runs --limit 5"),
         LOOK,
+    ),
+    Command(
+        "sessions",
+        "the sessions of every process, and how each stands",
+        BOTH,
+        options=(_LIMIT, *_BOOKS),
+        examples=("sessions", "sessions --limit 5"),
+        group=LOOK,
+        detail="A session is a thread of runs: a notebook’s, or one that was named with `--session`. The one with the "
+        "newest run comes first.",
     ),
     Command(
         "approvals",
@@ -262,6 +274,7 @@ _STEERING = (
         (
             Option(("-o", "--output"), "where it goes", Kind.FILE, otherwise="beside it, with `-python` in its name"),
             Option(("--force",), "write over a file that is there"),
+            JSON,
         ),
         ("export analysis.ipynb", "export analysis.ipynb -o plain.ipynb"),
         WORK,
@@ -270,6 +283,8 @@ _STEERING = (
 
 COMMANDS: tuple[Command, ...] = (
     *_STEERING,
+    *(one._replace(group=LOOK) for one in BRAIN_COMMANDS),
+    *(one._replace(group=WORK) for one in RUN_COMMANDS),
     *(one._replace(group=LEARNED) for one in (*MEMORY_COMMANDS, *TRUST_COMMANDS)),
     *(one._replace(group=KITS) for one in KIT_COMMANDS),
     *(one._replace(group=PLUGINS) for one in PLUGIN_COMMANDS),

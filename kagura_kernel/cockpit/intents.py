@@ -60,11 +60,13 @@ class LaunchRun(Launch):
     Attributes:
         task: The prompt.
         brain: Brain's name, or `auto`.
+        seal: Whether the Claude program thinks in the box itself; the same as the brain `sealed`.
         model: Model for it.
         budget_usd: Limit in USD.
         max_turns: Limit of rounds.
         record: Write a cassette here.
         replay: Play this cassette instead of asking a brain.
+        remember: Whether a replay leaves what every other run leaves: a summary of its outcome, and lessons.
         agent: Who does it, a reference; None is the settings', and then `default`.
         mcp_config: A file of further MCP servers, which take the place of the agent's own of the same name.
         strict_mcp: Whether the agent's own MCP servers are left out.
@@ -78,11 +80,13 @@ class LaunchRun(Launch):
 
     task: str
     brain: str | None = None
+    seal: bool = False
     model: str | None = None
     budget_usd: float | None = None
     max_turns: int | None = None
     record: Path | None = None
     replay: Path | None = None
+    remember: bool = False
     agent: str | None = None
     mcp_config: Path | None = None
     strict_mcp: bool = False

@@ -1,4 +1,7 @@
-"""From what a person types, or a program says, to a question to the memory or a note for it. Pure."""
+"""From what a person types, or a program says, to a question to the memory or a note for it.
+
+Pure, but for the working directory, which says what this project is.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kagura_kernel.cockpit.moments import read_time
+from kagura_kernel.cockpit.ordering import working_directory
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.domain.memory import Author, Draft, Query, Source, Tier
+from kagura_kernel.domain.memory import Author, Draft, Query, Source, Tier, project_scope
 
 EVERYBODY = "everybody"
 """How the scope of what concerns everybody is typed."""
+
+THIS_PROJECT = "project"
+"""How the scope of the project in the working directory is typed."""
 
 _AGE = re.compile(r"\d+[smhd]")
 
@@ -72,7 +79,14 @@ def program_query(
 
 def scopes_of(words: Iterable[str]) -> tuple[str, ...] | None:
     """The scopes that these words name; None for any."""
-    return tuple("" if word == EVERYBODY else word for word in words) or None
+    return tuple(map(scope_of, words)) or None
+
+
+def scope_of(word: str) -> str:
+    """The scope that a word names."""
+    if word == THIS_PROJECT:
+        return project_scope(working_directory())
+    return "" if word == EVERYBODY else word
 
 
 def note_of(values: Mapping[str, Any], now: datetime) -> Draft:
@@ -86,7 +100,7 @@ def note_of(values: Mapping[str, Any], now: datetime) -> Draft:
         Source(Author.HUMAN),
         type=values["type"],
         tags=tuple(values["tag"]),
-        scope="" if values["scope"] == EVERYBODY else values["scope"],
+        scope=scope_of(values["scope"]),
         pinned=values["pin"],
         expires_at=_coming(values["expires"], now) if values["expires"] else None,
     )

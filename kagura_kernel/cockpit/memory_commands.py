@@ -10,7 +10,7 @@ _SOME = Argument("memory", Kind.MEMORY, "their ids, as `recall` shows them", man
 _MANY = Option(("--k",), "how many at most", Kind.COUNT, metavar="N", default=10, otherwise="10")
 _SCOPE = Option(
     ("--scope",),
-    "of this scope: `project:NAME`, `session:NAME`, or `everybody`",
+    "of this scope, as `memory show` tells it; `project` is this project’s, `everybody` what concerns all",
     Kind.TEXT,
     metavar="SCOPE",
     many=True,
@@ -89,7 +89,7 @@ MEMORY_COMMANDS: tuple[Command, ...] = (
             Option(("--tag",), "what to find it by", Kind.TEXT, metavar="TAG", many=True, commas=True),
             Option(
                 ("--scope",),
-                "whom it concerns: `project:NAME`, `session:NAME`",
+                "whom it concerns: `project` for this project alone, or a scope as `memory show` tells it",
                 Kind.TEXT,
                 metavar="SCOPE",
                 default="",

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.domain.memory import Edge, Memory, MemoryCounts, Neighbourhood, Recalled, Source, Tier
+from kagura_kernel.domain.memory import LESSON, Edge, Memory, MemoryCounts, Neighbourhood, Recalled, Source, Tier
 
 if TYPE_CHECKING:
     from kagura_kernel.memory.erasing import Erasure
@@ -35,6 +35,13 @@ def tier_words(tier: Tier) -> str:
     return "trusted" if tier is Tier.TRUSTED else "in quarantine"
 
 
+def no_lessons(query: Sequence[str]) -> str:
+    """What is said where no lesson was found."""
+    if query:
+        return "No lesson is known that fits. Without words all of them are listed."
+    return "No lesson is known yet: a run leaves one when something goes wrong in it."
+
+
 def age_words(age: timedelta) -> str:
     """`3 days`, `2 hours`, `just now`."""
     for least, unit, name in _AGES:
@@ -44,7 +51,7 @@ def age_words(age: timedelta) -> str:
 
 
 def memory_lines(memory: Memory, now: datetime) -> Iterator[str]:
-    """One memory as a whole."""
+    """One memory as a whole. What its author says is indented, so that none of it poses as a line of ours."""
     yield f"{memory.id}  {memory.type}, {tier_words(memory.tier)}"
     facts = [
         source_words(memory.source),
@@ -59,12 +66,13 @@ def memory_lines(memory: Memory, now: datetime) -> Iterator[str]:
     ]
     yield f"  {' · '.join(filter(None, facts))}"
     if memory.summary not in memory.text:
-        yield f"  {memory.summary}"
+        yield f"    {_on_one_line(memory.summary)}"
     yield ""
-    yield memory.text
+    yield from _indented(memory.text)
     if memory.data:
         yield ""
-        yield from (f"  {name}: {value}" for name, value in memory.data.items())
+        for name, value in memory.data.items():
+            yield from _indented(f"{name}: {value}")
 
 
 def changed_lines(act: str, memories: Sequence[Memory], prefix: str) -> Iterator[str]:
@@ -76,7 +84,24 @@ def changed_lines(act: str, memories: Sequence[Memory], prefix: str) -> Iterator
         prefix: How commands begin here.
     """
     for memory in memories:
-        yield f"{memory.id} {_now(act, memory, prefix)}: {memory.summary}"
+        yield f"{memory.id} {_now(act, memory, prefix)}: {_on_one_line(memory.summary)}"
+        if act == "promote":
+            # What agents are shown from now on, and not its first line alone.
+            yield from (f"    {line}" for line in released_words(memory))
+
+
+def released_words(memory: Memory) -> Iterator[str]:
+    """All that a promotion lets agents read beyond its summary; none where that says it already."""
+    if " ".join(memory.text.split()) != memory.summary:
+        yield from memory.text.split("\n")
+    if said := said_in(memory):
+        yield f"said then: {said}"
+
+
+def said_in(memory: Memory) -> str:
+    """What a box or somebody said when a lesson was learned; empty for every other memory."""
+    said = memory.data.get("said") if memory.type == LESSON else None
+    return said if isinstance(said, str) else ""
 
 
 def added_lines(memory: Memory, typed: str, prefix: str) -> Iterator[str]:
@@ -110,7 +135,7 @@ def erasure_lines(erasure: Erasure, named: Sequence[str], command: str) -> Itera
     yield f"This would erase {erased_counts(erasure)}, for good:"
     for memory in erasure.memories:
         grown = "" if memory.id in named else ", came from it"
-        yield f"  {memory.id}  {memory.type}, {tier_words(memory.tier)}{grown}: {memory.summary}"
+        yield f"  {memory.id}  {memory.type}, {tier_words(memory.tier)}{grown}: {_on_one_line(memory.summary)}"
     yield from _going_lines(erasure, "")
     yield f"`{command}` does it."
 
@@ -146,7 +171,11 @@ def imported_line(found: Imported, *, trusting: bool) -> str:
     tier = (
         "" if trusting or not found.memories else "; those that are new are in quarantine until somebody promotes them"
     )
-    return f"{held} and {_counted(found.edges, 'edge')} imported{tier}."
+    left = (
+        f" {_counted(found.left_out, 'edge')} left out: without --trust a file says nothing for memories that are here "
+        "already."
+    )
+    return f"{held} and {_counted(found.edges, 'edge')} imported{tier}.{left if found.left_out else ''}"
 
 
 def counts_line(counts: MemoryCounts, where: str) -> str:
@@ -187,6 +216,7 @@ def lesson_record(lesson: Lesson) -> dict[str, Any]:
     failure = {name: value for name, value in asdict(lesson.failure).items() if name != "kind"}
     return {
         **failure,
+        "trusted_fix": lesson.trusted_fix,
         "task": lesson.task,
         "seen": lesson.seen,
         "prevents": list(lesson.prevents),
@@ -210,6 +240,14 @@ def erasure_record(erasure: Erasure, *, done: bool) -> dict[str, Any]:
         "runs": list(erasure.runs),
         "going": list(erasure.going),
     }
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _indented(text: str) -> Iterator[str]:
+    return (f"    {line}" for line in text.splitlines())
 
 
 def _counted(number: int, one: str, many: str = "") -> str:

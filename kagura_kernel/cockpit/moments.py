@@ -11,7 +11,7 @@ _AGO = re.compile(r"(?P<count>\d{1,6})(?P<unit>[smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def read_time(text: str, now: datetime) -> datetime:
+def read_time(text: str, now: datetime, option: str = "--since") -> datetime:
     """The moment behind an age or an ISO time; one without a zone is this machine's.
 
     Raises:
@@ -23,4 +23,4 @@ def read_time(text: str, now: datetime) -> datetime:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
         example = "15m, 2h, 7d, or 2026-01-31T12:00"
-        raise UsageError(f"--since takes an age or a time in ISO 8601, as in {example}.") from None
+        raise UsageError(f"{option} takes an age or a time in ISO 8601, as in {example}.") from None

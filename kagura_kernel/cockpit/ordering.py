@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kagura_kernel.brain.provider import BrainProvider
+from kagura_kernel.brain.selection import AUTO
 from kagura_kernel.cockpit.agents import (
     ReadMcpConfig,
     ResolveAgent,
@@ -31,8 +32,12 @@ from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables,
 from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
 from kagura_kernel.patterns.dispatch import capped
 from kagura_kernel.runs.order import AgentOrder, RunOrder
+from kagura_kernel.runs.sealing import model_api, sealed_needs, with_program
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
+
+CLAUDE, SEALED = "claude", "sealed"
+"""The brain that `--seal` seals, and its name when it is."""
 
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -94,6 +99,8 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
     """
     settings = choices.settings
     resumes = None
+    if isinstance(intent, LaunchRun):
+        _check_words(intent)
     if isinstance(intent, LaunchRun) and intent.resume is not None:
         resumes = choices.checkpoint(intent.resume)
         intent = continued(intent, resumes)
@@ -208,12 +215,21 @@ def _brain_order(
         reason = f"the cassette {intent.replay.name} is played"
         task = task if task.strip() else recorded
     else:
-        brain, reason = choices.choose_brain(intent.brain or wanted.brain or settings.brain)
+        brain, reason = choices.choose_brain(_brain_name(intent, wanted.brain, settings))
     session_id = str(common["session_id"])
     goes_on = choices.resume(session_id, brain.name) if resumes is None else brain_session(resumes, brain.name)
     resume = goes_on if brain.capabilities().resume else ""
     if intent.record is not None:
+        if brain.capabilities().sealed:
+            raise UsageError(
+                "`--record` writes down which tools a brain calls, and a sealed brain uses its own, which no cassette "
+                "could call again. Leave one of them out."
+            )
         brain = choices.record(brain, intent.record)
+    if (needs := sealed_needs(brain)) is not None:
+        model_api(needs)
+        spec, grant = with_program(common["spec"], common["grant"], needs)  # type: ignore[arg-type]
+        common = {**common, "spec": spec, "grant": grant}
     return RunOrder(
         task=task,
         brain=brain,
@@ -232,9 +248,22 @@ def _brain_order(
         handoff=intent.handoff or Handoff(),
         delegation=delegation_terms(settings, intent.workers, intent.handoff),
         changes=intent.changes,
+        # The words of a replay are those of an earlier run, which has left what there was to learn.
+        leaves=intent.replay is None or intent.remember,
         trust=TrustTerms(settings.trust_successes, settings.trust_tasks, settings.trust_days),
         **common,  # type: ignore[arg-type]
     )
+
+
+def _brain_name(intent: LaunchRun, wanted: str, settings: Settings) -> str:
+    if not intent.seal:
+        return intent.brain or wanted or settings.brain
+    if intent.brain not in (None, AUTO, CLAUDE, SEALED):
+        raise UsageError(
+            f"`--seal` lets the Claude program think in the box, and `--brain {intent.brain}` is another brain. Use "
+            "one of them."
+        )
+    return SEALED
 
 
 def session_name(name: str) -> str:
@@ -260,6 +289,17 @@ def _check_numbers(intent: Launch) -> None:
             raise UsageError(f"--budget takes an amount in USD above 0, not {intent.budget_usd:g}.")
         if intent.max_turns is not None and intent.max_turns < 1:
             raise UsageError(f"--max-turns takes a whole number from 1, not {intent.max_turns}.")
+
+
+def _check_words(intent: LaunchRun) -> None:
+    if intent.verify is not None and not intent.verify.strip():
+        # Taken for none, it would end as `done` what was meant to be tried out.
+        raise UsageError(
+            "--verify is empty, so that nothing would be verified: give a command, such as `--verify 'pytest -q'`, or "
+            "leave the option out."
+        )
+    if intent.remember and intent.replay is None:
+        raise UsageError("`--remember` belongs to `--replay`: every other run leaves a summary by itself.")
 
 
 def _check_variables(intent: Launch, settings: Settings) -> None:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _LOOKED_AT = 200
 """Runs among which `last` looks."""
 
+_CHANGED = (
+    "what is kept of where it stood is not what it had stored: somebody else has changed it, so that nothing of it is "
+    "believed. `kagura-kernel journal verify` looks at the rest; run its cell again."
+)
+
 
 def checkpoint_of(journal: Journal, word: str, *, check_project: Callable[[Path], Path]) -> Checkpoint:
     """Where the run stood that a person names: an id, the end of one, or `last` for the newest that can be resumed.
@@ -33,7 +38,7 @@ def checkpoint_of(journal: Journal, word: str, *, check_project: Callable[[Path]
         JournalError: the journal cannot be read.
     """
     from kagura_kernel.journal import views
-    from kagura_kernel.journal.checkpoints import latest
+    from kagura_kernel.journal.checkpoints import is_as_stored, latest
     from kagura_kernel.journal.owner import mark_lost
 
     # A run whose process is gone goes on nowhere, whichever kernel looks first.
@@ -51,10 +56,20 @@ def checkpoint_of(journal: Journal, word: str, *, check_project: Callable[[Path]
     checkpoint = latest(journal, row.run_id)
     if checkpoint is None:
         raise ResumeRefused(row.run_id, _without_checkpoint(row))
+    if not is_as_stored(journal, row.run_id, checkpoint):
+        raise ResumeRefused(row.run_id, _CHANGED)
     _check_place(checkpoint, check_project)
     # Later runs of its session may have gone on with its conversation, and have paid for that.
     conversation = views.conversation_now(journal, checkpoint.brain_session, brain=checkpoint.brain)
     return replace(checkpoint, spent_usd=_spent(journal, row, checkpoint), brain_session=conversation)
+
+
+def may_be_resumed(row: RunRow) -> bool:
+    """Whether a run looks as if it could be gone on with; where it stood, and who went on from it, is not looked up."""
+    from kagura_kernel.journal.owner import owner_alive
+
+    gone = row.live and not owner_alive(row.owner)
+    return not _why_not(replace(row, status="lost") if gone else row)
 
 
 def brain_session(stood: Checkpoint, brain: str) -> str:

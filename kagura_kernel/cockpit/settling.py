@@ -9,13 +9,13 @@ from pathlib import Path
 from kagura_kernel.domain.changes import ChangeState, FileChange
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ChangeConflict, RunUnknown, UnknownName
-from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunStarted
+from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunFinished, RunStarted
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.membrane.writeback import apply_changes
 
-_KINDS = ("run.started", "changes.collected", "changes.settled")
+_KINDS = ("run.started", "changes.collected", "changes.settled", "run.finished")
 
 
 class ChangeDesk:
@@ -113,6 +113,9 @@ def _read(journal: Journal, run_id: str) -> tuple[RunStarted, list[FileChange]]:
                 _mark(changes, event.applied, "applied")
                 _mark(changes, event.discarded, "discarded")
                 _mark(changes, event.conflicts, "conflict")
+            case RunFinished(status=status, verified=verified) if status != "done" or verified is False:
+                # Nobody takes over what such a child has done.
+                _mark(changes, [path for path, one in changes.items() if one.state == "handed"], "discarded")
     if started is None:
         raise RunUnknown(run_id)
     return started, [changes[path] for path in sorted(changes)]

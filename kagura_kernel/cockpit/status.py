@@ -30,6 +30,7 @@ class PartStatus:
         reason: Why, or why not, in half a sentence.
         isolation: Of a back-end: the class of its walls; empty otherwise.
         advice: What would make it better, or work at all; empty when there is nothing to say.
+        install: Of `reason`, what to do or install first; empty when there is nothing.
     """
 
     name: str
@@ -37,6 +38,7 @@ class PartStatus:
     reason: str
     isolation: str = ""
     advice: str = ""
+    install: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class StatusReport:
         swept: Credentials that earlier processes left behind, and what became of them since this one began.
         owed: Credentials that no run holds any more and that are not known to be gone; their providers are told again
             and again.
+        memory: What is wrong with the memory, so that no agent can start; empty when nothing is.
         shared: Whether others share this machine: back-ends whose `isolation` is weaker than gVisor's are refused then,
             whatever their `ok` says.
     """
@@ -89,3 +92,5 @@ class StatusReport:
     swept: tuple[CredentialStatus, ...] = ()
     owed: tuple[CredentialStatus, ...] = ()
     shared: bool = False
+    memory: str = ""
+    others: tuple[PartStatus, ...] = ()

@@ -41,7 +41,7 @@ _PREFIX = Option(
 TERMINAL_COMMANDS = (
     Command(
         "doctor",
-        "say what needs somebody: boxes, journal, leases, runs",
+        "say what works and what does not: brain, memory, boxes, secrets, Jupyter, clock, disk, journal, runs",
         TERMINAL,
         options=(
             Option(
@@ -55,8 +55,27 @@ TERMINAL_COMMANDS = (
             *PLACE,
         ),
         examples=("doctor", "doctor --since 7d"),
-        detail="Starts a box of every back-end, checks the journal, and counts what waits, what is owed and what was "
-        "refused. Exit code 0 if nothing needs somebody, 1 if something does, 2 on wrong usage or configuration.",
+        detail="Each row is OK, WARN (it works without, but less, or somebody waits) or FAIL, with what mends it. "
+        "Starts a box of every back-end, checks the journal, and counts what waits, is owed and was refused; changes "
+        "nothing. Exit code 0 if nothing failed, 4 if something did, 2 on wrong usage or configuration.",
+    ),
+    Command(
+        "setup",
+        "walk through what the doctor finds about the brain, the memory and the boxes, and write down what you choose",
+        TERMINAL,
+        (
+            Argument(
+                "part",
+                Kind.CHOICE,
+                "this part alone",
+                required=False,
+                choices=("brain", "memory", "sandbox"),
+            ),
+        ),
+        (Option(("--yes",), "ask nothing: set back what cannot be right, and say what else to do"),),
+        ("setup", "setup brain", "setup --yes"),
+        detail="Writes to your settings file; a key goes into the keychain, never into a file. Without a terminal "
+        "nobody is asked. Exit code 0 if runs can begin with it, 3 if something still has to be done.",
     ),
     Command(
         "route",
@@ -115,14 +134,41 @@ TERMINAL_COMMANDS = (
         examples=("journal rebuild",),
         detail="Only if the chain holds; for when no run is going.",
     ),
-    Command("journal path", "print where the journal lies", TERMINAL, options=PLACE, examples=("journal path",)),
+    Command(
+        "journal path",
+        "print where the journal lies",
+        TERMINAL,
+        options=(JSON, *PLACE),
+        examples=("journal path",),
+    ),
     Command(
         "journal backup",
         "copy the journal while it is in use",
         TERMINAL,
         (Argument("to", Kind.DIRECTORY, "where the copy goes, without a journal yet; made when it is missing"),),
-        PLACE,
+        (JSON, *PLACE),
         ("journal backup ~/kagura-copy",),
+    ),
+    Command(
+        "journal export",
+        "write rows as JSON lines that an auditor can check without this program",
+        TERMINAL,
+        (
+            Argument(
+                "file", Kind.FILE, "where to; it must not be there yet. Printed when none is named", required=False
+            ),
+        ),
+        (
+            Option(("--since",), "from the first row of this time on: an age (2h, 7d) or a time", Kind.TIME),
+            Option(("--until",), "to the last row of this time: an age or a time", Kind.TIME),
+            Option(("--run",), "only this run’s rows, and where others were left out", Kind.RUN),
+            JSON,
+            *PLACE,
+        ),
+        ("journal export audit.jsonl", "journal export --since 7d --run last"),
+        detail="Rows are written as they lie there, each with its hash, between two lines that say where the part "
+        "begins and ends in the chain; docs/auditing.md has the script that checks it. Of a journal that does not hold "
+        "nothing is written. The file is readable for you alone; `-` prints, too. What is printed is JSON anyway.",
     ),
     Command(
         "images build",
@@ -174,5 +220,14 @@ TERMINAL_COMMANDS = (
         detail="Looks through every layer and the configuration of the images named (all that are built, when none "
         "is), deleted files too, and says where something is that may not be there, never what. Exit code 0 if all are "
         "clean, 1 if not.",
+    ),
+    Command(
+        "completion",
+        "print what a shell needs to complete commands, options and ids",
+        TERMINAL,
+        (Argument("shell", Kind.CHOICE, "which shell", choices=("bash", "zsh", "fish")),),
+        examples=("completion bash", "completion zsh"),
+        detail='For bash: `eval "$(kagura-kernel completion bash)"` in ~/.bashrc; for zsh the same in ~/.zshrc, below '
+        "`compinit`; for fish: `kagura-kernel completion fish > ~/.config/fish/completions/kagura-kernel.fish`.",
     ),
 )

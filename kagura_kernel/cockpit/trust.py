@@ -19,7 +19,15 @@ from kagura_kernel.journal.trust import Standing, TrustHistory
 from kagura_kernel.patterns.categories import BY_NAME
 from kagura_kernel.patterns.graduation import Point, Report, curve, lacking, may_grant, report, reports, task_digest
 
-__all__ = ["NOW", "Point", "Report", "TrustDesk", "lacking", "trust_terms"]
+__all__ = ["NOW", "Point", "Report", "TrustDesk", "lacking", "revoked_words", "trust_terms"]
+
+
+def revoked_words(after: Report) -> str:
+    """What a person is told who has taken a category's trust back; what was never trusted lost nothing."""
+    name = after.category.name
+    began = f"{name} is trusted no more" if after.state == "demoted" else f"{name} was not trusted"
+    return f"{began}: it is asked about every time from now on, and its evidence starts over."
+
 
 NOW = "now"
 """The change of a curve's last point, at which nothing happened."""
@@ -106,7 +114,8 @@ class TrustDesk:
             raise NotThisTime(f"{run_id} is no evidence: {why}.")
         task = task_digest(task_of(row.event for row in started))
         for category in categories:
-            self._change(category, "succeeded", by, via, run_id=run_id, session_id=found[0].session_id, task=task)
+            of = {"run_id": run_id, "session_id": found[0].session_id, "task": task}
+            self._change(category, "succeeded", by, via, **of, names=tuple(sorted(allowed[category])))
         return categories
 
     def revoke(self, name: str, *, by: str, via: str) -> Report:
@@ -126,7 +135,7 @@ class TrustDesk:
     def _report(self, category: Category) -> Report:
         return report(category, self._history.look().get(category.name), self.terms, self._clock.now())
 
-    def _change(self, name: str, change: TrustChange, by: str, via: str, **more: str) -> None:
+    def _change(self, name: str, change: TrustChange, by: str, via: str, **more: str | tuple[str, ...]) -> None:
         # Of no run, unless more is said.
         facts = {"run_id": "", "session_id": "", "at": self._clock.now(), "category": name, "change": change}
         self._journal.append(TrustChanged.model_validate({**facts, "signal": "human", "by": by, "via": via, **more}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.grammar import BOTH, NOTEBOOK, Argument, Command, Kind
+from kagura_kernel.cockpit.grammar import BOTH, Argument, Command, Kind
 from kagura_kernel.cockpit.terminal_commands import JSON, PLACE
 from kagura_kernel.domain.categories import CATEGORIES
 
@@ -27,7 +27,8 @@ TRUST_COMMANDS: tuple[Command, ...] = (
     Command(
         "graduation chart",
         "the verified successes of each category over time, and what set it back",
-        NOTEBOOK,
+        BOTH,
+        options=_BOOKS,
         examples=("graduation chart",),
     ),
     Command(

@@ -8,7 +8,7 @@ from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decisi
 from kagura_kernel.domain.errors import NotThisTime
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Event, RunStarted
 from kagura_kernel.journal.rows import RunRow, StoredEvent
-from kagura_kernel.patterns.categories import BY_NAME, categorise
+from kagura_kernel.patterns.categories import BY_NAME, categorise, goes_to
 from kagura_kernel.patterns.graduation import is_persons
 
 
@@ -31,25 +31,26 @@ def require_evidence(row: RunRow) -> None:
         raise NotThisTime(f"{row.run_id} is no evidence: {why}.")
 
 
-def allowed_categories(rows: Iterable[StoredEvent], held: Iterable[str]) -> list[str]:
-    """The categories in which a person has allowed something, each once, in their order.
+def allowed_categories(rows: Iterable[StoredEvent], held: Iterable[str]) -> dict[str, frozenset[str]]:
+    """The categories in which a person has allowed something, in their order, each with the names that it went to.
 
     Args:
         rows: The run's `approval.requested` and `approval.decided` rows.
         held: The credentials that runs had held before it began.
     """
-    before, asked, found = frozenset(held), dict[str, ApprovalRequest](), dict[str, None]()
+    before, asked, found = frozenset(held), dict[str, ApprovalRequest](), dict[str, frozenset[str]]()
     for row in rows:
         match row.event:
             case ApprovalRequested() as event:
                 asked[event.approval_id] = _request(event)
             case ApprovalDecided() as event if event.approval_id in asked and _is_persons_yes(event):
-                category = categorise(asked[event.approval_id], before)
+                request = asked[event.approval_id]
+                category = categorise(request, before)
                 if category is not None and BY_NAME[category].graduates:
-                    found[category] = None
+                    found[category] = found.get(category, frozenset()) | goes_to(request)
             case _:
                 pass
-    return list(found)
+    return found
 
 
 def task_of(events: Iterable[Event]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 ChangeStatus = Literal["added", "modified", "deleted"]
-ChangeState = Literal["proposed", "applied", "discarded", "conflict", "protected"]
+ChangeState = Literal["proposed", "applied", "discarded", "conflict", "protected", "handed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class FileChange:
         new_sha256: Content afterwards; empty when deleted.
         diff: Unified diff, bounded; empty for binary files.
         binary: Whether either side is not text.
-        state: Whether it has reached the project.
+        state: Whether it has reached the project; `handed` is what the run that this one works for takes over.
         target: Where a link points afterwards.
         reason: Why it is protected, in half a sentence, where that does not follow from its path; otherwise empty.
     """

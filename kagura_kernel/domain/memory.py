@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from pathlib import PurePath
 
 MEMORY_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.ASCII)
 """What a type of memory and a tag may be called: kebab-case, at most 48 characters."""
 
 NOTE, LESSON, FIX, OUTCOME, TASK, DECISION = "note", "lesson", "fix", "outcome", "task", "decision"
-"""Types that have a meaning to the engine; others are a person's own."""
+"""Types that have a meaning to the engine; others are whatever somebody calls them."""
+
+OTHER = "other"
+"""What every type of somebody's own is called where nothing can be erased."""
+
+_OURS = frozenset({NOTE, LESSON, FIX, OUTCOME, TASK, DECISION, "handoff"})
 
 PREVENTS, FIXES, SUPPORTS, CONTRADICTS, FOLLOWS, CAME_FROM, RELATED = (
     "prevents",
@@ -31,6 +38,20 @@ MOST_TEXT = 64 * 1024
 """Characters of one memory."""
 MOST_SUMMARY = 500
 MOST_TAGS = 32
+
+
+def project_scope(root: PurePath) -> str:
+    """The scope of a project: its folder's name, and a mark of where that lies, since others may have the same name."""
+    mark = hashlib.sha256(str(root).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"project:{root.name[:80].encode('utf-8', 'replace').decode()}-{mark}"
+
+
+def known_type(kind: str) -> str:
+    """A memory's type as a row of the journal holds it: one that we know, or `OTHER`.
+
+    A type is a word of its author's, and may say something by itself; what stands in the journal stays there.
+    """
+    return kind if kind in _OURS else OTHER
 
 
 class Tier(StrEnum):
@@ -255,7 +276,7 @@ class SeenMemory:
 
     Attributes:
         id: Which.
-        type: Its type.
+        type: Its type, as `known_type` says it.
         tier: How far it was trusted then.
         author: Who said it.
         score: How well it fitted; None where it was not searched for.
@@ -273,7 +294,8 @@ class ShownMemory:
     """The same with its first line, for live displays.
 
     Attributes:
-        id, type, tier, author, score: See `SeenMemory`.
+        id, tier, author, score: See `SeenMemory`.
+        type: Its type, whatever its author calls it.
         summary: One line, redacted.
         why: What matched.
     """

@@ -29,6 +29,9 @@ class RunOutcome:
         missing: Names of those that did not come, each with the reason.
         verified: Whether its work passed its verification; None where there was none.
         memories: Ids of memories that it left, its summary first.
+        children: How many runs it handed work on to.
+        children_usd: What these cost with what they handed on themselves; None when that of one is unknown. `cost` is
+            without it.
     """
 
     run_id: str
@@ -46,11 +49,19 @@ class RunOutcome:
     missing: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     verified: bool | None = None
     memories: tuple[str, ...] = field(default=(), repr=False)
+    children: int = 0
+    children_usd: float | None = 0.0
 
     @property
     def ok(self) -> bool:
         """Whether the run ended as it was meant to."""
         return self.status == "done"
+
+    @property
+    def total_usd(self) -> float | None:
+        """What it cost with all that it handed on; None when a part is unknown."""
+        usd = self.cost.usd
+        return None if usd is None or self.children_usd is None else usd + self.children_usd
 
     @property
     def changed_files(self) -> list[str]:

@@ -4,13 +4,52 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.domain.policy import PermissionMode, WriteMode
+
+
+class EndpointSettings(BaseModel):
+    """One service with an OpenAI-compatible API: `[endpoints.NAME]`.
+
+    Attributes:
+        url: Its base URL, with the `/v1` that most have; empty for a service that is known by its name.
+        model: The model for a cell that names none; empty for none.
+        context_tokens: How much its models take; None where the price list knows, or nobody does.
+        input_usd: What a million tokens read cost, where the price list does not know it; 0 where nobody is paid.
+        output_usd: Likewise, of those written.
+        key_env: The variable that holds its key.
+        key_file: The file that holds it, which nobody else may read.
+        key_keyring: The keychain's entry that holds it, `service/username`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str = ""
+    model: str = ""
+    context_tokens: int | None = Field(default=None, ge=1024)
+    input_usd: float | None = Field(default=None, ge=0)
+    output_usd: float | None = Field(default=None, ge=0)
+    key_env: str = ""
+    key_file: str = ""
+    key_keyring: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_key_itself(cls, given: Any) -> Any:
+        if isinstance(given, dict) and {"key", "api_key"} & given.keys():
+            raise ValueError("a key is never written here; say where it is kept: key_env, key_file or key_keyring")
+        return given
+
+    @model_validator(mode="after")
+    def _both_prices(self) -> Self:
+        if (self.input_usd is None) != (self.output_usd is None):
+            raise ValueError("input_usd and output_usd are given together")
+        return self
 
 
 class Settings(BaseModel):
@@ -22,6 +61,10 @@ class Settings(BaseModel):
     Attributes:
         brain: `auto`, or a brain's name.
         model: Model for the brain; empty is its own choice.
+        endpoint: Where the `pydantic_ai` brain thinks: a service's name, a name in `endpoints`, or a base URL; empty
+            for nowhere.
+        endpoints: Services with an OpenAI-compatible API by name, and what is to be known of them.
+        brain_program: Which program the `kagura_brain` brain starts: `claude`, `codex` or `ollama`; empty for none.
         agent: The agent of a cell that names none, a reference; empty is `default`.
         box: `auto`, or a back-end's name.
         image: Image for back-ends that have images; empty is their default.
@@ -69,12 +112,20 @@ class Settings(BaseModel):
         trust_successes: Verified successes before a power is proposed.
         trust_tasks: From how many different tasks they come.
         trust_days: Over how many days they are spread, and how long it takes after a failure.
+        telemetry: Whether traces and metrics of runs go to the OpenTelemetry collector of the `OTEL_…` variables.
+        telemetry_content: Whether they tell tasks, answers and tool calls too, without secrets.
+        own_tools: Tools of installed packages that agents are offered, by the names of their entry points.
+        log_level: From which level on the log takes a line.
+        log_place: Where the log is: empty for standard error, `off` for nowhere, or a file.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     brain: str = "auto"
     model: str = ""
+    endpoint: str = ""
+    endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
+    brain_program: Literal["", "claude", "codex", "ollama"] = ""
     agent: str = ""
     box: str = "auto"
     image: str = ""
@@ -119,6 +170,11 @@ class Settings(BaseModel):
     trust_successes: int = Field(default=5, ge=1, le=1000)
     trust_tasks: int = Field(default=3, ge=1, le=1000)
     trust_days: float = Field(default=7.0, ge=1, le=3650)
+    telemetry: bool = False
+    telemetry_content: bool = False
+    own_tools: tuple[str, ...] = ()
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    log_place: str = ""
 
 
 Problem = tuple[str, str]
@@ -126,10 +182,10 @@ Problem = tuple[str, str]
 
 PREFIX = "KAGURA_"
 
-_LISTS = frozenset({"preapproved_host_commands", "preapproved_grants", "net"})
+_LISTS = frozenset({"preapproved_host_commands", "preapproved_grants", "net", "own_tools"})
 
 # What a variable cannot hold stands in the file alone.
-_TABLES = frozenset({"mirrors", "env"})
+_TABLES = frozenset({"endpoints", "env", "mirrors"})
 
 # Variables of ours that are no settings.
 _NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY"})

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.changes import ChangeState, FileChange
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.blobs import BlobStore
@@ -41,6 +41,8 @@ class RunChanges:
 
     def __init__(self, order: RunOrder, blobs: BlobStore, recorder: Recorder, scrubber: Scrubber | None = None) -> None:
         self._mode = order.write_mode
+        # What a child changes goes to the run that it works for, and reaches the project on that run's way.
+        self._unapplied: ChangeState = "handed" if order.handoff.lineage else "discarded"
         self._recorder = recorder
         self._project = ProjectFiles(order.project)
         self._blobs = blobs
@@ -135,7 +137,7 @@ class RunChanges:
             return tuple(self._settled[path] for path in sorted(self._settled))
         changes = await self._collector.collect(box, self._ours)
         if self._mode is WriteMode.NONE:
-            changes = [replace(change, state="discarded") for change in changes]
+            changes = [replace(change, state=self._unapplied) for change in changes]
         if changes:
             self._record_collected(changes)
         return tuple(changes)

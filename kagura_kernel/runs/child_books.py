@@ -84,6 +84,7 @@ class ChildBooks:
     ) -> None:
         self._open = ""
         self.spent += charged(self._share, usd)
+        self._stage.account.count_child(usd)
         self._stage.recorder.record(
             ChildEnded, child=child, status=status, memories=memories, usd=usd, error_code=error_code, again=again
         )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.brain.inside import ThinksInside
 from kagura_kernel.brain.provider import (
     BrainDone,
     BrainEvent,
     BrainProvider,
     BrainSession,
     BrainText,
+    BrainToolCalled,
+    BrainToolFinished,
     BrainUsage,
     Turn,
 )
@@ -24,6 +28,7 @@ from kagura_kernel.runs.delegating import delegation_tools
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.hands import Hands
 from kagura_kernel.runs.results import Results
+from kagura_kernel.runs.sealing import OwnTools, offered, open_inside, paced
 from kagura_kernel.runs.stage import Stage
 from kagura_kernel.runs.toolsets import OpenToolsets, open_toolsets
 from kagura_kernel.runs.variables import lay_tray
@@ -31,6 +36,7 @@ from kagura_kernel.runtime.approving import use_approver
 from kagura_kernel.runtime.host import HostRunner
 from kagura_kernel.runtime.router import Runtime, RuntimeSettings
 from kagura_kernel.tools.briefing import Powers, Variables, system_prompt
+from kagura_kernel.tools.own import own_tools
 from kagura_kernel.tools.plan_tool import PlanTool
 from kagura_kernel.tools.shell import LONGEST_SECONDS, BoxPrograms, CommandLeases, ToolTimes
 from kagura_kernel.tools.skills import SkillTool
@@ -70,8 +76,14 @@ async def converse(stage: Stage) -> Ending:
     try:
         toolsets = await _open_toolsets(stage, [spec.name for spec in toolbox.specs()])
         toolbox.add(*toolsets.tools)
+        toolbox.add(*own_tools(stage.parts.tools, runtime, [spec.name for spec in toolbox.specs()]))
         brain = order.brain if stage.checkpoints is None else stage.checkpoints.thinking(order.brain)
-        return await _listen(stage, brain, _turn(stage, toolbox, results, toolsets.briefing))
+        turn = _turn(stage, toolbox, results, toolsets.briefing)
+        if isinstance(order.brain, ThinksInside):
+            place = await open_inside(stage, tray)
+            call_tool = paced(turn.call_tool, stage.parts.clock)
+            turn = replace(turn, tools=offered(turn.tools), call_tool=call_tool, inside=place)
+        return await _listen(stage, brain, turn)
     finally:
         if stage.delegation is not None:
             await stage.delegation.close()
@@ -202,6 +214,7 @@ def _runtime(stage: Stage, host: HostRunner) -> Runtime:
 
 async def _listen(stage: Stage, brain: BrainProvider, turn: Turn) -> Ending:
     books = Books(stage.account, stage.recorder, stage.parts.price, stage.parts.clock)
+    own = OwnTools(stage)
     stream: AsyncGenerator[BrainEvent, None] = brain.run(turn)  # type: ignore[assignment]
     async with aclosing(stream):
         async for event in stream:
@@ -217,6 +230,10 @@ async def _listen(stage: Stage, brain: BrainProvider, turn: Turn) -> Ending:
                     stage.account.check()
                 case BrainSession(session) if stage.checkpoints is not None:
                     stage.checkpoints.brain_session(session)
+                case BrainToolCalled():
+                    own.called(event)
+                case BrainToolFinished():
+                    await own.finished(event)
                 case BrainDone():
                     books.close(event)
                     return _done(stage, event)

@@ -23,6 +23,8 @@ class Account:
         model: The model that answered last.
         turns: How many turns were counted.
         handed_usd: What of the budget its children have spent, or may still spend; no part of its own cost.
+        children: How many runs it has handed work on to that are over.
+        children_usd: What these cost with what they handed on themselves; None when that of one is unknown.
     """
 
     budget_usd: float | None = None
@@ -34,6 +36,8 @@ class Account:
     model: str = ""
     turns: int = 0
     handed_usd: float = 0.0
+    children: int = 0
+    children_usd: float | None = 0.0
 
     def count(self, usage: Usage, model: str, usd: float | None, source: str) -> None:
         """Add one turn."""
@@ -45,6 +49,11 @@ class Account:
             self.computed_usd = (self.computed_usd or 0.0) + usd
         elif usage != Usage():
             self.unpriced += 1
+
+    def count_child(self, usd: float | None) -> None:
+        """Add what one child has cost; None when that is unknown."""
+        self.children += 1
+        self.children_usd = None if usd is None or self.children_usd is None else self.children_usd + usd
 
     def check(self) -> None:
         """Stop a run that has spent its budget, or whose spending cannot be known.

@@ -30,6 +30,7 @@ from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.plugins.call_limits import CallLimits
 from kagura_kernel.plugins.calling import PluginAccess
 from kagura_kernel.sandbox.backend import Box, BoxSpec
+from kagura_kernel.tools.own import ToolMaker
 
 Price = Callable[[Usage, str, datetime], tuple[float | None, str]]
 """Tokens, model and time to USD (None when unknown) and the price list's name and version."""
@@ -182,6 +183,7 @@ class RunOrder:
         delegation: How much of its work it may hand on.
         trust: What has to be shown before a power is proposed.
         changes: What its workspace begins with beside the project.
+        leaves: Whether it leaves what later runs learn from: a summary of its outcome, and lessons.
     """
 
     run_id: str
@@ -219,6 +221,7 @@ class RunOrder:
     delegation: DelegationTerms = field(default_factory=DelegationTerms)
     trust: TrustTerms = field(default_factory=TrustTerms)
     changes: tuple[FileChange, ...] = ()
+    leaves: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +245,7 @@ class RunParts:
         memory: Opens what is remembered, or gives what is open already; blocks. None where there is no memory.
         children: Runs what is handed on; None where nothing can be.
         push_cost: Tells the memory's server what a run has cost; blocks. None where there is none to tell.
+        tools: What makes the tools that other packages bring and the settings name.
     """
 
     journal: Journal
@@ -260,3 +264,4 @@ class RunParts:
     memory: Callable[[], MemoryStore] | None = None
     children: Children | None = None
     push_cost: Callable[[str, Mapping[str, Any]], None] | None = None
+    tools: Sequence[ToolMaker] = ()

@@ -39,17 +39,25 @@ class Recorder:
         Raises:
             JournalUnwritable: it could not be stored; it was not handed on either.
         """
-        said = self.redact(kind, self.scrub(fields))
-        event = kind.model_validate(
-            {"run_id": self._run_id, "session_id": self._session_id, "at": self._clock.now(), **said}
-        )
+        event = self.make(kind, **fields)
         if event.durable:
             self._journal.append(event)
-        elif self._queue.qsize() >= MAX_WAITING or said.get("text") == "":
+        elif self._queue.qsize() >= MAX_WAITING or getattr(event, "text", None) == "":
             # Of a text that comes in pieces nothing more may be seen yet.
             return event
-        self._queue.put_nowait(event)  # type: ignore[arg-type]
+        self.hand_on(event)
         return event
+
+    def make(self, kind: type[E], /, **fields: Any) -> E:
+        """An event of the run, which somebody else stores."""
+        said = self.redact(kind, self.scrub(fields))
+        return kind.model_validate(
+            {"run_id": self._run_id, "session_id": self._session_id, "at": self._clock.now(), **said}
+        )
+
+    def hand_on(self, event: Event) -> None:
+        """Tell whoever listens of an event that is stored."""
+        self._queue.put_nowait(event)  # type: ignore[arg-type]
 
     def end(self) -> None:
         """Nothing more will come."""

@@ -17,7 +17,7 @@ from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
 from kagura_kernel.patterns.plan_answers import read_answer
 from kagura_kernel.patterns.resuming import Guard, Restoring, restoring
-from kagura_kernel.patterns.steps import EARLIER, bounded
+from kagura_kernel.patterns.steps import BEGUN_IN, EARLIER, bounded
 from kagura_kernel.runs.laying import lay_changes
 from kagura_kernel.runs.past import Past, gone_on_with, read_past
 from kagura_kernel.runs.standing import Surroundings
@@ -133,7 +133,7 @@ class Resumption:
             "Do this again? Nobody knows whether it was done",
             f"{step.run_id} was stopped while this was under way, and it may have changed something outside of its "
             f"box. Allow it only if doing it twice does no harm:\n\n{what}",
-            {"tool": call.tool, "arguments": dict(call.arguments), "begun_in": step.run_id},
+            {"tool": call.tool, "arguments": dict(call.arguments), BEGUN_IN: step.run_id},
             call.call_id,
         )
         decision = await self._around.approver.approve(request)

@@ -40,6 +40,7 @@ from kagura_kernel.runs.plugins import open_plugins, refresh_plugins
 from kagura_kernel.runs.recorder import Recorder, told
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.runs.remembering import RunMemory
+from kagura_kernel.runs.sealing import seal
 from kagura_kernel.runs.stage import Stage
 from kagura_kernel.runs.standing import Surroundings
 from kagura_kernel.runs.trusting import Trusting, agent_powers
@@ -81,7 +82,7 @@ class Run:
             parts.approver,
             parts.journal,
             parts.clock,
-            lambda: self._memory.untrusted,
+            lambda: self._memory.untrusted or self._sealed,  # anything in the box could be what asks
             self._recorder.record,
         )
         self._learning = Learning(order, self._memory, self._recorder.record, self._shown)
@@ -104,6 +105,7 @@ class Run:
             fatal=self._stop,
             clock=parts.clock,
         )
+        self._sealed = seal(self._membrane, order.brain)
         self._recorder.scrub = partial(scrub_fields, self._membrane.scrubber)
         self._recorder.redact = self._redacting.event
         self._memory.scrub = self._recorder.scrub
@@ -112,7 +114,7 @@ class Run:
             Surroundings(
                 order,
                 parts,
-                self._recorder.record,
+                self._recorder,
                 self._changes,
                 self._account,
                 self._memory,
@@ -314,9 +316,10 @@ class Run:
         if ending.status == "done":
             self._verified = await self._verification.run(changes)
         try:
-            left = await self._memory.leave(ending, self._proof, self._account.cost, changes)
-            # A lesson is joined to the summary of the run that it comes from.
-            self._left = (*left, *await self._learning.leave(ending, self._proof, left))
+            if self.order.leaves:
+                left = await self._memory.leave(ending, self._proof, self._account.cost, changes)
+                # A lesson is joined to the summary of the run that it comes from.
+                self._left = (*left, *await self._learning.leave(ending, self._proof, left))
         except JournalError:
             raise
         except KaguraError as error:
@@ -400,6 +403,8 @@ class Run:
             missing=tuple((name, self._shown(why)) for name, why in self._brought.missing),
             verified=None if self._verified is None else self._verified.passed,
             memories=self._left,
+            children=account.children,
+            children_usd=account.children_usd,
         )
         self._recorder.record(
             RunFinished,

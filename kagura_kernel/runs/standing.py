@@ -10,6 +10,7 @@ from kagura_kernel.membrane.parts import RecordFact
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.ledger import Account
 from kagura_kernel.runs.order import RunOrder, RunParts
+from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.runs.remembering import RunMemory
 
@@ -21,7 +22,7 @@ class Surroundings:
     Attributes:
         order: What was asked for.
         parts: What carries it out.
-        record: Stores its facts.
+        recorder: Stores its facts.
         changes: What it has changed so far.
         account: Its money.
         memory: What it knows of earlier runs.
@@ -32,10 +33,15 @@ class Surroundings:
 
     order: RunOrder
     parts: RunParts
-    record: RecordFact
+    recorder: Recorder
     changes: RunChanges
     account: Account
     memory: RunMemory
     membrane: Membrane
     approver: Approver
     redacting: Redacting
+
+    @property
+    def record(self) -> RecordFact:
+        """Stores one fact."""
+        return self.recorder.record

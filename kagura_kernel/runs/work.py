@@ -52,7 +52,9 @@ class Work:
             if not self._task.done():
                 self._task.cancel()
                 await asyncio.wait({self._task})
-        error = self._cause or (None if self._task.cancelled() else self._task.exception())
+        # Asked for in any case: one that was stopped may have failed by itself in that moment.
+        own = None if self._task.cancelled() else self._task.exception()
+        error = self._cause or own
         if error is None:
             return self._task.result()
         if isinstance(error, JournalError):

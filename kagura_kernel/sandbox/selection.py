@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
-from kagura_kernel.domain.errors import IsolationTooWeak, SandboxUnavailable, UnknownName
+from kagura_kernel.domain.errors import ExtensionBroken, IsolationTooWeak, SandboxUnavailable, UnknownName
+from kagura_kernel.domain.extensions import BACKENDS, Extension, installed, load
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import SandboxBackend
 
@@ -20,7 +21,7 @@ BY_NAME = ("gvisor",)
 WITHOUT_IMAGES = ("bubblewrap",)
 """Those of our own whose boxes are made of this machine's own system, whatever image is asked for."""
 
-GROUP = "kagura_kernel.backends"
+GROUP = BACKENDS
 """Entry points of this group name a callable without arguments that returns a `SandboxBackend`."""
 
 SHARED_NEEDS = IsolationClass.GVISOR
@@ -135,24 +136,25 @@ def registered(found: list[EntryPoint] | None = None) -> Registered:
     """Back-ends of installed packages; one that is broken is left out and told, it never stops the others."""
     backends: dict[str, SandboxBackend] = {}
     problems: list[str] = []
-    for entry in sorted(found if found is not None else entry_points(group=GROUP), key=lambda entry: entry.name):
-        if entry.name in (*BUILT_IN, AUTO):
-            problems.append(f"back-end {entry.name!r} of {entry.value}: the name is built in and cannot be replaced")
-            continue
-        if entry.name in backends:
-            problems.append(f"back-end {entry.name!r} of {entry.value}: another package has registered that name")
-            continue
-        # Code of a stranger: whatever it raises means that this back-end does not exist here, and nothing else.
+    for name, extension in installed(BACKENDS, (*BUILT_IN, AUTO), found=found).items():
         try:
-            backends[entry.name] = _made(entry)
-        except Exception as error:  # noqa: BLE001 - see above
-            problems.append(f"back-end {entry.name!r} of {entry.value}: {type(error).__name__}: {error}")
+            backends[name] = load_backend(extension)
+        except ExtensionBroken as error:
+            problems.append(f"back-end {name!r} of {extension.entry.value}: {error.why}")
     return Registered(backends, tuple(problems))
 
 
-def _made(entry: EntryPoint) -> SandboxBackend:
-    make: Callable[[], SandboxBackend] = entry.load()
-    backend = make()
-    if backend.name != entry.name or not isinstance(backend.isolation, IsolationClass):
-        raise TypeError(f"it calls itself {backend.name!r}, of class {backend.isolation!r}")
-    return backend
+def load_backend(extension: Extension) -> SandboxBackend:
+    """A back-end of another package.
+
+    Raises:
+        ExtensionBroken: it is none.
+    """
+
+    def make(named: object) -> SandboxBackend:
+        backend: SandboxBackend = named()  # type: ignore[operator] # what is wrong with it is told
+        if backend.name != extension.name or not isinstance(backend.isolation, IsolationClass):
+            raise TypeError(f"it calls itself {backend.name!r}, of class {backend.isolation!r}")
+        return backend
+
+    return load(extension, make)

@@ -17,7 +17,7 @@ from typing import Any
 
 from kagura_kernel import assembly
 from kagura_kernel.brain.cassette import CassetteHeader, Spoken, entry_line, header_line
-from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, BrainProvider, Turn
+from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
 from kagura_kernel.plugins.audit.canary import ids_in
 from kagura_kernel.plugins.audit.prompt import audit_prompt
 from kagura_kernel.plugins.discovery import Found
@@ -111,9 +111,6 @@ def take_over(*answers: Answering) -> FakeAuditor:
     """Have this process's cockpit think with such a brain, and with nothing else; returns it."""
     brain = FakeAuditor(*answers)
 
-    def only_this(environ: Mapping[str, str], home: Path) -> dict[str, BrainProvider]:
-        del environ, home
-        return {brain.name: brain}
-
-    assembly._brains = only_this  # noqa: SLF001  # a test's kernel has no other way to be given a brain
+    # What a module is made of: a test's kernel has no other way to be given a brain.
+    vars(assembly).update(make_brains=lambda *_: {brain.name: brain})
     return brain

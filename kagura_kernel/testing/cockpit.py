@@ -58,6 +58,7 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
     memory: MemoryStore | None = None,
     prices: Price = price,
     sweeps: bool = False,
+    join: Callable[[CockpitParts], Cockpit] = Cockpit,
 ) -> Cockpit:
     """A cockpit on a journal in `home`; the caller closes it.
 
@@ -74,6 +75,7 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
         memory: What is remembered; None leaves that out.
         prices: What tokens cost.
         sweeps: Whether it gives back what processes that are gone have left.
+        join: Makes the cockpit of its parts.
     """
     clock = clock or SystemClock()
     settings = settings or Settings()
@@ -110,7 +112,7 @@ def fake_cockpit(  # noqa: PLR0913 - a cockpit has as many parts
         read_mcp_config=partial(read_mcp_config, home),
         checkpoint=partial(checkpoint_of, journal, check_project=check),
     )
-    return Cockpit(
+    return join(
         CockpitParts(
             journal=journal,
             clock=clock,

@@ -35,6 +35,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.memory.opening import open_memory
+from kagura_kernel.runs import checkpointing
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -86,7 +87,7 @@ MOMENTS: Mapping[str, Hook] = {
     "between-result-and-checkpoint": ("tool.finished", 4, "after"),
     "between-a-box-result-and-checkpoint": ("tool.finished", 6, "after"),
     "while-a-checkpoint-is-stored": ("checkpoint", 7, "during"),
-    "after-a-checkpoint": ("run.checkpointed", 9, "after"),
+    "after-a-checkpoint": ("checkpoint", 9, "after"),
     "while-changes-are-collected": ("changes.collected", 1, "before"),
     "before-the-last-row": ("run.finished", 1, "before"),
 }
@@ -99,7 +100,7 @@ def kill_at(moment: str) -> None:
         return
     kind, number, when = MOMENTS[moment]
     seen: Counter[str] = Counter()
-    append, insert = Journal.append, vars(checkpoints)["insert"]
+    append, insert, keep = Journal.append, vars(checkpoints)["insert"], vars(checkpointing)["store"]
 
     def struck(what: str, now: str) -> None:
         if what == kind and now == when and seen[what] == number:
@@ -118,7 +119,12 @@ def kill_at(moment: str) -> None:
         struck("checkpoint", "during")
         return insert(table)
 
+    def kept(*args: Any) -> None:
+        keep(*args)
+        struck("checkpoint", "after")
+
     Journal.append = appended  # type: ignore[method-assign]
+    vars(checkpointing)["store"] = kept
     vars(checkpoints)["insert"] = stored
 
 

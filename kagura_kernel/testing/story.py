@@ -7,19 +7,26 @@ notebook needs that tells of weeks, and that runs by itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from kagura_kernel import assembly
+from kagura_kernel.cockpit.cockpit import Cockpit, CockpitParts
+from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested
+from kagura_kernel.testing.patience import wait_until
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.provider import BrainProvider
-    from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.cockpit.handles import RunHandle
     from kagura_kernel.cockpit.intents import Launch
-    from kagura_kernel.domain.approvals import ApprovalRequest, Decision
+    from kagura_kernel.domain.approvals import ApprovalRequest
+    from kagura_kernel.domain.events import AnyEvent
 
 
 class Calendar:
@@ -70,49 +77,62 @@ class Person:
         self._name = name
         self._answering = answering
 
-    def sit_down(self, cockpit: Cockpit) -> None:
-        """Answer what waits for a person in a cockpit from now on, by the door that a click takes."""
-        desk = cockpit._desk  # noqa: SLF001 - only there is known what policy has not answered
-        wait = desk.approve
+    def listen(self, cockpit: Cockpit, handle: RunHandle) -> None:
+        """Answer what a run asks and policy does not answer, by the door that a click takes."""
+        known: set[str] = set()
+        over: set[str] = set()
 
-        async def approve(request: ApprovalRequest) -> Decision:
-            self.asked.append(request)
-            waiting = asyncio.create_task(wait(request))
-            try:
-                # Its question lies in the mailbox after the first turn.
-                await asyncio.sleep(0)
+        def heard(event: AnyEvent) -> None:
+            if isinstance(event, ApprovalDecided):
+                over.add(event.approval_id)
+            elif isinstance(event, ApprovalRequested) and event.approval_id not in known:
+                known.add(event.approval_id)
+                Thread(target=self._answer, args=(cockpit, event.approval_id, over), daemon=True).start()
+
+        handle.subscribe(heard)
+
+    def _answer(self, cockpit: Cockpit, approval_id: str, over: Collection[str]) -> None:
+        found: list[ApprovalRequest] = []
+
+        def waits() -> bool:
+            found.extend(one for one in cockpit.pending() if one.id == approval_id)
+            return bool(found) or approval_id in over
+
+        # Whoever is faster has answered, and a notebook that ends asks nothing any more.
+        with suppress(KaguraError):
+            wait_until(waits)
+            for request in found[:1]:
+                self.asked.append(request)
                 said = self._answering(request)
                 cockpit.decide(request.id, said is not None, by=self._name, via="cell", answer=said or "")
-                return await waiting
-            finally:
-                waiting.cancel()
 
-        vars(desk)["approve"] = approve
+
+class Stage(Cockpit):
+    """A cockpit at whose every run a person sits, also where a notebook is run by a program.
+
+    Args:
+        parts: What it is joined from.
+        person: Who answers.
+    """
+
+    def __init__(self, parts: CockpitParts, person: Person) -> None:
+        super().__init__(parts)
+        self._person = person
+
+    def launch(self, intent: Launch) -> RunHandle:
+        """As any cockpit."""
+        handle = super().launch(replace(intent, headless=False))
+        self._person.listen(self, handle)
+        return handle
 
 
 def stage(brain: BrainProvider, person: Person, calendar: Calendar) -> None:
     """Let the cockpits of this process be the story's from now on, as its settings and environment make them.
-
-    Every run is one at which somebody sits, also where a notebook is run by a program.
 
     Args:
         brain: The only one there is.
         person: Who answers.
         calendar: Its time.
     """
-    assembly.close_cockpit()
-    make = assembly.make_cockpit
-
-    def staged(environ: Mapping[str, str]) -> Cockpit:
-        cockpit = make(environ, clock=calendar)
-        begin = cockpit.launch
-
-        def launch(intent: Launch) -> RunHandle:
-            return begin(replace(intent, headless=False))
-
-        vars(cockpit)["launch"] = launch
-        person.sit_down(cockpit)
-        return cockpit
-
-    # What a module is made of; a story lasts as long as its process.
-    vars(assembly).update(make_cockpit=staged, _brains=lambda *_: {brain.name: brain})
+    join = partial(Stage, person=person)
+    assembly.use_cockpit(partial(assembly.make_cockpit, clock=calendar, brains=(brain,), join=join))

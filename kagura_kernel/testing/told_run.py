@@ -14,7 +14,7 @@ from kagura_kernel.cockpit.intents import Launch
 from kagura_kernel.cockpit.leases import LeaseView, lease_views
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.changes import FileChange
-from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown, LeaseUnknown
+from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown, LeaseUnknown, RunUnknown
 from kagura_kernel.domain.events import (
     AnyEvent,
     ApprovalDecided,
@@ -107,6 +107,16 @@ class ToldRun:
     def launch(self, intent: Launch) -> ToldRun:
         """The run itself, whatever is asked for; `intents` remembers that."""
         self.intents.append(intent)
+        return self
+
+    def attach(self, run_id: str) -> ToldRun:
+        """The run itself, to look at.
+
+        Raises:
+            RunUnknown: it is another one.
+        """
+        if run_id != self.run_id:
+            raise RunUnknown(run_id)
         return self
 
     def close(self) -> None:

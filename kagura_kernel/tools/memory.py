@@ -7,6 +7,7 @@ is data between marks; asked for, memories in quarantine are shown with their ma
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kagura_kernel.domain.errors import MemoryInvalid, MemoryStoreError, MemoryUnknown
@@ -77,7 +78,7 @@ class RememberTool:
                 "enum": ["project", "session"],
             },
         ),
-        private=("text", "summary", "tags"),
+        private=("text", "summary", "tags", "type"),
     )
 
     def __init__(self, memory: MemoryAccess) -> None:
@@ -107,6 +108,9 @@ class RememberTool:
         try:
             kept = await memory.keep(draft, "asked", call_id=context.call_id)
             missing = [one for one in related if not await self._joined(kept.id, one)]
+        except MemoryInvalid as error:
+            # What is wrong is told in its own words, which may be kept in a second try and erased after that.
+            return replace(_refused(error), recorded=f"It cannot be kept as it is. [{error.code}]")
         except MemoryStoreError as error:
             return _refused(error)
         words = [f"Remembered as {kept.id}, in quarantine until a person promotes it."]

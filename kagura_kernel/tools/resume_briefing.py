@@ -84,7 +84,8 @@ def resume_briefing(told: Resumed) -> str:
 
 
 def _files(told: Resumed) -> str:
-    lines = [f"{told.restored} files were laid out again as that run had left them." if told.restored else ""]
+    count = "1 file was" if told.restored == 1 else f"{told.restored} files were"
+    lines = [f"{count} laid out again as that run had left them." if told.restored else ""]
     if told.conflicts:
         lines.append(
             "These changed in the project meanwhile, and are as they are there; that run's changes of them are not in "

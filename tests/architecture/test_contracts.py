@@ -31,10 +31,14 @@ VIOLATIONS = {
     "SQLAlchemy and psycopg live in the journal and the memory": ("memory/store.py", "import sqlalchemy"),
     "The Docker library lives in its back-end": ("sandbox/pool.py", "import docker"),
     "The Claude Agent SDK lives in its brain": ("runs/run.py", "import claude_agent_sdk"),
+    "Pydantic AI and the OpenAI client live in their brain": ("cockpit/engine.py", "import openai"),
+    "OpenTelemetry lives in telemetry": ("runs/order.py", "import opentelemetry.trace"),
+    "The package kagura-brain lives in its launcher": ("cockpit/engine.py", "import kagura_brain"),
     "Everything from Jupyter and pandas lives in jupyter": ("journal/views.py", "import pandas"),
     "The price list lives in runs.prices": ("runs/ledger.py", "import genai_prices"),
     "Each cloud's library lives in its provider": ("cockpit/engine.py", "import boto3"),
     "Dask lives in the assembly's workers": ("runs/order.py", "import distributed"),
+    "Rich lives in the progress of runs": ("cockpit/engine.py", "import rich"),
     "HTTP to upstreams lives in injection": ("cockpit/engine.py", "import h11"),
     "The keychain lives in one file": ("cockpit/engine.py", "import keyring"),
 }
@@ -108,6 +112,7 @@ def test_every_module_of_a_vendor_s_home_is_one_of_that_vendor():
             "kagura_kernel.sandbox.images.daemon",
         ),
         "The Claude Agent SDK lives in its brain": ("kagura_kernel.brain.claude",),
+        "Pydantic AI and the OpenAI client live in their brain": ("kagura_kernel.brain.pydantic_ai",),
     }
     for name, prefixes in homes.items():
         importers = [one for one in contracts()[name]["allowed_importers"] if one != "kagura_kernel.testing"]

@@ -73,17 +73,36 @@ def complete(text: str, cursor: int, names: Names, *, prompt: bool) -> Completio
         return None
     before, word = words_at(text, place, cursor)
     state = standing(before, place.magic)
-    items: list[Completion] = []
-    if place.magic is None and state.option is None and not state.placed:
-        items += _next_words(state.words, word.text)
-    start = word.start
     if _is_inside_a_value(state, word):
         return None
+    start, items = _at_word(state, word, names, command=place.magic is None)
+    return Completions(start, cursor, items)
+
+
+def complete_command(line: str, surface: Surface, names: Names) -> Completions:
+    """What may stand at the end of a line that is a command without its prefix.
+
+    Args:
+        line: Up to the cursor, quoted as in a shell.
+        surface: Where it is typed.
+        names: Looked up for values alone.
+    """
+    before, word = words_at(line, OnLine(0, 0, len(line), None), len(line))
+    start, items = _at_word(standing(before, None, surface), word, names, command=True)
+    return Completions(start, len(line), items)
+
+
+def _at_word(state: Standing, word: Word, names: Names, *, command: bool) -> tuple[int, tuple[Completion, ...]]:
+    """Where the completed part of a word begins, and what may stand there, each once."""
+    items: list[Completion] = []
+    start = word.start
+    if command and state.option is None and not state.placed:
+        items += _next_words(state.words, word.text, state.surface)
     if state.form is not None:
         start, more = _in_form(state, word, names)
         items += more
     once = {item.text: item for item in reversed(items)}
-    return Completions(start, cursor, tuple(once[text] for text in dict.fromkeys(item.text for item in items)))
+    return start, tuple(once[text] for text in dict.fromkeys(item.text for item in items))
 
 
 def _is_inside_a_value(state: Standing, word: Word) -> bool:
@@ -114,12 +133,12 @@ def _at_path(path: str, *, quoted: bool) -> str:
     return f'"{path}"' if re.search(r"\s", path) else path
 
 
-def _next_words(before: Sequence[str], prefix: str) -> Iterator[Completion]:
+def _next_words(before: Sequence[str], prefix: str, surface: Surface) -> Iterator[Completion]:
     """Words that begin or continue a command's name."""
     seen: dict[str, str] = {}
     for command in COMMANDS:
         parts = command.name.split()
-        if Surface.NOTEBOOK in command.surfaces and parts[: len(before)] == list(before) and len(parts) > len(before):
+        if surface in command.surfaces and parts[: len(before)] == list(before) and len(parts) > len(before):
             word = parts[len(before)]
             last = len(parts) == len(before) + 1
             seen[word] = command.summary if last else f"{seen[word]}, {parts[-1]}" if word in seen else parts[-1]

@@ -119,6 +119,7 @@ class Standing(NamedTuple):
         placed: Values of arguments so far.
         given: Flags so far.
         ended: Whether `--` was written, so that nothing is an option any more.
+        surface: Where the line is typed.
     """
 
     words: tuple[str, ...]
@@ -127,19 +128,20 @@ class Standing(NamedTuple):
     placed: tuple[str, ...] = ()
     given: frozenset[str] = frozenset()
     ended: bool = False
+    surface: Surface = Surface.NOTEBOOK
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """Those of the form, as they are in a notebook."""
+        """Those of the form, as they are there."""
         if isinstance(self.form, Command):
-            return self.form.arguments_on(Surface.NOTEBOOK)
+            return self.form.arguments_on(self.surface)
         return self.form.arguments if self.form is not None else ()
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """Those of the form, as they are in a notebook."""
+        """Those of the form, as they are there."""
         if isinstance(self.form, Command):
-            return self.form.options_on(Surface.NOTEBOOK)
+            return self.form.options_on(self.surface)
         return self.form.options if self.form is not None else ()
 
     @property
@@ -152,17 +154,17 @@ class Standing(NamedTuple):
         return found if len(self.placed) == place or found.many else None
 
 
-def standing(words: Sequence[Word], magic: CellMagic | None) -> Standing:
+def standing(words: Sequence[Word], magic: CellMagic | None, surface: Surface = Surface.NOTEBOOK) -> Standing:
     """How far a line has come after these words."""
     texts = tuple(word.text for word in words)
     form: Command | CellMagic | None = magic
     count = 0
     if magic is None:
-        found = find(texts, Surface.NOTEBOOK)
-        if found is None or Surface.NOTEBOOK not in found[0].surfaces:
-            return Standing(texts, None)
+        found = find(texts, surface)
+        if found is None or surface not in found[0].surfaces:
+            return Standing(texts, None, surface=surface)
         form, count = found
-    state = Standing(texts, form)
+    state = Standing(texts, form, surface=surface)
     flags = {flag: option for option in state.options for flag in option.flags}
     for word in words[count:]:
         state = _after(state, word, flags)

@@ -8,6 +8,7 @@
     │   ├── HostNotUnderstood            ERR_EGRESS_HOST
     │   └── NotThisTime                  ERR_UNSUPPORTED
     ├── ConfigurationError               ERR_CONFIGURATION
+    ├── ExtensionBroken                  ERR_EXTENSION_BROKEN
     ├── SessionBusy                      ERR_SESSION_BUSY
     ├── SessionGone                      ERR_SESSION_GONE
     ├── BudgetExhausted                  ERR_BUDGET_EXHAUSTED
@@ -103,6 +104,7 @@
         ├── RunFailed                    ERR_RUN_FAILED
         ├── RunKilled                    ERR_RUN_KILLED
         ├── RunLost                      ERR_RUN_LOST
+        ├── WorkNotVerified              ERR_NOT_VERIFIED
         ├── ResumeRefused                ERR_RESUME_REFUSED
         └── WorkersUnavailable           ERR_WORKERS
 
@@ -122,6 +124,7 @@ from kagura_kernel.domain.errors.approvals import (
 from kagura_kernel.domain.errors.base import (
     BudgetExhausted,
     ConfigurationError,
+    ExtensionBroken,
     KaguraError,
     NotThisTime,
     SessionBusy,
@@ -211,6 +214,7 @@ from kagura_kernel.domain.errors.run import (
     RunUnknown,
     TurnsExhausted,
     WorkersUnavailable,
+    WorkNotVerified,
 )
 from kagura_kernel.domain.errors.sandbox import (
     BoxFileError,
@@ -265,6 +269,7 @@ __all__ = [
     "EgressRefused",
     "EgressSignInRefused",
     "EgressUnreachable",
+    "ExtensionBroken",
     "GrantMissing",
     "HostCommandTimeout",
     "HostError",
@@ -335,6 +340,7 @@ __all__ = [
     "VariableError",
     "VariableMissing",
     "VariableRefused",
+    "WorkNotVerified",
     "WorkersUnavailable",
     "WorkspaceError",
     "WorkspaceRefused",

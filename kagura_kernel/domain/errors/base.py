@@ -66,6 +66,22 @@ class ConfigurationError(KaguraError):
         self.problems = tuple(problems)
 
 
+class ExtensionBroken(KaguraError):
+    """A part that another package brings was asked for, and cannot be used; nothing takes its place."""
+
+    code = "ERR_EXTENSION_BROKEN"
+
+    def __init__(self, kind: str, name: str, package: str, why: str) -> None:
+        super().__init__(
+            f"The {kind} {name!r} of {package} cannot be used: {why}. "
+            "Mend or remove that package, or name another one; `kagura-kernel doctor` tries all of them."
+        )
+        self.kind = kind
+        self.name = name
+        self.package = package
+        self.why = why
+
+
 class SessionBusy(KaguraError):
     """A session runs one run at a time, and one is running."""
 

@@ -99,6 +99,19 @@ class RunLost(RunError):
         self.why = why
 
 
+class WorkNotVerified(RunError):
+    """The run came to its end, and its work did not pass its verification."""
+
+    code = "ERR_NOT_VERIFIED"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"{run_id} is done, but its work did not pass its verification. `%kagura changes {run_id}` shows what it "
+            "changed."
+        )
+        self.run_id = run_id
+
+
 class ResumeRefused(RunError):
     """A run cannot be gone on with; the message says why, and what can be done instead."""
 

@@ -23,6 +23,7 @@ from kagura_kernel.domain.events.membrane import (
     LeaseChange,
     LeaseChanged,
     LeaseUsed,
+    ModelCalled,
     MountRow,
     RunGranted,
 )
@@ -74,6 +75,7 @@ __all__ = [
     "MemoriesShown",
     "MemoryChanged",
     "MemoryWritten",
+    "ModelCalled",
     "MountRow",
     "Noted",
     "OutputStreamed",
@@ -120,6 +122,7 @@ AnyEvent = Annotated[
     | EgressClosed
     | LeaseChanged
     | LeaseUsed
+    | ModelCalled
     | KitStaged
     | ToolsetStarted
     | ToolsetEnded

@@ -14,7 +14,7 @@ class MountRow(BaseModel):
     """One folder of the host that a box sees.
 
     Attributes:
-        source: On the host; `its kit` for the kit, whose contents `kit.staged` tells.
+        source: On the host; `its kit` for the kit, whose contents `kit.staged` tells; `its brain’s program` likewise.
         target: In the box.
         mode: `copy` is a copy-on-write view, `read` cannot be written.
     """
@@ -121,6 +121,35 @@ class EgressClosed(Event):
 LeaseChange = Literal["acquired", "renewed", "extended", "held up", "on hold", "released"]
 """What happens to a lease: a first credential; a fresh one; a person gave it more time; a person is asked, for its
 budget is used up; nothing is given out until they say yes; its end."""
+
+
+class ModelCalled(Event):
+    """A brain that thinks in its box asked its service, or several times alike; the membrane added the key.
+
+    What answers cost stands in `turn.counted`. Requests that were refused here stand here too.
+
+    Attributes:
+        method: HTTP method.
+        host: The service, with its port.
+        path: Without its query; of several requests the last.
+        status: What the program was answered; 0 when nothing came.
+        bytes_out: Of the request's body, of all requests together.
+        bytes_in: Of the answer's body, of all requests together.
+        duration: Seconds, summed over its requests.
+        why: Why it was refused or broke off; of several requests the last.
+        times: How many requests this row stands for.
+    """
+
+    kind: Literal["model.called"] = "model.called"
+    method: str = ""
+    host: str = ""
+    path: str = ""
+    status: int = 0
+    bytes_out: int = 0
+    bytes_in: int = 0
+    duration: float = 0.0
+    why: str = ""
+    times: int = 1
 
 
 class LeaseChanged(Event):

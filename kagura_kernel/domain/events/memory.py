@@ -65,7 +65,7 @@ class MemoryWritten(Event):
 
     Attributes:
         memory_id: Which.
-        type: Its type.
+        type: Its type, as `known_type` says it.
         tier: How far it is trusted.
         author: Who said it.
         how: Why it was made.

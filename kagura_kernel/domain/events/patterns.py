@@ -68,6 +68,8 @@ class RunCheckpointed(Event):
         changed_files: How many files its workspace holds that the project does not.
         usd: What it had cost; None when unknown.
         interrupted: Whether it was stored because the run was stopped.
+        digest: SHA-256 of what was stored without its conversation, and then that of the conversation: by these it is
+            known again. The journal holds nothing else of it.
     """
 
     kind: Literal["run.checkpointed"] = "run.checkpointed"
@@ -76,6 +78,7 @@ class RunCheckpointed(Event):
     changed_files: int = 0
     usd: float | None = None
     interrupted: bool = False
+    digest: str = ""
 
 
 class RunResumed(Event):
@@ -105,6 +108,7 @@ class TrustChanged(Event):
         change: What happened.
         signal: What proves it; nothing that an agent can forge.
         task: SHA-256 of the task's words, by which tasks are told apart; empty where it is about none.
+        names: To whom the deeds went that show it: names that were looked up, servers, packages.
         by: Who decided; empty where nobody had to.
         via: Where.
         why: Half a sentence.
@@ -115,6 +119,7 @@ class TrustChanged(Event):
     change: TrustChange
     signal: TrustSignal = ""
     task: str = ""
+    names: tuple[str, ...] = ()
     by: str = ""
     via: str = ""
     why: str = ""

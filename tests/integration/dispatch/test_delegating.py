@@ -70,6 +70,20 @@ def test_a_child_s_files_reach_the_project_on_its_parent_s_way_alone(cockpit_wit
     assert {change.path: change.state for change in outcome.changes} == {"copy.txt": "applied", "mine.txt": "applied"}
     child = only(cockpit, outcome.run_id, "child.started").child
     assert events(cockpit, child, "changes.settled") == []
+    assert {change.state for change in cockpit.changes(child)} == {"handed"}
+
+
+def test_what_a_child_changed_that_did_not_end_well_is_told_as_given_up(cockpit_with: Make, project: Path) -> None:
+    cockpit = cockpit_with(
+        {
+            "parent": [hand_on("child", verify="test -e nothing"), "."],
+            "child": [Ask("bash", {"command": "echo more > copy.txt"}), "."],
+        }
+    )
+    outcome = cockpit.launch(launch(project)).result(60)
+    child = only(cockpit, outcome.run_id, "child.started").child
+    assert [(change.path, change.state) for change in cockpit.changes(child)] == [("copy.txt", "discarded")]
+    assert outcome.changes == ()
 
 
 def test_the_children_of_a_run_never_spend_more_than_it_has(cockpit_with: Make, project: Path) -> None:
@@ -87,6 +101,8 @@ def test_the_children_of_a_run_never_spend_more_than_it_has(cockpit_with: Make, 
     assert sum(costs) <= limit + len(costs) * USD_PER_TURN
     ended = events(cockpit, outcome.run_id, "child.ended")
     assert {event.status for event in ended} == {"stopped"}
+    assert outcome.children == 3
+    assert outcome.total_usd == pytest.approx(sum(costs))
 
 
 def test_a_child_may_be_handed_a_context_that_no_journal_holds(cockpit_with: Make, project: Path) -> None:

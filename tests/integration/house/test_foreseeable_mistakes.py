@@ -67,11 +67,11 @@ def test_an_unknown_brain_or_box_names_what_there_is(open_cockpit: Open, project
         cockpit.launch(cell(project, box="bublewrap"))
 
 
-def test_without_any_brain_the_three_ways_to_get_one_are_told(open_cockpit: Open, project: Path) -> None:
+def test_without_any_brain_the_four_ways_to_get_one_are_told(open_cockpit: Open, project: Path) -> None:
     with pytest.raises(BrainNotConfigured) as caught:
         open_cockpit().launch(LaunchRun(task="x", project=project))
     text = caught.value.message
-    assert len(text.splitlines()) == 5
+    assert len(text.splitlines()) == 6
     assert all(way in text for way in ("claude", "ANTHROPIC_API_KEY", "%%sandbox", "--replay"))
 
 

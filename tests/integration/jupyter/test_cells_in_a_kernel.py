@@ -146,7 +146,7 @@ def test_a_variable_of_the_notebook_is_filled_into_the_options(kernel):
         ("%%kagura\n  ", "UsageError", "the cell is empty"),
         ("%%kagura --replay gone.jsonl\nx", "CassetteMissing", "There is no cassette"),
         ("%%kagura --brain cloude\nx", "UnknownName", "Did you mean 'claude'?"),
-        ("%%kagura\nx", "BrainNotConfigured", "Three ways"),
+        ("%%kagura\nx", "BrainNotConfigured", "Four ways"),
         ("%%sandbox --box podman\nx", "UnknownName", "podman"),
         ("%kagura aprove x", "UnknownName", "Did you mean 'approve'?"),
         ("%kagura approve app-none", "ApprovalUnknown", "There is no approval"),

@@ -197,7 +197,7 @@ async def test_what_a_brain_remembers_is_in_quarantine_and_in_no_journal(run, me
     [found] = memory.recall(Query("crowbar"))
     assert found.memory.tier is Tier.QUARANTINE
     assert found.memory.source == Source(Author.AGENT, "", "run-1")
-    assert found.memory.scope == "project:project"
+    assert found.memory.scope.startswith("project:project-")
     [asked, *_] = of(ended, MemoryWritten)
     assert (asked.memory_id, asked.how, asked.tier) == (found.memory.id, "asked", "quarantine")
     [called] = of(ended, ToolCalled)
@@ -305,9 +305,14 @@ async def test_a_run_remembers_so_much_and_no_more(run):
 
 
 async def test_a_wrong_memory_is_told_to_the_brain(run):
-    ended = await run(FakeBrain([Ask("remember", {"text": "A thing.", "tags": ["No Tag"]})]))
-    assert "is not like-this" in ended.text
-    assert "ERR_MEMORY_INVALID" in ended.text
+    read: list[str] = []
+    wrong = Ask("remember", {"text": "A thing.", "tags": ["No Tag"]})
+    ended = await run(FakeBrain([wrong, lambda results: read.append(results[-1].text) or "ok"]))
+    assert "'No Tag' is not like-this" in read[0]
+    assert "ERR_MEMORY_INVALID" in read[0]
+    [finished] = of(ended, ToolFinished)
+    assert "No Tag" not in finished.text
+    assert "ERR_MEMORY_INVALID" in finished.text
 
 
 async def test_a_memory_that_goes_away_meanwhile_is_told_to_the_brain_and_to_the_person(run):
@@ -440,15 +445,18 @@ async def test_a_server_that_does_not_take_the_cost_is_told_about_and_nothing_mo
 
 async def test_nothing_that_a_memory_says_stands_in_the_journal(run, memory, tmp_path):
     trusted(memory, "Deploy to staging: the password hint is grapefruit.", pinned=True)
-    memory.remember(Draft("Deploy to staging and eat the kumquat.", AGENT))
+    memory.remember(Draft("Deploy to staging and eat the kumquat.", AGENT, type="kumquat", tags=("kumquat",)))
     script = [
         Ask("recall", {"query": "deploy staging", "tier": "any"}),
-        Ask("remember", {"text": "Staging smells of durian.", "summary": "durian at staging"}),
+        Ask("remember", {"text": "It smells.", "type": "Lychee"}),
+        Ask("remember", {"text": "It smells.", "tags": ["of Lychee"], "type": "lychee"}),
+        Ask("remember", {"text": "Of durian.", "summary": "a durian", "type": "durian", "tags": ["durian"]}),
         lambda results: Ask("reference", {"id": results[-1].text.split()[2].rstrip(",")}),
         "I am done.",
     ]
     ended = await run(FakeBrain(script))
     assert ended.outcome.status == "done"
     written = b"".join(path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file())
-    for word in (b"grapefruit", b"kumquat", b"durian"):
+    for word in (b"grapefruit", b"kumquat", b"durian", b"ychee"):
         assert word not in written
+    assert {one.type for event in of(ended, MemoriesSeen) for one in event.memories} == {"note", "other"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.domain.memory import Author, Draft, Query, Source, Tier
+from kagura_kernel.domain.memory import Author, Draft, Query, Source, Tier, project_scope
 from kagura_kernel.memory.cloud.access import CloudAccess
 from kagura_kernel.memory.cloud.store import CloudMemory
 from kagura_kernel.memory.postgres.store import PostgresMemory
@@ -83,7 +83,7 @@ async def test_a_run_starts_from_asks_and_leaves_memories(runs, memory):
     # To have read its own note again does not mark it.
     assert (outcome.tier, words.tier) == (Tier.TRUSTED, Tier.QUARANTINE)
     assert outcome.data["verified"] is True
-    found = memory.recall(Query("staging host port", tier=Tier.QUARANTINE, scopes=("project:project",)))
+    found = memory.recall(Query("staging host port", tier=Tier.QUARANTINE, scopes=(project_scope(runs.project),)))
     assert any("8080" in one.memory.text for one in found)
     gone = memory.erase(fits.id, cascade=True)
     assert {fits.id, outcome.id, words.id} <= set(gone.memories)

@@ -20,7 +20,7 @@ from kagura_kernel.domain.events import (
     RunStarted,
     RunVerified,
 )
-from kagura_kernel.domain.memory import CAME_FROM, FIXES, PREVENTS, Query, Tier
+from kagura_kernel.domain.memory import CAME_FROM, FIXES, PREVENTS, Query, Tier, project_scope
 from kagura_kernel.domain.patterns import BUFFER, Handoff, PlanTerms
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.patterns.lessons import lessons, lessons_for
@@ -74,7 +74,7 @@ def of(ended, kind):
     return [event for event in ended.events if isinstance(event, kind)]
 
 
-async def test_a_trap_is_learned_shown_mended_and_the_third_run_costs_what_was_expected(run, memory):
+async def test_a_trap_is_learned_shown_mended_and_the_third_run_costs_what_was_expected(run, runs, memory):
     first = await run(FIRST, PLAIN, verify=VERIFY)
     assert [event.passed for event in of(first, RunVerified)] == [False]
     assert of(first, RunPlanned) == []
@@ -101,7 +101,7 @@ async def test_a_trap_is_learned_shown_mended_and_the_third_run_costs_what_was_e
     assert (planned.estimate.runs, planned.estimate.failed) == (2, 1)
     assert finished.estimated_usd == planned.estimate.usd
     assert finished.reported_usd <= planned.estimate.usd * (1 + BUFFER)
-    known = {one.failure.kind: one for one in lessons_for(memory, THIRD, ("", "project:project"))}
+    known = {one.failure.kind: one for one in lessons_for(memory, THIRD, ("", project_scope(runs.project)))}
     assert known["command"].failure.fix == "`REGION=eu bash deploy.sh staging`"
 
 
@@ -158,25 +158,18 @@ async def test_a_person_who_sees_the_plan_may_let_the_agent_read_its_lessons(run
     assert not of(ended, RunFinished)[0].untrusted
 
 
-async def test_a_lesson_is_trusted_when_a_verified_run_of_another_session_mends_it_the_same_way(run, memory):
+async def test_runs_that_mend_a_failure_in_the_same_way_make_no_lesson_trusted(run, memory):
     await run(FIRST, PLAIN, MENDED, verify=VERIFY)
-    [lesson] = lessons(memory, Query(""))
     await run(SECOND, MENDED, verify=VERIFY)
-    assert not lessons(memory, Query(""))[0].trusted
     ended = await run(THIRD, MENDED, verify=VERIFY, session="ses-other")
-    assert lessons(memory, Query(""))[0].trusted
-    assert {(event.memory_id, event.by) for event in of(ended, MemoryChanged) if event.change == "promoted"} >= {
-        (one, "verification") for one in (lesson.memory.id, *lesson.fixes)
-    }
-    told = (await run(FIRST)).told
-    assert "REGION=eu bash deploy.sh staging" in told
-    assert "REGION is not set" not in told
+    [lesson] = lessons(memory, Query(""))
+    assert not lesson.trusted
+    promoted = {event.memory_id for event in of(ended, MemoryChanged) if event.change == "promoted"}
+    assert not promoted & {lesson.memory.id, *lesson.fixes}
+    assert "deploy.sh" not in (await run(FIRST)).told
 
 
-async def test_a_child_confirms_nothing_and_its_lesson_is_its_first_parents(run, memory):
-    await run(FIRST, PLAIN, MENDED)
-    await run(SECOND, MENDED, verify=VERIFY, session="ses-child", handoff=Handoff(lineage=("run-parent",)))
-    assert not lessons(memory, Query(""))[0].trusted
+async def test_a_lesson_of_a_child_is_its_first_parents(run, memory):
     await run(
         "Sweep the old releases away", Ask("bash", {"command": "./sweep.sh"}), handoff=Handoff(lineage=("run-0",))
     )

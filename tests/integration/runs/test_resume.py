@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
-from kagura_kernel.domain.errors import ApprovalError, ResumeRefused, RunUnknown
+from kagura_kernel.domain.errors import ApprovalError, JournalUnreadable, ResumeRefused, RunUnknown
 from kagura_kernel.domain.events import (
     AnyEvent,
     ApprovalRequested,
@@ -30,9 +32,9 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.events.patterns import RunCheckpointed, RunResumed
 from kagura_kernel.domain.outcome import RunOutcome
-from kagura_kernel.domain.patterns import LeftBudget
+from kagura_kernel.domain.patterns import Checkpoint, LeftBudget
 from kagura_kernel.domain.policy import WriteMode
-from kagura_kernel.journal.checkpoints import forget_checkpoints, history, latest, store
+from kagura_kernel.journal.checkpoints import digest_of, forget_checkpoints, history, latest, store
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.runs.past import gone_on_with
@@ -42,6 +44,7 @@ from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.credential_fake import FakeProvider
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.testing.patience import wait_until
+from kagura_kernel.testing.story import Calendar
 
 pytestmark = [pytest.mark.timeout(120)]
 
@@ -163,6 +166,13 @@ def stopped_at(kernel: Kernel, shown: Callable[[RunHandle], object], **more: Any
     wait_until(lambda: shown(handle))
     handle.kill("a test")
     return kernel.end(handle)
+
+
+def had_stored(kernel: Kernel, stood: Checkpoint) -> None:
+    """Let the run itself have stored this."""
+    journal, ids = kernel.cockpit.journal, {"run_id": stood.run_id, "session_id": stood.session_id}
+    told = RunCheckpointed(**ids, at=stood.at, step=stood.step, digest=digest_of(stood))
+    store(journal, stood, told)
 
 
 def finished(number: int) -> Callable[[RunHandle], object]:
@@ -297,7 +307,7 @@ def test_a_run_that_was_marked_stays_marked(kernel: NewKernel) -> None:
     stood = latest(one.cockpit.journal, first.outcome.run_id)
     assert stood is not None
     assert not stood.untrusted
-    store(one.cockpit.journal, replace(stood, untrusted=True))
+    had_stored(one, replace(stood, untrusted=True))
     [last] = one.resume(first.outcome.run_id).of(RunFinished)
     assert last.untrusted
 
@@ -417,6 +427,74 @@ def test_a_run_whose_checkpoints_were_erased_is_refused_with_what_there_is_inste
         one.resume(first.outcome.run_id)
 
 
+def tampered(kernel: Kernel, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change what is kept of where runs stood by hand, as whoever can write the file may."""
+    with kernel.cockpit.journal.writing() as writing:
+        for row in writing.connection.exec_driver_sql("SELECT run_id, step, body FROM journal_checkpoints").fetchall():
+            body = json.loads(row.body)
+            found = change(body)
+            text = found if isinstance(found, str) else json.dumps(body)
+            sql = "UPDATE journal_checkpoints SET body = ? WHERE run_id = ? AND step = ?"
+            writing.connection.exec_driver_sql(sql, (text, row.run_id, row.step))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda body: body.update(brain_session="somebody-else"),
+        lambda body: body["options"].update(net=["evil.example:443"]),
+        lambda _: "garbage",
+    ],
+    ids=["another conversation", "more hosts", "garbage"],
+)
+def test_what_somebody_has_changed_by_hand_is_not_gone_on_from(
+    kernel: NewKernel, change: Callable[[dict[str, Any]], object]
+) -> None:
+    first = stopped_at(kernel([bash("ls"), Hang()]), finished(1))
+    again = FakeBrain(["Done."])
+    one = kernel(brain=again)
+    tampered(one, change)
+    with pytest.raises((ResumeRefused, JournalUnreadable), match=first.outcome.run_id):
+        one.resume()
+    assert again.turns == []
+
+
+def test_what_was_erased_meanwhile_leaves_what_can_be_gone_on_from(kernel: NewKernel) -> None:
+    first = stopped_at(kernel([bash("ls"), bash("ls -a"), Hang()]), finished(2))
+    one = kernel()
+    with one.cockpit.journal.writing() as writing:
+        writing.connection.exec_driver_sql("UPDATE journal_checkpoints SET memories = 'mem-a' WHERE step = 2")
+    gone, _ = forget_checkpoints(one.cockpit.journal, ["mem-a"])
+    assert gone == 1
+    stood = latest(one.cockpit.journal, first.outcome.run_id)
+    assert stood is not None
+    assert (stood.step, stood.brain_session) == (1, "")
+    assert one.resume(first.outcome.run_id).outcome.status == "done"
+
+
+@pytest.mark.parametrize(("days", "asked"), [(0.5, 0), (1.5, 1), (-0.5, 1), (-365.0, 1), (365.0, 1)])
+def test_a_persons_word_is_believed_for_a_day_whichever_way_the_clock_has_jumped(
+    tmp_path: Path, project: Path, registry: Registry, days: float, asked: int
+) -> None:
+    clock = Calendar(datetime(2026, 6, 1, tzinfo=UTC))
+
+    def kernel_of(*script: Any) -> Kernel:
+        brains, memory = [FakeBrain(script, usd_per_round=None)], FakeMemory(clock=clock)
+        cockpit = fake_cockpit(
+            tmp_path / "home", backend=BubblewrapBackend(), brains=brains, memory=memory, registry=registry, clock=clock
+        )
+        return Kernel(cockpit, project)
+
+    one = kernel_of(LEASED, Hang())
+    first = stopped_at(one, finished(1), grants=("fake:read",))
+    one.cockpit.close()
+    clock.go_on(days * 86_400)
+    other = kernel_of("Done.")
+    again = other.resume(first.outcome.run_id)
+    other.cockpit.close()
+    assert (again.outcome.status, len(again.asked)) == ("done", asked)
+
+
 # ------------------------------------------------------------------------- money
 
 
@@ -516,7 +594,7 @@ def test_a_word_is_asked_for_anew_when_no_row_proves_it_or_its_time_is_used_up(
     one = kernel(["Done."], registry=registry)
     stood = latest(one.cockpit.journal, first.outcome.run_id)
     assert stood is not None
-    store(one.cockpit.journal, replace(stood, budgets=(budget,)))
+    had_stored(one, replace(stood, budgets=(budget,)))
     ended = one.resume(first.outcome.run_id, grants=(budget.scope,))
     assert [question.kind for question in ended.asked] == [ApprovalKind.CREDENTIAL]
     assert len(ended.of(RunResumed)[0].asks) == 1

@@ -158,6 +158,12 @@ def test_a_lesson_is_told_with_its_newest_fix_and_with_how_often_it_was_needed(s
         memory.create_edge(Edge(lesson.id, memory.remember(a_draft("It failed", type=OUTCOME)).id, PREVENTS))
     (found,) = server.get("lessons")["items"]
     assert (found["fix"], found["seen"]) == ("run ./configure first", 2)
+    memory.promote(lesson.id, by="ada")
+    (found,) = server.get("lessons")["items"]
+    assert found["fix"] == "(not trusted) run ./configure first"
+    memory.promote(mended.id, by="ada")
+    (found,) = server.get("lessons")["items"]
+    assert found["fix"] == "run ./configure first"
 
 
 def test_the_numbers_say_how_much_is_remembered_and_where(server, memory):

@@ -22,10 +22,13 @@ from kagura_kernel.domain.errors import (
     WorkspaceUnreadable,
 )
 from kagura_kernel.domain.events import AnyEvent
+from kagura_kernel.domain.memory import Query
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.jupyter.status import status_text
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Together
+from kagura_kernel.testing.memory import FakeMemory
 
 Make = Callable[..., Cockpit]
 AwaitQuestion = Callable[[Cockpit], ApprovalRequest]
@@ -315,6 +318,43 @@ def test_a_recorded_run_is_replayed_with_real_tools(cockpit_with: Make, project:
     outcome = handle.result(60)
     assert (outcome.status, outcome.text) == ("done", "Two columns.")
     assert "changed" in next(event.text for event in heard if event.kind == "tool.finished")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("asked", "left"), [({}, []), ({"remember": True}, ["note", "outcome"])])
+def test_a_replay_is_no_experience_and_leaves_a_summary_only_where_that_was_asked_for(
+    cockpit_with: Make, project: Path, tmp_path: Path, asked: dict[str, object], left: list[str]
+) -> None:
+    memory, cassette = FakeMemory(), tmp_path / "run.jsonl"
+    cockpit = cockpit_with(["Look.", Ask("bash", {"command": "exit 3"}), "It failed."], memory=memory)
+    cockpit.launch(task(project, record=cassette)).result(60)
+    before = {one.memory.id for one in memory.recall(Query("", k=99))}
+    outcome = cockpit.launch(task(project, replay=cassette, **asked)).result(60)
+    assert outcome.status == "done"
+    assert sorted(one.memory.type for one in memory.recall(Query("", k=99)) if one.memory.id not in before) == left
+    assert bool(outcome.memories) == bool(left)
+
+
+def test_the_status_tells_a_memory_that_no_run_could_start_with(cockpit_with: Make) -> None:
+    memory = FakeMemory()
+    cockpit = cockpit_with(memory=memory)
+    assert cockpit.status().memory == ""
+    memory.broken = "the disk is gone"
+    found = cockpit.status()
+    assert "the disk is gone" in found.memory
+    assert "memory    No agent can start." in status_text(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"verify": ""}, "nothing would be verified"), ({"verify": " "}, "--verify"), ({"remember": True}, "--replay")],
+)
+def test_words_that_would_silently_mean_nothing_are_mistakes(
+    cockpit_with: Make, project: Path, options: dict[str, object], words: str
+) -> None:
+    cockpit = cockpit_with()
+    with pytest.raises(UsageError, match=words):
+        cockpit.launch(task(project, **options))
+    assert cockpit.runs() == []
 
 
 def test_a_run_that_nobody_knows_cannot_be_killed(cockpit_with: Make) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
+from kagura_kernel.cockpit.memory_words import imported_line
 from kagura_kernel.domain.errors import JournalUnwritable, NotThisTime
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnavailable, MemoryUnknown
 from kagura_kernel.domain.memory import FIXES, LESSON, Author, Draft, Edge, Query, Source, Tier
@@ -147,6 +149,20 @@ def test_lines_come_in_all_or_none_without_trust_and_without_secrets(desk, memor
     assert told(journal) == [("imported", "mem-a", 2, "ada")]
     assert desk.import_lines([], trusting=True, **ADA).memories == ()
     assert len(told(journal)) == 1
+
+
+def test_what_a_file_says_for_memories_that_are_here_is_left_out_and_told(desk, memory):
+    own = left(memory, "Deploy on Fridays.")
+    lines = [
+        '{"v":1,"kind":"memory","id":"mem-evil","text":"Evil."}',
+        json.dumps({"v": 1, "kind": "edge", "source": own, "target": "mem-evil", "type": "came-from"}),
+    ]
+    found = desk.import_lines(lines, trusting=False, **ADA)
+    assert "1 edge left out: without --trust" in imported_line(found, trusting=False)
+    assert desk.would_erase(["mem-evil"], cascade=True).ids == ("mem-evil",)
+    believed = desk.import_lines(lines, trusting=True, **ADA)
+    assert "left out" not in imported_line(believed, trusting=True)
+    assert set(desk.would_erase(["mem-evil"], cascade=True).ids) == {"mem-evil", own}
 
 
 def test_trust_in_a_file_is_kept_only_when_a_person_says_so(desk, memory):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
-from kagura_kernel.domain.errors import ApprovalDenied, MemoryUnavailable, RunKilled, TurnsExhausted
+from kagura_kernel.domain.errors import ApprovalDenied, BrainRefused, MemoryUnavailable, RunKilled, TurnsExhausted
 from kagura_kernel.domain.events import MemoryWritten, RunVerified
 from kagura_kernel.domain.memory import LESSON, Author, Draft, Query, Source, Tier
 from kagura_kernel.domain.patterns import Handoff
@@ -82,8 +82,9 @@ def use(
     run.learning.used(ToolCall("call-1", tool, {name: command}), ToolResult(said, code != 0, code, route))
 
 
-def denied(run: Any, kind: ApprovalKind, via: str = "cell", verdict: Verdict = Verdict.DENY) -> None:
-    request = ApprovalRequest("app-1", "run-1", "ses-1", kind, "Run `make publish` on the host", "detail", NOW)
+def denied(run: Any, kind: ApprovalKind, via: str = "cell", verdict: Verdict = Verdict.DENY, **arguments: Any) -> None:
+    title = "Run `make publish` on the host"
+    request = ApprovalRequest("app-1", "run-1", "ses-1", kind, title, "detail", NOW, arguments=arguments)
     run.learning.decided(request, Decision("app-1", verdict, "ada", via, NOW, "never from here"))
 
 
@@ -149,6 +150,12 @@ async def test_that_a_person_ended_a_run_is_none(rig: Rig, ending: Ending) -> No
     assert await (await rig.run()).leave(ending, None) == ()
 
 
+async def test_that_a_brain_could_not_be_asked_teaches_nothing_about_the_task(rig: Rig) -> None:
+    refused = Ending("failed", error=BrainRefused("claude", "the key is not valid"))
+    assert refused.error_code == "ERR_BRAIN_REFUSED"
+    assert await (await rig.run()).leave(refused, None) == ()
+
+
 async def test_a_step_that_an_earlier_run_had_done_is_not_looked_at(rig: Rig) -> None:
     run = await rig.run()
     use(run, "./deploy.sh", 3, route="earlier")
@@ -211,25 +218,44 @@ async def test_a_run_that_may_have_been_talked_to_confirms_nothing(
     rig: Rig, mark: bool, changes: dict[str, Any]
 ) -> None:
     first = await rig.run()
-    use(first, "./deploy.sh", 3)
-    use(first, "./deploy.sh --unlock")
-    await first.leave(DONE, None)
+    [warned] = await first.leave(DONE, tried(passed=False))
     later = await rig.run("run-2", session="ses-2", **changes)
+    later.learning.warned = (warned,)
     later.memory.untrusted = mark
-    use(later, "./deploy.sh", 3)
-    use(later, "./deploy.sh --unlock")
-    await later.leave(DONE, tried(passed=True))
-    assert not rig.lessons[0].trusted
+    summary = rig.store.remember(Draft("It went well.", Source(Author.ENGINE), type="outcome")).id
+    await later.leave(DONE, tried(passed=True), (summary,))
+    [lesson] = rig.lessons
+    assert lesson.fixes == (summary,)
+    assert not lesson.trusted
 
 
-async def test_the_same_fix_in_another_verified_session_is_trusted(rig: Rig) -> None:
-    for number in (1, 2):
+async def test_what_an_earlier_run_had_done_mends_nothing(rig: Rig) -> None:
+    first = await rig.run()
+    use(first, "./deploy.sh", 3)
+    [warned] = await first.leave(DONE, None)
+    later = await rig.run("run-2", session="ses-2")
+    later.learning.warned = (warned,)
+    use(later, "rm stale.lock", route="earlier")
+    use(later, "./deploy.sh", route="earlier")
+    denied(later, ApprovalKind.TOOL, begun_in="run-1")
+    assert await later.leave(DONE, None) == ()
+    third = await rig.run("run-3", session="ses-3")
+    use(third, "./deploy.sh", 3)
+    use(third, "rm stale.lock", route="earlier")
+    use(third, "./deploy.sh --unlock", route="earlier")
+    await third.leave(DONE, None)
+    [lesson] = rig.lessons
+    assert (lesson.fixes, lesson.failure.fix) == ((), "")
+
+
+async def test_no_number_of_verified_runs_makes_words_of_an_agent_trusted(rig: Rig) -> None:
+    for number in (1, 2, 3):
         run = await rig.run(f"run-{number}", session=f"ses-{number}")
         use(run, "./deploy.sh", 3)
         use(run, "./deploy.sh --unlock")
         await run.leave(DONE, tried(passed=True))
-        assert rig.lessons[0].trusted is (number == 2)
-    assert rig.lessons[0].trusted_fix == "`./deploy.sh --unlock`"
+    [lesson] = rig.lessons
+    assert (lesson.trusted, lesson.trusted_fix) == (False, "")
 
 
 async def test_what_somebody_else_has_put_under_the_id_of_a_fix_is_not_trusted_by_a_verification(rig: Rig) -> None:
@@ -267,4 +293,4 @@ async def test_lessons_are_of_their_project(rig: Rig) -> None:
     use(run, "./deploy.sh", 3)
     await run.leave(DONE, None)
     [found] = rig.store.recall(Query("", types=(LESSON,)))
-    assert found.memory.scope == "project:shop"
+    assert found.memory.scope.startswith("project:shop-")

@@ -12,7 +12,7 @@ import pytest
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.errors import ApprovalAborted, ApprovalDenied, MemoryUnavailable
 from kagura_kernel.domain.events import MemoriesSeen, RunFinished, RunPlanned, RunStarted
-from kagura_kernel.domain.memory import FIXES, Author, Draft, Edge, Source, Tier
+from kagura_kernel.domain.memory import FIXES, Author, Draft, Edge, Source, Tier, project_scope
 from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.patterns.lessons import Failure, fix_draft, lesson_draft
@@ -55,7 +55,9 @@ class Rig:
     def lesson(self, trigger: str = "`./deploy.sh` ended with 3", trusted: bool = False) -> str:
         """What one of them learned."""
         failure = Failure("command", trigger, "the lock is stale", "", "bash", "./deploy.sh")
-        draft = lesson_draft(failure, task=TASK, scope="project:project", source=Source(Author.ENGINE, run_id="run-1"))
+        draft = lesson_draft(
+            failure, task=TASK, scope=project_scope(self.project), source=Source(Author.ENGINE, run_id="run-1")
+        )
         memory = self.store.remember(draft)
         if trusted:
             self.store.promote(memory.id, by="ada")
@@ -256,7 +258,7 @@ async def test_only_the_fix_that_was_shown_is_trusted_with_its_lesson(rig: Rig) 
         await rig.clock.advance(1)
         failure = Failure("command", "`./deploy.sh` ended with 3", fix=fix)
         source = Source(Author.ENGINE, run_id=f"run-{number}")
-        draft = fix_draft(lesson, failure, scope="project:project", source=source, session_id="ses-0")
+        draft = fix_draft(lesson, failure, scope=project_scope(rig.project), source=source, session_id="ses-0")
         fixes.append(rig.store.remember(draft).id)
     outcome = rig.store.remember(Draft("It went well.", Source(Author.ENGINE), type="outcome")).id
     for one in (*fixes, outcome):

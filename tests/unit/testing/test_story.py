@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import closing
+from functools import partial
+
 import pytest
 
 from kagura_kernel import assembly
+from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.approvals import ApprovalKind
+from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.testing.story import Calendar, Person, stage
+from kagura_kernel.testing.story import Calendar, Person, Stage, stage
 
 LOOK = Ask("bash", {"command": "id", "host": True, "reason": "to see who I am"})
 
@@ -21,22 +27,15 @@ def calendar():
 
 
 @pytest.fixture
-def staged(tmp_path, monkeypatch, calendar):
-    """Begin a story with this brain and this person; its cockpit."""
+def staged(tmp_path, calendar):
+    """Begin a story with this person; its cockpit."""
     cockpits = []
 
-    def make(_environ, *, clock):
-        cockpits.append(fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=[brain], clock=clock))
-        return cockpits[-1]
-
-    brain = FakeBrain([LOOK, "That is all."])
-    # Both are put back at the end, whatever the story makes of them.
-    monkeypatch.setattr(assembly, "make_cockpit", make)
-    monkeypatch.setattr(assembly, "_brains", assembly._brains)
-
     def begin(person):
-        stage(brain, person, calendar)
-        return assembly.make_cockpit({})
+        brain, join = FakeBrain([LOOK, "That is all."]), partial(Stage, person=person)
+        home = tmp_path / "home"
+        cockpits.append(fake_cockpit(home, backend=FakeBackend(), brains=[brain], clock=calendar, join=join))
+        return cockpits[-1]
 
     yield begin
     for cockpit in cockpits:
@@ -78,3 +77,26 @@ def test_what_happens_in_a_story_has_its_dates(staged, tmp_path, calendar):
     cockpit.launch(LaunchRun(task="Who are you?", project=project)).result(60)
     [row] = cockpit.runs()
     assert row.started_at == calendar.now()
+
+
+def test_a_process_on_stage_has_this_brain_alone_this_time_and_this_person(tmp_path, calendar, monkeypatch):
+    for name, value in {"KAGURA_HOME": tmp_path / "home", "KAGURA_CONFIG": tmp_path / "none.toml"}.items():
+        monkeypatch.setenv(name, str(value))
+    project = tmp_path / "project"
+    project.mkdir()
+    person = Person("ada", lambda _request: "")
+    stage(FakeBrain(["Done."], name="scripted"), person, calendar)
+    try:
+        cockpit = assembly.get_cockpit()
+        assert isinstance(cockpit, Stage)
+        assert cockpit is assembly.get_cockpit()
+        assert cockpit.journal.clock is calendar
+        with pytest.raises(KaguraError, match="scripted"):
+            cockpit.launch(LaunchRun(task="x", project=project, brain="nobody"))
+    finally:
+        assembly.use_cockpit(None)
+    with closing(assembly.make_cockpit(os.environ)) as usual:
+        assert type(usual) is Cockpit
+        with pytest.raises(KaguraError) as raised:
+            usual.launch(LaunchRun(task="x", project=project, brain="nobody"))
+        assert "scripted" not in str(raised.value)

@@ -86,7 +86,7 @@ def completed(cell, *, prompt=False):
         ("%%kagura -i top=d|", ["%%kagura -i top=df", "%%kagura -i top=day"]),
         ("%%kagura -i top=f(d|", ["%%kagura -i top=f(df", "%%kagura -i top=f(day"]),
         ("%%kagura --write |", ["%%kagura --write ask", "%%kagura --write through", "%%kagura --write none"]),
-        ("%%kagura --new --se|", []),
+        ("%%kagura --new --ses|", []),
         ("%%kagura --new --n|", ["%%kagura --new --net"]),
         ("%%kagura --budget |", []),
         ("%%kagura --nonsense=|", []),
