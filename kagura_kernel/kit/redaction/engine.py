@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
+from kagura_kernel.kit.redaction.doubts import doubted, named_openly
 from kagura_kernel.kit.redaction.encoded import decoded_text
 from kagura_kernel.kit.redaction.json_forms import fitted_to_json, inner_texts, json_documents
 from kagura_kernel.kit.redaction.line_forms import fitted_to_lines
@@ -30,6 +31,7 @@ from kagura_kernel.kit.redaction.rules import (
     prose,
     seeds,
     servers,
+    services,
     tokens,
     uris,
 )
@@ -39,7 +41,7 @@ from kagura_kernel.kit.redaction.spans import Span, leaves_something, merged
 Scan = Callable[[bytes], Sequence[Span]]
 """Finds what has a known format."""
 
-_EVERYWHERE = (keys.find, tokens.find, uris.find, seeds.find, kubernetes.find, lists.find)
+_EVERYWHERE = (keys.find, tokens.find, uris.find, seeds.find, kubernetes.find, lists.find, services.find)
 """What says itself that it is a secret, wherever it stands."""
 _WHERE_SAID = (
     headers.find, markup.find, assignments.find, commands.find, files.find, prose.find,
@@ -113,7 +115,7 @@ def _seen(
     text: Text, parts: Sequence[tuple[int, int]], scan: Scan, known: Callable[[], Sequence[Span]]
 ) -> Iterator[Span]:
     ruled = list(_ruled(text, parts, scan))
-    yield from known()
+    yield from (span for span in known() if not named_openly(text, span))
     yield from ruled
 
 
@@ -162,16 +164,23 @@ def _in_each(texts: Sequence[bytes], look: Callable[[bytes], Iterator[Span]]) ->
 
 def _said(data: bytes, scan: Scan) -> Iterator[Span]:
     text = Text.of(data)
-    for rule in _WHERE_SAID:
-        yield from rule(text)
+    yield from _undoubted(text)
     yield from literals.find(text, lambda joined: list(_plain(joined, scan)))
 
 
 def _plain(data: bytes, scan: Scan) -> Iterator[Span]:
     yield from scan(data)
     text = Text.of(data)
-    for rule in (*_EVERYWHERE, *_WHERE_SAID):
+    for rule in _EVERYWHERE:
         yield from rule(text)
+    yield from _undoubted(text)
+
+
+def _undoubted(text: Text) -> Iterator[Span]:
+    for rule in _WHERE_SAID:
+        for span in rule(text):
+            if not doubted(text, span):
+                yield span
 
 
 def _encoded(data: bytes, scan: Scan) -> Iterator[Span]:

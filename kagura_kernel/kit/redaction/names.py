@@ -27,6 +27,7 @@ _PASSWORD_WORDS = frozenset(
     keystorepassword truststorepassword storepassword keypassword secretpassword requirepass masterauth contrasena senha
     wachtwoord motdepasse mdp parola haslo pgpassword mysqlpwd passphrases authpass privpass proxypassword wifipassword
     dbpw userpw adminpw smtppw ftppw mailpw sshpw loginpw mypw smbpass imappass emailpass mqttpass wifipass vncpass
+    remotepass httppass userpasswd svcpass apppass
     pw pin unlockcode masterpassword becomepass sudopass
     """.split()
 )
@@ -39,6 +40,7 @@ _TOKEN_WORDS = frozenset(
     deploykey hashkey secrettoken sharedaccesskey storagekey primarykeyvalue subscriptionkey functionkey hostkey bearer
     authorization xapikey xauthtoken privatetoken deploytoken npmtoken githubtoken gitlabtoken slacktoken bottoken
     pepper sessionkey cookie jwt sid sessionid phpsessid jsessionid csrfsecret nonce_secret privkey seckey keydata
+    bwsession identitytoken registrytoken sessionsecretkey
     passwordsalt hashsalt appsalt cryptsalt sessionsalt secretsalt authsalt noncesalt currentkey authsession usersession appsession loginsession sessioncookie connectionstring aeskey cryptokey cipherkey datakey kek dek
     """.split()
 )
@@ -56,6 +58,13 @@ _KEY_BEFORE = frozenset(
     """.split()
 )
 """What makes a `key` a secret one."""
+SECRET_KEYS = _KEY_BEFORE | frozenset(
+    b"""
+    wifi fi wlan network product activation bios door disk luks vpn root user security safe lock passphrase hotspot
+    signing seed backup database db router
+    """.split()
+)
+"""The same in what people say: the Wi-Fi key, a product key."""
 
 _NOT_SECRET_END = frozenset(
     b"""
@@ -96,9 +105,15 @@ def says(name: bytes) -> Says:
     tail = b"".join(words[-2:])
     if last in _PASSWORD_WORDS or tail in _PASSWORD_WORDS or b"".join(words[-3:]) in _PASSWORD_WORDS or _glued(last):
         return Says.NOTHING if b"no" in words[:-1] or (last == b"pin" and len(words) > 2) else Says.PASSWORD
+    if last == b"sid" and len(words) > 1 and words[-2] not in _OF_A_SESSION:
+        return Says.NOTHING
     return Says.TOKEN if _token(words, last, tail, shouts=name.isupper() and len(words) > 1) else Says.NOTHING
 
 
+_OF_A_SESSION = frozenset(
+    b"connect session user auth login php sess web app portal shop admin cookie phpsess my".split()
+)
+"""What makes an SID one of a session: the others number an account, a message, a database."""
 _GLUED = re.compile(
     rb"(?!(?:no|re|un|set|get|has|is|ask|reset|forgot|change|show|hide|check|verify|valid|validate|confirm|split|parse|strip|print|read|input|prompt|make|generate|gen|mask|invalid|wrong|bad|"
     rb"missing|need|use|allow|require|encode|hash|test|my|your|the)(?:pass|kenn))[a-z]{2,14}"
@@ -137,7 +152,7 @@ _OPEN_BEFORE = frozenset(
     range translation i18n locale registry hot arrow config setting settings option theme state local event metric
     feature flag meta options symbol props site recaptcha trace dedup join natural surrogate composite unique any context query redis lock rate
     limit param parameter column field sequence routing order data rsa dsa ecdsa ec ed25519 x509 ca cert certificate
-    crypt alias kms no with last first new old get set has is use release tag color secondary
+    crypt alias kms no with last first new websocket old get set has is use release tag color secondary
     """.split()
 )
 """What makes a key a mere name; any other word before it says token, when the name shouts: `KAGGLE_KEY`."""

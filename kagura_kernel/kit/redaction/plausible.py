@@ -8,6 +8,7 @@ from collections import Counter
 from operator import ne, sub
 
 from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.shapes import named, openly
 from kagura_kernel.kit.redaction.verdicts import once
 
 # Python's own engine stands here only for patterns that cannot go back over what they read, on short values.
@@ -41,6 +42,8 @@ _EMPTY_WORDS = frozenset(
     hello world foo bar baz qux foobar foobared foobarbaz foopass barpass abc abcd abc123 abcdef abcdefg abcdefgh 123
     1234 12345 123456 1234567 12345678 123456789 1234567890 0000 000000 1111 111111 iloveyou monkey dragon sunshine
     example sample placeholder dummy fake mock bogus invalid wrong incorrect correct expired missing valid todo fixme
+    arg1 arg2 arg3 user1 user2 service1 service2 value1 value2 test1 test2 param1 param2 token1 token2 secret1 secret2 pass1 pass2
+    user:password user:pass username:password username:pass
     tbd xxx n/a na value values key token tokens apikey api_key api-key secretkey secret_key secret-key auth bearer basic
     client_secret client-secret credentials credential private public login session cookie hash hashed encrypted
     plain plaintext encoded md5 sha1 sha256 sha512 bcrypt scrypt argon2 pbkdf2 hmac rsa ed25519 ecdsa aes scram-sha-256
@@ -60,7 +63,7 @@ _HINT = Lazy(
     r"1234567890|0123456789|123456789|abcdefgh|deadbeef|cafebabe|qwertyui|lorem|ipsum|foobar|\bfoo\b|\bdummy|\bfake|fake[-_]|"
     r"<[a-z_ -]+>|\\u2026|…|[-_]goes[-_]|some[-_](?:secret|password|token|key)|my[-_](?:secret|password|token|api|key)|"
     r"(?:secret|password|token|key)[-_](?:here|value|name|goes)|test[-_](?:password|secret|token|key|value)|\b(?:wrong|invalid|incorrect|bad)[-_ ]?(?:pass(?:word|wd|phrase)?|pwd?|secret|token|(?:api[-_]?)?key|credential)|do[-_]not[-_]use|"
-    r"\bnone\b|unsafe[-_]|\binsecure[-_ ]?(?:secret|password|key|token)|for[-_]testing|aaaaaa|000000|111111|bbbbbb|ffffffff"
+    r"\bnone\b|unsafe[-_]|\binsecure[-_ ]?(?:secret|password|key|token)|for[-_]testing|abc123|abcd1234|xyz123|xyz789|aaaaaa|000000|111111|bbbbbb|ffffffff"
 )
 """What only placeholders have in them."""
 
@@ -170,7 +173,7 @@ _VERSION = re.compile(rb"[v^~<>=]*\d+(?:\.\d+){1,3}(?:[-+.\w]*)?")
 _NUMBER = re.compile(rb"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?%?|0x[0-9a-fA-F]{1,8}")
 _DATE = re.compile(rb"\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?")
 _MAIL = re.compile(rb"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_URL = re.compile(rb"[a-z][a-z0-9+.-]*://[^\s@]*")
+_URL = re.compile(rb"[a-z][a-z0-9+.-]*://@?[^\s@]*")
 _HOST = re.compile(
     rb"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:com|org|net|io|dev|local|internal|svc|co|de|jp|cn|example|test)(?::\d+)?(?:/.*)?"
 )
@@ -194,7 +197,13 @@ def is_word(value: bytes) -> bool:
     """A name or plain words: `required`, `my-secret`, `SecretManager`, `the user`."""
     return bool(
         _IDENTIFIER.fullmatch(value)
-        and (value.islower() or value.isupper() or _CAMEL.fullmatch(re.sub(rb"[.\-_/$]", b"", value)) or b"_" in value)
+        and (
+            value.islower()
+            or value.isupper()
+            or _CAMEL.fullmatch(re.sub(rb"[.\-_/$]", b"", value))
+            or b"_" in value
+            or named(value)
+        )
     ) or bool(_TITLE.fullmatch(value))
 
 
@@ -273,6 +282,9 @@ def _passphrase(value: bytes) -> bool:
     )
 
 
+_LONG = 200
+_RUN = re.compile(rb"[\w+/=.:%~,\-]+")
+"""What long tokens are made of; tables of a program have other signs too."""
 _NAMES = re.compile(
     rb"[A-Z]{2,}\d?(?:_[A-Z]{2,}\d?)+|[A-Z][A-Za-z]{3,}(?:\.[A-Z][A-Za-z]{2,})+|[a-z][a-z0-9-]{1,30}:(?:[A-Z][a-z]+){2,}+\*?"
     rb"|@[a-z][\w.\-]*/[\w.\-]+:[A-Z][A-Za-z]+|(?:com|org|net|io|javax?|sun)(?:\.[A-Za-z_][A-Za-z_]*+\d?[A-Za-z_]*+){1,8}"
@@ -290,9 +302,9 @@ def token(value: bytes, least: int = 12) -> bool:
     """
     if not least <= len(value) <= 16384 or b" " in value or placeholder(value) or reference(value):
         return False
-    if is_word(value) or is_fact(value) or _CALL.match(value):
+    if is_word(value) or is_fact(value) or _CALL.match(value) or openly(value) or named(value):
         return False
-    if value.isdigit() or _NAMES.fullmatch(value):
+    if value.isdigit() or _NAMES.fullmatch(value) or (len(value) > _LONG and not _RUN.fullmatch(value)):
         return False
     letters = len(set(value))
     if letters < 7 or not chance(value, 2.6):

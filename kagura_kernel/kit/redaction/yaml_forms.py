@@ -90,8 +90,10 @@ def broken_yaml(data: bytes, spans: Sequence[Span]) -> bool:
     return after is None or (after > before and b"\n" in data.strip())
 
 
-_CODE = re.compile(rb"[ \t]*(?:-[ \t]+)*+[^\s\"'#:{\[](?:[^:\n#]|:(?!\s))*[\"'{\[`]")
-"""A key that YAML takes as it stands and nobody writes: a command or a call up to the first colon of its literal."""
+_CODE = re.compile(rb"[ \t]*(?!-[ \t])[^\s\"'#:{\[](?:[^:\n#]|:(?!\s))*[\"'{\[`]")
+"""A key that YAML takes as it stands and nobody writes: a command or a call up to the first colon of its literal.
+
+As a member of a list it is one that somebody wrote, and a parser takes it for a mapping."""
 
 
 def _line_before(data: bytes, span: Span) -> bytes:

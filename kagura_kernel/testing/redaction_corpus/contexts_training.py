@@ -31,6 +31,12 @@ CONTEXTS: Mapping[str, tuple[Template, ...]] = {
             "  512  docker login -u shipit -p ⟦word⟧ registry.example.com\n  513  docker push registry.example.com/app\n"
         ),
         Template("PGPASSWORD=⟦word⟧ pg_dump -h db.internal -U app shop | gzip > shop.sql.gz\n"),
+        Template("htpasswd -nb mira ⟦word⟧\nnginx -s reload\n"),
+        Template(
+            "keytool -importkeystore -srckeystore a.p12 -srcstorepass ⟦word⟧ -destkeystore b.jks -deststorepass ⟦word⟧\n"
+        ),
+        Template("curl --cert client.pem:⟦word⟧ https://api.example.com/v1/ping\n"),
+        Template("openssl enc -aes-256-cbc -K ⟦hex64⟧ -iv ⟪hex32⟫ -in dump.sql -out dump.enc\n"),
         Template("openssl pkcs12 -export -in cert.pem -inkey key.pem -out app.p12 -passout pass:⟦word⟧\n"),
     ),
     "netrc": (
@@ -141,6 +147,7 @@ CONTEXTS: Mapping[str, tuple[Template, ...]] = {
     ),
     "prose-japanese": (
         Template("ステージング環境のパスワードは ⟦password⟧ です。外部には共有しないでください。\n"),
+        Template("ｐａｓｓｗｏｒｄ：⟦password⟧\n"),
         Template("ユーザー名:mira\nパスワード:⟦password⟧\n"),
         Template("新しいパスワードは「⟦password⟧」に変更しました。\n"),
     ),
@@ -153,6 +160,7 @@ CONTEXTS: Mapping[str, tuple[Template, ...]] = {
         Template('token = "ghp_⟦alnum20⟧" + "⟦alnum20⟧"\n'),
         Template('API_KEY = (\n    "sk_live_⟦alnum20⟧"\n    "⟦alnum20⟧"\n)\n'),
         Template("const password = '⟦word⟧' +\n  '⟦word⟧';\n"),
+        Template('let password = concat!("⟦word⟧", "⟦word⟧");\n'),
     ),
     "seed-phrase": (
         Template("wallet backup (do not lose!):\n⟦phrase⟧\n"),
@@ -161,6 +169,9 @@ CONTEXTS: Mapping[str, tuple[Template, ...]] = {
     "source-literal": (
         Template('conn = psycopg.connect(host="db.internal", user="app", password="⟦password⟧")\n'),
         Template("final dbPassword = '⟦password⟧';\n"),
+        Template('const password = config.password ?? "⟦word⟧";\n'),
+        Template("password = &quot;⟦word⟧&quot;\n"),
+        Template('client = twilio("AC⟪hex32⟫", "⟦hex32⟧")\n'),
         Template('  private string _adminPassword = "⟦password⟧";\n'),
         Template('SECRET_KEY = "django-insecure-⟦alnum32⟧⟦alnum20⟧"\n'),
     ),
@@ -177,6 +188,7 @@ CONTEXTS: Mapping[str, tuple[Template, ...]] = {
         ),
     ),
     "terraform": (
+        Template('  ~ master_password = "⟦word⟧" -> "⟦word⟧"\n'),
         Template('db_username = "app"\ndb_password = "⟦password⟧"\ninstance    = "db.t4g.medium"\n'),
         Template(
             '{"resources": [{"type": "aws_db_instance", "instances": [{"attributes": {"engine": "postgres", "password": "⟦word⟧", "port": 5432}}]}]}\n',

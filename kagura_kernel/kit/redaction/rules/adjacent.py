@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.plausible import classes, is_fact, is_word, password, placeholder, token, validation
 from kagura_kernel.kit.redaction.regions import foreign_lines
+from kagura_kernel.kit.redaction.shapes import named
 from kagura_kernel.kit.redaction.sights import BETWEEN, Place, Sight
 from kagura_kernel.kit.redaction.spans import Span
 from kagura_kernel.kit.redaction.verdicts import once
@@ -250,6 +251,11 @@ def strong(value: bytes) -> bool:
     """Whether no sentence has this as a word: three kinds of characters in a row that is no name with a number."""
     if not 6 <= len(value) <= 100 or is_word(value) or is_fact(value) or validation(value) or _UNSAFE.search(value):
         return False
-    if _ORDINARY.fullmatch(value) or _TECHNICAL.fullmatch(value) or not any(48 <= byte <= 57 for byte in value):
+    if (
+        _ORDINARY.fullmatch(value)
+        or (b"_" in value and value.islower() and named(value))
+        or _TECHNICAL.fullmatch(value)
+        or not any(48 <= byte <= 57 for byte in value)
+    ):
         return False
     return (classes(value) >= 3 or token(value, 16)) and password(value)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.names import Says, documented, says
 from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
-from kagura_kernel.kit.redaction.plausible import crypted, entropy, password, placeholder, token, validation
+from kagura_kernel.kit.redaction.plausible import crypted, entropy, password, placeholder, reference, token, validation
 from kagura_kernel.kit.redaction.regions import line_start
+from kagura_kernel.kit.redaction.shapes import openly
 from kagura_kernel.kit.redaction.spans import Span
 
 _WORDS = (
@@ -19,10 +20,10 @@ _WORDS = (
 _ASSIGNED_FORM = (
     rf"([\w.$\-]*(?:{_WORDS})[\w.\-]*)"
     r"((?:\\*[\"'`\])}]|\[\w*\]){0,3})"
-    r"(?:(\s*(?::[ \t]*[&*]?(?:'\w+[ \t]+)?(?:Optional\[|Final\[|Annotated\[)?[\w.:<>?]+(?:\[\w*\])?\]?(?:[ \t]*\|[ \t]*(?:None|null|undefined))?[ \t]*=|[ \t]+(?:As[ \t]+)?[*&]?[\w.<>]+(?:\[\]|\(\w{1,4}\))?[ \t]*:?=|\|\|=?|\?\?=?|\?:|\bor\b|:-|:=|=>|->|={1,3}|!==?|<<?-|[+.]=|[ \t]+\.[ \t]+|:(?:[ \t]+(?:&[\w\-]+|!(?:!?str|!binary|string|plain)))*)[ \t]*(?:new[ \t]+\w+)?(?:(?:\[\]byte|\[\]rune|bytes|SecretStr|Secret|String|String::from|Buffer\.from|ByteString|L|TEXT|_T|Some|raw|[\w.]*GetBytes|strdup|NSString|md5|sha\d*|password|encrypt|crypt|hash|bcrypt)?\(\s*)?)|(\s*,\s*)|(\(\s*))"
+    r"(?:(\s*(?::[ \t]*[&*]?(?:'\w+[ \t]+)?(?:Optional\[|Final\[|Annotated\[)?[\w.:<>?]+(?:\[\w*\])?\]?(?:[ \t]*\|[ \t]*(?:None|null|undefined))?[ \t]*=|[ \t]+(?:As[ \t]+)?[*&]?[\w.<>]+(?:\[\]|\(\w{1,4}\))?[ \t]*:?=|\|\|=?|\?\??=?|\?:|\bor\b|:-|:=|=>|->|={1,3}|!==?|<<?-|[+.]=|[ \t]+\.[ \t]+|:(?:[ \t]+(?:&[\w\-]+|!(?:!?str|!binary|string|plain)))*)[ \t]*(?:new[ \t]+\w+)?(?:(?:\[\]byte|\[\]rune|bytes|SecretStr|Secret|String|String::from|Buffer\.from|ByteString|L|TEXT|_T|Some|raw|[\w.]*GetBytes|strdup|NSString|md5|sha\d*|password|encrypt|crypt|hash|bcrypt)?\(\s*)?)|(\s*,\s*)|(\(\s*))"
     r"(?:[bBrRuUfFlL@$]{0,2}\"\"\"([^\"]+)\"\"\"|[|>][-+]?[ \t]*\n[ \t]+([^\s\"']+)[ \t]*(?:\n|$)"
     r"|(?:[bBrRuUfFlL@$]{0,2}|N)\"((?:[^\"\\\n]|\\[^\n])+)\"|(?:[bBrRuUfFlL@$]{0,2}|N)'((?:[^'\\\n]|\\[^\n]|'')+)'|`([^`\n]+)`"
-    r"|\\+[\"']([^\"'\\\n]+)|([^\s\"'`,;<>(){}\[\]\\|&][^\s\"'`]*))"
+    r"|\\+[\"']([^\"'\\\n]+)|([^\s\"'`,;<>(){}\[\]\\|&][^\s\"'`]*)|&(?:quot|apos|#3[49]);([^&\s][^&\n]*)&(?:quot|apos|#3[49]);)"
 )
 _ASSIGNED = Nearby(_ASSIGNED_FORM)
 _ASSIGNED_SOMEWHERE = Nearby(ungrouped(_ASSIGNED_FORM))
@@ -30,7 +31,7 @@ _CALLED = re.compile(rb"[\w.\-]+(?![$\x80-\xff])")
 _MORE_NAME = re.compile(rb"(?is).{1,4}?(?:pw|pin|sid|sas|sig)|(?:\\*[\"'`\])}]|\[\w*\]){0,3}[ \t]+[\w.]+[ \t]*=")
 """What may make the name longer, or begin another name, behind what looks like the name."""
 _TYPED = re.compile(rb"[ \t]+[\w.]+[ \t]*=[ \t]*")
-_QUOTED = (6, 8, 9, 10, 11)
+_QUOTED = (6, 8, 9, 10, 11, 13)
 _BLOCK = 7
 _BACKTICKS = 10
 _BARE = 12
@@ -73,6 +74,7 @@ def _says_nothing(data: bytes, start: int, end: int) -> bool:
     )
 
 
+_NAME = re.compile(rb"[a-z_]\w*")
 _OR = re.compile(rb"(?i)[.\-]or\b")
 
 
@@ -94,22 +96,67 @@ def _assigned(data: bytes, found: Match) -> Iterator[Span]:
         return
     group = next(number for number in (*_QUOTED, _BLOCK, _BARE) if found.group(number) is not None)
     start, end = found.start(group), found.end(group)
-    separated_by_comma, called = found.group(4) is not None, found.group(5) is not None
-    if group == _BARE:
-        if separated_by_comma or called or (found.group(3) or b"").strip() == b"or":
-            return
-        end = _bare_end(data, found.start(1), start, end)
-    elif group == _BACKTICKS and b" " in data[start:end]:
-        return  # a shell runs it
-    elif separated_by_comma and (
-        not found.group(2) or b" " in data[start:end] or data[found.start(1) - 1 : found.start(1)] == b"/"
-    ):
+    if _stands_otherwise(data, found, group):
         return
+    if group == _BARE:
+        end = _bare_end(data, found.start(1), start, end)
+    elif (
+        group in _LITERALS
+        and (second := _SECOND.match(data, found.end()))
+        and _FIRST.search(data, max(0, found.start(1) - 80), found.start(1))
+    ):
+        start, end = second.start(2), second.end(2)
+    yield from _instead(data, what, name, found.end())
     value = data[start:end]
+    if group == _BARE and (found.group(2) or b"")[:1] == b"]" and _NAME.fullmatch(value):
+        return
     if value.startswith((b'\\"', b"\\'")) and value.endswith(value[:2]):
         start, end, value = start + 2, end - 2, value[2:-2]
     if secret(what, name, value) and not (group == _BARE and _code(data, value, found.start(1), end)):
         yield Span(start, end, kind_of(what, name), quotes=_quotes(data, found, value) if group == _BARE else "")
+
+
+def _stands_otherwise(data: bytes, found: Match, group: int) -> bool:
+    """Whether what follows the name is none of its value: the argument of a call, a member of a list, a command."""
+    by_comma, called = found.group(4) is not None, found.group(5) is not None
+    if group == _BARE:
+        return by_comma or called or (found.group(3) or b"").strip() == b"or"
+    if group == _BACKTICKS and b" " in data[found.start(group) : found.end(group)]:
+        return True  # a shell runs it
+    if called:
+        return _ASKS.match(found.group(1) or b"") is not None
+    return by_comma and (
+        _listed(data, found)
+        or not found.group(2)
+        or b" " in data[found.start(group) : found.end(group)]
+        or data[found.start(1) - 1 : found.start(1)] == b"/"
+    )
+
+
+def _instead(data: bytes, what: Says, name: bytes, at: int) -> Iterator[Span]:
+    """What is taken when the value before is missing, or what it is changed to: `?? "…"`, `-> "…"`."""
+    other = _OTHER.match(data, at)
+    if other is not None and secret(what, name, other[2]):
+        yield Span(other.start(2), other.end(2), kind_of(what, name))
+
+
+_OTHER = re.compile(rb"(?:[ \t]*(?:\?\?|\|\||\bor\b|\?:|->)[ \t]*|(?<=\|\|)|(?<=\?\?))([\"'`])([^\"'`\n]+)\1")
+_LITERALS = (8, 9)
+_FIRST = re.compile(rb"(?:\A|[\n;(])[ \t]*\*?[A-Za-z_]\w*[ \t]*,[ \t]*\Z")
+_SECOND = re.compile(rb"[ \t]*,[ \t]*([\"'])([^\"'\n]+)\1[ \t]*\r?(?:\n|\Z|[;#)])")
+"""`user, password = "…", "…"`."""
+_ASKS = re.compile(
+    rb"(?i)(?:\w*\.)*(?:get|has|is|check|find|fetch|load|read|look_?up|delete|remove|list|clear|forget|without|to|from)(?:[_A-Z]|[a-z]*_)"
+)
+"""Functions that are given the name of a secret."""
+
+
+def _listed(data: bytes, found: Match) -> bool:
+    """Whether name and value are two of many members of a list, each on its own line."""
+    if b"\n" not in (found.group(4) or b""):
+        return False
+    before = data[max(0, found.start(1) - 80) : found.start(1)].rstrip(b"\"'`bru").rstrip()
+    return before.endswith(b",") or data[found.end() : found.end() + 4].lstrip().startswith((b",", b":", b"="))
 
 
 def _quotes(data: bytes, found: Match, value: bytes) -> str:
@@ -138,6 +185,8 @@ def worded(value: bytes) -> bool:
     if value.isascii():
         return False
     text = value.decode("utf-8", "replace")
+    if sum(one >= "\u3000" for one in text) >= 4:
+        return True
     return all(one.isalpha() or one in " .,:;!?'’()-…" for one in text)
 
 
@@ -145,16 +194,7 @@ def secret(what: Says, name: bytes, value: bytes) -> bool:
     """Whether a value behind such a name is a secret."""
     if crypted(value):
         return what is Says.PASSWORD
-    if (
-        (value.isalpha() and (value.islower() or value.isupper() or value.istitle()))
-        or TESTED.match(value)
-        or validation(value)
-        or _TYPE.fullmatch(value)
-        or worded(value)
-        or _OPEN.match(value)
-        or (kind_of(what, name) in _NUMBERED_BY_UUID and _UUID.fullmatch(value))
-        or value.startswith((b", ", b"), ", b") ", b":"))
-    ):
+    if _plain(what, name, value):
         return False
     if what is Says.PASSWORD:
         return password(value) or (_phrase(value) and (name.isupper() or b"phrase" in name.lower()))
@@ -166,6 +206,26 @@ def secret(what: Says, name: bytes, value: bytes) -> bool:
     return token(value, 8 if b"secret" in name.lower() else 10)
 
 
+def _plain(what: Says, name: bytes, value: bytes) -> bool:
+    """Whether this is no secret whatever is kept under such a name: a word, a type, a reference in quotes."""
+    return (
+        (value.isalpha() and (value.islower() or value.isupper() or value.istitle()))
+        or TESTED.match(value) is not None
+        or validation(value)
+        or _TYPE.fullmatch(value) is not None
+        or worded(value)
+        or _OPEN.match(value) is not None
+        or (kind_of(what, name) in _NUMBERED_BY_UUID and _UUID.fullmatch(value) is not None)
+        or value.startswith((b", ", b"), ", b") ", b":"))
+        or openly(value)
+        or (value[:1] in b"\"'" and reference(value.strip(b"\"'")))
+        or placeholder(_ESCAPED_END.sub(b"", value))
+        or value.strip(b"\"'\\").isalpha()
+        or (name[-3:].lower() == b"pin" and len(value) - len(value.translate(None, _DIGITS)) < _PIN)
+    )
+
+
+_ESCAPED_END = re.compile(rb"(?:\\{1,2}[nrt])+\Z")
 _UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NUMBERED_BY_UUID = frozenset({"session"})
 _OPEN = re.compile(rb"--[a-z][a-z-]+|S-1-\d+-[\d-]+$|\w+\)+/|-anonymous@")
@@ -200,6 +260,8 @@ def _long(name: bytes, value: bytes) -> bool:
 
 
 _DIGITS = b"0123456789"
+_PIN = 4
+"""Digits of a number that opens something."""
 _MEMORABLE = re.compile(rb"[A-Za-z][\w.+\-]{3,40}\d{2,}[!@#$%&*?]+")
 _NUMBERED_NAME = re.compile(rb"[A-Z][a-z]{6,}\d{2,4}")
 
@@ -235,6 +297,7 @@ def _bare_end(data: bytes, key: int, start: int, end: int) -> int:
         cut = value.find(b"&")
         if cut >= 0 and (before in {b"?", b"&"} or b"=" in value[cut:]):
             value = value[:cut]
+    value = _ENTITY.split(value, maxsplit=1)[0] or value
     for operator in (b"&&", b"||"):
         value = value.partition(operator)[0]
     if b";" in value:
@@ -279,6 +342,7 @@ _MINIFIED = re.compile(rb"![01]|void|lambda:?|![A-Za-z_$][\w$]*+(?:[.(].*+)?")
 _SENTENCE = re.compile(rb" [a-z]{2,12} [a-z]{2,}")
 _SNAKE = re.compile(rb"[a-z]{2,}(?:_[a-z]{2,})+_?v?\d{0,2}")
 _NUMBERED = re.compile(rb"[a-z]{3,}\d{0,2}")
+_ENTITY = re.compile(rb"&(?:[lr][ds]quo|quot|nbsp|hellip|[mn]dash|apos|#\d+);?")
 _ESCAPE = re.compile(rb"\\+[nrtu]")
 _IDENTIFIER = Nearby(r"[a-z_$][\w$]*")
 _EXPRESSION = Nearby(r"^[\w.]+\(|^[a-z_]\w*(?:\.[a-z_]\w*)+[()\[\]]?|^[a-z_]\w*(?:\.[a-z_]\w*)+$|::|=>|&&|\|\||^\w+\[")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kagura_kernel.kit.redaction.names import Says, says
-from kagura_kernel.kit.redaction.patterns import Nearby
+from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.plausible import password, token
 from kagura_kernel.kit.redaction.rules.assignments import kind_of, secret
 from kagura_kernel.kit.redaction.spans import Span
@@ -50,6 +50,8 @@ _KEY_AT: Mapping[int, str] = {
     "jose.sign hmac_sha256 crypto_secretbox hmacSha256 Twilio twilio Client",
     2: "hash_hmac openssl_encrypt openssl_decrypt",
 }
+_LAST = frozenset({b"set_password", b"setPassword"})
+"""They take what the password is for before it, if that must be said."""
 _CONNECT = "connect Connect pg_pconnect oci_connect oci_pconnect"
 """They take host, user and password, or user and password, or a client, a user and a password."""
 _PLACES: Mapping[bytes, tuple[int, bool]] = {
@@ -110,15 +112,7 @@ class _Argument:
 def find(data: bytes) -> Iterator[Span]:
     """What stands where a function takes its password or its key."""
     for found in _HEAD.finditer(data):
-        name, connects = found.group(1), found.group(2)
-        arguments = _arguments(data, found.end())
-        if name is not None:
-            place, is_key = _PLACES[name]
-            yield from _at(data, arguments, place, is_key=is_key)
-        elif connects is not None:
-            yield from _connected(data, arguments)
-        elif len(arguments) in {1, 2}:
-            yield from _at(data, arguments, len(arguments) - 1, is_key=False)
+        yield from _called(data, found)
     for found in _OPTION.finditer(data):
         option, group = found.group(1) or b"", 2 if found.start(2) >= 0 else 3
         if (what := says(option)) is not Says.NOTHING and secret(what, option, found.group(group) or b""):
@@ -128,6 +122,18 @@ def find(data: bytes) -> Iterator[Span]:
             group = next(number for number in range(1, 9) if found.start(number) >= 0)
             if password(found.group(group) or b"") and b" " not in (found.group(group) or b""):
                 yield Span(found.start(group), found.end(group), KIND)
+
+
+def _called(data: bytes, found: Match) -> Iterator[Span]:
+    name, connects = found.group(1), found.group(2)
+    arguments = _arguments(data, found.end())
+    if name is not None:
+        place, is_key = _PLACES[name]
+        yield from _at(data, arguments, len(arguments) - 1 if name in _LAST and arguments else place, is_key=is_key)
+    elif connects is not None:
+        yield from _connected(data, arguments)
+    elif len(arguments) in {1, 2}:
+        yield from _at(data, arguments, len(arguments) - 1, is_key=False)
 
 
 def _arguments(data: bytes, at: int) -> Sequence[_Argument]:

@@ -32,14 +32,16 @@ _PROGRAMS = (
     rf"\b(?:twine|psexec|psexec64|winrs|ftp|ncftp|plink|pscp|psftp|pgcli|evil-winrm|cockroach|htpasswd|snowsql|kinit|lpass|bw|svn|hg|rdesktop|xfreerdp|mosquitto_pub|mosquitto_sub|kcat|mqtt|nmcli|dbt|flyway|liquibase|impala-shell|beeline|presto|trino)\s{_ARGS}(?:-p|-P|-pw|-w|/p:|/pass:)[\s=]*",
     rf"\b(?:mosquitto_pub|mosquitto_sub)\s{_ARGS}-P\s*",
     r"(?:-pass(?:in|out)?|--?passphrase|-password)[\s=]+(?:pass:)",
-    rf"\bopenssl\s{_ARGS}-k\s+",
+    rf"\bopenssl\s{_ARGS}-[kK]\s+",
+    r"\bgh[ \t]+secret[ \t]+set[ \t](?:[^\n|;&]*?[ \t])?(?:-b|--body)[ \t=]*",
+    r"\bmosquitto_passwd[ \t]+(?:-\w+[ \t]+)*-\w*b\w*[ \t]+(?:-\w+[ \t]+)*\S+[ \t]+\S+[ \t]+",
+    r"\b(?:curl|wget|http|https)\s(?:[^\n|;&]*?\s)?(?:--cert|-E|--proxy-cert)[ \t=]+[\w./~\-]+\.\w+:",
     rf"\b(?:xfreerdp|wfreerdp|xfreerdp3|cmdkey|mstsc|runas|wmic)\s{_ARGS}/(?:p|pass|password):\s*",
     rf"\brclone\s+config\s+(?:create|update|password)\s{_ARGS}(?:pass|password)[\s=]+",
     r"\brclone\s+obscure\s+",
     rf"\bschtasks(?:\.exe)?\s{_ARGS}/rp\s+",
     r"\b(?:wandb|comet|neptune|railway|netlify|surge|vercel|railway)\s+login\s+(?:--?\S+[\s=]+)*",
     rf"\brsync\s{_ARGS}--password-file=<\(\s*(?:echo|printf)\s+(?:-n\s+)?(?:'%s'\s+)?",
-    rf"\bssh-keygen\s{_ARGS}-[NP]\s*",
     rf"\b(?:keytool|jarsigner|apksigner)\s{_ARGS}-{{1,2}}(?:storepass|keypass|srcstorepass|deststorepass|ks-pass|key-pass|pass)[\s=]+(?:pass:)?",
     r"\bnet\s+use\s+(?:\w:\s+)?\\\\\S+\s+(?:/user:\S+\s+)?",
     r"(?i:\bnet\s+user\s+\S+\s+)",
@@ -51,11 +53,12 @@ _PROGRAMS = (
     r"\bwpa_passphrase\s+(?:\"[^\"\n]*\"|'[^'\n]*'|\S+)\s+",
     r"\b(?:nmcli|iwctl|networksetup)\s[^\n|;&]*?(?:password|--passphrase|wifi-sec\.psk)\s+",
     r"(?i:--from-literal[\s=]+[\"']?[\w.\-]*(?:pass|pwd|secret|token|key|auth|credential)[\w.\-]*=)",
-    r"\bhtpasswd\s+-\w*b\w*\s+(?:-\w+\s+)*(?:\S+\s+)?\S+\s+(?:#\s*)?",
+    r"\bhtpasswd[ \t]+(?:-\w+[ \t]+)*?-(?:\w*n\w*b|\w*b\w*n)\w*[ \t]+(?:-\w+[ \t]+)*[^\s\-]\S*[ \t]+(?:#[ \t]*)?",
+    r"\bhtpasswd[ \t]+(?:-\w+[ \t]+)*?-[a-mo-zA-Z]*b[a-mo-zA-Z]*[ \t]+(?:-\w+[ \t]+)*[^\s\-]\S*[ \t]+\S+[ \t]+(?:#[ \t]*)?",
     r"\busermod\s(?:[^\n|;&]*?\s)?(?:-p|--password)[\s=]*",
     r"\buseradd\s(?:[^\n|;&]*?\s)?-p\s*",
     r"\b(?:npm|yarn|pnpm)\s+config\s+set\s+\S*(?:_authToken|_auth|_password|npmAuthToken)[\s=]+",
-    r"(?i:\b(?:aws|gcloud|gh|glab|doctl|flyctl|fly|wrangler|heroku|vercel|netlify|pulumi|poetry|pip|git|composer|bundle|gem|cargo|conda|dotnet|nuget|kubectl|helm|terraform|ngrok|tailscale|snyk|sentry-cli|stripe)\s[^\n|;&]{0,120}?[\s.](?:[\w.\-]*(?:authtoken|secret|token|password|api[_-]?key|access[_-]?key|http-basic\.\S+\s+\S+|pypi-token\.\S+))[\s=]+)",
+    r"\b(?:aws|gcloud|gh|glab|doctl|flyctl|fly|wrangler|heroku|vercel|netlify|pulumi|poetry|pip|git|composer|bundle|gem|cargo|conda|dotnet|nuget|kubectl|helm|terraform|ngrok|tailscale|snyk|sentry-cli|stripe)\s(?i:[^\n|;&]{0,120}?[\s.](?:[\w.\-]*(?:authtoken|secret|token|password|api[_-]?key|access[_-]?key|http-basic\.\S+\s+\S+|pypi-token\.\S+))[\s=]+)",
     r"\bcargo\s+login\s+(?:--\S+\s+\S+\s+)*",
     r"\bngrok\s+(?:config\s+add-authtoken|authtoken)\s+",
     r"(?:cifs|smb|davfs|mount)\b[^\n]*?\b(?:password|pass)=",
@@ -83,11 +86,13 @@ _HERE = r"\b(?:passwd|chpasswd|sudo|su|login|docker|gh|glab|cryptsetup|gpg|kinit
 """A here-string: what a program reads, mostly a password, or a user and one."""
 _SNMP = Nearby(r"\bsnmp(?:get|getnext|walk|set|bulkwalk|bulkget|table|trap|df|status|test|inform)\s[^\n]*")
 _SNMP_FLAG = r"\s-[AXc]\s*"
+_KEYGEN = Nearby(r"\bssh-keygen\s[^\n]*")
+_KEYGEN_FLAG = r"\s-[NP]\s*"
 _TWICE = Nearby(
     r"\(\s*echo\s+(?:-n\s+)?[\"']?([^\s\"';]+)[\"']?\s*;\s*(?:sleep\s+\d+\s*;\s*)?echo\s+[\"']?([^\s\"';)]+)[\"']?\s*;?\s*\)\s*\|\s*(?:sudo\s+)?(?:smbpasswd|passwd|vncpasswd|mosquitto_passwd|cryptsetup)"
 )
 """A new password, and the same again."""
-_FLAG = r"--?(?:[\w-]*-)?(?:password|passwd|passphrase|pass|pwd|pw|storepass|keypass|requirepass|masterauth|srcpass|destpass|bindpw|secret|secret-string|token|api-?key|apikey|auth-?token|access-?key|secret-?(?:access-?)?key|client-?secret|account-?key|sas-token|encryption-?key|license-?key|private-?key|adminpass\w*|http-password|ftp-password|proxy-password|stdin-password|oauth2-bearer|jwt|setcookie|psk|p12-password|admin-password)(?:\s+|=)"
+_FLAG = r"(?:^|[^\w\-])--?(?:[\w-]*-)?(?:password|passwd|passphrase|pass|pwd|pw|storepass|keypass|deststorepass|destkeypass|srcstorepass|srckeypass|ks-pass|requirepass|masterauth|srcpass|destpass|bindpw|secret|secret-string|token|api-?key|apikey|auth-?token|access-?key|secret-?(?:access-?)?key|client-?secret|account-?key|sas-token|encryption-?key|license-?key|private-?key|adminpass\w*|http-password|ftp-password|proxy-password|stdin-password|oauth2-bearer|jwt|setcookie|psk|p12-password|admin-password)(?:\s+|=)"
 _ECHO = r"\b(?:echo|printf|yes)\s+(?:-\w+\s+)*(?:'%s(?:\\n)?'\s+|\"%s(?:\\n)?\"\s+)?(?:-\w+\s+)*"
 _SEND = r"\b(?:send|expect_send|sendline)\s*(?:--\s+)?\(?\s*"
 _PIPED = Nearby(
@@ -108,8 +113,11 @@ _ECHOED = _any(_ECHO)
 _SENT = _any(_SEND)
 _HERE_STRING = _any(_HERE)
 _SNMP_GIVEN = _any(_SNMP_FLAG)
+_KEYGEN_GIVEN = _any(_KEYGEN_FLAG)
 
 
+_SECRET_FLAG = re.compile(rb"--secret[ \t=]+[\"']?\Z")
+"""It takes the name of a secret as often as one."""
 _HELP = re.compile(rb"[a-z][ \t]{2,}[\"']?\Z")
 """What stands between an option and its explanation in a list of options."""
 _OPEN_OPTION = re.compile(
@@ -126,9 +134,10 @@ def find(data: bytes) -> Iterator[Span]:
             yield from _given(data, found)
     for found in _USER.finditer(data):
         yield from _behind_user(data, found)
-    for line in _SNMP.finditer(data):
-        for found in _SNMP_GIVEN.finditer(data, line.start(), line.end()):
-            yield from _given(data, found)
+    for lines, flagged in ((_SNMP, _SNMP_GIVEN), (_KEYGEN, _KEYGEN_GIVEN)):
+        for line in lines.finditer(data):
+            for found in flagged.finditer(data, line.start(), line.end()):
+                yield from _given(data, found)
     for found in _SENT.finditer(data):
         yield from _typed(data, found)
     yield from _handed_over(data)
@@ -161,11 +170,13 @@ def _given(data: bytes, found: Match, *, certain: bool = False) -> list[Span]:
     if (
         value.startswith(b"-")
         or value[:1] in b"[{<"
+        or (not quoted and value[:1] == b"(")
         or _HELP.search(data[found.start() : start]) is not None
         or (not quoted and not certain and not value.isascii())
         or _OPEN_OPTION.search(data, max(0, start - 40), start) is not None
         or (b"\n" in data[found.start() : start] and b"\\\n" not in data[found.start() : start])
         or (not quoted and _KEYWORD.match(value))
+        or (_SECRET_FLAG.search(data, found.start(), start) is not None and not token(value, 8))
         or (b"=" in value and says(value.partition(b"=")[0]) is not Says.NOTHING)
     ):
         return []

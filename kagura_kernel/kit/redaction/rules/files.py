@@ -84,7 +84,8 @@ def find(data: bytes) -> Iterator[Span]:
     """What stands where such a file has its password."""
     for pattern in _PASSWORDS:
         for found in pattern.finditer(data):
-            yield from _certain(data, *_group(found))
+            if pattern is not _SQL or _said_to_a_database(data, found):
+                yield from _certain(data, *_group(found))
     for pattern in _TOKENS:
         for found in pattern.finditer(data):
             start, end = _group(found)
@@ -97,6 +98,16 @@ def find(data: bytes) -> Iterator[Span]:
     for found in _OPENVPN.finditer(data):
         yield Span(found.start(1), found.end(1), "private-key")
     yield from _connection_strings(data)
+
+
+def _said_to_a_database(data: bytes, found: Match) -> bool:
+    """Whether `identified by` is a word of SQL and none of a sentence."""
+    if not (found.group() or b"").startswith(b"identified"):
+        return True
+    return _ACCOUNT.search(data, max(0, found.start() - 200), found.start()) is not None
+
+
+_ACCOUNT = Nearby(r"\b(?:user|role|grant|link|account|create|alter)\b")
 
 
 def _passwords(data: bytes, pattern: Nearby) -> Iterator[Span]:

@@ -58,7 +58,8 @@ def find(data: bytes) -> Iterator[Span]:
     if b"=" in data and (b"?" in data or b"&" in data):
         for found in _QUERY.finditer(data):
             value = found.group(2) or b""
-            if _opens((found.group(1) or b"").lower(), value):
+            shown = data[max(0, found.start() - 4) : found.start()] in {b".svg", b".png"}
+            if not shown and _opens((found.group(1) or b"").lower(), value):
                 yield Span(found.start(2), found.end(2), "query")
 
 

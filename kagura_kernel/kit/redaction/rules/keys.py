@@ -89,7 +89,8 @@ def _members(data: bytes) -> Iterator[Span]:
     for start, end in around(data, b"kty", _BACK):
         for found in _MEMBER.finditer(data, start, end):
             value = found.group(1) or b""
-            if not placeholder(value) and entropy(value) > 3:
+            called = data[found.end(1) : found.end(1) + 1] in {b"(", b".", b"["}
+            if not called and not placeholder(value) and entropy(value) > 3:
                 yield Span(found.start(1), found.end(1), KIND)
     if b"Modulus>" in data:
         for found in _XML.finditer(data):
@@ -215,5 +216,14 @@ def _known_elsewhere(data: bytes, at: int) -> bool:
     """Whether these lines go on with others that say what they are: a picture, a certificate, a message."""
     before = data[max(0, at - 400) : at].lower()
     return any(
-        word in before for word in (b"base64,", b"content-transfer-encoding", b"certificate", b"image/", b"public")
+        word in before
+        for word in (
+            b"base64,",
+            b"content-transfer-encoding",
+            b"certificate",
+            b"image/",
+            b"public",
+            b"signature",
+            b"digestvalue",
+        )
     )

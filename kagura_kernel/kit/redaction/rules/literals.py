@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
+from kagura_kernel.kit.redaction.doubts import CLOSED, within_text
 from kagura_kernel.kit.redaction.patterns import Nearby
 from kagura_kernel.kit.redaction.regions import line_start
 from kagura_kernel.kit.redaction.spans import Span
 
 _STRING = r"(?:[bBrRuUfF@$]{0,2}\"[^\"\n\\]*\"|[bBrRuUfF@$]{0,2}'[^'\n\\]*'|`[^`\n\\]*`)"
-_JOIN = r"(?:\s*[&+]\s*_\s*\r?\n\s*|\s*(?:\+|\.\.|\.|&|\|\||~|<>|\+\+)\s*\\?\s*|\s*\\\r?\n\s*|\s*\r?\n\s*|[ \t]+|)"
+_JOIN = r"(?:\s*\)\s*\+\s*(?:[\w:]{1,40}\(\s*)?|\s*\+\s*[\w:]{1,40}\(\s*|\s*[&+]\s*_\s*\r?\n\s*|\s*(?:\+|\.\.|\.|&|\|\||~|<>|\+\+)\s*\\?\s*|\s*\\\r?\n\s*|\s*\r?\n\s*|[ \t]+|)"
 _ROW = Nearby(rf"{_STRING}(?:{_JOIN}{_STRING})+")
 _LIST = Nearby(
     rf"(?:[\[(]\s*({_STRING}(?:\s*,\s*{_STRING})+)\s*,?\s*[\])]\s*\.\s*join|join\(?\s*\(?[\"'](?:[\"'])?\s*,?\s*\(?\s*[\[(]\s*({_STRING}(?:\s*,\s*{_STRING})+)|"
     rf"join\(\s*[\[(]\s*({_STRING}(?:\s*,\s*{_STRING})+)|"
-    rf"(?:concat|implode|Concat|CONCAT|paste0|string\.Concat|os\.path\.join|strcat|StringBuilder)\s*\(?(?:\s*\(?[\"'][\"']\s*,)?\s*\[?\(?\s*({_STRING}(?:\s*,\s*{_STRING})+))"
+    rf"(?:concat!?|implode|Concat|CONCAT|paste0|string\.Concat|os\.path\.join|strcat|StringBuilder)\s*\(?(?:\s*\(?[\"'][\"']\s*,)?\s*\[?\(?\s*({_STRING}(?:\s*,\s*{_STRING})+))"
 )
 _PIECE = Nearby(r"[bBrRuUfF@$]{0,2}(?:\"([^\"\n\\]*)\"|'([^'\n\\]*)'|`([^`\n\\]*)`)")
 _NAMED = Nearby(
@@ -36,6 +38,10 @@ _LEADS = frozenset({b":", b"=", b" ", b"/"})
 """How a literal ends that leads to a secret in the next: `postgres://app:`, `Password=`, `Bearer `."""
 _MOST_NAMES = 400
 _LEAST = 8
+_MADE = re.compile(rb"(?:(?:std::)?w?string|String|concat!|[bBrRuU]?(?:\"\"|'')\s{0,9}\.)\s{0,9}\(?\s{0,9}\Z")
+"""What makes one text of several, before the first of them."""
+_WIDEST = 400
+"""Bytes of a statement before a literal of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ def find(data: bytes, look: Callable[[bytes], Sequence[Span]]) -> Iterator[Span]
             own = found.setdefault(texts[number], [])
             own.append(Span(span.start - begin, span.end - begin, span.kind))
     for one in joined:
-        if spans := found.get(one.text, ()):
+        if (spans := found.get(one.text, ())) and not within_text(data, one.pieces[0][0]):
             begins = list(accumulate((last - first for first, last in one.pieces), initial=one.shift))
             later = frozenset(one.pieces[1:])
             for span in spans:
@@ -116,6 +122,8 @@ def _grown(data: bytes) -> Iterator[_Joined]:
 
 def _row(data: bytes, before: int, start: int, end: int) -> Iterator[_Joined]:
     pieces = _pieces(data, start, end)
+    if data.find(b"\n", start, end) >= 0:
+        pieces = _of_one_statement(data, pieces)
     if pieces and data[pieces[-1][1] + 1 : pieces[-1][1] + 8].lstrip(b" \t").startswith((b":", b"=")):
         pieces.pop()  # it is the name of what follows
     if len(pieces) < 2 or sum(last - first for first, last in pieces) < _LEAST:
@@ -124,7 +132,39 @@ def _row(data: bytes, before: int, start: int, end: int) -> Iterator[_Joined]:
         return
     line = data.rfind(b"\n", max(0, before - 300), before) + 1
     head = data[line:before] if line and before - line < 300 else data[max(0, before - 120) : before]
-    yield _together(data, head.rstrip().rstrip(b"([{"), pieces)
+    yield _together(data, _MADE.sub(b"", head).rstrip().rstrip(b"([{"), pieces)
+
+
+def _of_one_statement(data: bytes, pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The pieces up to a line that begins a statement of its own: no deeper than the first, outside of brackets."""
+    for number, (before, after) in enumerate(pairwise(pieces), 1):
+        between = data[before[1] + 1 : after[0] - 1]
+        if b"\n" not in between or between.strip(b" \t\r\nbBrRuUfF@$"):
+            continue  # a sign joins them
+        first, second = line_start(data, pieces[0][0], _WIDEST), line_start(data, after[0], _WIDEST)
+        if _indent(data, second) <= _indent(data, first) and not _in_brackets(data, pieces[0][0]):
+            return pieces[:number]
+    return pieces
+
+
+def _indent(data: bytes, at: int) -> int:
+    line = data[at : at + _WIDEST]
+    return len(line) - len(line.lstrip(b" \t"))
+
+
+def _in_brackets(data: bytes, at: int) -> bool:
+    """Whether a bracket is open there, by the lines above up to one that ends a statement or is empty."""
+    window = CLOSED.sub(b"", data[max(0, at - _WIDEST) : at - 1])
+    window = window[window.rfind(b"\n\n") + 1 :]
+    depth = 0
+    for byte in reversed(window):
+        if byte in b")]}":
+            depth += 1
+        elif byte in b"([{":
+            if not depth:
+                return True
+            depth -= 1
+    return False
 
 
 def _pieces(data: bytes, start: int, end: int) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kagura_kernel.kit.redaction.names import documented
+from kagura_kernel.kit.redaction.names import SECRET_KEYS, Says, documented, says
 from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
 from kagura_kernel.kit.redaction.plausible import (
     classes,
@@ -17,7 +17,7 @@ from kagura_kernel.kit.redaction.plausible import (
     token,
     validation,
 )
-from kagura_kernel.kit.redaction.rules.adjacent import asian_lines
+from kagura_kernel.kit.redaction.rules.adjacent import asian_lines, strong
 from kagura_kernel.kit.redaction.rules.assignments import TESTED
 from kagura_kernel.kit.redaction.spans import Span
 from kagura_kernel.kit.redaction.verdicts import once
@@ -64,7 +64,7 @@ _LOGIN = Nearby(
     + _VALUE
 )
 _ASIAN_NOUN = (
-    r"(?:パスワード|パスフレーズ|パスコード|暗証番号|合言葉|パス|APIキー|API キー|アクセスキー|アクセストークン|トークン|シークレットキー|シークレット|秘密鍵|秘密キー|認証キー|暗号鍵|暗号化キー|認証トークン|認証情報|キー|鍵|"
+    r"(?:ｐａｓｓｗｏｒｄ|ＰＡＳＳＷＯＲＤ|Ｐａｓｓｗｏｒｄ|ｐｗ|ＰＷ|ｔｏｋｅｎ|Ｔｏｋｅｎ|パスワード|パスフレーズ|パスコード|暗証番号|合言葉|パス|APIキー|API キー|アクセスキー|アクセストークン|トークン|シークレットキー|シークレット|秘密鍵|秘密キー|認証キー|暗号鍵|暗号化キー|認証トークン|認証情報|キー|鍵|"
     r"密码|密碼|口令|密钥|密鑰|令牌|秘钥|私钥|访问密钥|访问令牌|通行码|通行碼|授权码|验证密钥|凭证|凭据|口令密码|登录密码|初始密码|金鑰|Token|token|password|Password|API Key|API key|api key|Secret|secret|key|Key|PW|pw)"
 )
 _ASIAN_IS = r"(?:\s*(?:は|って|が|を|に|為|为|是|就是|已?(?:改|更新|重置|变更|變更|设定|設定|设置|换|換)(?:成|为|為)了?|设置为|设为|設為|設定為|已改为|已更新为|更新为|重置为|变成|換成|换成|叫|用|：|:|=|＝|→|の値は|の方は|はこちら|は以下|如下|は次の通り|，|、|も|には)\s*){1,4}(?:现在|目前|暂时|仍|还|一律|都|今|現在|一時的に|とりあえず|また|まだ|必ず)*(?:是|为|為|は|：|:)?"
@@ -135,7 +135,12 @@ def _told(data: bytes, found: Match, first: int, *, strict: bool = False) -> Ite
     if first == _FIRST_OF_SAID:
         if _open_key(data, found.end(1)):
             return
+        if data[max(0, found.start(1) - 2) : found.start(1)] == b"--":  # an option, which commands know
+            return
         if documented(data, found.start(1)) or (found.group(1) or b"").lower().startswith(_COMPLAINTS):
+            return
+        another = _ANOTHER_NAME.search(data, max(found.end(1), found.end(2) - 40), found.end(2) + 1)
+        if another is not None and says(another.group(1)) is Says.NOTHING:
             return
     group = next(number for number in range(first, first + 10) if found.group(number) is not None)
     start, end = found.start(group), found.end(group)
@@ -144,8 +149,28 @@ def _told(data: bytes, found: Match, first: int, *, strict: bool = False) -> Ite
     if bare:
         value = _trimmed(value)
         end = start + len(value)
+    if first == _FIRST_OF_SAID and _plain_key(data, found.end(1)) and not _of_a_key(value):
+        return
     if _plausible(value, bare=bare or strict):
         yield Span(start, end, "password" if not token(value, 20) else "secret")
+
+
+_ANOTHER_NAME = re.compile(rb"[\s(]([A-Za-z_]\w*+)=")
+_KEY_OF = re.compile(rb"(?i)(?:([a-z]+)[ _\-]?)?keys?\Z")
+_PARTS_OF_A_NAME = re.compile(
+    rb"(?:[A-Za-z][A-Za-z0-9.]*+[-_:/|@])+[0-9A-Fa-f]+|[a-z]+\d?(?:_[a-z0-9]{1,12})+|[0-9a-f]+"
+)
+
+
+def _plain_key(data: bytes, end: int) -> bool:
+    """Whether what is spoken of is a key of which nobody says that it is secret: of a mapping, of a cache, of an item."""
+    said = _KEY_OF.search(data, max(0, end - 40), end)
+    return said is not None and (said.group(1) or b"").lower() not in SECRET_KEYS
+
+
+def _of_a_key(value: bytes) -> bool:
+    """Whether a key like this says by itself that it is secret."""
+    return strong(value) and _PARTS_OF_A_NAME.fullmatch(value) is None
 
 
 def _open_key(data: bytes, end: int) -> bool:
@@ -167,23 +192,25 @@ _KEYWORD = re.compile(rb"(?:[a-z_]+|[A-Z_]+)=")
 _CAMEL = re.compile(rb"(?:[A-Z][a-z]++\d{0,3}|[A-Z]\d{1,3})+[A-Z][a-z]+")
 _CODE = re.compile(
     rb"(?:[A-Za-z_]{4,}\d?(?:_[A-Za-z]+)*+(?:(?:::|->|\.)[A-Za-z_]\w*+)*+[\[(]|[A-Za-z]\w*_\w+[\[(]|[A-Za-z_]\w*::[A-Za-z_]"
-    rb"|(?:[a-z]+_)+[a-z]+(?:\.[a-z_]\w*+)+$|[a-z_]+(?:\.[a-z_]\w*+)++\[|[a-z]+(?:\.[a-z]+\d?)+$|\(?lambda\b|[a-z_]\w*+\[-?\w*:|![A-Za-z_$][\w$]*+(?:[.(]|&&|\|\|)|(?:[a-z]{2,}_)+[a-z]{2,}$|[a-z]+\d*_t$|[A-Z]{2,6}#\d{1,3}$|[a-z]{2,}\d?(?:/[a-z]+\d{0,2})+$)"
+    rb"|(?:[a-z]+_)+[a-z]+(?:\.[a-z_]\w*+)+$|[a-z_]+(?:\.[a-z_]\w*+)++\[|[a-z]+(?:\.[a-z]+\d?)+$|\(?lambda\b|[a-z_]\w*+\[-?\w*:|![A-Za-z_$][\w$]*+(?:[.(]|&&|\|\|)|[a-z]+(?:_[a-z]+)+\d{0,2}$|[a-z]+\d*_t$|[A-Z]{2,6}#\d{1,3}$|[a-z]{2,}\d?(?:/[a-z]+\d{0,2})+$)"
 )
 """What a program says where a sentence would have a word: a call, an item, a name of several words, a type, a standard."""
 _ANY_KEY = re.compile(rb"([A-Za-z0-9]+)[ _-](?:[kK]eys?|KEYS?|[tT]okens?)$")
 _COMPLAINTS = (b"invalid", b"unexpected", b"expected", b"unknown", b"illegal", b"bad", b"missing", b"amz-")
 """What stands before a token that is a sign of a language, or before what a signed address says of its key."""
-_ADJECTIVE = re.compile(rb"[A-Za-z]+\d{0,3}(?:-[a-z]+)+|1[Pp]assword")
+_ADJECTIVE = re.compile(rb"[A-Za-z]+\d{0,3}[a-z]*(?:-[a-z]+)+|\d+-[a-z]+(?:-[a-z]+)*|1[Pp]assword")
 _OPEN_KEYS = frozenset(
     b"""
     cache idempotency partition sort primary foreign public publishable object s3 row hash map registry dedup shard group
     message index lock lookup translation unique composite natural surrogate range json yaml dict dictionary page next
     continuation sync csrf xsrf cursor ordering config setting option arrow shortcut hot any each every column order
-    change request
+    change request websocket minor major dictionary struct sorting search filter license_plate piano
     """.split()
 )
 """What makes a key one that everybody may see."""
-_CUT = re.compile(rb"[;,](?!$)|&(?=\w+=)|\\{1,2}[nrt](?![A-Za-z0-9])|\\{2}[nrtu\"']|\)(?=[,;.)\]}]|$)")
+_CUT = re.compile(
+    rb"[;,](?!$)|&(?=\w+=|[lr][ds]quo|quot|nbsp|hellip|#\d)|\\{1,2}[nrt](?![A-Za-z0-9])|\\{2}[nrtu\"']|\)(?=[,;.)\]}]|$)"
+)
 """Where a value without quotes ends, though no space follows."""
 
 

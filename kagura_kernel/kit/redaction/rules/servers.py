@@ -97,7 +97,8 @@ def _places(data: bytes) -> Iterator[tuple[int, int, bool]]:
         (_IRC_PASS, False),
     ):
         for found in pattern.finditer(data):
-            yield (*_group(found), certain)
+            if pattern is not _PPP or found.start(1) >= 0 or strong(found.group(2) or b""):
+                yield (*_group(found), certain)
     for outer, inner in ((_ACL_LINE, _ACL), (_CHPASSWD, _USER_LINE)):
         for lines in outer.finditer(data):
             for found in inner.finditer(data, lines.start(), lines.end()):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from kagura_kernel.kit.redaction.encoded import decoded
 from kagura_kernel.kit.redaction.patterns import Lazy, shortened
 from kagura_kernel.kit.redaction.plausible import classes, entropy, placeholder, published
+from kagura_kernel.kit.redaction.shapes import named
 from kagura_kernel.kit.redaction.spans import Span
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -80,6 +81,8 @@ _FORMATS: tuple[tuple[str, str], ...] = (
         r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}|ops_eyJ[A-Za-z0-9+/=]{40,}",
     ),
 )
+_OF_LETTERS = frozenset({"square", "facebook", "aws", "twilio", "wallet-key", "databricks"})
+"""Beginnings that a long text in base64 has by chance."""
 _LOOSE = frozenset({"api-key"})
 """Beginnings that many harmless words share: what follows must look like chance beyond doubt."""
 _EDGE = r"(?:^|[^A-Za-z0-9_./+\-%]|\\[nrt]|[=/:.\-]|%3[Aa]|%20)"
@@ -119,7 +122,9 @@ def find(data: bytes) -> Iterator[Span]:
         if found is None:
             continue
         number = next(number for number in range(1, len(_FORMATS) + 1) if found.start(number) >= 0)
-        yield from _token(_FORMATS[number - 1][0], data, found.start(number), found.end(number))
+        kind, start = _FORMATS[number - 1][0], found.start(number)
+        if kind not in _OF_LETTERS or data[start - 1 : start] != b"/" or not _within_base64(data, start, start):
+            yield from _token(kind, data, start, found.end(number))
     for found in _AZURE.finditer(data):
         if _within_base64(data, found.start(1), found.end(1)):
             continue
@@ -156,12 +161,14 @@ def _believed(kind: str, value: bytes) -> bool:
 
 
 _TAIL = re.compile(rb"[A-Za-z0-9]+")
+_PATH = re.compile(rb"[a-z]{2,3}/")
+"""The end of a host's name and what follows it."""
 _HOST = re.compile(rb"[a-z]+\.[a-z0-9-]+\.(?:com|org|net|io|dev|co)(?:[/:]|$)")
 
 
 def _loose(value: bytes) -> bool:
     """Whether the longest run in it is made of digits and letters as only chance does."""
-    if _HOST.match(value) or b"/webhooks/" in value:
+    if _HOST.match(value) or _PATH.match(value) or b"/webhooks/" in value or named(value):
         return False
     run = max(_TAIL.findall(value), key=len)
     digits = sum(48 <= byte <= 57 for byte in run)
