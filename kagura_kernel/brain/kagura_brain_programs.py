@@ -248,6 +248,11 @@ def _codex_flags(program: Program, system: Path, environ: Mapping[str, str]) -> 
         "web_search": "disabled",
         "approval_policy": "never",
         "model_instructions_file": str(system),
+        # The person's own notes and skills, and what the agent would tell of a place where our tools do not act.
+        "project_doc_max_bytes": 0,
+        "skills.include_instructions": False,
+        "include_environment_context": False,
+        "include_permissions_instructions": False,
         f"mcp_servers.{SERVER}.default_tools_approval_mode": "approve",
     }
     for name, value in settings.items():

@@ -14,9 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from kagura_kernel.domain.errors import KaguraError
-from kagura_kernel.jupyter.cards.text import item_text
 from kagura_kernel.jupyter.surface import person
-from kagura_kernel.jupyter.terminal import forget_typed, meant, prompt_of
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.approvals import Decision
@@ -92,6 +90,9 @@ class Keyboard:
             self._hush()
 
     def _put_question(self, ask: Ask) -> None:
+        from kagura_kernel.jupyter.cards.text import item_text
+        from kagura_kernel.jupyter.terminal import forget_typed, prompt_of
+
         self._asking = ask
         first = ask.key not in self._put
         self._put.add(ask.key)
@@ -112,6 +113,8 @@ class Keyboard:
         self._say("")
 
     def _typed(self) -> None:
+        from kagura_kernel.jupyter.terminal import meant, prompt_of
+
         try:
             line = sys.stdin.readline()
         except OSError:

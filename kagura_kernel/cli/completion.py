@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-ENTRY = "__complete"
-"""The word by which a shell asks; no command of a person."""
-
 _BASH = """\
 _kagura_kernel() {
   local IFS=$'\\n' line

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import open_journal, place_of
-from kagura_kernel.cli.printing import as_json
 from kagura_kernel.cockpit.moments import read_time
 from kagura_kernel.cockpit.naming import named_run
 
@@ -39,9 +38,6 @@ def run(arguments: SimpleNamespace) -> int:
         from kagura_kernel.cockpit.memory_files import write_file
 
         count = write_file(Path(arguments.file), lines)
-    if arguments.json:
-        print(as_json({"file": str(arguments.file), "lines": count}))
-        return 0
     print(f"{arguments.file}: {count:,} lines, the first and the last of which say where the part lies in the chain.")
     return 0
 

@@ -1,30 +1,18 @@
-"""How a run is shown in a terminal while it goes on: on standard error, so that the answer alone is on standard output.
+"""How a run is shown to a shell while it goes on: on standard error, so that the answer alone is on standard output.
 
-Where standard error is no terminal nothing is shown but, at the end, what needs somebody.
+Where standard error is no terminal nothing is shown but, at the end, what needs somebody. Then the cards are not needed
+before that, and are not imported.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Protocol
 
-from kagura_kernel.cli.asking import Decide, Keyboard
-from kagura_kernel.jupyter.cards.ask import verdict_words
-from kagura_kernel.jupyter.cards.escape import one_line, visible
-from kagura_kernel.jupyter.cards.granted import granted_text
-from kagura_kernel.jupyter.cards.items import telling_argument
-from kagura_kernel.jupyter.cards.kit_text import kit_text
-from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, item_text
-from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, RunView
-from kagura_kernel.jupyter.cards.words import clock_face, counted, seconds, status_words, whole_cost
+from kagura_kernel.jupyter.cards.view import Ask, RunView
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.live import Live
-
-_TOLD = 72
-"""Columns that the line under way gives to what the agent is doing."""
+    from kagura_kernel.cli.asking import Decide
 
 
 class Progress(Protocol):
@@ -49,7 +37,11 @@ class Progress(Protocol):
 
 def progress_for(run_id: str, decide: Decide) -> Progress:
     """What fits standard error."""
-    return TerminalProgress(run_id, decide) if sys.stderr.isatty() else QuietProgress(run_id)
+    if not sys.stderr.isatty():
+        return QuietProgress(run_id)
+    from kagura_kernel.cli.run_terminal import TerminalProgress
+
+    return TerminalProgress(run_id, decide)
 
 
 class QuietProgress:
@@ -63,6 +55,9 @@ class QuietProgress:
 
     def finish(self, view: RunView) -> None:
         """What was refused for want of somebody who could be asked, and changes that wait."""
+        from kagura_kernel.jupyter.cards.ask import verdict_words
+        from kagura_kernel.jupyter.cards.escape import one_line
+
         for item in view.items:
             if isinstance(item, Ask) and item.decision is not None and item.decision.verdict != "allow":
                 self.tell(f"{one_line(item.request.title, 300)}: {verdict_words(item)}")
@@ -78,188 +73,15 @@ class QuietProgress:
         return False
 
 
-class TerminalProgress:
-    """Each part once it is whole, below them one line about what goes on, and the questions.
-
-    Args:
-        run_id: The run.
-        decide: Hands an answer over.
-    """
-
-    def __init__(self, run_id: str, decide: Decide) -> None:
-        from rich.console import Console
-
-        self._run_id = run_id
-        self._console: Console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-        self._live: Live | None = None
-        self._told = ""
-        self._began = time.monotonic()
-        self._printed: set[str] = set()
-        self._announced = False
-        self._keyboard = Keyboard(decide, self._say, self._prompt) if sys.stdin.isatty() else None
-
-    def refresh(self, view: RunView) -> None:
-        """Print what has become whole, put what is asked, and say what goes on."""
-        self._announce(view)
-        self._print_whole(view.items[:-1])
-        # What the agent says last may be its answer, which has a place of its own.
-        self._print_whole([item for item in view.items[-1:] if not isinstance(item, Passage)])
-        if self._keyboard is not None:
-            waits = self._keyboard.open
-            self._keyboard.look(view.pending)
-            if waits and self._keyboard.open:
-                return
-        self._under_way(view)
-
-    def finish(self, view: RunView) -> None:
-        """The rest, how it ended, and what waits."""
-        if self._keyboard is not None:
-            self._keyboard.leave()
-        self._stop_live()
-        self._announce(view)
-        self._print_whole([item for item in view.items if not _is_answer(item, view)], whole=False)
-        for line in [*granted_text(view), *kit_text(view.kit), *crossings_text(view)]:
-            self._say(line, "dim")
-        self._say(end_line(view), "bold")
-        if view.changes:
-            self._say(changes_text(view.changes))
-        if line := waiting_changes(view, self._run_id):
-            self._say(line)
-
-    def tell(self, text: str) -> None:
-        """A line, above the one about what goes on."""
-        self._say(text, "yellow")
-
-    def deny(self) -> bool:
-        """Say no to the question that waits; see `Keyboard.deny`."""
-        return self._keyboard is not None and self._keyboard.deny()
-
-    def _announce(self, view: RunView) -> None:
-        if view.box is None or self._announced:
-            return
-        self._announced = True
-        self._say(f"{head_text(view)} {view.box.backend}, {view.box.isolation} isolation: {view.box.reason}", "dim")
-        for note in view.box.notes:
-            self._say(f"! {visible(note)}", "yellow")
-
-    def _print_whole(self, items: list[Item], *, whole: bool = True) -> None:
-        for item in items:
-            if item.key not in self._printed and (not whole or _is_whole(item)):
-                self._printed.add(item.key)
-                self._say(self._words(item), _style(item))
-
-    def _words(self, item: Item) -> str:
-        if isinstance(item, Ask) and self._keyboard is not None and self._keyboard.has_put(item):
-            return f"  {verdict_words(item)}"
-        return item_text(item)
-
-    def _under_way(self, view: RunView) -> None:
-        """One line that is written over; none while a question stands there, and none on a terminal that cannot."""
-        if self._console.is_dumb_terminal or not self._console.is_terminal:
-            return
-        if self._keyboard is not None and self._keyboard.open:
-            self._stop_live()
-            return
-        from rich.live import Live
-        from rich.text import Text
-
-        told = under_way_line(view, time.monotonic() - self._began)
-        if self._live is not None and told == self._told:
-            return
-        self._told = told
-        line = Text(told, style="dim", no_wrap=True, overflow="ellipsis")
-        if self._live is None:
-            self._live = Live(line, console=self._console, auto_refresh=False, transient=True)
-            self._live.start(refresh=True)
-        else:
-            self._live.update(line, refresh=True)
-
-    def _stop_live(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-
-    def _say(self, text: str, style: str = "") -> None:
-        from rich.text import Text
-
-        if self._keyboard is not None and self._keyboard.open:
-            # The question's own lines stand where the line under way was.
-            self._stop_live()
-        self._console.print(Text(text, style=style))
-
-    def _prompt(self, text: str) -> None:
-        self._stop_live()
-        from rich.text import Text
-
-        self._console.print(Text(text, style="bold"), end="")
-        sys.stderr.flush()
-
-
-def under_way_line(view: RunView, took: float) -> str:
-    """What goes on, for how many seconds, and what it cost so far, on one line."""
-    facts = [status_words(view).lower()]
-    calls = [call for call in view.calls if call.finished is None]
-    if calls:
-        asked = calls[-1].asked
-        facts.append(f"{asked.tool}: {one_line(telling_argument(asked.arguments), _TOLD)}")
-    facts.append(clock_face(took))
-    if view.usd is not None:
-        facts.append(whole_cost(view.usd, view.children, view.children_usd))
-    return " · ".join(facts)
-
-
-def end_line(view: RunView) -> str:
-    """How it ended, which run and session it was, how long it took and what it cost."""
-    facts = [head_text(view)]
-    end = view.finished
-    if end is not None:
-        usd = end.reported_usd if end.reported_usd is not None else end.computed_usd
-        cost = whole_cost(usd, view.children, view.children_usd)
-        facts += [end.run_id, f"session {end.session_id}", seconds(end.duration), cost]
-    return " · ".join(filter(None, facts))
-
-
 def waiting_changes(view: RunView, run_id: str) -> str:
     """What to type about changes that wait for a word; empty where none does."""
     waiting = sum(change.state in {"proposed", "conflict"} for change in view.changes.values())
     if not waiting:
         return ""
+    from kagura_kernel.jupyter.cards.words import counted
+
     verb, them = ("waits", "it") if waiting == 1 else ("wait", "them")
     return (
         f"{counted(waiting, 'changed file')} {verb} for you: `kagura-kernel changes {run_id}` shows {them}, "
         f"`kagura-kernel apply {run_id}` brings {them} into the project."
     )
-
-
-def _is_answer(item: Item, view: RunView) -> bool:
-    """Whether this is what standard output says anyway."""
-    return (
-        isinstance(item, Passage)
-        and view.finished is not None
-        and item is view.items[-1]
-        and item.text.strip() == view.finished.text.strip()
-    )
-
-
-def _style(item: Item) -> str:
-    match item:
-        case Note(grave=True):
-            return "red"
-        case Note():
-            return "yellow"
-        case Call():
-            return "cyan" if item.finished is None or not item.finished.exit_code else "red"
-        case _:
-            return ""
-
-
-def _is_whole(item: Item) -> bool:
-    match item:
-        case Passage():
-            return not item.growing
-        case Call():
-            return item.finished is not None
-        case Ask():
-            return item.decision is not None
-        case _:
-            return True

@@ -44,14 +44,15 @@ class Stopping:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear them; on the loop of the calling task."""
+        """Hear them; on the loop of the calling task. What is ignored stays so, as `nohup` and scripts want it."""
         loop = asyncio.get_running_loop()
-        for number in SIGNALS:
+        heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        for number in heard:
             loop.add_signal_handler(number, self.hear, number)
         try:
             yield
         finally:
-            for number in SIGNALS:
+            for number in heard:
                 loop.remove_signal_handler(number)
 
     def hear(self, number: signal.Signals) -> None:

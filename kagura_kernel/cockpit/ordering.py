@@ -257,6 +257,12 @@ def _brain_order(
 
 def _brain_name(intent: LaunchRun, wanted: str, settings: Settings) -> str:
     if not intent.seal:
+        if intent.brain is None and wanted == SEALED:
+            # There redaction does not stand between files and the model, and a definition may be somebody else's.
+            raise UsageError(
+                "The agent's definition wants the sealed brain, which is for you to say: add `--seal`, or name another "
+                "with `--brain`."
+            )
         return intent.brain or wanted or settings.brain
     if intent.brain not in (None, AUTO, CLAUDE, SEALED):
         raise UsageError(

@@ -162,13 +162,12 @@ TERMINAL_COMMANDS = (
             Option(("--since",), "from the first row of this time on: an age (2h, 7d) or a time", Kind.TIME),
             Option(("--until",), "to the last row of this time: an age or a time", Kind.TIME),
             Option(("--run",), "only this run’s rows, and where others were left out", Kind.RUN),
-            JSON,
             *PLACE,
         ),
         ("journal export audit.jsonl", "journal export --since 7d --run last"),
         detail="Rows are written as they lie there, each with its hash, between two lines that say where the part "
         "begins and ends in the chain; docs/auditing.md has the script that checks it. Of a journal that does not hold "
-        "nothing is written. The file is readable for you alone; `-` prints, too. What is printed is JSON anyway.",
+        "nothing is written. The file is readable for you alone; `-` prints, too. Whatever is written is JSON.",
     ),
     Command(
         "images build",

@@ -21,11 +21,11 @@ from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Chil
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.errors import killed
-from kagura_kernel.jupyter.live_run import RunDisplay
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.handles import RunHandle
+    from kagura_kernel.jupyter.live_run import RunDisplay
 
 TICK_SECONDS = 0.1
 """The shortest time between two looks of a display, and the longest in which a waiting cell hears an interrupt."""

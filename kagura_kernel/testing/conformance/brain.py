@@ -120,6 +120,13 @@ async def all_events(brain: BrainProvider, turn: Turn) -> list[BrainEvent]:
 
 def child_processes() -> set[int]:
     """Process ids of this process's children, zombies left out."""
+    while True:
+        # A thread that ends meanwhile leaves its children to another one, which may have been looked at already.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            return _children()
+
+
+def _children() -> set[int]:
     found = set()
     for task in Path("/proc/self/task").iterdir():
         for pid in (task / "children").read_text().split():

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,42 @@ async def test_codex_offers_our_tools_and_none_that_reaches_the_host(tmp_path):
 
 
 @with_codex
+def test_codex_reads_no_settings_skills_hooks_or_servers_of_a_person(tmp_path):
+    """The program as the package starts it, in a home that is full of them."""
+    home = tmp_path / "person"
+    (home / ".codex" / "skills" / "odd").mkdir(parents=True)
+    (home / ".codex" / "skills" / "odd" / "SKILL.md").write_text("---\nname: odd\ndescription: CANARY skill\n---\n")
+    hook = {"hooks": [{"type": "command", "command": f"touch {tmp_path}/hooked"}]}
+    (home / ".codex" / "hooks.json").write_text(json.dumps({"hooks": {"SessionStart": [hook]}}))
+    (home / ".codex" / "config.toml").write_text(
+        f'model = "canary"\nnotify = ["touch", "{tmp_path}/notified"]\n'
+        f'[mcp_servers.odd]\ncommand = "touch"\nargs = ["{tmp_path}/started"]\n'
+    )
+    root = tmp_path / "run"
+    root.mkdir()
+    place, program = Place(root), find("codex", {"PATH": os.environ["PATH"]})
+    place.lay(program, a_turn(ToolLog()), {"PATH": os.environ["PATH"]}, max_retries=1)
+    with OpenAIServer([says("ok")], key=KEY) as server:
+        service = f'model_providers.here={{name="here",base_url="{server.url}",env_key="HERE",wire_api="responses"}}'
+        given = ["-c", service, "-c", 'model_provider="here"', "-c", 'mcp_servers.kagura={command="true"}']
+        subprocess.run(
+            [place.programs / "codex", "exec", "--model", "scripted", *given],
+            env={"HOME": str(home), "PATH": os.environ["PATH"], "HERE": KEY},
+            input="The task: say ok.",
+            cwd=place.work,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=100,
+        )
+        (request,) = server.turns
+    texts = [message["content"] for message in request.body["messages"]]
+    assert texts == ["You are being tested.", "The task: say ok."]
+    assert request.body["model"] == "scripted"
+    assert [name for name in ("hooked", "notified", "started") if (tmp_path / name).exists()] == []
+
+
+@with_codex
 @pytest.mark.parametrize("limit", [{"budget_usd": 1.0}, {"max_turns": 3}])
 async def test_a_limit_that_codex_cannot_keep_is_refused_before_anything_is_asked(limit):
     with OpenAIServer([says("never")]) as server:
@@ -305,7 +342,8 @@ def family() -> set[int]:
     waiting = [os.getpid()]
     while waiting:
         for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            new = {int(pid) for pid in task.read_text().split()} - found
-            found |= new
-            waiting += new
+            with suppress(FileNotFoundError):  # a thread of ours that has just ended started none of them
+                new = {int(pid) for pid in task.read_text().split()} - found
+                found |= new
+                waiting += new
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,10 +37,11 @@ asyncio.run(main())
         pytest.param([calls("echo", {"word": "one"})], "calling", id="while a tool runs"),
     ],
 )
-def test_a_kernel_that_is_killed_takes_every_process_with_it(tmp_path, script: Script, until):
+def test_a_kernel_that_is_killed_takes_every_process_with_it(tmp_path_factory, script: Script, until):
+    place = tmp_path_factory.mktemp("k")  # a short path: longer ones than sockets can have are not used
     with ModelServer(script) as server:
         kernel = subprocess.Popen(
-            [sys.executable, "-c", KERNEL, server.url], stdout=subprocess.PIPE, text=True, env={"TMPDIR": str(tmp_path)}
+            [sys.executable, "-c", KERNEL, server.url], stdout=subprocess.PIPE, text=True, env={"TMPDIR": str(place)}
         )
         with kernel:
             assert kernel.stdout is not None
@@ -58,9 +60,10 @@ def below(pid: int) -> set[int]:
     waiting = [pid]
     while waiting:
         for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            new = {int(child) for child in task.read_text().split()} - found
-            found |= new
-            waiting += new
+            with suppress(FileNotFoundError):  # a thread that has just ended
+                new = {int(child) for child in task.read_text().split()} - found
+                found |= new
+                waiting += new
     return found
 
 

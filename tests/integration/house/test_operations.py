@@ -216,7 +216,7 @@ def test_rotating_takes_all_leases_of_a_provider_back_and_leaves_the_run_going(h
 
 def test_investigating_shows_what_happened_and_changes_nothing(house: House) -> None:
     before = house.journal.last_seq()
-    _, connections, leases, record, answers = follow(house, "Investigate")
+    _, _, connections, leases, record, answers = follow(house, "Investigate")
     assert "evil.example:443" in connections
     assert house.environ["LEASE"] in leases
     assert leases.count("/zones/1/dns_records") == 2

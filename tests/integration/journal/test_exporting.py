@@ -88,13 +88,6 @@ def test_an_export_is_for_its_owner_alone_and_leaves_nothing_beside_it(home):
 
 
 @pytest.mark.usefixtures("home")
-def test_a_program_is_told_how_many_lines_were_written(tmp_path, capsys):
-    goal = tmp_path / "audit.jsonl"
-    assert main(["journal", "export", "--json", str(goal)]) == 0
-    assert json.loads(capsys.readouterr().out) == {"file": str(goal), "lines": ROWS + 2}
-
-
-@pytest.mark.usefixtures("home")
 def test_a_file_that_is_there_is_left_alone(tmp_path, capsys):
     kept = tmp_path / "kept.jsonl"
     kept.write_text("mine")

@@ -69,25 +69,25 @@ class SealedRuns:
         self.project = project
         self._image = image
         self._home = home
-        self._journal = Journal.open(home)
+        self.journal = Journal.open(home)
         self._number = 0
 
     def close(self) -> None:
         """The journal."""
-        self._journal.close()
+        self.journal.close()
 
     def make(self, server: ModelServer, *, environ: dict[str, str] | None = None, **more: Any) -> Run:
         """A run that has not begun."""
         self._number += 1
         environ = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url} if environ is None else environ
-        brain = SealedBrain(environ, self._home / "programs")
+        brain = more.pop("brain", None) or SealedBrain(environ, self._home / "programs")
         needs = sealed_needs(brain)
-        assert needs is not None
         grant = compute_grant(project=self.project, policy=SandboxPolicy(), net=more.pop("net", ()))
         open_hosts = bool(grant.egress.granted) or grant.egress.ask
         policy = SandboxPolicy(network_access=open_hosts)
-        usual = BoxSpec(self.project, self._image, policy, env=proxy_variables(PROXY_PORT))
-        spec, grant = with_program(usual, grant, needs)
+        spec = BoxSpec(self.project, self._image, policy, env=proxy_variables(PROXY_PORT))
+        if needs is not None:
+            spec, grant = with_program(spec, grant, needs)
 
         async def resolve(host: str, port: int) -> Sequence[str]:
             del host, port
@@ -97,14 +97,14 @@ class SealedRuns:
             return LaunchedBox(await self.backend.start(wanted), "the test says so")
 
         parts = RunParts(
-            journal=self._journal,
+            journal=self.journal,
             clock=SystemClock(),
             approver=more.pop("approver", None) or ScriptedApprover(),
             blobs=BlobStore(self._home / "blobs"),
             start_box=start_box,
             spill_root=self._home / "outputs",
             price=more.pop("price", lambda *_: (None, "")),
-            membrane=MembraneParts(LeaseLedger(self._journal), Registry, resolver=lambda: resolve),
+            membrane=MembraneParts(LeaseLedger(self.journal), Registry, resolver=lambda: resolve),
             plugins=more.pop("plugins", None),
         )
         order = RunOrder(

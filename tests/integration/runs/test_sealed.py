@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -18,8 +20,11 @@ from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
+from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
 from kagura_kernel.testing.approver import ScriptedApprover
+from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.docker_images import PYTHON
+from kagura_kernel.testing.earned_trust import earn_trust, trust_row
 from kagura_kernel.testing.model_script import ModelTurn, Refusal, Silence, calls, offered_tools, says, tool_results
 from kagura_kernel.testing.model_server import ModelServer
 from kagura_kernel.testing.patience import eventually
@@ -225,6 +230,32 @@ async def test_plugins_and_host_commands_are_reached_from_inside_and_asked_about
     assert [request.kind for request in asked.requests] == [ApprovalKind.HOST_COMMAND] * 2
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+async def test_earned_trust_answers_nothing_that_a_box_asks(sealed: SealedRuns, tmp_path: Path) -> None:
+    remote = tmp_path / "remote.git"
+    for words in (
+        ("init", "--quiet", "--bare", "--initial-branch=main", str(remote)),
+        ("init", "--quiet", "--initial-branch=main"),
+        ("remote", "add", "origin", str(remote)),
+        ("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "--quiet", "--allow-empty", "-m", "one"),
+    ):
+        await asyncio.to_thread(subprocess.run, ["git", *words], cwd=sealed.project, check=True)
+    earn_trust(sealed.journal)
+    now = sealed.journal.clock.now()
+    sealed.journal.append(trust_row("proposed", now))
+    sealed.journal.append(trust_row("granted", now, signal="human", by="ann", via="cell"))
+    push = {"command": "git push origin main", "host": True, "reason": "It is finished."}
+    asked = ScriptedApprover(Verdict.DENY)
+    with ModelServer([calls("bash", push), says("ok")], key=KEY) as server:
+        # A brain outside of the box is not asked about any more, so that the question says something.
+        outside = await sealed.run(server, approver=asked, brain=FakeBrain((Ask("bash", push), "Pushed.")))
+        assert [event.route for event in outside.of(ToolFinished)] == ["host"]
+        assert asked.requests == []
+        inside = await sealed.run(server, approver=asked)
+    assert [request.kind for request in asked.requests] == [ApprovalKind.HOST_COMMAND]
+    assert inside.of(ToolFinished)[0].is_error
+
+
 @pytest.mark.parametrize("how", ["killed", "closed"])
 async def test_stopping_it_leaves_no_process(sealed: SealedRuns, how: str) -> None:
     seconds = f"{987_000 + os.getpid() % 1000}.{'25' if how == 'killed' else '75'}"
@@ -275,6 +306,22 @@ async def test_a_token_for_a_gateway_stays_outside_like_a_key(sealed: SealedRuns
     assert ended.outcome.status == "done", ended.outcome.error
     ((_, said),) = ended.said
     assert said.startswith("ANTHROPIC_AUTH_TOKEN=added-by-the-membrane\nANTHROPIC_BASE_URL=http://127.0.0.1:")
+
+
+@pytest.mark.skipif(shutil.which("runsc") is None, reason="needs gVisor: apt install runsc")
+async def test_it_works_where_another_kernel_answers(project: Path, tmp_path: Path) -> None:
+    (project / "notes.txt").write_text("a draft\n")
+    script = [calls("Bash", {"command": "sed -i s/draft/final/ notes.txt && dmesg | head -1"}), says("ok")]
+    backend = RunscBackend()
+    runs = SealedRuns(backend, None, tmp_path / "home", project)
+    try:
+        with ModelServer(script, key=KEY) as server:
+            ended = await runs.run(server)
+    finally:
+        runs.close()
+        await backend.close()
+    assert ended.outcome.status == "done", ended.outcome.error
+    assert [change.path for change in ended.outcome.changes] == ["notes.txt"]
 
 
 async def test_a_box_that_floods_with_questions_is_told_to_wait() -> None:

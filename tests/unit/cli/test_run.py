@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from kagura_kernel.domain.errors import ApprovalExpired, UsageError
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.cards.view import Ask, RunView
+from kagura_kernel.testing.patience import eventually
 from kagura_kernel.testing.sample_run import SampleRun
 
 
@@ -117,6 +119,20 @@ def test_control_c_means_an_open_question_first_and_sigterm_never_does():
     assert handle.killed == 1
 
 
+async def test_a_signal_that_is_ignored_stays_so():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    handle = Handle()
+    try:
+        with Stopping(handle, lambda: False, lambda _: None).listening():
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await eventually(lambda: handle.killed)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert handle.killed == 1
+
+
 def ask(number: int = 1) -> Ask:
     request = ApprovalRequested(
         run_id="run-1",
@@ -141,8 +157,6 @@ async def test_an_answer_that_comes_too_late_is_told_and_not_put_again(monkeypat
     keyboard = Keyboard(decide, said.append, said.append)
     monkeypatch.setattr("kagura_kernel.cli.asking._in_foreground", lambda: True)
     monkeypatch.setattr("kagura_kernel.cli.asking.sys.stdin", SimpleNamespace(fileno=lambda: READ, readline=str))
-    import os
-
     READ, write = os.pipe()  # noqa: N806 - stands for the keyboard
     first, second = ask(1), ask(2)
     keyboard.look([first, second])

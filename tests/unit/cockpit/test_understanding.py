@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.cockpit.understanding import (
+    AnswerSaid,
+    CommandSaid,
+    Standing,
+    StatusAsked,
+    StopSaid,
+    TaskSaid,
+    Unclear,
+    understand,
+)
+from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
+from kagura_kernel.testing.sample_run import SampleRun
+
+RUN = SampleRun()
+IDLE, NEW = Standing(ran=True), Standing()
+
+
+def power(number: int = 1) -> ApprovalRequest:
+    return RUN.request(f"app-{number}")
+
+
+def question(number: int = 9) -> ApprovalRequest:
+    return RUN.request(f"app-{number}", kind=ApprovalKind.QUESTION)
+
+
+def going(*waiting: ApprovalRequest) -> Standing:
+    return Standing("run-1", waiting, ran=True)
+
+
+def test_a_first_message_is_a_task_and_a_later_one_goes_on_from_it():
+    assert understand(" Count the rows. ", NEW) == TaskSaid("Count the rows.", goes_on=False)
+    assert understand("And the columns?", IDLE) == TaskSaid("And the columns?", goes_on=True)
+
+
+@pytest.mark.parametrize("text", ["/kill last", "/status", "  /approve app-1 this session"])
+def test_a_slash_is_a_command_whatever_runs(text):
+    for standing in (NEW, IDLE, going(power())):
+        assert understand(text, standing) == CommandSaid(text.strip()[1:])
+
+
+@pytest.mark.parametrize("text", ["/", "/ what", "//", "/1"])
+def test_a_slash_alone_is_no_command(text):
+    assert isinstance(understand(text, NEW), TaskSaid)
+
+
+@pytest.mark.parametrize("text", ["status", "Status", "STATUS!"])
+def test_status_alone_asks_for_it(text):
+    assert understand(text, going()) == StatusAsked()
+    assert isinstance(understand(f"{text} of the orchids", IDLE), TaskSaid)
+
+
+@pytest.mark.parametrize("text", ["stop", "Kill.", "abort"])
+def test_stop_is_about_the_run_that_goes_on(text):
+    assert understand(text, going(power())) == StopSaid("run-1")
+    assert understand(text, IDLE) == Unclear(text, "nothing runs")
+
+
+@pytest.mark.parametrize(
+    ("text", "allow"), [("yes", True), ("OK!", True), ("allow", True), ("no", False), ("Deny.", False)]
+)
+def test_a_bare_yes_or_no_answers_the_only_approval_that_waits(text, allow):
+    assert understand(text, going(power())) == AnswerSaid("app-1", allow)
+
+
+def test_where_several_wait_a_yes_is_for_none_of_them():
+    assert understand("yes", going(power(1), power(2))) == Unclear("yes", "which approval", ("app-1", "app-2"))
+
+
+def test_where_none_waits_a_yes_is_only_a_text():
+    assert understand("yes", IDLE) == TaskSaid("yes", goes_on=True)
+    assert understand("yes", going()) == Unclear("yes", "while it runs", ("run-1",))
+
+
+@pytest.mark.parametrize(
+    "text", ["yes please, and then push it", "I would say yes", "approve everything", "no idea", "yes\nyes", "да"]
+)
+def test_prose_that_sounds_like_a_yes_gives_no_power(text):
+    assert not isinstance(understand(text, going(power())), AnswerSaid)
+
+
+def test_a_text_answers_the_only_question_and_is_never_an_approval():
+    assert understand("The blue one.", going(question())) == AnswerSaid("app-9", allow=True, text="The blue one.")
+    assert understand("The blue one.", going(question(), power())) == AnswerSaid(
+        "app-9", allow=True, text="The blue one."
+    )
+    assert understand("Blue.", going(question(8), question(9))) == Unclear(
+        "Blue.", "which approval", ("app-8", "app-9")
+    )
+
+
+def test_a_no_is_a_word_to_a_question_and_a_denial_of_what_gives_power():
+    assert understand("no", going(question())) == AnswerSaid("app-9", allow=True, text="no")
+    assert understand("no", going(question(), power())) == AnswerSaid("app-1", allow=False)
+
+
+def test_a_text_while_a_run_goes_on_is_left_to_whoever_can_tell():
+    assert understand("Use tabs.", going()) == Unclear("Use tabs.", "while it runs", ("run-1",))
+    assert understand("Use tabs.", going(power())) == Unclear("Use tabs.", "while it runs", ("run-1",))
+
+
+def test_nothing_means_nothing():
+    assert understand(" \n", IDLE) == Unclear(" \n", "nothing said")
