@@ -51,7 +51,7 @@ _CLASS = re.compile(
     rb"(?:s|es)?(?:\[\]|\?|\.\w+)?"
 )
 """Names of classes and types: `Curve448PrivateKey`."""
-_CONSTANT = re.compile(rb"[A-Z][A-Z0-9]*+(?:_[A-Z0-9]++)++")
+_CONSTANT = re.compile(rb"[A-Z][A-Z0-9]*+(?:_[A-Z0-9]++)++(?:=\]?)?")
 _PIECES = re.compile(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _NAME_SIGNS = re.compile(rb"[A-Za-z0-9_.:/@$\-]+")
 _VOWELS = re.compile(rb"(?i)[aeiouy]")
@@ -87,10 +87,11 @@ def openly(value: bytes) -> bool:
 
 
 def _resource(value: bytes) -> bool:
-    """A path of words and numbers: `projects/4001/secrets/mail-pass/versions/2`."""
-    if value.count(b"/") < 2 or value.endswith(b"=") or b"+" in value:
+    """A path of words and numbers: `projects/4001/secrets/mail-pass/versions/2`, `user:42:perm`."""
+    sign = b"/" if b"/" in value else b":"
+    if value.count(sign) < 2 or value.endswith(b"=") or b"+" in value:
         return False
-    segments = value.strip(b"/").split(b"/")
+    segments = value.strip(sign).split(sign)
     return all(_SEGMENT.fullmatch(one) for one in segments) and sum(
         _WORD.match(one) is not None for one in segments
     ) * 2 >= len(segments)
@@ -100,7 +101,7 @@ def _constant(value: bytes) -> bool:
     """`CRT_S3_CLIENT`: most of its parts are letters alone."""
     if _CONSTANT.fullmatch(value) is None:
         return False
-    parts = value.split(b"_")
+    parts = value.rstrip(b"=]").split(b"_")
     return sum(part.isalpha() and len(part) > 1 for part in parts) * 2 >= len(parts)
 
 

@@ -18,6 +18,7 @@ from kagura_kernel.runs.successor import OrAfresh
 from kagura_kernel.testing.conformance.brain import a_turn, all_events, child_processes
 from kagura_kernel.testing.model_script import calls, says
 from kagura_kernel.testing.model_server import ModelServer
+from kagura_kernel.testing.patience import eventually
 
 
 def brain_at(server: ModelServer, state: Path) -> ClaudeBrain:
@@ -28,13 +29,15 @@ async def plain(_call: ToolCall) -> ToolResult:
     return ToolResult("ok")
 
 
-async def cut_off(brain: ClaudeBrain) -> str:
-    """A conversation whose program is killed at its second call; its session."""
+async def cut_off(brain: ClaudeBrain, state: Path) -> str:
+    """A conversation whose program is killed at its second call, its first result in its file; its session."""
     calls_made: list[ToolCall] = []
 
     async def call_tool(call: ToolCall) -> ToolResult:
         calls_made.append(call)
         if len(calls_made) == 2:
+            # The program writes behind itself; what it has not written when it dies, nobody can go on with.
+            await eventually(lambda: any("result 1" in file.read_text("utf-8") for file in state.rglob("*.jsonl")))
             for pid in child_processes():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -55,7 +58,7 @@ async def cut_off(brain: ClaudeBrain) -> str:
 async def test_a_killed_conversation_goes_on_with_what_it_had_heard(tmp_path: Path) -> None:
     with ModelServer([calls("echo", {"word": "one"}), calls("echo", {"word": "two"}), says("Resumed.")]) as server:
         brain = brain_at(server, tmp_path)
-        session = await cut_off(brain)
+        session = await cut_off(brain, tmp_path)
         turn = replace(a_turn(plain), task="Go on.", resume=session)
         [*events, done] = await all_events(brain, turn)
         said = str(server.requests[-1].body["messages"])

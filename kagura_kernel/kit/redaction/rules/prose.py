@@ -158,7 +158,7 @@ def _told(data: bytes, found: Match, first: int, *, strict: bool = False) -> Ite
 _ANOTHER_NAME = re.compile(rb"[\s(]([A-Za-z_]\w*+)=")
 _KEY_OF = re.compile(rb"(?i)(?:([a-z]+)[ _\-]?)?keys?\Z")
 _PARTS_OF_A_NAME = re.compile(
-    rb"(?:[A-Za-z][A-Za-z0-9.]*+[-_:/|@])+[0-9A-Fa-f]+|[a-z]+\d?(?:_[a-z0-9]{1,12})+|[0-9a-f]+"
+    rb"[A-Za-z]++\d{0,3}(?:[-_:/|@#.](?>[A-Za-z]+\d{0,3}(?![0-9A-Za-z])|[0-9a-f]+(?![0-9A-Za-z])))++|[a-z]+\d?(?:_[a-z0-9]{1,12})+|[0-9a-f]+"
 )
 
 
@@ -198,6 +198,8 @@ _CODE = re.compile(
 _ANY_KEY = re.compile(rb"([A-Za-z0-9]+)[ _-](?:[kK]eys?|KEYS?|[tT]okens?)$")
 _COMPLAINTS = (b"invalid", b"unexpected", b"expected", b"unknown", b"illegal", b"bad", b"missing", b"amz-")
 """What stands before a token that is a sign of a language, or before what a signed address says of its key."""
+_DOTTED = re.compile(rb"[a-z]++(?:\.[a-z]++\d?)++")
+"""Scopes and members: `keyword.control2`."""
 _ADJECTIVE = re.compile(rb"[A-Za-z]+\d{0,3}[a-z]*(?:-[a-z]+)+|\d+-[a-z]+(?:-[a-z]+)*|1[Pp]assword")
 _OPEN_KEYS = frozenset(
     b"""
@@ -239,6 +241,7 @@ def _plausible(value: bytes, *, bare: bool) -> bool:
         or _CAMEL.fullmatch(value)
         or _ADJECTIVE.fullmatch(value)
         or TESTED.match(value)
+        or _DOTTED.fullmatch(value)
         or (bare and _CODE.match(value))
     ):
         return False

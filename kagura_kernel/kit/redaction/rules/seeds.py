@@ -74,6 +74,7 @@ def _phrases(data: bytes, words: Sequence[tuple[int, int]]) -> Iterator[Span]:
         between = _between(data, words, stop)
         while stop < len(numbers) and numbers[stop] is not None and _between(data, words, stop) == between:
             stop += 1
+        at = _behind_title(data, words, at, stop)
         row = [number for number in numbers[at:stop] if number is not None]
         taken = _taken(data, row, words[at][0], words[stop - 1][1])
         if taken is not None:
@@ -84,6 +85,19 @@ def _phrases(data: bytes, words: Sequence[tuple[int, int]]) -> Iterator[Span]:
         at = stop - 1 if stop - 1 > at and stop < len(numbers) and numbers[stop] is not None else stop
 
 
+def _behind_title(data: bytes, words: Sequence[tuple[int, int]], at: int, stop: int) -> int:
+    """The number of the first word behind `Recovery phrase` or `Seed phrase`, whose own words are in the list too."""
+    if stop - at <= _LENGTHS[-1]:
+        return at
+    start = words[at][0]
+    title = _TITLE.match(data, max(data.rfind(b"\n", 0, start) + 1, start - _WIDEST), words[at + 1][1])
+    return at if title is None else next(number for number in (at, at + 1, at + 2) if words[number][0] >= title.end(1))
+
+
+_TITLE = re.compile(
+    rb"(?i)[^\n]*?\b((?:recovery|seed|secret|mnemonic|backup|wallet)[ _-](?:phrase|words?|seed))(?![a-z])"
+)
+_WIDEST = 60
 _NUMBERS = re.compile(rb"\d+|\s+")
 
 

@@ -174,7 +174,11 @@ def test_a_command_in_a_list_of_yaml_that_reads_as_a_mapping_stays_yaml(before: 
     assert str(yaml.safe_load(done)).count("[REDACTED:") == 1
 
 
-def test_the_heading_of_a_recovery_phrase_is_no_word_of_it() -> None:
-    words = "copper lantern orbit seven walnut juniper"
-    text = f"Recovery phrase\n\n{words}\n"
-    assert shared_redactor().redact(text).text.startswith("Recovery phrase\n")
+@pytest.mark.parametrize("between", [" ", "\n"])
+@pytest.mark.parametrize("title", ["Recovery phrase\n\n", "Seed phrase\n", "My backup phrase "])
+def test_the_title_of_a_recovery_phrase_is_no_word_of_it(title: str, between: str) -> None:
+    words = ["juice", "opera", "crumble", "skull", "vivid", "exercise"]
+    words += ["comfort", "capital", "any", "snow", "copper", "bullet"]
+    done = shared_redactor().redact(title + between.join(words) + "\n").text
+    assert done.startswith(title + "[REDACTED:seed-phrase]")
+    assert not set(words).intersection(done.split())
