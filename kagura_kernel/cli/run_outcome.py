@@ -15,6 +15,7 @@ from kagura_kernel.domain.errors import (
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.outcome import RunOutcome
+    from kagura_kernel.jupyter.cards.view import RunView
 
 DONE, NOT_DONE, NOT_SET_UP = 0, 2, 3
 
@@ -51,3 +52,17 @@ def as_data(outcome: RunOutcome) -> dict[str, Any]:
     ]
     told["cost"] = told["cost"] | {"usd": outcome.cost.usd}
     return told | {"ok": exit_code(outcome) == DONE, "total_usd": outcome.total_usd}
+
+
+def waiting_changes(view: RunView, run_id: str) -> str:
+    """What to type about changes that wait for a word; empty where none does."""
+    waiting = sum(change.state in {"proposed", "conflict"} for change in view.changes.values())
+    if not waiting:
+        return ""
+    from kagura_kernel.jupyter.cards.words import counted
+
+    verb, them = ("waits", "it") if waiting == 1 else ("wait", "them")
+    return (
+        f"{counted(waiting, 'changed file')} {verb} for you: `kagura-kernel changes {run_id}` shows {them}, "
+        f"`kagura-kernel apply {run_id}` brings {them} into the project."
+    )

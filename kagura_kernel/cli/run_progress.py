@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Protocol
 
+from kagura_kernel.cli.run_outcome import waiting_changes
 from kagura_kernel.jupyter.cards.view import Ask, RunView
 
 if TYPE_CHECKING:
@@ -71,17 +72,3 @@ class QuietProgress:
     def deny(self) -> bool:
         """Nobody was asked."""
         return False
-
-
-def waiting_changes(view: RunView, run_id: str) -> str:
-    """What to type about changes that wait for a word; empty where none does."""
-    waiting = sum(change.state in {"proposed", "conflict"} for change in view.changes.values())
-    if not waiting:
-        return ""
-    from kagura_kernel.jupyter.cards.words import counted
-
-    verb, them = ("waits", "it") if waiting == 1 else ("wait", "them")
-    return (
-        f"{counted(waiting, 'changed file')} {verb} for you: `kagura-kernel changes {run_id}` shows {them}, "
-        f"`kagura-kernel apply {run_id}` brings {them} into the project."
-    )

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.asking import Decide, Keyboard
-from kagura_kernel.cli.run_progress import waiting_changes
+from kagura_kernel.cli.run_outcome import waiting_changes
 from kagura_kernel.jupyter.cards.ask import verdict_words
 from kagura_kernel.jupyter.cards.escape import one_line, visible
 from kagura_kernel.jupyter.cards.granted import granted_text

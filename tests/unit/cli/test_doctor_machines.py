@@ -180,6 +180,7 @@ def test_what_jupyter_does_not_find_is_warned_of_and_what_is_switched_off_too(sh
 
 
 @pytest.mark.docker
+@pytest.mark.timeout(600)
 def test_with_docker_alone_runs_can_start_and_what_weakens_it_is_said(machine, capsys, monkeypatch, docker_daemon):
     docker_host = docker_daemon.host
     monkeypatch.setenv("DOCKER_HOST", docker_host)

@@ -12,8 +12,8 @@ import pytest
 from kagura_kernel.cli import run_stopping
 from kagura_kernel.cli.asking import Keyboard
 from kagura_kernel.cli.run import LONGEST, intent_of, task_of
-from kagura_kernel.cli.run_outcome import as_data, exit_code, trouble
-from kagura_kernel.cli.run_progress import QuietProgress, waiting_changes
+from kagura_kernel.cli.run_outcome import as_data, exit_code, trouble, waiting_changes
+from kagura_kernel.cli.run_progress import QuietProgress
 from kagura_kernel.cli.run_stopping import Stopping, ended_by
 from kagura_kernel.cockpit.cells import KAGURA
 from kagura_kernel.cockpit.grammar import NOTEBOOK, Surface
