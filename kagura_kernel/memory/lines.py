@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
 from kagura_kernel.domain.memory import FIXES, PREVENTS, Author, Draft, Edge, Memory, Source, Tier
@@ -24,6 +24,7 @@ MOST_TOLD = 50
 _TEXTS = ("text", "type", "summary", "scope", "thread", "speaker", "id")
 _FLAGS = {"importance": (int, float), "pinned": (bool,), "data": (dict,)}
 _MOMENTS = ("at", "expires_at")
+_CLOCKS_DIFFER = timedelta(days=1)
 _MEMORY_KEYS = {*_TEXTS, *_FLAGS, *_MOMENTS, "source", "tier", "tags", "created_at", "promoted_by", "helped", "misled"}
 _EDGE_KEYS = {"source", "target", "type", "weight"}
 _JUDGES = frozenset({FIXES, PREVENTS})
@@ -178,7 +179,10 @@ def _draft(fields: dict[str, object]) -> Draft:
         at=_moment(fields, "at"),
         expires_at=_moment(fields, "expires_at"),
     )
-    memory_of(draft, datetime.now(UTC))
+    now = datetime.now(UTC)
+    if memory_of(draft, now).at - now > _CLOCKS_DIFFER:
+        # It would stand before everything that is newer than it, for as long as it is kept.
+        raise _Unusable("its `at` lies in the future")
     return draft
 
 

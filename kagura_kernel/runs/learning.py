@@ -90,7 +90,9 @@ class Learning:
             return
         # That nobody was there, or was in time, says nothing about what was asked for.
         if decision.verdict is Verdict.DENY and decision.via not in _NOBODY:
-            self._denied.append(Failure("approval", f"A person said no to: {request.title}", decision.answer))
+            line = _beginning(str(request.arguments.get("command", "")).strip())
+            what = request.title if not line or line in request.title else f"{request.title}: `{line}`"
+            self._denied.append(Failure("approval", f"A person said no to: {what}", decision.answer, line=line))
 
     async def leave(self, ending: Ending, verified: RunVerified | None, left: Sequence[str] = ()) -> tuple[str, ...]:
         """Keep the lessons of the run; ids of what was left.

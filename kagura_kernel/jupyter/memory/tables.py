@@ -83,12 +83,15 @@ def memories_table(found: Sequence[Recalled], now: datetime, *, searched: bool =
         `text`, `said` (of a lesson: what a box or somebody said then; else empty), `tags`, `scope` (empty for
         everybody), `pinned` and `at` (UTC); the index is the memory's id.
     """
+    import numpy as np
     import pandas as pd
 
     from kagura_kernel.jupyter.memory.memory_frame import MemoryFrame
 
     table = table_of([_line(one, searched=searched) for one in found], COLUMNS).set_index("memory")
-    ages = pd.to_timedelta([(now - one.memory.at).total_seconds() for one in found], unit="s").astype("timedelta64[s]")
+    # By way of nanoseconds an age of 300 years would be out of bounds.
+    seconds = [int((now - one.memory.at).total_seconds()) for one in found]
+    ages = pd.to_timedelta(np.array(seconds, dtype="timedelta64[s]"))
     table.insert(list(table.columns).index("why_matched"), "age", ages)
     return MemoryFrame(table)
 

@@ -197,3 +197,11 @@ def test_what_a_file_brings_may_come_from_and_support_what_is_here(stores: tuple
 
     assert import_lines(store, [*lines, edge("mem-b", own, "supports")]).edges == 3
     assert set(store.erase(own, cascade=True).memories) == {own, "mem-a"}
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T00:00:00+00:00", "9999-12-31T23:59:59-10:00"])
+def test_a_memory_of_the_future_is_not_imported(stores: tuple[SqliteMemory, SqliteMemory], at: str):
+    line = json.dumps({"v": 1, "kind": "memory", "text": "first for ever", "at": at})
+    with pytest.raises(MemoryInvalid, match=r"future|beyond"):
+        import_lines(stores[0], [line], trusting=False)
+    assert list(stores[0].recall(Query(""))) == []

@@ -294,3 +294,13 @@ async def test_lessons_are_of_their_project(rig: Rig) -> None:
     await run.leave(DONE, None)
     [found] = rig.store.recall(Query("", types=(LESSON,)))
     assert found.memory.scope.startswith("project:shop-")
+
+
+async def test_a_denied_command_is_named_in_its_lesson_and_another_one_is_another_lesson(rig: Rig) -> None:
+    run = await rig.run()
+    denied(run, ApprovalKind.HOST_COMMAND, command="git push --force")
+    denied(run, ApprovalKind.HOST_COMMAND, command="rm -rf data")
+    denied(run, ApprovalKind.HOST_COMMAND, command="make publish")
+    await run.leave(DONE, None)
+    said = "A person said no to: Run `make publish` on the host"
+    assert rig.triggers == {f"{said}: `git push --force`", f"{said}: `rm -rf data`", said}

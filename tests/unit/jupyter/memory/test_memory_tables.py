@@ -199,3 +199,11 @@ def test_one_memory_is_shown_whole_with_what_is_known_of_it(memory):
     assert "<b>" not in text._repr_html_()
     assert "<script>" not in text._repr_html_()
     assert Page(text._repr_html_()).open == []
+
+
+def test_a_memory_of_any_time_has_its_line(memory):
+    for year in (1, 1600, 9999):
+        memory.remember(Draft(f"of the year {year}", Source(Author.IMPORT), at=datetime(year, 1, 2, tzinfo=UTC)))
+    frame = memories_table(memory.recall(Query("")), NOW)
+    assert sorted(at.year for at in frame["at"]) == [1, 1600, 9999]
+    assert {round(age.days / 365.25) for age in frame["age"].astype(object)} == {2025, 426, -7973}
