@@ -94,7 +94,19 @@ _STEP_5 = (
     """CREATE INDEX journal_events_learned ON journal_events (kind, seq)
         WHERE kind IN ('memory.changed', 'memory.seen', 'memory.written', 'trust.changed')""",
 )
-_STEPS: tuple[tuple[str | Filling, ...], ...] = (_STEP_1, _STEP_2, _STEP_3, _STEP_4, _STEP_5)
+_STEP_6 = (
+    """CREATE TABLE journal_heard (
+        transport TEXT NOT NULL, message_id TEXT NOT NULL, thread TEXT NOT NULL, session_id TEXT NOT NULL,
+        operator TEXT NOT NULL, owner TEXT NOT NULL, run_id TEXT NOT NULL, taken_at TEXT NOT NULL, done_at TEXT,
+        PRIMARY KEY (transport, message_id))""",
+    """CREATE INDEX journal_heard_done ON journal_heard (transport, done_at)""",
+    """CREATE TABLE journal_posts (
+        transport TEXT NOT NULL, subject TEXT NOT NULL, thread TEXT NOT NULL, run_id TEXT NOT NULL,
+        post_id TEXT NOT NULL, token TEXT NOT NULL, posted_at TEXT NOT NULL, closed_at TEXT,
+        PRIMARY KEY (transport, subject))""",
+    """CREATE INDEX journal_posts_closed ON journal_posts (transport, closed_at)""",
+)
+_STEPS: tuple[tuple[str | Filling, ...], ...] = (_STEP_1, _STEP_2, _STEP_3, _STEP_4, _STEP_5, _STEP_6)
 KNOWN_VERSION = len(_STEPS)
 """The newest schema that this version of the package can read."""
 

@@ -2,7 +2,8 @@
 
 `journal_events` is the truth and only grows; `journal_head` is its length and last hash. `journal_runs` and the
 questions in `journal_approvals` are projections of the events, kept so that views are fast, and rebuilt from the events
-by `views.rebuild`. Decisions and messages that another process leaves are the mailbox. `journal_leases` is the book of
+by `views.rebuild`. Decisions and messages that another process leaves are the mailbox. `journal_heard` is what chats
+have said, and `journal_posts` what was posted there, so that a restart forgets neither. `journal_leases` is the book of
 credentials that have to be given back. `journal_checkpoints` is where runs stood: no events, since what grew from a
 memory is erased with it. How a journal on disk comes to these tables stands in `migrations`.
 """
@@ -156,6 +157,35 @@ messages = Table(
     Column("at", Text, nullable=False),
     Column("taken_at", Text),
     Index("journal_messages_run", "run_id"),
+)
+
+heard = Table(
+    "journal_heard",
+    metadata,
+    Column("transport", Text, primary_key=True),
+    Column("message_id", Text, primary_key=True),
+    Column("thread", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("operator", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("taken_at", Text, nullable=False),
+    Column("done_at", Text),
+    Index("journal_heard_done", "transport", "done_at"),
+)
+
+posts = Table(
+    "journal_posts",
+    metadata,
+    Column("transport", Text, primary_key=True),
+    Column("subject", Text, primary_key=True),
+    Column("thread", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("post_id", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("posted_at", Text, nullable=False),
+    Column("closed_at", Text),
+    Index("journal_posts_closed", "transport", "closed_at"),
 )
 
 checkpoints = Table(

@@ -35,6 +35,7 @@ VIOLATIONS = {
     "OpenTelemetry lives in telemetry": ("runs/order.py", "import opentelemetry.trace"),
     "The package kagura-brain lives in its launcher": ("cockpit/engine.py", "import kagura_brain"),
     "Everything from Jupyter and pandas lives in jupyter": ("journal/views.py", "import pandas"),
+    "Each chat's library lives in its transport": ("cockpit/engine.py", "import slack_bolt"),
     "The price list lives in runs.prices": ("runs/ledger.py", "import genai_prices"),
     "Each cloud's library lives in its provider": ("cockpit/engine.py", "import boto3"),
     "Dask lives in the assembly's workers": ("runs/order.py", "import distributed"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from kagura_kernel.domain.events.approvals import ApprovalDecided, ApprovalRequested
+from kagura_kernel.domain.events.approvals import ApprovalDecided, ApprovalRequested, MessageRefused
 from kagura_kernel.domain.events.base import Event, Streamed
 from kagura_kernel.domain.events.changes import ChangeRow, ChangesCollected, ChangesSettled
 from kagura_kernel.domain.events.kit import KitStaged, ToolsetEnded, ToolsetStarted
@@ -75,6 +75,7 @@ __all__ = [
     "MemoriesShown",
     "MemoryChanged",
     "MemoryWritten",
+    "MessageRefused",
     "ModelCalled",
     "MountRow",
     "Noted",
@@ -118,6 +119,7 @@ AnyEvent = Annotated[
     | VariableCrossed
     | ApprovalRequested
     | ApprovalDecided
+    | MessageRefused
     | EgressDecided
     | EgressClosed
     | LeaseChanged

@@ -47,3 +47,24 @@ class ApprovalDecided(Event):
     answer: str = ""
     content_hash: str = ""
     waited: float = 0.0
+
+
+class MessageRefused(Event):
+    """Something that came over a chat and was not done. `run_id` is empty where it was about no run.
+
+    Attributes:
+        transport: Which chat.
+        operator: Whoever sent it, as the chat names them.
+        message_id: Which message, or which click.
+        why: Why not, one clause.
+        approval_id: The approval that it was about; empty for none.
+        times: How often this operator has been refused by this process; told the 1st, 2nd, 4th, 8th time.
+    """
+
+    kind: Literal["message.refused"] = "message.refused"
+    transport: str
+    operator: str
+    message_id: str
+    why: str
+    approval_id: str = ""
+    times: int = 1

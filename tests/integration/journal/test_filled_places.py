@@ -14,7 +14,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.sample_run import SampleRun
 
 STEP = 3
-LAST = 5
+LAST = 6
 INDEXES = (
     "journal_runs_notebook",
     "journal_runs_started",
@@ -33,7 +33,8 @@ def make_old(journal: Journal) -> None:
     with journal.writing() as writing:
         for name in INDEXES:
             writing.connection.execute(text(f"DROP INDEX {name}"))
-        writing.connection.execute(text("DROP TABLE journal_checkpoints"))
+        for name in ("checkpoints", "heard", "posts"):
+            writing.connection.execute(text(f"DROP TABLE journal_{name}"))
         writing.connection.execute(text("ALTER TABLE journal_approvals DROP COLUMN lineage"))
         for name in (*COLUMNS, *LATER):
             writing.connection.execute(text(f"ALTER TABLE journal_runs DROP COLUMN {name}"))

@@ -1,0 +1,73 @@
+"""Buttons: what a click says is believed only where one of our own posts, in that thread, bears exactly that button."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+from dataclasses import dataclass
+
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.transports.deciding import Refused, decide, open_request
+from kagura_kernel.cockpit.transports.transport import Clicked, Heard
+from kagura_kernel.domain.errors import RunError
+from kagura_kernel.journal.chats import ChatBook
+
+_ACTION = re.compile(r"(allow|deny|kill|o[0-4]):((?:app|run)-[0-9a-z]{14}):([0-9a-f]{32})")
+
+
+@dataclass(frozen=True, slots=True)
+class Clicking:
+    """Carries out clicks."""
+
+    cockpit: Cockpit
+    book: ChatBook
+    transport: str
+
+    def subject_of(self, heard: Heard) -> tuple[str, str]:
+        """The approval and the run that a click claims to be about; empty where it does not."""
+        found = _ACTION.fullmatch(heard.action) if isinstance(heard, Clicked) else None
+        if found is None:
+            return "", ""
+        subject = found[2]
+        return ("", subject) if subject.startswith("run-") else (subject, "")
+
+    async def click(self, clicked: Clicked, by: str) -> None:
+        """Do what a button says.
+
+        Raises:
+            Refused: it is none of ours, or is about something that is over.
+        """
+        verb, subject = await self._checked(clicked)
+        if verb == "kill":
+            try:
+                await asyncio.to_thread(self.cockpit.kill, subject, by=by)
+            except RunError as error:
+                raise Refused(error.message.rstrip(".")) from error
+            return
+        request = await asyncio.to_thread(open_request, self.cockpit, subject)
+        answer = self._option(verb, request.options)
+        allow = verb != "deny"
+        await asyncio.to_thread(decide, self.cockpit, subject, allow=allow, by=by, via=self.transport, answer=answer)
+
+    async def _checked(self, clicked: Clicked) -> tuple[str, str]:
+        found = _ACTION.fullmatch(clicked.action)
+        if found is None:
+            raise Refused("the button is none of ours")
+        verb, subject, token = found.groups()
+        if (verb == "kill") != subject.startswith("run-"):
+            raise Refused("the button is none of ours")
+        post = await asyncio.to_thread(self.book.post_about, subject)
+        if post is None or not hmac.compare_digest(post.token, token) or post.thread != clicked.thread:
+            raise Refused("the button is none of ours")
+        if post.post_id and clicked.post_id and post.post_id != clicked.post_id:
+            raise Refused("the button stands below another post than ours")
+        return verb, subject
+
+    def _option(self, verb: str, options: tuple[str, ...]) -> str:
+        if not verb.startswith("o"):
+            return ""
+        number = int(verb[1:])
+        if number >= len(options):
+            raise Refused("the question has no such answer")
+        return options[number]

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import warnings
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kagura_kernel.cockpit.transports.discord import DiscordTransport
+from kagura_kernel.membrane.credentials.secret import Secret
+from kagura_kernel.testing.conformance.transport import Chat, TransportConformance
+
+with warnings.catch_warnings():
+    # It imports a module for voices that Python has given up.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    pytest.importorskip("discord")
+
+
+class TestDiscord(TransportConformance):
+    @pytest.fixture
+    async def chat(self) -> AsyncIterator[Chat]:
+        from kagura_kernel.testing.discord_server import TOKEN, DiscordServer
+
+        async with DiscordServer() as server:
+            yield DiscordTransport(Secret(TOKEN)), server
