@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from kagura_kernel.cli.runs import LATEST
 from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kagura_kernel.journal.rows import ApprovalRow
 
@@ -34,12 +35,13 @@ def run(arguments: SimpleNamespace) -> int:
     if arguments.json:
         print(as_json([asdict(row) for row in rows]))
     elif rows:
-        head = ("", "approval", "run", "kind", "asked", "until", "answer", "by", "title", "what")
+        head = ("", "approval", "run", "lineage", "kind", "asked", "until", "answer", "by", "title", "what")
         whole = ("", "approval", "run", "asked", "until")
         print(table(head, [_cells(row) for row in rows], whole=whole))
-        for row in rows:
-            if row.verdict is None:
-                print("\n".join(["", *_in_full(row)]))
+        waiting = [row for row in rows if row.verdict is None]
+        told = _lessons(waiting)
+        for row in waiting:
+            print("\n".join(["", *_in_full(row, told.get(row.id, ()))]))
     else:
         print("No approval waits." if arguments.pending else "Nothing was asked for yet.")
     return 0
@@ -51,6 +53,7 @@ def _cells(row: ApprovalRow) -> tuple[str, ...]:
         "*" if waits else " ",
         row.id,
         row.run_id,
+        " → ".join(row.lineage) or "-",
         row.kind.replace("_", " "),
         moment(row.requested_at),
         moment(row.deadline_at) if waits else "-",
@@ -63,16 +66,32 @@ def _cells(row: ApprovalRow) -> tuple[str, ...]:
 
 def _what(row: ApprovalRow) -> str:
     """What exactly is asked for, where its title does not say it already."""
+    command = row.arguments.get("command")
+    if row.kind == "host_command" and isinstance(command, str):
+        return command
     return row.detail if row.detail.strip() != row.title.strip() else "-"
 
 
-def _in_full(row: ApprovalRow) -> Iterator[str]:
-    """A question as somebody has to know it who answers: all of it, why, and for whom."""
+def _lessons(rows: Sequence[ApprovalRow]) -> dict[str, list[str]]:
+    """What plans among these would have trusted, by approval: the memory has the words, and the journal has not."""
+    from kagura_kernel.assembly.memory_desk import memory_desk
+    from kagura_kernel.cockpit.plan_lessons import has_lessons, lessons_told
+
+    plans = [row for row in rows if row.kind == "plan" and has_lessons(row.arguments)]
+    if not plans:
+        return {}
+    with memory_desk(os.environ) as desk:
+        return {row.id: lessons_told(lambda: desk, row.arguments) for row in plans}
+
+
+def _in_full(row: ApprovalRow, lessons: Sequence[str]) -> Iterator[str]:
+    """A question as somebody has to know it who answers: all of it, why, for whom, and what it would have trusted."""
     above = "".join(f", which works for {one}" for one in reversed(row.lineage))
     yield shown(f"{row.id}: {row.title} (asked by {row.run_id}{above})")
     if _what(row) != "-":
         # One line of it stays one line, whatever it holds.
         yield from (f"    {shown(line)}" for line in row.detail.split("\n"))
+    yield from (f"    {shown(line)}" for line in lessons)
     if row.reason.strip():
         yield f"  why, in the asker’s words: {shown(cut(row.reason, _REASON))}"
     if row.options:

@@ -17,6 +17,7 @@ from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
+    from kagura_kernel.cockpit.memory import MemoryDesk
     from kagura_kernel.domain.approvals import Decision
     from kagura_kernel.jupyter.cards.view import Ask
 
@@ -48,10 +49,18 @@ class Keyboard:
         decide: Hands an answer over.
         say: Prints lines on the terminal.
         prompt: Prints what stands before the cursor.
+        memory: Gives what the lessons of a plan are read from.
     """
 
-    def __init__(self, decide: Decide, say: Callable[[str], None], prompt: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        decide: Decide,
+        say: Callable[[str], None],
+        prompt: Callable[[str], None],
+        memory: Callable[[], MemoryDesk],
+    ) -> None:
         self._decide = decide
+        self._memory = memory
         self._say = say
         self._prompt = prompt
         self._asking: Ask | None = None
@@ -90,17 +99,14 @@ class Keyboard:
             self._hush()
 
     def _put_question(self, ask: Ask) -> None:
-        from kagura_kernel.jupyter.cards.text import item_text
-        from kagura_kernel.jupyter.terminal import forget_typed, prompt_of
+        from kagura_kernel.jupyter.terminal import forget_typed, prompt_of, question_text
 
         self._asking = ask
         first = ask.key not in self._put
         self._put.add(ask.key)
         if first:
-            self._say(item_text(ask).rsplit("\n", 1)[0])
+            self._say(question_text(ask, self._memory))
             sys.stderr.write("\a")
-            if lineage := ask.request.lineage:
-                self._say(f"  asked by {ask.request.run_id}, which works for {lineage[-1]}")
         # What was typed before the question was there is no answer to it.
         forget_typed()
         self._prompt(prompt_of(ask))
@@ -113,7 +119,7 @@ class Keyboard:
         self._say("")
 
     def _typed(self) -> None:
-        from kagura_kernel.jupyter.terminal import meant, prompt_of
+        from kagura_kernel.jupyter.terminal import meant, no_answer, prompt_of
 
         try:
             line = sys.stdin.readline()
@@ -125,7 +131,7 @@ class Keyboard:
             return
         answer = meant(ask, line.strip())
         if answer is None:
-            self._say("That is none of the answers.")
+            self._say(no_answer(ask, line.strip()))
             self._prompt(prompt_of(ask))
             return
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())

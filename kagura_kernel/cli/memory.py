@@ -167,8 +167,8 @@ def _import(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
 
     lines = sys.stdin if str(arguments.file) == INPUT else read_file(arguments.file)
     found = desk.import_lines(lines, trusting=arguments.trust, by=person(), via=VIA)
-    record = {"memories": list(found.memories), "edges": found.edges, "left_out": found.left_out}
-    _tell(arguments, record, [memory_words.imported_line(found, trusting=arguments.trust)])
+    said = memory_words.imported_line(found, trusting=arguments.trust, prefix=_PREFIX)
+    _tell(arguments, memory_words.imported_record(found), [said])
     return _OK
 
 

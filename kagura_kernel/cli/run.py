@@ -105,7 +105,7 @@ async def _followed(cockpit: Cockpit, intent: LaunchRun) -> tuple[RunOutcome, in
     from kagura_kernel.jupyter.follow import Watched
 
     handle = cockpit.launch(intent)
-    progress = progress_for(handle.run_id, cockpit.decide)
+    progress = progress_for(handle.run_id, cockpit.decide, lambda: cockpit.memory)
     stopping = Stopping(handle, progress.deny, progress.tell)
     watched = Watched(handle, progress, cockpit.attach)
     with stopping.listening():

@@ -13,7 +13,10 @@ from kagura_kernel.cli.run_outcome import waiting_changes
 from kagura_kernel.jupyter.cards.view import Ask, RunView
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kagura_kernel.cli.asking import Decide
+    from kagura_kernel.cockpit.memory import MemoryDesk
 
 
 class Progress(Protocol):
@@ -36,13 +39,13 @@ class Progress(Protocol):
         ...
 
 
-def progress_for(run_id: str, decide: Decide) -> Progress:
-    """What fits standard error."""
+def progress_for(run_id: str, decide: Decide, memory: Callable[[], MemoryDesk]) -> Progress:
+    """What fits standard error; `memory` gives what the lessons of a plan are read from."""
     if not sys.stderr.isatty():
         return QuietProgress(run_id)
     from kagura_kernel.cli.run_terminal import TerminalProgress
 
-    return TerminalProgress(run_id, decide)
+    return TerminalProgress(run_id, decide, memory)
 
 
 class QuietProgress:

@@ -18,8 +18,12 @@ from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Run
 from kagura_kernel.jupyter.cards.words import clock_face, seconds, status_words, whole_cost
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
     from rich.live import Live
+
+    from kagura_kernel.cockpit.memory import MemoryDesk
 
 _TOLD = 72
 """Columns that the line under way gives to what the agent is doing."""
@@ -31,9 +35,10 @@ class TerminalProgress:
     Args:
         run_id: The run.
         decide: Hands an answer over.
+        memory: Gives what the lessons of a plan are read from.
     """
 
-    def __init__(self, run_id: str, decide: Decide) -> None:
+    def __init__(self, run_id: str, decide: Decide, memory: Callable[[], MemoryDesk]) -> None:
         from rich.console import Console
 
         self._run_id = run_id
@@ -43,7 +48,7 @@ class TerminalProgress:
         self._began = time.monotonic()
         self._printed: set[str] = set()
         self._announced = False
-        self._keyboard = Keyboard(decide, self._say, self._prompt) if sys.stdin.isatty() else None
+        self._keyboard = Keyboard(decide, self._say, self._prompt, memory) if sys.stdin.isatty() else None
 
     def refresh(self, view: RunView) -> None:
         """Print what has become whole, put what is asked, and say what goes on."""

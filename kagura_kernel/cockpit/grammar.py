@@ -84,6 +84,8 @@ class Argument(NamedTuple):
         metavar: What help shows in its place; empty for the kind's own.
         default: Its value when it is not there.
         surfaces: Where it is taken; None wherever its command is.
+        options: Of a text: whether each word of it that begins with two dashes is an option. Nobody searches for one,
+            and a slip would be searched for; a note may hold any.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Argument(NamedTuple):
     metavar: str = ""
     default: Any = None
     surfaces: Surfaces | None = None
+    options: bool = False
 
     @property
     def shown(self) -> str:

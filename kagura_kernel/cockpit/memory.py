@@ -97,6 +97,18 @@ class MemoryDesk:
 
         return lessons(self.store, Query(text, k=k))
 
+    def plan_lessons(self, arguments: Mapping[str, object]) -> list[str]:
+        """What the question to a plan with these arguments would have trusted, as lines of text, without secrets.
+
+        Raises:
+            RedactionUnavailable: secrets cannot be looked for.
+        """
+        from kagura_kernel.cockpit.plan_lessons import plan_lessons
+
+        lines = list(plan_lessons(self.store, arguments))
+        redactor = self._around.redactor
+        return lines if redactor is None else [redactor.redact(line).text for line in lines]
+
     def counts(self) -> MemoryCounts:
         """How much is remembered."""
         return self.store.counts()

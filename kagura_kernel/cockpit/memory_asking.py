@@ -61,7 +61,7 @@ def program_query(
     if tier not in {None, *Tier}:
         raise UsageError(f"{tier!r} is no tier; there are {', '.join(Tier)}.")
     if isinstance(since, str):
-        since = read_time(since, now)
+        since = read_time(since, now, "since")
     elif isinstance(since, timedelta):
         since = now - since
     elif since is not None:

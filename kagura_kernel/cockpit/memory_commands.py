@@ -45,7 +45,12 @@ MEMORY_COMMANDS: tuple[Command, ...] = (
         BOTH,
         (
             Argument(
-                "query", Kind.TEXT, "what about, in words; in a terminal `-` is its input", many=True, metavar="WORD"
+                "query",
+                Kind.TEXT,
+                "what about, in words; in a terminal `-` is its input",
+                many=True,
+                metavar="WORD",
+                options=True,
             ),
         ),
         (_MANY, *_WHICH, JSON),
@@ -57,7 +62,16 @@ MEMORY_COMMANDS: tuple[Command, ...] = (
         "lessons",
         "what went wrong before, what mended it, and what it prevents",
         BOTH,
-        (Argument("query", Kind.TEXT, "about what; all of them when it is left out", required=False, many=True),),
+        (
+            Argument(
+                "query",
+                Kind.TEXT,
+                "about what; all of them when it is left out",
+                required=False,
+                many=True,
+                options=True,
+            ),
+        ),
         (_MANY._replace(default=50, otherwise="50"), JSON),
         ("lessons", "lessons pandas"),
         aliases=("memory lessons",),

@@ -165,17 +165,49 @@ def _going_lines(erasure: Erasure, then: str) -> Iterator[str]:
         yield f"{runs} still goes on and has seen it, so that what it stores may hold it again. Stop it first{then}."
 
 
-def imported_line(found: Imported, *, trusting: bool) -> str:
-    """What an import gave."""
-    held = _counted(len(found.memories), "memory", "memories")
-    tier = (
-        "" if trusting or not found.memories else "; those that are new are in quarantine until somebody promotes them"
-    )
+def imported_line(found: Imported, *, trusting: bool, prefix: str = "") -> str:
+    """What an import gave: what is new, and what was here already and stayed as it was.
+
+    Args:
+        found: It.
+        trusting: Whether the file was believed.
+        prefix: How commands begin here.
+    """
+    new, here = found.new, len(found.here)
+    held = _counted(new, "new memory", "new memories") if here else _counted(new, "memory", "memories")
+    tier = "" if trusting or not new else "; those that are new are in quarantine until somebody promotes them"
+    stays = "stays as it is" if here == 1 else "stay as they are"
+    already = f" {here:,} already here, which {stays}." if here else ""
     left = (
         f" {_counted(found.left_out, 'edge')} left out: without --trust a file says nothing for memories that are here "
         "already."
     )
-    return f"{held} and {_counted(found.edges, 'edge')} imported{tier}.{left if found.left_out else ''}"
+    told = f"{held} and {_counted(found.edges, 'edge')} imported{tier}.{already}{left if found.left_out else ''}"
+    return f"{told}{_doubted_words(found.doubted, prefix)}" if found.doubted else told
+
+
+def imported_record(found: Imported) -> dict[str, Any]:
+    """The same for JSON; `memories` are all that the file names, `here` those of them that were here before."""
+    return {
+        "memories": list(found.memories),
+        "new": found.new,
+        "here": list(found.here),
+        "in_quarantine": list(found.doubted),
+        "edges": found.edges,
+        "left_out": found.left_out,
+    }
+
+
+def _doubted_words(doubted: Sequence[str], prefix: str) -> str:
+    """What a file cannot do for memories that were here before it."""
+    more = len(doubted) - _NAMED
+    named = " ".join(doubted[:_NAMED])
+    others = f" and {more:,} more: `{prefix}memory list --tier quarantine`" if more > 0 else ""
+    which = f"{len(doubted):,} of them are" if len(doubted) > 1 else "1 of them is"
+    return (
+        f" {which} in quarantine still: --trust promotes nothing that is here already. Look at each with "
+        f"`{prefix}memory show`, and say that it may be trusted with `{prefix}memory promote {named}`{others}."
+    )
 
 
 def counts_line(counts: MemoryCounts, where: str) -> str:

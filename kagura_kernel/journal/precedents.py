@@ -1,6 +1,7 @@
 """Runs that are over, to learn from: what they were asked, how they ended, what they used, and what had been expected.
 
-Parts of other runs' work, cells' own code and audits are no precedents, nor is a run that only went on from another.
+Parts of other runs' work, cells' own code and audits are no precedents, nor is a run that only went on from another,
+nor one that never began: whoever said no to a plan has said nothing of how such a task goes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, func, or_, select
+from sqlalchemy import Row, and_, func, not_, or_, select
 
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.journal.children import Below, Span, below, with_children
@@ -27,9 +28,13 @@ _COLUMNS = (
     *(runs.c.run_id, runs.c.task, runs.c.project, runs.c.brain, runs.c.model, runs.c.status, runs.c.started_at),
     *(runs.c.duration, runs.c.reported_usd, runs.c.computed_usd, runs.c.verified),
 )
+_NEVER_BEGAN = and_(runs.c.status.in_(("denied", "killed", "lost")), runs.c.turns == 0, runs.c.tool_calls == 0)
+"""It ended before it had thought or done anything. One that failed then may have failed at what its task needs."""
+
 _OVER = (
     select(*_COLUMNS)
     .where(runs.c.flavour == "agent", runs.c.lineage == "", runs.c.resumes == "", runs.c.status != "running")
+    .where(not_(_NEVER_BEGAN))
     .order_by(runs.c.first_seq.desc())
 )
 

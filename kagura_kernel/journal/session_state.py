@@ -6,14 +6,20 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 
 from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.journal.checkpoints import latest
 from kagura_kernel.journal.encoding import moment
 from kagura_kernel.journal.schema import events, runs
 from kagura_kernel.journal.store import Journal
+
+_MOST_LOOKED_AT = 20
+"""How many of a session's newest runs are looked at."""
+_BEFORE_IT_BEGAN = frozenset({"denied", "killed", "lost"})
+"""How a run ends that ends before it has thought or done anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +46,23 @@ class LastRun:
 
 
 def last_run(journal: Journal, session_id: str) -> LastRun | None:
-    """The last one; None where there is none. Nothing of it is anybody's text. Blocks.
+    """The last one that began; None where there is none. Nothing of it is anybody's text. Blocks.
+
+    What a person said no to before it began has left nothing, and does not hide what the session had done before.
 
     Raises:
         JournalUnreadable: it cannot be read.
     """
     over = (runs.c.session_id == session_id) & (runs.c.brain != "") & (runs.c.status != "running")
-    found = journal.read(select(runs).where(over).order_by(runs.c.first_seq.desc()).limit(1))
-    if not found:
-        return None
-    row = found[0]
+    for row in journal.read(select(runs).where(over).order_by(runs.c.first_seq.desc()).limit(_MOST_LOOKED_AT)):
+        last = _last(journal, row)
+        began = row.turns or row.tool_calls or last.outcome or last.pending is not None
+        if began or row.status not in _BEFORE_IT_BEGAN:
+            return last
+    return None
+
+
+def _last(journal: Journal, row: Row[Any]) -> LastRun:
     checkpoint = None
     # What cannot be read is of no use to the next run, and does not keep it from starting.
     with suppress(JournalUnreadable):

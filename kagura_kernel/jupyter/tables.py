@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
@@ -154,9 +154,24 @@ def sessions_table(rows: Sequence[SessionRow]) -> pd.DataFrame:
     return table_of(rows, _SESSIONS)
 
 
-def approvals_table(rows: Sequence[ApprovalRow]) -> pd.DataFrame:
-    """One line for each approval; `verdict` is NA while it waits."""
-    return table_of(rows, _APPROVALS)
+def approvals_table(rows: Sequence[ApprovalRow], lessons: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """One line for each approval; `verdict` is NA while it waits.
+
+    `lineage` names the runs that the asking one works for, the first one first. `lessons` tells what a plan that waits
+    would have trusted, NA elsewhere.
+
+    Args:
+        rows: The approvals.
+        lessons: By approval, what its lessons say.
+    """
+    import pandas as pd
+
+    frame = table_of(rows, _APPROVALS)
+    above = pd.Series([" → ".join(row.lineage) or None for row in rows], dtype="string")
+    frame.insert(list(_APPROVALS).index("run") + 1, "lineage", above)
+    told = pd.Series([_readable((lessons or {}).get(row.id)) for row in rows], dtype="string")
+    frame.insert(list(frame.columns).index("reason"), "lessons", told)
+    return frame
 
 
 def costs_table(rows: Sequence[CostRow]) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import sys
 import termios
 from typing import TYPE_CHECKING
 
+from kagura_kernel.cockpit.plan_lessons import has_lessons, lessons_told
 from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.ask import verdict_words
 from kagura_kernel.jupyter.cards.ask_buttons import chooses, keys
@@ -17,9 +18,13 @@ from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.kit_text import kit_text
 from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, item_text
 from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Passage, Printout, RunView
+from kagura_kernel.patterns.plan_answers import read_answer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kagura_kernel.cockpit.cockpit import Cockpit
+    from kagura_kernel.cockpit.memory import MemoryDesk
 
 _YES = {"y", "yes", "a", "allow"}
 _NO = {"", "n", "no", "d", "deny"}
@@ -87,7 +92,7 @@ class TerminalDisplay:
             if ask.key not in self._put:
                 ring()
             self._put.add(ask.key)
-            self._say(item_text(ask).rsplit("\n", 1)[0])
+            self._say(question_text(ask, lambda: self._cockpit.memory))
             self._listen(ask)
 
     def _words(self, item: Item) -> str:
@@ -122,7 +127,7 @@ class TerminalDisplay:
             return True
         answer = meant(ask, line.strip())
         if answer is None:
-            self._say("That is none of the answers.")
+            self._say(no_answer(ask, line.strip()))
             self._prompt(prompt_of(ask))
             return False
         self._asking = None
@@ -149,6 +154,32 @@ def forget_typed() -> None:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
+def question_text(ask: Ask, memory: Callable[[], MemoryDesk]) -> str:
+    """A question as somebody has to know it who answers: all of it, for whom, and what it would have trusted. Blocks.
+
+    Args:
+        ask: The question, not answered yet.
+        memory: Where the lessons of a plan can be read.
+    """
+    request = ask.request
+    lines = [item_text(ask).rsplit("\n", 1)[0]]
+    if request.lineage:
+        above = "".join(f", which works for {one}" for one in reversed(request.lineage))
+        lines.append(f"  that is {visible(request.run_id)}{visible(above)}")
+    if _is_plan(ask):
+        lines += [f"  {visible(line)}" for line in lessons_told(memory, request.arguments)]
+    return "\n".join(lines)
+
+
+def no_answer(ask: Ask, line: str) -> str:
+    """What is said to a line that is none of the answers."""
+    if not _is_plan(ask):
+        return "That is none of the answers."
+    lessons = ", `with lessons`, alone or behind one of these" if has_lessons(ask.request.arguments) else ""
+    why = _unread(line)
+    return f"{why} The answers are y, an amount such as `0.50`, `no budget`{lessons}, and n."
+
+
 def prompt_of(ask: Ask) -> str:
     """What can be typed, and until when."""
     return f"{_offer(ask)} ({ask.request.deadline:.0f} s, no answer is a denial): "
@@ -159,6 +190,10 @@ def _offer(ask: Ask) -> str:
         return "Your answer, empty for none"
     if chooses(ask.request):
         return f"Allow it for {keys(ask.request)[0]}"
+    if _is_plan(ask):
+        begin = "Go on?" if "resumes" in ask.request.arguments else "Begin?"
+        lessons = " / with lessons" if has_lessons(ask.request.arguments) else ""
+        return f"{begin} [y / an amount / no budget{lessons} / N]"
     return "Allow it once? [y/N]" if ask.request.subject == "host_command" else "Allow it? [y/N]"
 
 
@@ -171,7 +206,33 @@ def meant(ask: Ask, line: str) -> dict[str, str] | None:
         return {"act": "deny"}
     if chooses(ask.request):
         return keys(ask.request)[1].get(word)
+    if _is_plan(ask):
+        answer = _without_yes(line)
+        return {"act": "allow", "answer": answer} if _is_read(answer) else None
     return {"act": "allow"} if word in _YES else None
+
+
+def _is_plan(ask: Ask) -> bool:
+    return ask.request.subject == "plan"
+
+
+def _without_yes(line: str) -> str:
+    """What a line says beside its yes: nothing takes the budget that is proposed."""
+    first, _, rest = line.partition(" ")
+    return rest.strip() if first.rstrip(",").lower() in _YES else line
+
+
+def _is_read(answer: str) -> bool:
+    return not _unread(answer)
+
+
+def _unread(line: str) -> str:
+    """Why an answer to a plan means nothing; empty where it does. It is read as by whoever asked."""
+    try:
+        read_answer(_without_yes(line), None)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _is_question(ask: Ask) -> bool:

@@ -54,11 +54,20 @@ class Imported:
         memories: Ids of all memories that it named.
         edges: How many were drawn.
         left_out: How many were not, since they say something for a memory that was there before.
+        here: Of the memories those that were there before, and stayed as they were.
+        doubted: Of these those in quarantine that a file which is believed calls trusted, in the same words.
     """
 
     memories: tuple[str, ...]
     edges: int
     left_out: int = 0
+    here: tuple[str, ...] = ()
+    doubted: tuple[str, ...] = ()
+
+    @property
+    def new(self) -> int:
+        """How many memories it has brought."""
+        return len(set(self.memories)) - len(self.here)
 
 
 def write_lines(items: Iterable[Memory | Edge]) -> Iterator[str]:
@@ -117,20 +126,26 @@ def import_lines(store: MemoryStore, lines: Iterable[str], *, trusting: bool = F
 
 def keep(store: MemoryStore, held: Lines) -> Imported:
     """The same for lines that were read; raises likewise."""
-    given = {draft.id for draft in held.drafts}
+    given = {draft.id: draft for draft in reversed(held.drafts) if draft.id}
     ends = {end for edge in held.edges for end in (edge.source, edge.target)}
-    asked = ends if not held.trusting else ends - given
-    there = {end for end in asked if _is_there(store, end)}
-    if unknown := sorted(ends - given - there):
+    there = {one: memory for one in dict.fromkeys((*given, *ends)) if (memory := _find(store, one)) is not None}
+    if unknown := sorted(ends - given.keys() - there.keys()):
         some = ", ".join(unknown[:MOST_TOLD])
         raise MemoryInvalid("The lines", [f"edges lead to memories that are nowhere: {some}"])
     # Whatever bears the id of a memory that is there already was not brought by this file.
-    brought = given - there
+    brought = given.keys() - there.keys()
     edges = [edge for edge in held.edges if held.trusting or _may_say(edge, brought)]
     ids = store.remember_many(held.drafts)
     for edge in edges:
         store.create_edge(edge)
-    return Imported(tuple(ids), len(edges), len(held.edges) - len(edges))
+    here = tuple(one for one in dict.fromkeys(ids) if one in there)
+    doubted = tuple(one for one in here if held.trusting and _is_doubted(there[one], given[one]))
+    return Imported(tuple(ids), len(edges), len(held.edges) - len(edges), here, doubted)
+
+
+def _is_doubted(memory: Memory, draft: Draft) -> bool:
+    """Whether nobody has promoted it here, although a file that is believed says that it is trusted."""
+    return draft.tier is Tier.TRUSTED and memory.tier is Tier.QUARANTINE and memory.text == draft.text
 
 
 def _may_say(edge: Edge, brought: Collection[str]) -> bool:
@@ -262,9 +277,8 @@ def _edge_fields(edge: Edge) -> dict[str, object]:
     return {"source": edge.source, "target": edge.target, "type": edge.type, "weight": edge.weight}
 
 
-def _is_there(store: MemoryStore, memory_id: str) -> bool:
+def _find(store: MemoryStore, memory_id: str) -> Memory | None:
     try:
-        store.reference(memory_id)
+        return store.reference(memory_id)
     except MemoryUnknown:
-        return False
-    return True
+        return None

@@ -39,6 +39,14 @@ _TIMEOUT = re.compile(r"\[ERR_\w*TIMEOUT\]")
 _SLIP = re.compile(r"No such file or directory|can't open file|SyntaxError|IndentationError|NameError")
 _SAYS_WHY = re.compile(r"error|denied|fatal|fail|cannot|can't|not |missing|refused|invalid|exception", re.IGNORECASE)
 _AROUND = re.compile(r"^\[(?:stderr|exit code \d+|ended by signal \d+|the whole output .*)\]$")
+_PYTHON_WRITES = re.compile(
+    r"""\bopen\s*\([^\n]{0,200}?(?:,|mode\s*=)\s*['"](?:b?[wax][bt]?\+?b?|b?rb?\+b?)['"]"""
+    r"""|\.open\s*\(\s*['"](?:[wax]|rb?\+)"""
+    r"|\.write(?:_text|_bytes|lines)?\s*\(|\.(?:touch|mkdir|unlink|rmdir|chmod|symlink_to|rename|savefig|dump)\s*\("
+    r"|\.to_(?:csv|excel|feather|hdf|html|json|latex|markdown|parquet|pickle|sql|stata|xml)\s*\("
+    r"|\bshutil\.\w|\bsubprocess\.\w|\bos\.(?:system|popen|remove|replace|rename|makedirs|environ|putenv|kill)\b"
+)
+"""Code that may change something which lasts longer than its interpreter."""
 _REPEATS = re.compile(r"^g?make(?:\[\d+\])?: \*\*\* \[.*\] Error \d+$")
 """What `make` adds to what a program of it has said."""
 
@@ -118,7 +126,7 @@ def _weight(attempt: Attempt, between: Sequence[Attempt], mended: Attempt) -> in
     steps = _steps(between)
     if not steps and _SLIP.search(attempt.said):
         return 0
-    by_commands = any(step.tool in COMMANDS and not step.failed and _acts(step) for step in between)
+    by_commands = any(not step.failed and _acts(step) and not _by_file(step) for step in between)
     if by_commands:
         return _MENDED
     if _other_words(attempt.line, mended.line):
@@ -135,7 +143,8 @@ def _says_nothing(attempt: Attempt) -> bool:
     if attempt.exit_code is None:
         # Without a code it was refused or stopped; only what took too long is about the command itself.
         return not _TIMEOUT.search(attempt.said)
-    return attempt.tool == "bash" and family_of(attempt.line).looks
+    # What only looks says no more where its output goes into a file.
+    return attempt.tool == "bash" and (family_of(attempt.line).looks or _by_file(attempt))
 
 
 def _mending(attempts: Sequence[Attempt], place: int, attempt: Attempt) -> int | None:
@@ -169,7 +178,10 @@ def _mends(tool: str, line: str, other: Attempt) -> bool:
 def _fix(before: Sequence[Attempt], line: str, mended: Attempt) -> str:
     steps = _steps(before)
     if _other_words(line, mended.line):
-        steps.append(_code(mended.line))
+        steps.append(_beginning(mended.line))
+    if not steps and any(step.tool == "python" and not step.failed for step in before):
+        # What other code has done there is not known, and that it went well by itself would be a guess.
+        return ""
     return ", then ".join(steps[-MOST_STEPS:]) or "the same command went well when it was run again"
 
 
@@ -181,15 +193,26 @@ def _step_words(attempts: Sequence[Attempt]) -> Iterator[str]:
     for step in attempts:
         if step.failed or not _acts(step):
             continue
-        yield _code(step.line) if step.tool in COMMANDS else f"a change of {step.line}"
+        if step.tool == "python":
+            yield _python_words(step)
+        else:
+            yield _beginning(step.line) if step.tool == "bash" else f"a change of {step.line}"
 
 
 def _acts(step: Attempt) -> bool:
     """Whether it may have changed something that lasts; code that was tried in an interpreter of its own rarely has."""
     if step.tool in CHANGES:
         return True
+    if step.tool == "python":
+        return _PYTHON_WRITES.search(step.line) is not None
     family = family_of(step.line)
-    return step.tool == "bash" and not (family.looks or family.tests or family.checks)
+    return step.tool == "bash" and (family.writes or not (family.looks or family.tests or family.checks))
+
+
+def _by_file(step: Attempt) -> bool:
+    """Whether all that it may have changed are files: that of itself mends no test, which is what writing code is."""
+    family = family_of(step.line) if step.tool == "bash" else None
+    return family is None or (family.writes and not family.programs)
 
 
 def _other_words(line: str, other: str) -> bool:
@@ -216,6 +239,12 @@ def _code(line: str) -> str:
     """A line between marks that it does not close itself: what comes after them are words of ours."""
     inside = line.replace("`", "'")
     return f"`{inside}`"
+
+
+def _beginning(line: str) -> str:
+    """The first of several lines, with a mark: on one line they would look like a command and could not be run."""
+    first, *more = line.strip().splitlines() or [""]
+    return _code(f"{first.rstrip()} …" if more else line)
 
 
 def _tool_failure(attempt: Attempt) -> Failure:

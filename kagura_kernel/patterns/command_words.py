@@ -10,7 +10,7 @@ import shlex
 from dataclasses import dataclass
 from functools import lru_cache
 
-_APART = re.compile(r"&&|\|\||[;|\n]")
+_APART = re.compile(r"&&|\|\||;|(?<!>)\||\n")
 _SETS = re.compile(r"[A-Za-z_]\w*=\S*", re.ASCII)
 _LOOKING = """
 grep egrep fgrep rg ag find fd ls dir tree cat head tail less more wc stat file test [ [[ which whereis command type
@@ -73,6 +73,12 @@ _AIDS = re.compile(r"-|<|\d*>|[^/]*=")
 """Words that are no subcommand and no script: options, redirections, settings."""
 _OF_WRAPPERS = re.compile(r"-|\d+[smhd]?$", re.ASCII)
 _WORD = re.compile(r"[^\s'\"`;|&()<>=,]+")
+_HEREDOC = re.compile(r"""<<-?[ \t]*(['"]?)(\w+)\1([^\n]*)\n(?:[^\n]*\n)*?[ \t]*\2[ \t]*(?=\n|\Z)""")
+"""A text that a program is given; its lines are no commands of this one."""
+_QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|\[\[.*?\]\]|\(\(.*?\)\)""", re.DOTALL)
+"""What may hold a `>` that sends nothing anywhere."""
+_SENT = re.compile(r"(?:(?<=\s)1|(?<!\s\d)(?<![&<>]))>[>|]?\s*(?![&(])(?!/dev/)[^\s<>;|&()]")
+"""An output that goes into a file; not what a program complains of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +90,14 @@ class Family:
         looks: Whether it only looks.
         tests: Whether all it does is to test or build: then failing is what it is for.
         checks: Whether it does nothing of what its programs are for: it asks, reads a script through, or only plans.
+        writes: Whether what otherwise only looks writes a file: `echo yes > answers`.
     """
 
     programs: frozenset[str]
     looks: bool
     tests: bool
     checks: bool = False
+    writes: bool = False
 
     def meets(self, other: Family) -> bool:
         """Whether both run the like of something."""
@@ -99,12 +107,14 @@ class Family:
 @lru_cache(maxsize=1024)
 def family_of(line: str) -> Family:
     """What a shell line runs."""
+    line = _HEREDOC.sub(r" \3", line)
     parts = [(part, name) for part in _APART.split(line) if (name := _program(part))]
     names = [name for _, name in parts]
     acting = frozenset(name for name in names if name.partition(" ")[0] not in _QUIET)
-    looks = not acting and any(name.partition(" ")[0] in _LOOKS for name in names)
+    writes = _writes(line)
+    looks = not acting and not writes and any(_looks(name) for name in names)
     checks = bool(acting) and all(_is_check(part, name) for part, name in parts if name in acting)
-    return Family(acting, looks, bool(acting) and all(_is_test(name) for name in acting), checks)
+    return Family(acting, looks, bool(acting) and all(_is_test(name) for name in acting), checks, writes)
 
 
 def tells_of(line: str, other: str) -> bool:
@@ -113,6 +123,7 @@ def tells_of(line: str, other: str) -> bool:
     It does not where the other only checks, and where its exit code may be that of something else: of what comes after
     a semicolon, of the end of a pipe, of a program that was sent into the background.
     """
+    other = _HEREDOC.sub(r" \3", other)
     last = _LAST.split(other.strip())[-1]
     if _HIDES.search(last) or family_of(other).checks:
         return False
@@ -128,6 +139,17 @@ def shared_words(line: str, other: str) -> float:
 @lru_cache(maxsize=1024)
 def _words(line: str) -> frozenset[str]:
     return frozenset(_WORD.findall(line))
+
+
+def _writes(line: str) -> bool:
+    if ">" not in line:
+        return False
+    parts = _APART.split(_QUOTED.sub("q", line))
+    return any(_SENT.search(part) and _looks(_program(part)) for part in parts)
+
+
+def _looks(name: str) -> bool:
+    return name.partition(" ")[0] in _LOOKS
 
 
 def _program(part: str) -> str:

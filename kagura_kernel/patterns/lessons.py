@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kagura_kernel.domain.memory import FIX, FIXES, LESSON, PREVENTS, Draft, Memory, Query, Source, Tier
+from kagura_kernel.domain.memory import FIX, FIXES, LESSON, PREVENTS, Author, Draft, Memory, Query, Source, Tier
 from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.patterns.similar import LONGEST_SOUGHT, likeness
@@ -110,7 +110,7 @@ class Lesson:
     def shown(self) -> str:
         """All of it on one line, for a person; what a box or somebody else has said is between quotation marks."""
         failure = self.failure
-        said = f" It said: {_quoted(failure.said)}." if failure.said else ""
+        said = f" It said: {quoted(failure.said)}." if failure.said else ""
         # Of a lesson that is trusted the newest fix may still be an agent's word alone.
         mark = " (not trusted)" if self.trusted and failure.fix != self.trusted_fix else ""
         mended = f" What mended it{mark}: {_sentence(failure.fix)}" if failure.fix else ""
@@ -180,6 +180,16 @@ def one_line(text: str) -> str:
     """A text on one line of at most `LONGEST` characters, without what a reader does not see."""
     line = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
     return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"
+
+
+def quoted(words: str) -> str:
+    """Between marks that the words themselves do not close."""
+    return f"“{words.translate(_NO_MARKS)}”"
+
+
+def from_elsewhere(memory: Memory) -> bool:
+    """Whether a file brought it that nobody believed: one word to a plan is too little to trust such a memory."""
+    return memory.tier is not Tier.TRUSTED and memory.source.author is Author.IMPORT
 
 
 def fits(memory: Memory, task: str) -> bool:
@@ -258,23 +268,19 @@ def _sentence(words: str) -> str:
     return words if words.endswith((".", "?", "!")) else f"{words}."
 
 
-def _quoted(words: str) -> str:
-    """Between marks that the words themselves do not close."""
-    return f"“{words.translate(_NO_MARKS)}”"
-
-
 def _newest(found: Sequence[Memory]) -> Memory | None:
     return max(found, key=lambda one: one.created_at, default=None)
 
 
 def _fix(memory: Memory | None) -> str:
-    return "" if memory is None else _text(memory.data, "fix")
+    return "" if memory is None else one_line(_text(memory.data, "fix"))
 
 
 def _failure(data: Mapping[str, object]) -> Failure:
     kind = _text(data, "kind")
     known: Kind = kind if kind in {"command", "tool", "approval", "verification", "run"} else "run"  # type: ignore[assignment]
-    return Failure(known, *(_text(data, name) for name in ("trigger", "said", "fix", "tool", "line")))
+    # What a brain is told is never more than what a person is shown, whoever has written it.
+    return Failure(known, *(one_line(_text(data, name)) for name in ("trigger", "said", "fix", "tool", "line")))
 
 
 def _text(data: Mapping[str, object], name: str) -> str:

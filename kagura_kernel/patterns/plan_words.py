@@ -40,6 +40,7 @@ def plan_detail(
     lessons: Sequence[str],
     budget_usd: float | None,
     *,
+    left_out: Sequence[str] = (),
     why_again: str = "",
 ) -> str:
     """All of it, a fact a line.
@@ -47,8 +48,9 @@ def plan_detail(
     Args:
         estimate: What the run is expected to need.
         similar: The runs it rests on, the likest first.
-        lessons: Ids of lessons that fit the task.
+        lessons: Ids of lessons that fit the task, and that `with lessons` trusts.
         budget_usd: The budget that is proposed.
+        left_out: Ids of lessons that fit it too, and that `with lessons` does not trust.
         why_again: Why an answer could not be read, if one could not.
     """
     lines = [why_again] if why_again else []
@@ -58,19 +60,35 @@ def plan_detail(
         lines.append(f"  and {len(similar) - _SHOWN_RUNS} more")
     if lessons:
         lines.append(f"Lessons from what went wrong before: {', '.join(lessons)}")
+    if left_out:
+        one = len(left_out) == 1
+        lines.append(
+            f"{len(left_out)} more {'was' if one else 'were'} imported, and `with lessons` leaves "
+            f"{'it' if one else 'them'} out: {', '.join(left_out)}. `memory show` tells what such a lesson says, "
+            "`memory promote` trusts it."
+        )
     lines.append("Budget: none" if budget_usd is None else f"Budget: {dollars(budget_usd)}")
     lines.append(HOW_TO_ANSWER if lessons else HOW_TO_ANSWER.partition("; add")[0] + ".")
     return "\n".join(lines)
 
 
 def plan_arguments(
-    estimate: Estimate | None, similar: Sequence[Precedent], lessons: Sequence[str], budget_usd: float | None
+    estimate: Estimate | None,
+    similar: Sequence[Precedent],
+    lessons: Sequence[str],
+    budget_usd: float | None,
+    *,
+    fixes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Exactly what is agreed to, as JSON values."""
+    """Exactly what is agreed to, as JSON values.
+
+    `with lessons` trusts the lessons and, of what is known to mend them, the fixes; no others.
+    """
     return {
         "estimate": None if estimate is None else asdict(estimate),
         "similar": [row.run_id for row in similar],
         "lessons": list(lessons),
+        "fixes": list(fixes),
         "budget_usd": budget_usd,
     }
 

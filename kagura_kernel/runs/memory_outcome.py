@@ -46,6 +46,7 @@ class Ended:
         seconds: How long it took.
         changes: What it changed.
         memories: Ids of what its brain was shown.
+        began: Whether it began to think: one that was denied at its plan did not, and has nothing to tell.
     """
 
     ending: Ending
@@ -54,6 +55,7 @@ class Ended:
     seconds: float
     changes: Sequence[FileChange] = ()
     memories: Sequence[str] = ()
+    began: bool = True
 
 
 def outcome_of(order: RunOrder, ended: Ended, *, scope: str) -> Draft:

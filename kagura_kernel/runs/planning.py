@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kagura_kernel.domain.approvals import ApprovalKind, Approver, Decision
@@ -14,7 +14,7 @@ from kagura_kernel.domain.patterns import Estimate, PlanTerms
 from kagura_kernel.journal.precedents import Precedent
 from kagura_kernel.membrane.parts import RecordFact
 from kagura_kernel.memory.store import MemoryStore
-from kagura_kernel.patterns.lessons import Lesson, lesson_of, lessons_for, told
+from kagura_kernel.patterns.lessons import Lesson, from_elsewhere, lesson_of, lessons_for, told
 from kagura_kernel.patterns.plan_answers import PlanAnswer, read_answer
 from kagura_kernel.patterns.plan_words import dollars, estimate_briefing, plan_arguments, plan_detail, plan_title
 from kagura_kernel.patterns.planning import estimate_of, proposed_usd, wants_a_word
@@ -64,6 +64,16 @@ class _Plan:
     def lesson_ids(self) -> tuple[str, ...]:
         return tuple(lesson.memory.id for lesson in self.lessons)
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Those that one word to a plan does not trust."""
+        return tuple(lesson.memory.id for lesson in self.lessons if from_elsewhere(lesson.memory))
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """Those that it does."""
+        return tuple(ident for ident in self.lesson_ids if ident not in self.left_out)
+
 
 async def plan_run(
     order: RunOrder,
@@ -110,11 +120,12 @@ async def plan_run(
         _tell_person(plan.lessons, record)
         record(RunPlanned, **facts, agreed_usd=None if asks else agreed)
     if asks:
-        answer, decision = await _agreed(order, parts, approver, plan)
+        fixes = await asyncio.to_thread(_fixes, memory.store, plan) if memory.store is not None else ()
+        answer, decision = await _agreed(order, parts, approver, plan, fixes)
         agreed, by = answer.budget_usd, decision.by
         record(RunPlanned, **facts, agreed_usd=agreed, by=by)
         if answer.with_lessons and memory.store is not None:
-            lessons = await _trust(memory.store, lessons, decision, record)
+            lessons = await _trust(memory.store, plan, fixes, decision, record)
     trusted = [lesson for lesson in lessons if lesson.trusted]
     if trusted:
         await memory.see("lesson", [replace(lesson.memory, summary=lesson.shown) for lesson in trusted])
@@ -134,18 +145,26 @@ def _look(order: RunOrder, parts: RunParts, memory: RunMemory, own: bool) -> _Pl
     return _Plan(similar, estimate, tuple(lessons), proposed_usd(similar, order.budget_usd))
 
 
-async def _agreed(order: RunOrder, parts: RunParts, approver: Approver, plan: _Plan) -> tuple[PlanAnswer, Decision]:
+def _fixes(store: MemoryStore, plan: _Plan) -> tuple[str, ...]:
+    """The fixes that are trusted with the lessons: those that are shown, and no file's that nobody believed."""
+    ids = [one.fix_id for one in plan.lessons if one.fix_id and one.memory.id in plan.offered]
+    return tuple(ident for ident in ids if not from_elsewhere(store.reference(ident)))
+
+
+async def _agreed(
+    order: RunOrder, parts: RunParts, approver: Approver, plan: _Plan, fixes: Sequence[str]
+) -> tuple[PlanAnswer, Decision]:
     asker = Asker(order.run_id, order.session_id, parts.clock, order.routing.approval_deadline)
-    said = (plan.estimate, plan.similar, plan.lesson_ids, plan.budget_usd)
+    said = (plan.estimate, plan.similar, plan.offered, plan.budget_usd)
     why = ""
     for _ in range(MOST_QUESTIONS):
         with use_approver(approver):
             decision = await asker.ask(
                 ApprovalKind.PLAN,
                 plan_title(plan.estimate),
-                plan_detail(*said, why_again=why),
+                plan_detail(*said, left_out=plan.left_out, why_again=why),
                 subject=_SUBJECT,
-                arguments=plan_arguments(*said),
+                arguments=plan_arguments(*said, fixes=fixes),
             )
         if order.headless and not decision.allowed:
             raise ApprovalDenied(_SUBJECT, _nobody(order.plan, plan))
@@ -166,20 +185,20 @@ def _nobody(terms: PlanTerms, plan: _Plan) -> str:
 
 
 async def _trust(
-    store: MemoryStore, lessons: Iterable[Lesson], decision: Decision, record: RecordFact
+    store: MemoryStore, plan: _Plan, fixes: Sequence[str], decision: Decision, record: RecordFact
 ) -> tuple[Lesson, ...]:
-    """The lessons as they are when a person, who has seen them, says that they may be trusted."""
+    """The lessons as they are when a person, who has seen them, says that those offered may be trusted."""
 
     def promote(lesson: Lesson) -> tuple[list[str], Lesson]:
         # Nothing but what was shown: it may have other fixes.
-        ids = filter(None, (lesson.memory.id, lesson.fix_id))
+        ids = [one for one in (lesson.memory.id, lesson.fix_id) if one in plan.offered or one in fixes]
         changed = [one for one in ids if store.reference(one).tier is not Tier.TRUSTED]
         for one in changed:
             store.promote(one, by=decision.by)
         return changed, lesson_of(store, store.reference(lesson.memory.id))
 
     found = []
-    for lesson in lessons:
+    for lesson in plan.lessons:
         changed, now = await asyncio.to_thread(promote, lesson)
         found.append(now)
         for one in changed:

@@ -224,16 +224,25 @@ class RunMemory:
     # --------------------------------------------------------------------- end
 
     async def leave(
-        self, ending: Ending, verified: RunVerified | None, cost: Cost, changes: Sequence[FileChange] = ()
+        self,
+        ending: Ending,
+        verified: RunVerified | None,
+        cost: Cost,
+        changes: Sequence[FileChange] = (),
+        *,
+        began: bool = True,
     ) -> tuple[str, ...]:
         """Leave a summary of the outcome, and say of what was used whether it helped; ids of what was left.
+
+        A run that never began leaves none.
 
         Raises:
             MemoryUnavailable: the memory cannot be reached any more.
         """
         if self.store is None:
             return ()
-        ended = Ended(ending, verified, cost, self._clock.monotonic() - self._began, changes, tuple(self._shown))
+        seconds = self._clock.monotonic() - self._began
+        ended = Ended(ending, verified, cost, seconds, changes, tuple(self._shown), began)
         try:
             return await leave_outcome(self, self.store, self._order, ended, self._record)
         finally:

@@ -317,7 +317,8 @@ class Run:
             self._verified = await self._verification.run(changes)
         try:
             if self.order.leaves:
-                left = await self._memory.leave(ending, self._proof, self._account.cost, changes)
+                cost, began = self._account.cost, self._has_begun(ending)
+                left = await self._memory.leave(ending, self._proof, cost, changes, began=began)
                 # A lesson is joined to the summary of the run that it comes from.
                 self._left = (*left, *await self._learning.leave(ending, self._proof, left))
         except JournalError:
@@ -325,6 +326,12 @@ class Run:
         except KaguraError as error:
             record(Noted, text=f"What the run could have taught later ones was not kept: {error.message}")
         await self._trusting.settle(ending, self._proof, self._approver)
+
+    def _has_begun(self, ending: Ending) -> bool:
+        """Whether it came to think or to do anything before somebody said no to it, or called it off."""
+        if self._account.turns or (self._stage is not None and self._stage.tool_calls):
+            return True
+        return ending.status != "denied" and (self._stage is not None or ending.status != "killed")
 
     @property
     def _proof(self) -> RunVerified | None:

@@ -167,6 +167,7 @@ class _Form:
         self._given: set[str] = set()
         self.siblings: Sequence[str] = ()
         last = arguments[-1] if arguments else None
+        self._options_in_text = last is not None and last.options
         # From here on every word belongs to a text, dashes or not.
         self._text_at = len(arguments) - 1 if last is not None and last.kind is Kind.TEXT and last.many else None
 
@@ -190,7 +191,7 @@ class _Form:
         if not raw.startswith("-") or raw == "-":
             return False
         if self._text_at is not None and len(placed) > self._text_at:
-            return raw in self._options
+            return raw in self._options or (self._options_in_text and raw.startswith("--"))
         return not (_is_number(raw) and self._arguments)
 
     def _take(self, word: Word, coming: Iterator[Word], values: dict[str, Any]) -> None:

@@ -120,6 +120,9 @@ def _ask(ask: Ask) -> str:
         lines.append(f"  {whose[:1].lower()}{whose[1:]} {one_line(reason, 300)}")
     elif reason:
         lines.append(f"  {one_line(reason, 300)}")
+    if ask.request.lineage:
+        # A child's: whose parts they are is told by ids, where something may be told by ids.
+        lines.append("  asked for by a part that was handed on")
     lines.append(f"  {verdict_words(ask)}")
     return "\n".join(lines)
 

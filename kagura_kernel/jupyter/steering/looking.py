@@ -34,10 +34,12 @@ def runs(asked: Asked) -> pd.DataFrame:
     """The latest runs, or those named."""
     from kagura_kernel.journal import views
     from kagura_kernel.jupyter.tables import runs_table
+    from kagura_kernel.jupyter.text_frame import RunsText, for_text
 
     named = _named(asked)
     limit = asked["limit"] or _LATEST
-    return runs_table(views.runs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None))
+    table = runs_table(views.runs(asked.cockpit.journal, limit=len(named) or limit, run_ids=named or None))
+    return for_text(table, RunsText, asked.shell)
 
 
 def sessions(asked: Asked) -> pd.DataFrame:
@@ -50,11 +52,15 @@ def sessions(asked: Asked) -> pd.DataFrame:
 
 def approvals(asked: Asked) -> pd.DataFrame:
     """The latest approvals, or those that wait."""
+    from kagura_kernel.cockpit.plan_lessons import has_lessons, lessons_told
     from kagura_kernel.journal import views
     from kagura_kernel.jupyter.tables import approvals_table
 
     limit = asked["limit"] or _LATEST
-    return approvals_table(views.approvals(asked.cockpit.journal, limit=limit, pending_only=asked["pending"]))
+    rows = views.approvals(asked.cockpit.journal, limit=limit, pending_only=asked["pending"])
+    plans = [row for row in rows if row.verdict is None and row.kind == "plan" and has_lessons(row.arguments)]
+    told = {row.id: "\n".join(lessons_told(lambda: asked.cockpit.memory, row.arguments)) for row in plans}
+    return approvals_table(rows, told)
 
 
 def cost(asked: Asked) -> pd.DataFrame:
@@ -62,6 +68,7 @@ def cost(asked: Asked) -> pd.DataFrame:
     from kagura_kernel.journal import views
     from kagura_kernel.journal.children import with_children
     from kagura_kernel.jupyter.tables import costs_table
+    from kagura_kernel.jupyter.text_frame import CostsText, for_text
 
     if asked["calibration"]:
         return _calibration(asked)
@@ -74,20 +81,21 @@ def cost(asked: Asked) -> pd.DataFrame:
         from kagura_kernel.jupyter.boards.cost_frame import CostFrame
 
         return CostFrame(table)
-    return table
+    return for_text(table, CostsText, asked.shell)
 
 
 def _calibration(asked: Asked) -> pd.DataFrame:
     """What runs were expected to need beside what they needed, and a sentence about all of them."""
     from kagura_kernel.journal.precedents import estimated
     from kagura_kernel.jupyter.tables import calibration_table
+    from kagura_kernel.jupyter.text_frame import CalibratedText, for_text
     from kagura_kernel.patterns.calibration import calibrate, calibration_line
 
     named = _named(asked)
     limit = len(named) or asked["limit"] or _LATEST_COSTS
     rows = calibrate(estimated(asked.cockpit.journal, limit=limit, run_ids=named or None))
     say(calibration_line(rows))
-    return calibration_table(rows)
+    return for_text(calibration_table(rows), CalibratedText, asked.shell)
 
 
 def leases(asked: Asked) -> pd.DataFrame:

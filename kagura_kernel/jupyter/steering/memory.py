@@ -103,7 +103,7 @@ def take_in(asked: Asked) -> None:
 
     lines = read_file(asked["file"])
     found = asked.cockpit.memory.import_lines(lines, trusting=asked["trust"], by=person(), via=VIA)
-    say(imported_line(found, trusting=asked["trust"]))
+    say(imported_line(found, trusting=asked["trust"], prefix=asked.prefix))
 
 
 def export(asked: Asked) -> None:

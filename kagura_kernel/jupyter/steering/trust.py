@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 def listed(asked: Asked) -> pd.DataFrame:
     """How every category stands."""
+    from kagura_kernel.jupyter.text_frame import TrustText, for_text
     from kagura_kernel.jupyter.trust_table import trust_table
 
     desk = asked.cockpit.trust
-    return trust_table(desk.reports(), desk.terms)
+    return for_text(trust_table(desk.reports(), desk.terms), TrustText, asked.shell)
 
 
 def chart_trust(asked: Asked) -> Any:

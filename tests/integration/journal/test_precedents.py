@@ -160,3 +160,13 @@ def test_a_budget_that_a_person_agreed_on_is_the_runs(
     journal.verify()
     rebuild(journal)
     assert runs(journal) == [row]
+
+
+@pytest.mark.parametrize("status", ["denied", "killed", "lost"])
+def test_a_run_that_ended_before_it_had_thought_or_done_anything_is_no_precedent(journal: Journal, status: str) -> None:
+    run = tell(journal, 1, status=status, turns=0, tool_calls=0)
+    assert precedents(journal, brain="claude", limit=9) == []
+    assert precedents_of(journal, [run], brain="claude") == []
+    began = [tell(journal, 2, status=status, turns=1, tool_calls=0), tell(journal, 3, status=status, turns=0)]
+    failed = tell(journal, 4, status="failed", turns=0, tool_calls=0)
+    assert [row.run_id for row in precedents(journal, brain="claude", limit=9)] == [failed, *reversed(began)]

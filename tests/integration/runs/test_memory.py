@@ -460,3 +460,9 @@ async def test_nothing_that_a_memory_says_stands_in_the_journal(run, memory, tmp
     for word in (b"grapefruit", b"kumquat", b"durian", b"ychee"):
         assert word not in written
     assert {one.type for event in of(ended, MemoriesSeen) for one in event.memories} == {"note", "other"}
+
+
+async def test_the_session_of_a_child_stands_in_what_it_leaves(run, memory, redactor):
+    session = "run-1m81echt94r94f.child-1"
+    ended = await run(FakeBrain(["Done."]), redactor=redactor, session=session)
+    assert memory.reference(ended.outcome.memories[0]).data["session_id"] == session

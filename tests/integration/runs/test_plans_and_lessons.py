@@ -203,13 +203,27 @@ async def test_no_secret_is_in_a_lesson(run, memory):
 
 
 @pytest.mark.parametrize("verdict", [Verdict.DENY, Verdict.TIMEOUT])
-async def test_a_plan_that_is_not_agreed_to_starts_and_costs_nothing(run, verdict):
+async def test_a_plan_that_is_not_agreed_to_starts_and_costs_nothing_and_leaves_nothing(run, memory, verdict):
     approver = ScriptedApprover(verdict)
     ended = await run(FIRST, PLAIN, plan=PlanTerms(asked=True), headless=False, approver=approver)
     assert (ended.outcome.status, ended.outcome.error_code) == ("denied", "ERR_APPROVAL_DENIED")
     assert [request.kind for request in approver.requests] == [ApprovalKind.PLAN]
     assert ended.turns == []
     assert not {"box.started", "turn.counted"} & {event.kind for event in ended.events}
+    assert ended.outcome.memories == ()
+    assert memory.counts().memories == 0
+
+
+async def test_plans_that_were_not_agreed_to_are_no_runs_like_the_task(run):
+    await run(FIRST, MENDED)
+    for headless in (True, False):
+        approver = ScriptedApprover(Verdict.DENY)
+        terms = PlanTerms(asked=True, above_usd=0.0)
+        ended = await run(SECOND, PLAIN, plan=terms, headless=headless, approver=approver)
+        assert ended.outcome.status == "denied"
+    third = await run(THIRD, MENDED)
+    [planned] = of(third, RunPlanned)
+    assert (planned.estimate.runs, planned.estimate.failed) == (1, 0)
 
 
 async def test_an_agreed_budget_stops_the_run(run):

@@ -10,6 +10,9 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from kagura_kernel.domain.memory import Author, Source
+from kagura_kernel.memory.sqlite.store import SqliteMemory
+from kagura_kernel.patterns.lessons import Failure, lesson_draft
 from kagura_kernel.testing.leftovers import descendants
 from kagura_kernel.testing.patience import wait_until
 from tests.integration.terminal.conftest import bash, ended
@@ -100,6 +103,42 @@ def test_an_approval_shows_the_whole_command_and_is_answered_at_the_keyboard(she
     child.expect_exact("[replay run: done]")
     assert ended(child) == 0
     assert (shell.project / "on-the-host").exists() is ran
+
+
+@pytest.mark.parametrize(
+    ("answer", "agreed", "trusted"),
+    [("0.50 with lessons", 0.5, True), ("with lessons", None, True), ("y 0.25", 0.25, False), ("y", None, False)],
+)
+def test_a_plan_shows_what_its_lessons_say_and_is_edited_at_the_keyboard(shell, answer, agreed, trusted):
+    task = "Build the report for the board"
+    failure = Failure("command", "`bash report.sh board` ended with 3", "no rule for it")
+    draft = lesson_draft(failure, task=task, scope="", source=Source(Author.ENGINE, run_id="run-1"))
+    with SqliteMemory(Path(shell.environ["KAGURA_HOME"]) / "memory.sqlite3") as memory:
+        memory.remember(draft)
+    child = shell.terminal("run", "--plan", "--replay", shell.cassette(), task)
+    child.expect_exact("NOT trusted, seen once, from engine, run-1")
+    child.expect_exact("what went wrong: “`bash report.sh board` ended with 3”")
+    child.expect_exact("what was said then: “no rule for it”")
+    child.expect_exact("Begin? [y / an amount / no budget / with lessons / N]")
+    child.sendline("gladly")
+    child.expect_exact("The answers are y, an amount such as `0.50`, `no budget`, `with lessons`")
+    child.expect_exact("/ with lessons / N]")
+    child.sendline(answer)
+    child.expect_exact("Allowed by")
+    assert ended(child) == 0
+    [lesson] = json.loads(shell.run("lessons", "--json").stdout)
+    assert (lesson["memory"]["tier"] == "trusted") is trusted
+    rows = [json.loads(line) for line in shell.run("journal", "export", "-").stdout.splitlines()]
+    planned = [json.loads(row["body"])["agreed_usd"] for row in rows if row.get("kind") == "run.planned"]
+    assert planned[-1] == agreed
+
+
+def test_nothing_typed_at_a_plan_cancels_it(shell):
+    child = shell.terminal("run", "--plan", "--replay", shell.cassette(), "Go.")
+    child.expect_exact("Begin? [y / an amount / no budget / N]")
+    child.sendline("")
+    child.expect_exact("Denied by")
+    assert ended(child) == 2
 
 
 def test_the_end_of_the_input_denies(shell, host_call):

@@ -7,11 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
+from kagura_kernel import open_memory
 from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.handles import RunHandle
+from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.memory import Author, Source
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.patterns.lessons import Failure, lesson_draft
 from kagura_kernel.testing.sample_run import SampleRun
 
 
@@ -51,17 +55,54 @@ def test_what_waits_is_told_in_full_with_whom_it_is_for(journal: Journal, capsys
     told = SampleRun("run-3", at=SystemClock().now())
     command = f"git push \x1b[2J\n  && {'x' * 300}"
     journal.append(told.started(lineage=("run-1", "run-2")))
-    Mailbox(journal).post(told.request("app-5", detail=command, lineage=("run-1", "run-2")))
+    Mailbox(journal).post(
+        told.request("app-5", detail=command, arguments={"command": command}, lineage=("run-1", "run-2"))
+    )
     assert main(["approvals", "--pending"]) == 0
     head, row, _, title, *lines = capsys.readouterr().out.splitlines()
     assert head.split()[-2:] == ["title", "what"]
     assert row.endswith("git push ⟨U+001B⟩[2J…")
+    assert (head.split()[2], "  run-1 → run-2  " in row) == ("lineage", True)
     assert title == (
         "app-5: Run a command on this machine (asked by run-3, which works for run-2, which works for run-1)"
     )
     assert lines[:2] == ["    git push ⟨U+001B⟩[2J", f"      && {'x' * 300}"]
     assert lines[2] == "  why, in the asker’s words: the box has no network"
     assert lines[-1] == "  `kagura-kernel approve app-5` or `kagura-kernel deny app-5`"
+
+
+def test_a_command_of_the_host_is_told_by_its_own_words_in_the_table(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = SampleRun("run-3", at=SystemClock().now())
+    journal.append(told.started())
+    detail = "Command:\n    git push\nDirectory: /home/ada"
+    Mailbox(journal).post(told.request("app-5", detail=detail))
+    assert main(["approvals"]) == 0
+    _, row, *lines = capsys.readouterr().out.splitlines()
+    assert row.endswith("  git push")
+    assert "    Directory: /home/ada" in lines
+
+
+def test_a_plan_that_waits_tells_what_its_lessons_say_and_the_journal_does_not(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failure = Failure("command", "`make` ended with 2", "no rule to make ‘all’", "`cmake .`")
+    with open_memory() as memory:
+        lesson = memory.remember(lesson_draft(failure, task="Build it", scope="", source=Source(Author.ENGINE)))
+    told = SampleRun("run-3", at=SystemClock().now())
+    journal.append(told.started())
+    arguments = {"budget_usd": 0.5, "lessons": [lesson.id], "fixes": []}
+    plan = {"kind": ApprovalKind.PLAN, "title": "Plan", "detail": f"Lessons: {lesson.id}", "arguments": arguments}
+    Mailbox(journal).post(told.request("app-5", **plan))
+    assert main(["approvals"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"      {lesson.id}: NOT trusted, seen once, from engine" in lines
+    assert "        what went wrong: “`make` ended with 2”" in lines
+    assert "        what was said then: “no rule to make ‘all’”" in lines
+    assert "        what mended it: “`cmake .`”" in lines
+    assert main(["approvals", "--json"]) == 0
+    assert "cmake" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("word", "allowed", "said"), [("approve", True, "allowed"), ("deny", False, "denied")])

@@ -155,7 +155,8 @@ def test_what_goes_out_comes_in_again_through_a_pipe(typed, memory, tmp_path):
     for id_ in (one, two):
         memory.erase(id_)
     code, out, _ = typed("memory", "import", "-", "--json", given=lines)
-    assert (code, json.loads(out)) == (0, {"memories": [one, two], "edges": 1, "left_out": 0})
+    told = {"memories": [one, two], "new": 2, "here": [], "in_quarantine": [], "edges": 1, "left_out": 0}
+    assert (code, json.loads(out)) == (0, told)
     assert memory.reference(one).text == "Deploys happen on Fridays \u202e."
     file = tmp_path / "out.jsonl"
     assert json.loads(typed("memory", "export", str(file), "--json")[1]) == {"file": str(file), "lines": 3}
@@ -165,6 +166,33 @@ def test_what_goes_out_comes_in_again_through_a_pipe(typed, memory, tmp_path):
     code, _, err = typed("memory", "import", "-", given="{\n")
     assert code == 2
     assert "line 1: it is no JSON" in err
+
+
+def test_a_file_that_is_trusted_the_second_time_says_that_it_changed_nothing(typed):
+    line = '{"v":1,"kind":"memory","id":"mem-a","text":"Deploy on Fridays.","tier":"trusted"}'
+    fresh = "1 memory and 0 edges imported; those that are new are in quarantine until somebody promotes them.\n"
+    assert typed("memory", "import", "-", given=line)[1] == fresh
+    assert typed("memory", "import", "--trust", "-", given=line)[1] == (
+        "0 new memories and 0 edges imported. 1 already here, which stays as it is. 1 of them is in quarantine still: "
+        "--trust promotes nothing that is here already. Look at each with `kagura-kernel memory show`, and say that it "
+        "may be trusted with `kagura-kernel memory promote mem-a`.\n"
+    )
+    told = json.loads(typed("memory", "import", "--trust", "--json", "-", given=line)[1])
+    assert (told["new"], told["here"], told["in_quarantine"]) == (0, ["mem-a"], ["mem-a"])
+    assert "NOT trusted" in typed("recall", "Fridays")[1]
+    typed("memory", "promote", "mem-a")
+    again = "0 new memories and 0 edges imported. 1 already here, which stays as it is.\n"
+    assert typed("memory", "import", "--trust", "-", given=line)[1] == again
+
+
+def test_an_option_that_is_none_is_not_searched_for(typed, memory):
+    left(memory, "The board is bogus.")
+    code, _, err = typed("recall", "board", "--bogus", "3")
+    assert (code, "There is no option '--bogus' here." in err) == (2, True)
+    assert "Did you mean --since?" in typed("recall", "board", "--sinc", "3d")[2]
+    assert "There is no option '--sinc' here." in typed("lessons", "board", "--sinc", "3d")[2]
+    assert "bogus" in typed("recall", "--", "board", "--bogus")[1]
+    assert json.loads(typed("memory", "add", "Run it with --bogus.", "--json")[1])["text"] == "Run it with --bogus."
 
 
 def test_counts_say_where_it_is(typed, memory, books):

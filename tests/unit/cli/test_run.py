@@ -154,7 +154,7 @@ async def test_an_answer_that_comes_too_late_is_told_and_not_put_again(monkeypat
         assert not allow
         raise ApprovalExpired(approval_id)
 
-    keyboard = Keyboard(decide, said.append, said.append)
+    keyboard = Keyboard(decide, said.append, said.append, pytest.fail)
     monkeypatch.setattr("kagura_kernel.cli.asking._in_foreground", lambda: True)
     monkeypatch.setattr("kagura_kernel.cli.asking.sys.stdin", SimpleNamespace(fileno=lambda: READ, readline=str))
     READ, write = os.pipe()  # noqa: N806 - stands for the keyboard
@@ -177,7 +177,7 @@ async def test_an_answer_that_comes_too_late_is_told_and_not_put_again(monkeypat
 
 async def test_a_job_in_the_background_asks_nobody(monkeypatch):
     monkeypatch.setattr("kagura_kernel.cli.asking._in_foreground", lambda: False)
-    keyboard = Keyboard(lambda *_, **__: None, pytest.fail, pytest.fail)
+    keyboard = Keyboard(lambda *_, **__: None, pytest.fail, pytest.fail, pytest.fail)
     keyboard.look([ask()])
     assert not keyboard.open
 

@@ -91,3 +91,21 @@ def test_a_brain_session_stays_marked_in_its_own_session(journal):
     assert read_untrusted(journal, "ses-1", "talk-1")
     assert not read_untrusted(journal, "ses-1", "talk-2")
     assert not read_untrusted(journal, "ses-2", "talk-1")
+
+
+@pytest.mark.parametrize("status", ["denied", "killed", "lost"])
+def test_a_run_that_never_began_hides_nothing_of_what_its_session_had_done(journal, status):
+    begin(journal, "run-0")
+    end(journal, "run-0", status=status)
+    assert last_run(journal, "ses-1") is None
+    begin(journal, "run-1")
+    wrote(journal, "run-1", "mem-outcome")
+    end(journal, "run-1", status=status)
+    begin(journal, "run-2")
+    end(journal, "run-2", status=status)
+    found = last_run(journal, "ses-1")
+    assert found is not None
+    assert (found.run_id, found.outcome) == ("run-1", "mem-outcome")
+    begin(journal, "run-3")
+    end(journal, "run-3", status=status, turns=1)
+    assert last_run(journal, "ses-1").run_id == "run-3"

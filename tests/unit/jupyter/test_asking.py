@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind
+from kagura_kernel.jupyter import terminal
 from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.ask_buttons import keys
 from kagura_kernel.jupyter.cards.frame import run_html
@@ -192,11 +193,9 @@ def test_a_question_of_another_run_is_not_answered_by_this_card():
     ],
 )
 def test_a_terminal_offers_the_same_answers_by_key(view_of, typed, meant):
-    from kagura_kernel.jupyter.terminal import _meant, _offer
-
     [ask] = view_of(RUN.started(), RUN.egress_asked("a.example")).pending
-    assert _offer(ask) == "Allow it for [y] this run, [s] this session, [n] no, [never]"
-    assert _meant(ask, typed) == meant
+    assert terminal.prompt_of(ask).startswith("Allow it for [y] this run, [s] this session, [n] no, [never] (")
+    assert terminal.meant(ask, typed) == meant
     assert "a.example:443" in item_text(ask)
     assert "What the box knows can be sent there." in item_text(ask)
 
@@ -205,8 +204,73 @@ def test_a_terminal_offers_the_same_answers_by_key(view_of, typed, meant):
     ("typed", "act"), [("y", "allow"), ("N", "deny"), ("", "deny"), ("maybe", None), ("yess", None)]
 )
 def test_what_is_no_clear_answer_is_none(view_of, typed, act):
-    from kagura_kernel.jupyter.terminal import _meant
-
     [ask] = view_of(RUN.started(), RUN.asked()).pending
-    meant = _meant(ask, typed)
+    meant = terminal.meant(ask, typed)
     assert (meant and meant["act"]) == act
+
+
+PLAN = {"kind": ApprovalKind.PLAN, "title": "Plan: about $0.42", "detail": "Budget: $0.80", "reason": ""}
+LEARNED = {"budget_usd": 0.8, "lessons": ["mem-lesson-1"]}
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("y", ""),
+        ("yes", ""),
+        ("0.50", "0.50"),
+        ("$0.50", "$0.50"),
+        ("no budget", "no budget"),
+        ("with lessons", "with lessons"),
+        ("0.50 with lessons", "0.50 with lessons"),
+        ("y 0.50 with lessons", "0.50 with lessons"),
+        ("Yes, no budget", "no budget"),
+    ],
+)
+def test_a_plan_is_edited_at_the_keyboard_in_the_words_that_a_command_takes(view_of, typed, answer):
+    [ask] = view_of(RUN.started(), RUN.asked(**PLAN, arguments=LEARNED)).pending
+    assert terminal.meant(ask, typed) == {"act": "allow", "answer": answer}
+
+
+@pytest.mark.parametrize("typed", ["", "n", "No"])
+def test_a_plan_is_cancelled_by_a_no_or_by_nothing(view_of, typed):
+    [ask] = view_of(RUN.started(), RUN.asked(**PLAN, arguments=LEARNED)).pending
+    assert terminal.meant(ask, typed) == {"act": "deny"}
+
+
+@pytest.mark.parametrize("typed", ["maybe", "0", "-1", "y maybe", "n 0.50", "1e9", "with"])
+def test_what_is_no_answer_to_a_plan_is_told_with_the_answers_there_are(view_of, typed):
+    [ask] = view_of(RUN.started(), RUN.asked(**PLAN, arguments=LEARNED)).pending
+    assert terminal.meant(ask, typed) is None
+    said = terminal.no_answer(ask, typed)
+    assert said.endswith(
+        "The answers are y, an amount such as `0.50`, `no budget`, `with lessons`, alone or behind one of these, and n."
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "prompt"),
+    [
+        (LEARNED, "Begin? [y / an amount / no budget / with lessons / N] ("),
+        ({"budget_usd": 0.8, "lessons": []}, "Begin? [y / an amount / no budget / N] ("),
+        ({"budget_usd": 0.8, "resumes": "run-0"}, "Go on? [y / an amount / no budget / N] ("),
+    ],
+)
+def test_the_prompt_of_a_plan_names_its_answers(view_of, arguments, prompt):
+    [ask] = view_of(RUN.started(), RUN.asked(**PLAN, arguments=arguments)).pending
+    assert terminal.prompt_of(ask).startswith(prompt)
+
+
+def test_a_question_of_a_child_says_for_whom_it_is_in_text(view_of):
+    view = view_of(RUN.started(), RUN.asked(lineage=("run-a", "run-b")))
+    [ask] = view.pending
+    asked = terminal.question_text(ask, pytest.fail)
+    assert asked.splitlines()[-2:] == [
+        "  asked for by a part that was handed on",
+        "  that is run-1, which works for run-b, which works for run-a",
+    ]
+    view.apply(RUN.decided())
+    view.apply(RUN.finished())
+    assert "  asked for by a part that was handed on" in run_text(view).splitlines()
+    [own] = view_of(RUN.started(), RUN.asked()).pending
+    assert "handed on" not in terminal.question_text(own, pytest.fail)

@@ -100,6 +100,15 @@ def test_an_approval_that_waits_has_no_verdict():
     assert table["requested"][0] == AT
 
 
+def test_an_approval_of_a_child_says_whom_it_works_for_and_a_plan_what_its_lessons_say():
+    given = ("ses-1", "plan", "t", "d", "r", "h", AT, AT, None, "", "", None, "")
+    rows = [ApprovalRow("app-1", "run-3", *given, lineage=("run-1", "run-2")), ApprovalRow("app-2", "run-1", *given)]
+    table = approvals_table(rows, {"app-2": "what went wrong: \x1b[2J"})
+    assert table["lineage"][0] == "run-1 → run-2"
+    assert table["lessons"][1] == "what went wrong: ⟨U+001B⟩[2J"
+    assert table[["lineage", "lessons"]].isna().to_numpy().tolist() == [[False, True], [True, False]]
+
+
 def test_an_outcome_is_one_line():
     outcome = RunOutcome("run-1", "ses-1", "done", text="<b>", cost=Cost(reported_usd=0.0123))
     assert outcome_text(outcome) == "RunOutcome(done, $0.0123)"

@@ -205,3 +205,27 @@ def test_a_memory_of_the_future_is_not_imported(stores: tuple[SqliteMemory, Sqli
     with pytest.raises(MemoryInvalid, match=r"future|beyond"):
         import_lines(stores[0], [line], trusting=False)
     assert list(stores[0].recall(Query(""))) == []
+
+
+def test_what_is_here_already_is_told_apart_from_what_is_new(stores: tuple[SqliteMemory, SqliteMemory]):
+    store = stores[0]
+    lines = [memory("mem-a"), memory("mem-b"), memory("mem-b")]
+    first = import_lines(store, lines[:1])
+    assert (first.new, first.here) == (1, ())
+    again = import_lines(store, lines)
+    assert (again.memories, again.new, again.here) == (("mem-a", "mem-b", "mem-b"), 1, ("mem-a",))
+
+
+def test_a_believed_file_tells_which_of_its_trusted_memories_stay_in_quarantine(
+    stores: tuple[SqliteMemory, SqliteMemory],
+):
+    store = stores[0]
+    lines = [memory("mem-a", tier="trusted"), memory("mem-b"), memory("mem-c", tier="trusted")]
+    import_lines(store, lines)
+    store.promote("mem-c", by="ada")
+    assert import_lines(store, lines).doubted == ()
+    found = import_lines(store, lines, trusting=True)
+    assert (found.new, found.doubted) == (0, ("mem-a",))
+    assert store.reference("mem-a").tier is Tier.QUARANTINE
+    other = [memory("mem-a", tier="trusted", text="Something else.")]
+    assert import_lines(store, other, trusting=True).doubted == ()

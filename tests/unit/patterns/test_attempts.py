@@ -219,3 +219,50 @@ def test_other_code_does_not_mend_code_that_failed() -> None:
     ]
     assert [failure.fix for failure in failures_of(attempts)] == []
     assert mended_by(attempts[1:], "python", attempts[0].line) == ""
+
+
+WRITES_A_FILE = """from pathlib import Path
+Path("aa.sh").write_text("echo fine")"""
+
+
+@pytest.mark.parametrize(
+    ("between", "fix"),
+    [
+        (ran("echo 'echo fine' > aa.sh"), "`echo 'echo fine' > aa.sh`"),
+        (ran("printf 'echo fine' >> aa.sh"), "`printf 'echo fine' >> aa.sh`"),
+        (ran("cat > aa.sh <<'EOF'\necho fine\nEOF"), "`cat > aa.sh <<'EOF' …`"),
+        (ran(WRITES_A_FILE, tool="python"), "Python code that begins with `from pathlib import Path`"),
+        (
+            ran("open('aa.sh', 'w').write('x')", tool="python"),
+            "Python code that begins with `open('aa.sh', 'w').write('x')`",
+        ),
+    ],
+    ids=["sent into a file", "added to a file", "a text sent into a file", "written by code", "opened by code"],
+)
+def test_what_writes_a_file_between_is_what_mended_a_line(between: Attempt, fix: str) -> None:
+    [failure] = failures_of([ran("bash aa.sh", 3), between, ran("bash aa.sh")])
+    assert failure.fix == fix
+    assert mended_by([between, ran("bash aa.sh")], "bash", "bash aa.sh") == fix
+
+
+def test_a_line_mends_nothing_by_itself_where_other_code_may_have_done_it() -> None:
+    looks = ran("print(requests.get(url))", tool="python")
+    [failure] = failures_of([ran("bash aa.sh", 3), looks, ran("bash aa.sh")])
+    assert failure.fix == ""
+    [failure] = failures_of([ran("bash aa.sh", 3), ran("cat aa.sh 2>/dev/null"), ran("bash aa.sh")])
+    assert failure.fix == "the same command went well when it was run again"
+
+
+@pytest.mark.parametrize("between", [ran("echo 'x = 1' > app.py"), ran(WRITES_A_FILE, tool="python")])
+def test_a_test_that_passes_once_a_file_is_written_teaches_nothing(between: Attempt) -> None:
+    assert failures_of([ran("pytest -q", 1, "1 failed"), between, ran("pytest -q")]) == []
+
+
+def test_a_search_without_a_hit_teaches_nothing_where_its_output_is_kept_either() -> None:
+    assert failures_of([ran("grep -rn nothing . > found.txt", 1)]) == []
+
+
+def test_a_fix_of_several_lines_is_told_by_its_first_one_so_that_nobody_takes_it_for_a_whole_command() -> None:
+    mended = "bash deploy.sh <<'EOF'\neu\nEOF"
+    [failure] = failures_of([ran("bash deploy.sh", 3), ran(mended)])
+    assert failure.fix == "`bash deploy.sh <<'EOF' …`"

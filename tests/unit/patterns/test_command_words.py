@@ -51,3 +51,37 @@ def test_words_are_shared_by_what_the_shorter_line_has() -> None:
     assert shared_words("./deploy.sh", "REGION=eu ./deploy.sh --force") == 1.0
     assert shared_words("pip install left", "npm run right") == 0.0
     assert shared_words("", "ls") == 0.0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo x > a",
+        "echo x >> a",
+        "cat a | sort > 'b c'",
+        "echo port=80>a",
+        "echo x 1>a",
+        "echo x >| a",
+        "cat > a <<E\nx\nE",
+    ],
+)
+def test_what_otherwise_looks_writes_where_its_output_goes_into_a_file(line: str) -> None:
+    assert family_of(line).writes
+    assert not family_of(line).looks
+    assert not family_of(line).programs
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("ls 2>/dev/null", "ls >/dev/null 2>&1", "grep x . 2>errors", "echo a >&2", "awk '$1 > 3' f", "cat a"),
+        *("[[ a > b ]] && echo x", "echo a \\> b", 'printf "a > b"', "test 3 -gt 2"),
+    ],
+)
+def test_what_sends_nothing_into_a_file_only_looks(line: str) -> None:
+    assert not family_of(line).writes
+    assert family_of(line).looks
+
+
+def test_lines_of_a_text_that_a_program_is_given_are_no_commands() -> None:
+    assert family_of("psql shop <<'SQL'\nDROP TABLE x;\nSQL\n./deploy.sh").programs == {"psql", "deploy.sh"}

@@ -215,7 +215,7 @@ def _plain(what: Says, name: bytes, value: bytes) -> bool:
         or _TYPE.fullmatch(value) is not None
         or worded(value)
         or _OPEN.match(value) is not None
-        or (kind_of(what, name) in _NUMBERED_BY_UUID and _UUID.fullmatch(value) is not None)
+        or (kind_of(what, name) in _NUMBERED_BY_UUID and (_UUID.fullmatch(value) or _OURS.fullmatch(value)) is not None)
         or value.startswith((b", ", b"), ", b") ", b":"))
         or openly(value)
         or (value[:1] in b"\"'" and reference(value.strip(b"\"'")))
@@ -227,6 +227,8 @@ def _plain(what: Says, name: bytes, value: bytes) -> bool:
 
 _ESCAPED_END = re.compile(rb"(?:\\{1,2}[nrt])+\Z")
 _UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OURS = re.compile(rb"run-[0-9a-z]{1,40}\.child-\d{1,6}")
+"""The session of a child, which opens nothing."""
 _NUMBERED_BY_UUID = frozenset({"session"})
 _OPEN = re.compile(rb"--[a-z][a-z-]+|S-1-\d+-[\d-]+$|\w+\)+/|-anonymous@")
 """What is no secret wherever it stands: an option, the number of an account of Windows, the end of an expression."""

@@ -176,6 +176,15 @@ def test_options_of_a_text_may_follow_it_as_long_as_no_dashes_say_otherwise():
     assert parse_line("route -- ls -la --json", TERMINAL).values["command"] == ("ls", "-la", "--json")
 
 
+def test_what_looks_like_an_option_within_a_question_is_one():
+    assert parse_line("recall board --k=3", TERMINAL).values["k"] == 3
+    assert parse_line("recall board -- --k=3", TERMINAL).values["query"] == ("board", "--k=3")
+    assert parse_line("recall board -x", TERMINAL).values["query"] == ("board", "-x")
+    with pytest.raises(UsageError, match=r"no option '--tir' here\. Did you mean --tier\?"):
+        parse_line("recall board --tir trusted", NOTEBOOK)
+    assert parse_line("memory add Call it with --bogus.", TERMINAL).values["text"][-1] == "--bogus."
+
+
 def test_there_are_two_cell_magics():
     assert cell_magic("sandbox").name == "sandbox"
     with pytest.raises(UnknownName, match="Did you mean 'kagura'"):

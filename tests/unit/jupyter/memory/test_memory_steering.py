@@ -83,6 +83,8 @@ def test_a_program_asks_by_a_function(cockpit, memory, monkeypatch):
     one = left(memory, "Deploys happen on Fridays.", tags=("ops",))
     assert list(kagura_kernel.recall("deploy", tag="ops", type=["note", "fix"], tier="quarantine").index) == [one]
     assert kagura_kernel.recall("deploy", since="7d").shape[0] == 1
+    with pytest.raises(UsageError, match=r"^since takes an age"):
+        kagura_kernel.recall("deploy", since="bogus")
     assert kagura_kernel.recall("", k=1)["score"].isna().all()
     with pytest.raises(UsageError, match="no tier"):
         kagura_kernel.recall("deploy", tier="holy")

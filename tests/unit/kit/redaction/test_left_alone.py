@@ -100,3 +100,9 @@ def test_a_phrase_of_chinese_letters_is_found_where_something_says_so_or_stands_
     phrase = "的 一 是 在 不 了 有 和 人 这 中 大"
     said = f"助记词：{phrase.replace(' ', '')}\n"
     assert "[REDACTED:seed-phrase]" in shared_redactor().redact(said).text
+
+
+def test_the_session_of_a_child_opens_nothing():
+    fields = {"session_id": "run-1m81echt94r94f.child-12"}
+    assert shared_redactor().fields(fields) is fields
+    assert shared_redactor().fields({"session_id": "run-1m81echt94r94f.child-x9ZkQ2"}) != fields
