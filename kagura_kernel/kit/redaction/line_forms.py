@@ -28,7 +28,7 @@ def fitted_to_lines(data: bytes, spans: Sequence[Span], name: str) -> list[Span]
 
     A text without a name is left alone, unless it is YAML and would not be any more.
     """
-    spans = [_before_escape(data, _within_literal(data, span)) for span in spans]
+    spans = [_before_escape(data, _before_line_end(data, _within_literal(data, span))) for span in spans]
     suffix = name.lower().rpartition(".")[2]
     if suffix == "toml":
         return [_fitted(data, span, toml=True) for span in spans]
@@ -59,6 +59,15 @@ _OPENS = rb"(?<![0-9A-Za-z])[bBrRuUfFN]{0,2}"
 _CLOSED = re.compile(_OPENS + rb"(?:\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|`[^`]*+`)")
 _OPENER = re.compile(_OPENS + rb"([\"'`])")
 _REACH = 500
+
+
+def _before_line_end(data: bytes, span: Span) -> Span:
+    """Without the ends of lines behind the secret that only Unicode, and so YAML, takes for such."""
+    value = data[span.start : span.end]
+    return replace(span, end=span.start + len(_LINE_ENDS.sub(b"", value))) if _LINE_ENDS.search(value) else span
+
+
+_LINE_ENDS = re.compile(rb"(?:\xc2\x85|\xe2\x80[\xa8\xa9])+\Z")
 
 
 def _before_escape(data: bytes, span: Span) -> Span:

@@ -13,10 +13,14 @@ from kagura_kernel.kit.redaction.spans import Span, put_markers
 _MOST = 4 * 1024 * 1024
 _MOST_UNNAMED = 64 * 1024
 _COMMENT = re.compile(rb"#[^\n]*")
+_BREAKS = re.compile(rb"(?:[ \t\n\r]|\xc2\x85|\xe2\x80[\xa8\xa9])*\Z")
+"""The end of a block, with all that YAML takes for the end of a line: NEL and the separators of Unicode too."""
 _ESCAPES = {
     '"': re.compile(rb"\\(?:x..|u....|U........|\r\n|.)", re.DOTALL),
     "'": re.compile(rb"''"),
 }
+_NO_TEXTS = frozenset(("!!", kind) for kind in ("null", "bool", "int", "float", "timestamp", "binary"))
+"""Tags under which a marker, which is a text, could not stand."""
 _SAID_BEFORE = frozenset({"password", "token", "secret", "session", "api-key"})
 """Kinds of what counts for the name before it; a key has none."""
 
@@ -28,7 +32,8 @@ class _Place:
     Attributes:
         start: Where its text begins, behind an opening quote.
         end: Before a closing quote.
-        style: `"`, `'`, `|` or `>`; `#` of a comment, empty of a plain value.
+        style: `"`, `'`, `|` or `>`; `#` of a comment, empty of a plain value, `!` of one with the tag of a number, a
+            truth or nothing, which is a part of it.
         key: Whether a value follows it.
         flow: Whether it stands in brackets or braces.
     """
@@ -84,7 +89,7 @@ def broken_yaml(data: bytes, spans: Sequence[Span]) -> bool:
     if not spans or len(data) > _MOST_UNNAMED:
         return False
     before = _lists(data)
-    if before is None or any(_CODE.match(_line_before(data, span)) for span in spans):
+    if before is None or (not _FLOW.match(data) and any(_CODE.match(_line_before(data, span)) for span in spans)):
         return False
     after = _lists(put_markers(data, list(spans))[0])
     return after is None or (after > before and b"\n" in data.strip())
@@ -93,7 +98,10 @@ def broken_yaml(data: bytes, spans: Sequence[Span]) -> bool:
 _CODE = re.compile(rb"[ \t]*(?!-[ \t])[^\s\"'#:{\[](?:[^:\n#]|:(?!\s))*[\"'{\[`]")
 """A key that YAML takes as it stands and nobody writes: a command or a call up to the first colon of its literal.
 
-As a member of a list it is one that somebody wrote, and a parser takes it for a mapping."""
+As a member of a list it is one that somebody wrote, and a parser takes it for a mapping. Within brackets around all
+of it there are no such keys, and a line may begin in the middle of a value.
+"""
+_FLOW = re.compile(rb"\s*[{\[]")
 
 
 def _line_before(data: bytes, span: Span) -> bytes:
@@ -128,15 +136,20 @@ def _places(data: bytes) -> list[_Place] | None:
     text = data.decode("utf-8", "surrogatepass")
     bytes_at = _BytesAt(text)
     places: list[_Place] = []
+    tag: int | None = None
     key = False
     depth = at = 0
     try:
         for token in yaml.scan(text.removeprefix("\ufeff"), Loader=_loader()):
+            if not isinstance(token, yaml.ScalarToken | yaml.AnchorToken):
+                named = isinstance(token, yaml.TagToken) and token.value in _NO_TEXTS
+                tag = bytes_at(token.start_mark.index) if named else None
             if isinstance(token, yaml.ScalarToken):
                 start, end = bytes_at(token.start_mark.index), bytes_at(token.end_mark.index)
-                places += _comments(data, at, start)
-                places.append(_scalar(data, (start, end), token.style or "", key=key, flow=depth > 0))
-                key, at = False, end
+                places += _comments(data, at, start if tag is None else tag)
+                place = _scalar(data, (start, end), token.style or "", key=key, flow=depth > 0)
+                places.append(place if tag is None else replace(place, start=tag, end=end, style="!"))
+                key, at, tag = False, end, None
             elif isinstance(token, yaml.KeyToken | yaml.ValueToken):
                 key = isinstance(token, yaml.KeyToken)
             elif isinstance(token, yaml.FlowMappingStartToken | yaml.FlowSequenceStartToken):
@@ -180,7 +193,10 @@ def _scalar(data: bytes, place: tuple[int, int], style: str, *, key: bool, flow:
         return _Place(start + 1, end - 1, style, key, flow)
     if style in {"|", ">"}:
         start = data.find(b"\n", start, end) + 1 or end
-        return _Place(start + len(data[start:end]) - len(data[start:end].lstrip()), end, style, key, flow)
+        value = data[start:end]
+        ends = _BREAKS.search(value)
+        end = start + (ends.start() if ends is not None else len(value))
+        return _Place(min(start + len(value) - len(value.lstrip()), end), end, style, key, flow)
     return _Place(start, start + len(data[start:end].rstrip()), style, key, flow)
 
 
@@ -189,6 +205,8 @@ def _piece(data: bytes, span: Span, place: _Place) -> Span | None:
     start, end = max(span.start, place.start), min(span.end, place.end)
     if start >= end:
         return None
+    if place.style == "!":
+        return replace(span, start=place.start, end=place.end, quotes='"')
     if not place.style:
         if start == place.start or place.flow:
             return replace(span, start=place.start, end=place.end, quotes='"')
@@ -196,6 +214,8 @@ def _piece(data: bytes, span: Span, place: _Place) -> Span | None:
     if place.style in _ESCAPES:
         # What begins in the middle of an escape, or ends there, takes all of it.
         for escape in _ESCAPES[place.style].finditer(data, place.start, place.end):
+            if escape.start() <= start < end <= escape.end():
+                return None  # one character, however it is written
             if escape.start() < start < escape.end():
                 start = escape.start()
             if escape.start() < end < escape.end():

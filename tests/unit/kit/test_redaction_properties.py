@@ -27,7 +27,6 @@ EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
 EXAMPLES = settings(
     max_examples=500 if EVERYTHING else 60,
     derandomize=not EVERYTHING,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 

@@ -34,6 +34,7 @@ _WIDE = Lazy(
 )
 _RUN = Lazy(r"(?:[ \t>#+|*]*[A-Za-z0-9+/]{64,76}={0,2}\r?\n)*", ignore_case=False)
 _OPEN = Lazy(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+-{4,5}", ignore_case=False)
+_NAME_END = Lazy(r"\\*[\"'`] ?:", ignore_case=False)
 _MEMBER = Lazy(r"\\*[\"']?\b(?:d|p|q|dp|dq|qi|k)\\*[\"']?\s*:\s*\\*[\"']?([A-Za-z0-9_\-]{16,})", ignore_case=False)
 _XML = Lazy(r"<(?:D|P|Q|DP|DQ|InverseQ)>\s*([A-Za-z0-9+/=\s]{24,}?)\s*</", ignore_case=False)
 _BACK = 64 * 1024
@@ -109,7 +110,9 @@ def _body(data: bytes, at: int) -> list[Span]:
         if spans and not added:
             start = _with_signs(data, start)
         long = end - start >= 20 and not _plain(data[start:end])
-        if not long and not (spans and _last(data, start, end)):
+        # Padding ends what is written in base64; of armour its checksum, which begins with that sign, may follow.
+        over = spans and data[at - 1 : at] == b"=" and data[start : start + 1] != b"="
+        if not long and (over or not (spans and _last(data, start, end))):
             break
         spans.append(Span(start, end, KIND, further=bool(spans)))
         total += end - start
@@ -133,9 +136,9 @@ def _plain(run: bytes) -> bool:
 
 
 def _last(data: bytes, start: int, end: int) -> bool:
-    """Whether a short run is the last line of a body: alone on its line, and no word."""
+    """Whether a short run is the last line of a body: alone on its line, no word, and not the name of what follows."""
     after = data[end : end + 1]
-    if after and after not in b"\r\n\\\"'`":
+    if (after and after not in b"\r\n\\\"'`") or _NAME_END.match(data, end):
         return False
     rest = data[end : end + 24].lstrip(b"\\nr\r\n\t \"'`+,;>#|*")
     run = data[start:end]

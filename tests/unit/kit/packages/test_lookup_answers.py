@@ -41,7 +41,7 @@ VALUES = st.recursive(
 ANSWERS = VALUES.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=200)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(ANSWERS, st.sampled_from(["", "1.0.0", "latest"]), st.sampled_from(["text/html", "application/json"]))
 def test_whatever_a_registry_answers_is_read_or_refused_in_our_words(data, asked, kind):
     read = (

@@ -20,7 +20,6 @@ EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
 EXAMPLES = settings(
     max_examples=500 if EVERYTHING else 60,
     derandomize=not EVERYTHING,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 PLANTED = st.sampled_from([one for one in SECRETS if one.form not in {"json", "ipynb"}])

@@ -18,7 +18,6 @@ EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
 EXAMPLES = settings(
     max_examples=500 if EVERYTHING else 80,
     derandomize=not EVERYTHING,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 Prefix = Callable[[int], str]

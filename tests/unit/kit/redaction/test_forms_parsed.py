@@ -13,13 +13,15 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kagura_kernel.testing.redaction_corpus.chance import Chance
+from kagura_kernel.testing.redaction_corpus.forms import shape as keys_and_lengths
+from kagura_kernel.testing.redaction_corpus.values import VALUES
 from kagura_kernel.testing.redactors import shared_redactor
 
 EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
 EXAMPLES = settings(
     max_examples=1000 if EVERYTHING else 120,
     derandomize=not EVERYTHING,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 NAME = st.sampled_from(
@@ -187,6 +189,45 @@ SIGNED = (
     "https://shop.s3.amazonaws.com/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={}/20260101/eu-west-1/s3/aws4_request"
     "&X-Amz-Date=20260101T000000Z&X-Amz-Expires=300&X-Amz-SignedHeaders=host&X-Amz-Signature={}"
 )
+
+
+FLY = VALUES["fly"](Chance(3))
+ONE_LINE_KEY = VALUES["rsa-one-line"](Chance(3))
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        pytest.param(
+            "a:\n- |\n  password=Zq8mKx2vRt\u2028- b\n", "Zq8mKx2vRt", id="a line ended by Unicode's separator"
+        ),
+        pytest.param("a:\n  b: |\n    password=Zq8mKx2vRt\x85  c: 1\n", "Zq8mKx2vRt", id="a line ended by NEL"),
+        pytest.param(f"{{'a': '{ONE_LINE_KEY}', 'apiKey': {{}}}}\n", ONE_LINE_KEY, id="a name behind a private key"),
+        pytest.param(f"'a': '{ONE_LINE_KEY}'\n'apiKey': 1\n", ONE_LINE_KEY, id="a name below a private key"),
+        pytest.param(
+            'a: ["<password>", !!float "5.712013e-42", "</password>"]\n', "5.712013", id="a number with a tag"
+        ),
+        pytest.param(
+            'a:\n- |\n  <password>Kavaluwenur9073\n- !!float |-\n  5.712013\n- "</password>"\n',
+            "5.712013",
+            id="a tag before a block",
+        ),
+        pytest.param(f"{{a: ['\n\n  one word`', {FLY}]}}\n", FLY, id="brackets over lines"),
+    ],
+)
+def test_yaml_of_rare_shapes_keeps_its_names_and_its_shape(text: str, secret: str) -> None:
+    done = shared_redactor().redact_file(text.encode(), "values.yaml")
+    assert done.data is not None
+    assert keys_and_lengths(yaml.safe_load(done.data)) == keys_and_lengths(yaml.safe_load(text))
+    assert secret.encode() not in done.data
+    without_a_name = shared_redactor().redact(text).text
+    assert yaml.safe_load(without_a_name)
+    assert secret not in without_a_name
+
+
+def test_one_character_written_as_an_escape_is_no_secret() -> None:
+    text = '"recovery-code": 1\n"b": "\\U0003FAE6 c \\U0007158E"\n'
+    assert shared_redactor().redact_file(text.encode(), "values.yaml").data == text.encode()
 
 
 def test_of_a_signed_address_only_the_key_and_the_signature_go() -> None:

@@ -21,7 +21,6 @@ EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
 EXAMPLES = settings(
     max_examples=500 if EVERYTHING else 80,
     derandomize=not EVERYTHING,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 COLOURS = ("\x1b[31m", "\x1b[0m", "\x1b[1;4m", "\x1b[38;5;208m", "\x1b[K")

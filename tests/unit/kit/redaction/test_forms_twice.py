@@ -17,7 +17,6 @@ EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
 EXAMPLES = settings(
     max_examples=1000 if EVERYTHING else 100,
     derandomize=not EVERYTHING,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 CORPUS = [*(one.text for one in SECRETS), *(one.text for one in LOOK_ALIKES)]
