@@ -54,8 +54,11 @@ _log: StructuredLog | None = None
 _maker: Callable[[Mapping[str, str]], Cockpit] | None = None
 
 
-def get_cockpit() -> Cockpit:
+def get_cockpit(*, one_run: bool = False) -> Cockpit:
     """The cockpit of this process, made on first use from the user's settings and this environment.
+
+    Args:
+        one_run: As `make_cockpit` has it, for the one that is made now.
 
     Raises:
         ConfigurationError: the settings are wrong.
@@ -66,7 +69,7 @@ def get_cockpit() -> Cockpit:
         if _cockpit is None:
             log = open_log(load_settings(os.environ), data_home(os.environ))
             try:
-                _cockpit = (_maker or make_cockpit)(os.environ)
+                _cockpit = (_maker or partial(make_cockpit, one_run=one_run))(os.environ)
             except BaseException:
                 log.close()
                 raise
@@ -134,13 +137,18 @@ def check_settings_text(text: str, source: str) -> None:
 
 
 def _problems(settings: Settings) -> list[Problem]:
-    return [
+    problems = [
         *check_settings(settings),
         *check_memory(settings),
         *check_endpoints(settings),
         *check_telemetry(settings),
         *check_log(settings),
     ]
+    if settings.transports:
+        from kagura_kernel.assembly.transports import check_transports
+
+        problems += check_transports(settings)
+    return problems
 
 
 def make_cockpit(
@@ -149,6 +157,7 @@ def make_cockpit(
     clock: Clock | None = None,
     brains: Sequence[BrainProvider] | None = None,
     join: Callable[[CockpitParts], Cockpit] = Cockpit,
+    one_run: bool = False,
 ) -> Cockpit:
     """A cockpit of its own, for programs and tests; the caller closes it.
 
@@ -157,6 +166,7 @@ def make_cockpit(
         clock: The time; None is the system's.
         brains: The only ones there are; None for those that the settings and the environment name.
         join: Makes the cockpit of its parts.
+        one_run: Whether it is there for one run, after which its process ends: no box waits for another.
 
     Raises:
         ConfigurationError: the settings are wrong.
@@ -169,7 +179,7 @@ def make_cockpit(
     home = data_home(environ)
     owner = process_owner()
     known = make_brains(environ, settings, home) if brains is None else {brain.name: brain for brain in brains}
-    boxes = Boxes(environ, settings, owner)
+    boxes = Boxes(environ, settings, owner, one_run=one_run)
     registry = cache(partial(load_registry, environ))
     terms = lease_terms(settings)
     preapproved = _preapproved(settings)
@@ -226,6 +236,7 @@ def make_cockpit(
             home=home,
             membrane=MembraneParts(ledger, registry, terms, preapproved),
             sweep=make_sweep(ledger, registry, owner, clock, owners.alive),
+            sweep_boxes=boxes.sweep,
             lost=lost,
             shared=boxes.shared,
             kits=kits,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.errors import IsolationTooWeak
@@ -11,7 +12,7 @@ from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.runs.order import LaunchedBox
-from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
+from kagura_kernel.sandbox.backend import Box, BoxSpec, Probe, SandboxBackend
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.sandbox.selection import BUILT_IN, SHARED_NEEDS, choose, is_shared, registered
 
@@ -26,6 +27,12 @@ _BUILT_IN_WALLS = {
 class Boxes:
     """All back-ends of this process, each behind a warm pool; made on the engine's loop when first needed.
 
+    Args:
+        environ: Variables.
+        settings: The user's.
+        owner: This process.
+        one_run: Whether it is here for one run, behind which no box has to wait for the next.
+
     Attributes:
         shared: Whether others share this machine, so that weak walls are refused.
 
@@ -33,7 +40,7 @@ class Boxes:
         IsolationTooWeak: others share this machine, and no back-end here is strong enough for that.
     """
 
-    def __init__(self, environ: Mapping[str, str], settings: Settings, owner: str) -> None:
+    def __init__(self, environ: Mapping[str, str], settings: Settings, owner: str, *, one_run: bool = False) -> None:
         self._environ = dict(environ)
         self._settings = settings
         self._owner = owner
@@ -41,7 +48,8 @@ class Boxes:
         self.shared = is_shared(settings.shared or None, environ.get("JUPYTERHUB_USER"))
         if self.shared:
             self._demand_walls()
-        self._backends: dict[str, SandboxBackend] | None = None
+        self._one_run = one_run
+        self._backends: _Lazily | None = None
         self._sweep: asyncio.Task[int] | None = None
 
     @property
@@ -51,10 +59,20 @@ class Boxes:
 
     async def start(self, name: str, spec: BoxSpec) -> LaunchedBox:
         """Choose a back-end and start a box; see `StartBox`."""
+        started: Box | None = None
+
+        async def tried(backend: SandboxBackend) -> Probe:
+            nonlocal started
+            if not isinstance(backend, WarmPool):
+                return await backend.probe(spec.image)
+            probe, started = await backend.try_out(spec)
+            return probe
+
+        made = self._made()
         choice = await choose(
-            name, self._made(), image=spec.image, image_required=spec.image_required, shared=self.shared
+            name, made, image=spec.image, image_required=spec.image_required, shared=self.shared, probe=tried
         )
-        return LaunchedBox(await choice.backend.start(spec), choice.reason)
+        return LaunchedBox(started or await choice.backend.start(spec), choice.reason)
 
     async def start_jail(self, name: str, spec: BoxSpec) -> Box:
         """A box for a plugin, of which no other waits behind it.
@@ -88,12 +106,16 @@ class Boxes:
             for name, probe in zip(made, probes, strict=True)
         ]
 
+    async def sweep(self) -> None:
+        """Free what processes that are gone have left, without waiting for a box to be wanted."""
+        self._made()
+
     async def close(self) -> None:
         """Close every box and pool; may be called twice."""
         if self._sweep is not None:
             self._sweep.cancel()
             await asyncio.wait({self._sweep})
-        for backend in (self._backends or {}).values():
+        for backend in list(self._backends.made.values()) if self._backends else ():
             await backend.close()
 
     def _demand_walls(self) -> None:
@@ -106,25 +128,70 @@ class Boxes:
         if named < SHARED_NEEDS:
             raise IsolationTooWeak(self._settings.box, named.label, SHARED_NEEDS.label)
 
-    def _made(self) -> dict[str, SandboxBackend]:
+    def _made(self) -> Mapping[str, SandboxBackend]:
         if self._backends is None:
-            from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-            from kagura_kernel.sandbox.docker import DockerBackend
-            from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-            from kagura_kernel.sandbox.gvisor import GVisorBackend
-            from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
-
-            endpoint = endpoint_from(self._environ)
-            docker = DockerBackend(endpoint, owner=self._owner)
-            gvisor = GVisorBackend(DockerBackend(endpoint, owner=self._owner, gvisor=True), RunscBackend())
-            own: dict[str, SandboxBackend] = {"docker": docker, "bubblewrap": BubblewrapBackend(), "gvisor": gvisor}
-            every = own | dict(self._third_parties.backends)
-            size = self._settings.pool_size
-            self._backends = {name: WarmPool(backend, size=size) for name, backend in every.items()}
-            # What a killed process left at the daemon goes now, behind whatever is being started.
-            self._sweep = asyncio.create_task(docker.sweep(owner_alive), name="sweep containers")
-            self._sweep.add_done_callback(_heard)
+            own = {"docker": self._docker, "bubblewrap": self._bubblewrap, "gvisor": self._gvisor}
+            others = {name: partial(_itself, backend) for name, backend in self._third_parties.backends.items()}
+            self._backends = _Lazily(own | others, 0 if self._one_run else self._settings.pool_size)
+            if not self._one_run:
+                # It sweeps, whichever back-end is wanted.
+                self._backends["docker"]
         return self._backends
+
+    def _docker(self) -> SandboxBackend:
+        from kagura_kernel.sandbox.docker import DockerBackend
+        from kagura_kernel.sandbox.docker_endpoint import endpoint_from
+
+        docker = DockerBackend(endpoint_from(self._environ), owner=self._owner)
+        # What a killed process left at the daemon goes now, behind whatever is being started.
+        self._sweep = asyncio.create_task(docker.sweep(owner_alive), name="sweep containers")
+        self._sweep.add_done_callback(_heard)
+        return docker
+
+    def _bubblewrap(self) -> SandboxBackend:
+        from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+
+        return BubblewrapBackend()
+
+    def _gvisor(self) -> SandboxBackend:
+        from kagura_kernel.sandbox.docker import DockerBackend
+        from kagura_kernel.sandbox.docker_endpoint import endpoint_from
+        from kagura_kernel.sandbox.gvisor import GVisorBackend
+        from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
+
+        docker = DockerBackend(endpoint_from(self._environ), owner=self._owner, gvisor=True)
+        return GVisorBackend(docker, RunscBackend())
+
+
+class _Lazily(Mapping[str, SandboxBackend]):
+    """Back-ends by name, each made behind a pool of this size when it is first looked at.
+
+    Attributes:
+        made: Those that were.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], SandboxBackend]], size: int) -> None:
+        self.made: dict[str, SandboxBackend] = {}
+        self._makers = makers
+        self._size = size
+
+    def __getitem__(self, name: str) -> SandboxBackend:
+        if name not in self.made:
+            self.made[name] = WarmPool(self._makers[name](), size=self._size)
+        return self.made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+
+def _itself(backend: SandboxBackend) -> SandboxBackend:
+    return backend
 
 
 def _heard(task: asyncio.Task[int]) -> None:

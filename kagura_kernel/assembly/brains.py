@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 BRAINS = ("claude", "pydantic_ai", "kagura_brain", "sealed")
 """What `--brain` takes beside `auto` and `replay`, the preferred first."""
 
+_CLAUDE_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+"""Variables in which the Claude program finds its key."""
+
 _MILLION = 1_000_000
 
 
@@ -46,6 +49,8 @@ def make_brains(environ: Mapping[str, str], settings: Settings, home: Path) -> d
     from kagura_kernel.brain.kagura_brain import KaguraBrain
     from kagura_kernel.brain.sealed import SealedBrain
 
+    for variable in _CLAUDE_KEYS:
+        _keep(environ.get(variable, ""))
     claude = ClaudeBrain(environ, home / "claude")
     compatible = compatible_brain(environ, settings)
     sealed = SealedBrain(environ, home / "claude-programs")
@@ -158,12 +163,23 @@ def _reference(name: str, given: EndpointSettings) -> SecretReference | None:
 
 
 def _kept(reference: SecretReference, place: str, environ: Mapping[str, str]) -> Key:
+    if reference.source == "env":
+        _keep(environ.get(reference.place, ""))
+
     async def read() -> str:
+        from kagura_kernel.membrane.credentials.secret import keep_standing
         from kagura_kernel.membrane.credentials.secret_reference import SecretReader
 
-        return (await SecretReader(environ).read(reference)).reveal()
+        return keep_standing(await SecretReader(environ).read(reference)).reveal()
 
     return Key(place, read, partial(_is_there, reference, environ))
+
+
+def _keep(key: str) -> None:
+    """Have every run hide a key that lies open in the environment, also one that no brain has used yet."""
+    from kagura_kernel.membrane.credentials.secret import Secret, keep_standing
+
+    keep_standing(Secret(key.strip()))
 
 
 def _is_there(reference: SecretReference, environ: Mapping[str, str]) -> bool:

@@ -18,6 +18,7 @@ from kagura_kernel.domain.extensions import (
     CREDENTIALS,
     MEMORIES,
     TOOLS,
+    TRANSPORTS,
     Extension,
     installed,
     load,
@@ -107,6 +108,7 @@ def load_tool(extension: Extension) -> ToolMaker:
 
 def extensions() -> list[Extension]:
     """All that are installed, the kinds in their order; nothing of them is run."""
+    from kagura_kernel.assembly.chats import CHATS
     from kagura_kernel.membrane.credentials.registry import KINDS
     from kagura_kernel.memory.opening import OUR_SCHEMES
     from kagura_kernel.sandbox.selection import AUTO as ANY_BOX
@@ -118,6 +120,7 @@ def extensions() -> list[Extension]:
         BACKENDS: (*BUILT_IN, ANY_BOX),
         CREDENTIALS: tuple(KINDS),
         MEMORIES: OUR_SCHEMES,
+        TRANSPORTS: tuple(CHATS),
     }
     found = entry_points()
     return [
@@ -134,6 +137,7 @@ def extension_status() -> list[PartStatus]:
 
 def tried() -> Iterator[PartStatus]:
     """Every extension after it was loaded, for somebody who wants to know whether it can be used."""
+    from kagura_kernel.assembly.chats import load_chat
     from kagura_kernel.membrane.credentials.registry import load_kind
     from kagura_kernel.memory.opening import load_memory
     from kagura_kernel.sandbox.selection import load_backend
@@ -144,6 +148,7 @@ def tried() -> Iterator[PartStatus]:
         BACKENDS: load_backend,
         CREDENTIALS: load_kind,
         MEMORIES: load_memory,
+        TRANSPORTS: load_chat,
     }
     for one in extensions():
         try:

@@ -21,7 +21,7 @@ _SHARED = (
     ),
     Option(
         ("--session",),
-        "go on with this session instead of the notebook’s own",
+        "go on with the session of this name, wherever it was begun",
         Kind.SESSION,
         metavar="NAME",
         excludes=("--new",),

@@ -72,6 +72,10 @@ def _nothing() -> None:
     return None
 
 
+async def _no_boxes() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class CockpitParts:
     """What a cockpit is joined from; `assembly` names the concrete ones.
@@ -87,6 +91,7 @@ class CockpitParts:
         home: Our data directory.
         membrane: What the membranes of runs are made of.
         sweep: Gives back credentials that no run holds any more; None where there is nothing to give back to.
+        sweep_boxes: Frees boxes that processes which are gone have left.
         lost: Runs that an earlier process left behind.
         shared: Whether others share this machine, so that back-ends with weak walls are refused.
         make_plugins: Makes what knows the plugins, when they are first needed.
@@ -113,6 +118,7 @@ class CockpitParts:
     home: Path
     membrane: MembraneParts
     sweep: Sweep | None = None
+    sweep_boxes: Callable[[], Coroutine[Any, Any, None]] = _no_boxes
     lost: tuple[str, ...] = ()
     shared: bool = False
     make_plugins: Callable[[], PluginManager] | None = None
@@ -264,6 +270,19 @@ class Cockpit:
         """Give back what processes that are gone have left; returns at once."""
         with contextlib.suppress(JournalError):
             self._sweeping.begin()
+
+    def sweep_boxes(self) -> None:
+        """Free the boxes that processes which are gone have left, instead of at the first run; returns at once."""
+        self._engine.submit(self._parts.sweep_boxes())
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Runs that this process found left behind by an earlier one when it began."""
+        return self._parts.lost
+
+    async def answers(self) -> None:
+        """Return when the engine has taken a turn: it is not stuck."""
+        await asyncio.wrap_future(self._engine.submit(asyncio.sleep(0)))
 
     # -------------------------------------------------------------------- runs
 

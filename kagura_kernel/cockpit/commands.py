@@ -28,7 +28,11 @@ _RUNS = Argument("run", Kind.RUN, "only these: an id, the end of one, or `last`"
 _PATHS = Argument(
     "paths", Kind.CHANGED_PATH, "only these files; all that wait when none is named", required=False, many=True
 )
-_APPROVAL = Argument("approval", Kind.APPROVAL, "of an approval, as `approvals` shows it, or the end of one")
+_APPROVAL = Argument(
+    "approval",
+    Kind.APPROVAL,
+    "of an approval, as `approvals` shows it, or the end of one; `last`: the only one that waits",
+)
 _LIMIT = Option(("--limit",), "how many, the newest first", Kind.COUNT, otherwise="20, in a notebook 100")
 
 HELP = Command(

@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.plugin_access import LazyPlugins
     from kagura_kernel.journal.mailbox import Mailbox
 
-CONTROL_SECONDS = 0.5
-"""How often words from other processes are looked for while a run goes on."""
-
 IDLE_SECONDS = 2.0
-"""How often when none does: a word about a plugin can come at any time."""
+"""How often it is looked for words while no run goes on: one about a plugin can come at any time."""
 
 
 class Controls:
@@ -50,6 +47,7 @@ class Controls:
         self._lock = threading.Lock()
         self._awake: asyncio.Event | None = None
         self._begun = False
+        self._glance = mailbox.glance()
 
     def begin(self) -> None:
         """Listen, and soon: a run has just begun. May be called often, from any thread."""
@@ -61,6 +59,8 @@ class Controls:
         self._engine.post(self._wake)
 
     def _wake(self) -> None:
+        # What was left for a run or a session before it was ours is news to us.
+        self._glance.forget()
         if self._awake is not None:
             self._awake.set()
 
@@ -69,7 +69,7 @@ class Controls:
         while True:
             handles = self._handles()
             if handles:
-                await asyncio.sleep(CONTROL_SECONDS)
+                await asyncio.sleep(self._glance.pause)
             else:
                 # Not wait_for: of Python 3.11 it loses a cancellation that comes together with the wake-up.
                 with contextlib.suppress(TimeoutError):
@@ -78,7 +78,9 @@ class Controls:
                 self._awake.clear()
             # A journal that cannot be read now may be read the next time; whoever works with it says what is wrong.
             with contextlib.suppress(JournalError):
-                await self._look(self._handles())
+                if (news := self._glance.news()) is not None:
+                    await self._look(self._handles())
+                    self._glance.seen(news)
 
     async def _look(self, handles: dict[str, RunHandle]) -> None:
         for message in self._mailbox.take(list(handles), ("kill", "leases")):

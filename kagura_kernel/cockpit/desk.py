@@ -16,9 +16,6 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted, ApprovalAlreadyDecided
 from kagura_kernel.journal.mailbox import Mailbox
 
-POLL_SECONDS = 0.2
-"""How often answers from other processes are looked for while a question is open."""
-
 
 class Desk:
     """An `Approver` with people at it."""
@@ -80,18 +77,22 @@ class Desk:
 
     async def _first(self, request: ApprovalRequest, answer: asyncio.Future[Decision]) -> Decision:
         deadline = self._clock.monotonic() + request.deadline
+        glance = self._mailbox.glance()
         while not answer.done():
             left = deadline - self._clock.monotonic()
             if left <= 0:
                 return self._claim(request.id, Verdict.TIMEOUT, "deadline", "deadline", "nobody answered in time")
-            pause = asyncio.ensure_future(self._clock.sleep(min(POLL_SECONDS, left)))
+            pause = asyncio.ensure_future(self._clock.sleep(min(glance.pause, left)))
             both: set[asyncio.Future[Any]] = {pause, answer}
             try:
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 pause.cancel()
-            if not answer.done() and (elsewhere := self._mailbox.decision(request.id)) is not None:
+            if answer.done() or (news := glance.news()) is None:
+                continue
+            if (elsewhere := self._mailbox.decision(request.id)) is not None:
                 return elsewhere
+            glance.seen(news)
         return answer.result()
 
     def _claim(self, approval_id: str, verdict: Verdict, by: str, via: str, remark: str) -> Decision:

@@ -32,6 +32,8 @@ class Launch:
         outputs: Names of variables that are brought back from it.
         headless: Whether nobody can be asked.
         origin: Which front door.
+        started_by: Who asks, as that front door has made sure, `slack:U123`; empty where it is the login's own person.
+        run_id: The run's id, for those who have to know it before it begins; empty for a new one.
         place: The cell that asks.
     """
 
@@ -50,6 +52,8 @@ class Launch:
     outputs: tuple[str, ...] = ()
     headless: bool = False
     origin: str = "notebook"
+    started_by: str = ""
+    run_id: str = ""
     place: CellPlace = field(default_factory=CellPlace)
 
 

@@ -17,9 +17,9 @@ def read_time(text: str, now: datetime, option: str = "--since") -> datetime:
     Raises:
         UsageError: it is neither.
     """
-    if ago := _AGO.fullmatch(text):
-        return now - timedelta(**{_UNITS[ago["unit"]]: int(ago["count"])})
     try:
+        if ago := _AGO.fullmatch(text):
+            return now - timedelta(**{_UNITS[ago["unit"]]: int(ago["count"])})
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
         example = "15m, 2h, 7d, or 2026-01-31T12:00"

@@ -61,15 +61,21 @@ def run_to_stop(journal: Journal, word: str) -> str:
 
 
 def named_approval(journal: Journal, word: str) -> str:
-    """An approval's id: as given, or the one that ends like this; of several, the one that waits.
+    """An approval's id: as given, or the one that ends like this; of several, the one that waits. `last` is that one.
 
     Raises:
         ApprovalUnknown: none fits.
-        UsageError: several do.
+        UsageError: several do, or none waits.
         JournalError: the journal cannot be read.
     """
     from kagura_kernel.journal import views
 
+    if word == LAST:
+        waiting = [row.id for row in views.approvals(journal, pending_only=True, limit=_REMEMBERED)]
+        if not waiting:
+            raise UsageError("No approval waits. `%kagura approvals` lists those that were answered.")
+        # Never the newest of several: a question may come up between the look and the word.
+        return only(word, waiting, "approvals that wait", "%kagura approvals")
     rows = views.approvals(journal, limit=_REMEMBERED)
     fitting = [row for row in rows if word and row.id.endswith(word)]
     if any(row.id == word for row in fitting):

@@ -21,6 +21,7 @@ from kagura_kernel.cockpit.agents import (
 )
 from kagura_kernel.cockpit.handed import delegation_terms, handed_budget, handed_routing
 from kagura_kernel.cockpit.intents import Launch, LaunchCell, LaunchRun
+from kagura_kernel.cockpit.lines.reading import is_text
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused
 from kagura_kernel.domain.identity import new_run_id
@@ -119,7 +120,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
     handoff = intent.handoff if isinstance(intent, LaunchRun) else None
     grant = _grant(intent, project, choices, agent)
     common = {
-        "run_id": (handoff.run_id if handoff is not None else "") or new_run_id(),
+        "run_id": (handoff.run_id if handoff is not None else intent.run_id) or new_run_id(),
         "session_id": session_id,
         "project": project,
         "spec": _spec(project, grant, settings, image_required=bool(intent.image)),
@@ -130,6 +131,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         "longest": intent.command_timeout or None,
         "routing": handed_routing(settings, handoff),
         "origin": intent.origin,
+        "started_by": intent.started_by,
         "user": login_name(),
         "owner": choices.owner,
         "headless": intent.headless,
@@ -141,6 +143,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
     if isinstance(intent, LaunchCell):
         if not intent.code.strip():
             raise UsageError("The cell is empty: write the code to run in the box below the first line.")
+        _check_text("The program", intent.code)
         return RunOrder(task=intent.code, language=intent.language, **common)  # type: ignore[arg-type]
     if not isinstance(intent, LaunchRun) or agent is None:
         raise TypeError(type(intent).__name__)
@@ -202,6 +205,7 @@ def _brain_order(
 ) -> RunOrder:
     if not intent.task.strip() and intent.replay is None:
         raise UsageError("The task is empty: write what the agent should do below the first line.")
+    _check_text("The task", intent.task)
     if intent.replay is not None and intent.record is not None:
         raise UsageError("`--replay` and `--record` exclude each other: a replay has nothing new to record.")
     settings, task = choices.settings, intent.task
@@ -295,6 +299,11 @@ def _check_numbers(intent: Launch) -> None:
             raise UsageError(f"--budget takes an amount in USD above 0, not {intent.budget_usd:g}.")
         if intent.max_turns is not None and intent.max_turns < 1:
             raise UsageError(f"--max-turns takes a whole number from 1, not {intent.max_turns}.")
+
+
+def _check_text(what: str, text: str) -> None:
+    if not is_text(text):
+        raise UsageError(f"{what} holds bytes or half characters that are no text in UTF-8. Type it anew.")
 
 
 def _check_words(intent: LaunchRun) -> None:

@@ -5,11 +5,24 @@ from __future__ import annotations
 from kagura_kernel.cockpit.cells import KAGURA
 from kagura_kernel.cockpit.grammar import TERMINAL, Argument, Command, Kind, Option, Surface
 
-_OTHERWISE = {"session": "a fresh one", "new_session": "a fresh one, unless `--session` names one"}
+_HELP = {
+    "box": "the box to work in: `bubblewrap`, `docker`, `gvisor`, or what an extension adds; `kagura-kernel doctor` "
+    "tries them out",
+    "brain": "the brain that thinks; `kagura-kernel brain` lists them",
+    "resume": "go on from where a run stopped: an id, the end of one, or `last`; a task may add a few words",
+}
+_OTHERWISE = {
+    "session": "a fresh one",
+    "new_session": "a fresh one, unless `--session` names one",
+    "brain": "the first that can think",
+}
 
 
 def _in_a_terminal(option: Option) -> Option:
-    return option._replace(otherwise=_OTHERWISE.get(option.name, option.otherwise))
+    """The same option without a word of cards and cells, and naming commands that there are in a terminal."""
+    return option._replace(
+        help=_HELP.get(option.name, option.help), otherwise=_OTHERWISE.get(option.name, option.otherwise)
+    )
 
 
 OF_A_RUN: tuple[Option, ...] = tuple(
@@ -41,7 +54,8 @@ RUN_COMMANDS = (
             Argument(
                 "task",
                 Kind.TEXT,
-                "the task, in as many words as you like; `-` reads it from standard input",
+                "the task, in as many words as you like; `-` alone reads it from standard input, and before or behind "
+                "words it adds what comes there, as material",
                 required=False,
                 many=True,
                 metavar="TASK",
@@ -55,13 +69,14 @@ RUN_COMMANDS = (
         (
             "run 'Fix the failing test' --budget 0.50",
             "run --prompt-file task.md --json",
+            "run 'Review this change' - --write none",
             "run --replay tour.jsonl --box bubblewrap",
         ),
         detail="The answer goes to standard output. What happens meanwhile goes to standard error, where that is a "
         "terminal. Approvals are asked for at the keyboard, and can be answered from anywhere else too; where standard "
         "input is no terminal they are denied. Ctrl-C stops the run calmly, a second one at once. Exit code 0 if it "
         "is done, 2 if it was not or its verification did not pass, 3 if the machine is not set up for it, 130 if it "
-        "was interrupted.",
+        "was interrupted, 129 if its terminal closed.",
     ),
     Command(
         "repl",

@@ -41,7 +41,7 @@ _PREFIX = Option(
 TERMINAL_COMMANDS = (
     Command(
         "doctor",
-        "say what works and what does not: brain, memory, boxes, secrets, Jupyter, clock, disk, journal, runs",
+        "say what works and what does not: brain, memory, chats, boxes, secrets, Jupyter, clock, disk, journal, runs",
         TERMINAL,
         options=(
             Option(
@@ -61,7 +61,7 @@ TERMINAL_COMMANDS = (
     ),
     Command(
         "setup",
-        "walk through what the doctor finds about the brain, the memory and the boxes, and write down what you choose",
+        "walk through what the doctor finds about brain, memory, boxes and chats, and write down what you choose",
         TERMINAL,
         (
             Argument(
@@ -69,13 +69,33 @@ TERMINAL_COMMANDS = (
                 Kind.CHOICE,
                 "this part alone",
                 required=False,
-                choices=("brain", "memory", "sandbox"),
+                choices=("brain", "memory", "sandbox", "transport"),
             ),
         ),
         (Option(("--yes",), "ask nothing: set back what cannot be right, and say what else to do"),),
-        ("setup", "setup brain", "setup --yes"),
-        detail="Writes to your settings file; a key goes into the keychain, never into a file. Without a terminal "
-        "nobody is asked. Exit code 0 if runs can begin with it, 3 if something still has to be done.",
+        ("setup", "setup brain", "setup transport", "setup --yes"),
+        detail="Writes to your settings file; a key or a token goes into the keychain, never into a file. Without a "
+        "terminal nobody is asked. Exit code 0 if runs can begin with it, 3 if something still has to be done.",
+    ),
+    Command(
+        "serve",
+        "listen to the chats of your settings, until Ctrl-C or SIGTERM",
+        TERMINAL,
+        options=(
+            Option(
+                ("--drain",),
+                "how long runs may go on once it is told to stop",
+                Kind.SECONDS,
+                default=30.0,
+                otherwise="30",
+            ),
+        ),
+        examples=("serve", "serve --drain 300"),
+        detail="A chat is a table of the settings, `[transports.slack]` or `[transports.discord]`; "
+        "`kagura-kernel setup transport` writes one. Each thread is a session, and many go on at once. Told to stop, "
+        "it takes no new task, waits for the runs, stops those that are still there and says so in their threads; a "
+        "second signal ends it at once. Exit code 0 once it was stopped in good order, 2 where no chat is set up or "
+        "lets us in, and where another process serves this data directory.",
     ),
     Command(
         "route",
@@ -143,7 +163,7 @@ TERMINAL_COMMANDS = (
     ),
     Command(
         "journal backup",
-        "copy the journal while it is in use",
+        "copy the journal while it is in use, and check the copy; 1 when it does not hold",
         TERMINAL,
         (Argument("to", Kind.DIRECTORY, "where the copy goes, without a journal yet; made when it is missing"),),
         (JSON, *PLACE),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
@@ -16,7 +17,14 @@ YES = frozenset({"yes", "y", "ok", "approve", "allow"})
 NO = frozenset({"no", "n", "deny"})
 STATUS = frozenset({"status"})
 STOP = frozenset({"stop", "kill", "abort"})
+GO_ON = frozenset({"resume"})
 """Words that mean something when they are all that was said."""
+
+COMMANDS = ("approve", "apply", "changes", "deny", "discard", "help", "kill", "resume", "status")
+"""What a chat has of the one list of commands."""
+
+_AT_ONCE = frozenset({"approve", "deny", "kill", "status"})
+_DECIDE = frozenset({"approve", "deny"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +33,14 @@ class Standing:
 
     Attributes:
         running: The run that goes on; empty for none.
-        waiting: Approvals of the session that wait, the oldest first.
+        waiting: Approvals of the session that wait and stood in the thread when it was written, the oldest first.
+        unseen: Those that wait too, and whose post came later or may not be out: no word alone is meant for them.
         ran: Whether it had a run before.
     """
 
     running: str = ""
     waiting: Sequence[ApprovalRequest] = ()
+    unseen: Sequence[ApprovalRequest] = ()
     ran: bool = False
 
 
@@ -76,17 +86,35 @@ class Unclear:
 
     Attributes:
         text: What was said.
-        why: `which approval`: several wait for such an answer; `nothing runs`: there is nothing to stop; `while it
-            runs`: a task, or a word to the run that goes on; `nothing said`.
+        why: `which approval`: several wait for such an answer; `which option`: a question waits, and this names none
+            of its answers; `asked later`: what waits was asked after it was written; `nothing waits`: there is nothing
+            to answer; `nothing runs`: there is nothing to stop; `while it runs`: a task, or a word to the run that goes
+            on; `nothing said`.
         choices: Ids of what it may be about.
     """
 
     text: str
-    why: Literal["which approval", "nothing runs", "while it runs", "nothing said"]
+    why: Literal[
+        "which approval",
+        "which option",
+        "asked later",
+        "nothing waits",
+        "nothing runs",
+        "while it runs",
+        "nothing said",
+    ]
     choices: tuple[str, ...] = ()
 
 
 Meaning = TaskSaid | StatusAsked | AnswerSaid | StopSaid | CommandSaid | Unclear
+
+
+def waits_for_nobody(text: str) -> bool:
+    """Whether a message is, by its words, about what goes on: it does not wait for what was said before it."""
+    said = text.strip()
+    if said.startswith("/"):
+        return _verb(said) in _AT_ONCE
+    return said.casefold().rstrip(".!") in YES | NO | STATUS | STOP
 
 
 def understand(text: str, standing: Standing) -> Meaning:
@@ -100,28 +128,71 @@ def understand(text: str, standing: Standing) -> Meaning:
     word = said.casefold().rstrip(".!")
     if not said:
         return Unclear(text, "nothing said")
-    if said.startswith("/") and len(said) > 1 and said[1].isalpha():
-        return CommandSaid(said[1:])
+    if verb := _verb(said):
+        is_bare = verb in _DECIDE and said[1:].casefold() == verb
+        return _power(said, standing, allow=verb == "approve") if is_bare else CommandSaid(said[1:])
     if word in STATUS:
         return StatusAsked()
     if word in STOP:
         return StopSaid(standing.running) if standing.running else Unclear(said, "nothing runs")
+    if word in GO_ON and not standing.running:
+        return CommandSaid(word)
     return _answer(said, word, standing) or _task(said, standing)
+
+
+def chosen(said: str, options: Sequence[str]) -> str | None:
+    """The answer that is meant: an option by its words or its number, or the text itself; None for a number of none."""
+    for option in options:
+        if said.casefold() == option.strip().casefold():
+            return option
+    if options and said.isascii() and said.isdigit():
+        number = int(said[:9])
+        return options[number - 1] if 0 < number <= len(options) else None
+    return said
+
+
+def _verb(said: str) -> str:
+    """The command that a message gives; empty for none, since a task may begin with a path."""
+    if not said.startswith("/"):
+        return ""
+    word, *rest = said[1:].split(None, 1) or [""]
+    verb = word.casefold()
+    if said[1:2].isspace() or "/" in verb or not verb[:1].isalpha():
+        return ""
+    # A word that stands alone is nobody's task, and one that is nearly a command is a slip.
+    return verb if not rest or get_close_matches(verb, COMMANDS, n=1) else ""
 
 
 def _answer(said: str, word: str, standing: Standing) -> AnswerSaid | Unclear | None:
     """What answers an approval; None where nothing waits for such a text."""
-    if word in YES | NO:
-        # A word that gives power is never guessed at: it is about the only one that waits, or it is a question.
-        waiting = [one for one in standing.waiting if one.kind is not ApprovalKind.QUESTION] or list(standing.waiting)
-        if len(waiting) == 1:
-            is_question = waiting[0].kind is ApprovalKind.QUESTION
-            return AnswerSaid(waiting[0].id, allow=is_question or word in YES, text=said if is_question else "")
-        return Unclear(said, "which approval", tuple(one.id for one in waiting)) if waiting else None
     questions = [one for one in standing.waiting if one.kind is ApprovalKind.QUESTION]
-    if len(questions) == 1:
-        return AnswerSaid(questions[0].id, allow=True, text=said)
-    return Unclear(said, "which approval", tuple(one.id for one in questions)) if questions else None
+    if word in YES | NO and not (questions and len(questions) == len(standing.waiting)):
+        return _power(said, standing, allow=word in YES)
+    if len(questions) > 1:
+        return Unclear(said, "which approval", tuple(one.id for one in questions))
+    if questions:
+        answer = chosen(said, questions[0].options)
+        if answer is None:
+            return Unclear(said, "which option", (questions[0].id,))
+        return AnswerSaid(questions[0].id, allow=True, text=answer)
+    later = tuple(one.id for one in standing.unseen if one.kind is ApprovalKind.QUESTION)
+    return Unclear(said, "asked later", later) if later else None
+
+
+def _power(said: str, standing: Standing, *, allow: bool) -> AnswerSaid | Unclear:
+    """What a yes or a no is about that gives power: the only one that waits and was seen, and never a guess."""
+    waiting = [one for one in standing.waiting if one.kind is not ApprovalKind.QUESTION]
+    questions = [one for one in standing.waiting if one.kind is ApprovalKind.QUESTION]
+    if questions and not waiting:
+        if allow:
+            return Unclear(said, "which option", tuple(one.id for one in questions))
+        waiting = questions
+    if len(waiting) == 1:
+        return AnswerSaid(waiting[0].id, allow)
+    if waiting:
+        return Unclear(said, "which approval", tuple(one.id for one in waiting))
+    later = tuple(one.id for one in standing.unseen)
+    return Unclear(said, "asked later", later) if later else Unclear(said, "nothing waits")
 
 
 def _task(said: str, standing: Standing) -> TaskSaid | Unclear:

@@ -16,6 +16,7 @@ from kagura_kernel.domain.errors import ExtensionBroken
 
 BACKENDS, BRAINS = "kagura_kernel.backends", "kagura_kernel.brains"
 TOOLS, CREDENTIALS, MEMORIES = "kagura_kernel.tools", "kagura_kernel.credentials", "kagura_kernel.memories"
+TRANSPORTS = "kagura_kernel.transports"
 
 KINDS = {
     BACKENDS: "back-end",
@@ -23,6 +24,7 @@ KINDS = {
     TOOLS: "tool",
     CREDENTIALS: "credential provider",
     MEMORIES: "memory",
+    TRANSPORTS: "transport",
 }
 """What the entry points of each group give."""
 
@@ -97,6 +99,25 @@ def load(extension: Extension, make: Callable[[object], T]) -> T:
         return make(extension.entry.load())
     except Exception as error:
         raise _broken(extension, f"{type(error).__name__}: {error}"[:500]) from error
+
+
+def load_instance(extension: Extension, kind: type[T]) -> T:
+    """What an extension names, as it stands there; its code is run now.
+
+    Args:
+        extension: Which.
+        kind: What it has to be one of.
+
+    Raises:
+        ExtensionBroken: it is none, for whatever reason.
+    """
+
+    def made(named: object) -> T:
+        if not isinstance(named, kind):
+            raise TypeError(f"it is no `{kind.__name__}`")
+        return named
+
+    return load(extension, made)
 
 
 def _broken(extension: Extension, why: str) -> ExtensionBroken:

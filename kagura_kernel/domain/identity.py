@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import time
 from typing import NewType
@@ -17,9 +18,19 @@ MemoryId = NewType("MemoryId", str)
 # Crockford's alphabet: no letter that a reader could take for a digit.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
+_COUNTED, _RANDOM = 13, 12
+"""Bits behind the milliseconds: what this process counts, so that no two of its own are the same, and chance."""
+
+_count = itertools.count(secrets.randbits(_COUNTED))
+
+
+def _number() -> int:
+    counted = next(_count) % (1 << _COUNTED)
+    return (int(time.time() * 1000) << _COUNTED | counted) << _RANDOM | secrets.randbits(_RANDOM)
+
 
 def _stamp(prefix: str) -> str:
-    number = (int(time.time() * 1000) << 25) | secrets.randbits(25)
+    number = _number()
     digits = []
     for _ in range(14):
         digits.append(_ALPHABET[number & 31])

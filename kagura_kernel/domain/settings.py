@@ -117,6 +117,7 @@ class Settings(BaseModel):
         own_tools: Tools of installed packages that agents are offered, by the names of their entry points.
         log_level: From which level on the log takes a line.
         log_place: Where the log is: empty for standard error, `off` for nowhere, or a file.
+        transports: Chats that `serve` opens, by name, and what each is told: who may speak, where its tokens are kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -175,6 +176,7 @@ class Settings(BaseModel):
     own_tools: tuple[str, ...] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     log_place: str = ""
+    transports: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 Problem = tuple[str, str]
@@ -185,7 +187,7 @@ PREFIX = "KAGURA_"
 _LISTS = frozenset({"preapproved_host_commands", "preapproved_grants", "net", "own_tools"})
 
 # What a variable cannot hold stands in the file alone.
-_TABLES = frozenset({"endpoints", "env", "mirrors"})
+_TABLES = frozenset({"endpoints", "env", "mirrors", "transports"})
 
 # Variables of ours that are no settings.
 _NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY"})

@@ -6,9 +6,14 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable, UsageError
 from kagura_kernel.journal.place import FILE_NAME, is_url, no_journal
+from kagura_kernel.journal.reading import Readable
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.rows import Verification
 
 _BUSY_SECONDS = 5.0
 _HALF = ".half"
@@ -17,7 +22,7 @@ _HALF = ".half"
 def back_up(place: str | Path, directory: Path) -> Path:
     """Copy the journal in a directory into another one, made when missing and for its owner only; the copy's file.
 
-    The copy is there whole or not at all. It does not verify the journal: do that with the copy, where it lies.
+    The copy is there whole or not at all, as the journal is: `verify_copy` says whether it holds.
 
     Raises:
         UsageError: there is no journal, it is in PostgreSQL (which has its own tools), or one lies at the goal.
@@ -46,10 +51,32 @@ def back_up(place: str | Path, directory: Path) -> Path:
     return goal
 
 
+def verify_copy(file: Path) -> Verification:
+    """Check every row of a copy, and leave it as it is.
+
+    Args:
+        file: As `back_up` gave it.
+
+    Raises:
+        JournalTampered: it does not hold.
+        JournalUnreadable: it cannot be read, or is the database of another program.
+    """
+    from kagura_kernel.journal.database import Database
+    from kagura_kernel.journal.migrations import is_known
+    from kagura_kernel.journal.sqlite import SqliteFile
+    from kagura_kernel.journal.verification import verify, verify_chain
+
+    with closing(Database(SqliteFile(file.parent, reading=True))) as database, database.snapshot() as connection:
+        # The tables of an older version are not those that the rows are counted into today.
+        check = verify if is_known(connection, database.where) else verify_chain
+        return check(connection, database.where)
+
+
 def _copy(source: Path, half: Path) -> None:
     try:
         with (
-            closing(sqlite3.connect(f"{source.as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS)) as whole,
+            closing(Readable(source, _BUSY_SECONDS)) as readable,
+            closing(readable.connect()) as whole,
             closing(sqlite3.connect(half)) as copy,
         ):
             whole.backup(copy)

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, delete, insert, select, update
 
 from kagura_kernel.journal.encoding import as_text, stamp
-from kagura_kernel.journal.schema import heard, posts
+from kagura_kernel.journal.schema import heard, posts, runs
 from kagura_kernel.journal.store import Journal
+
+KEPT_DAYS = 30
+"""How long a message that is answered, and a post that is edited no more, are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,19 @@ class KeptPost:
     token: str
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadRun:
+    """A run in the session of a thread, whoever began it.
+
+    Attributes:
+        run_id: Which.
+        thread: Where the session was spoken to last.
+    """
+
+    run_id: str
+    thread: str
+
+
 class ChatBook:
     """The book of one chat. Any thread may use it.
 
@@ -87,7 +104,7 @@ class ChatBook:
         return True
 
     def began(self, message_id: str, run_id: str) -> None:
-        """Note which run a message has begun."""
+        """Note which run a message is about to begin."""
         self._change(message_id, run_id=run_id)
 
     def done(self, message_id: str) -> None:
@@ -103,6 +120,31 @@ class ChatBook:
         open_ones = (heard.c.transport == self._transport) & heard.c.done_at.is_(None)
         rows = self._journal.read(select(heard).where(open_ones).order_by(heard.c.taken_at, heard.c.message_id))
         return [_message(row) for row in rows if not alive(row.owner)]
+
+    def that_began(self, run_id: str) -> TakenMessage | None:
+        """The message that has begun a run; None where none has."""
+        ours = (heard.c.transport == self._transport) & (heard.c.run_id == run_id)
+        rows = self._journal.read(select(heard).where(ours).limit(1))
+        return _message(rows[0]) if rows else None
+
+    def runs_begun(self, after: int | None) -> list[ThreadRun]:
+        """Runs of any process in the sessions of our threads, those that work for others left out.
+
+        Args:
+            after: Those that began behind this row of the journal; None for those that go on.
+        """
+        began = runs.c.status == "running" if after is None else runs.c.first_seq > after
+        query = select(runs.c.run_id, runs.c.session_id).where(began, runs.c.lineage == "").order_by(runs.c.first_seq)
+        found = self._journal.read(query)
+        threads = self._threads({row.session_id for row in found})
+        return [ThreadRun(row.run_id, threads[row.session_id]) for row in found if row.session_id in threads]
+
+    def prune(self) -> None:
+        """Forget what was answered, and is edited no more, for more than `KEPT_DAYS`."""
+        before = stamp(self._journal.clock.now() - timedelta(days=KEPT_DAYS))
+        with self._journal.writing() as writing:
+            for table, over in ((heard, heard.c.done_at), (posts, posts.c.closed_at)):
+                writing.connection.execute(delete(table).where(table.c.transport == self._transport, over < before))
 
     def keep(self, post: KeptPost) -> None:
         """Remember a post; in place of an earlier one about the same subject."""
@@ -136,6 +178,14 @@ class ChatBook:
         open_ones = (posts.c.transport == self._transport) & posts.c.closed_at.is_(None)
         rows = self._journal.read(select(posts).where(open_ones).order_by(posts.c.posted_at, posts.c.subject))
         return [_post(row) for row in rows]
+
+    def _threads(self, session_ids: set[str]) -> dict[str, str]:
+        """The threads of these sessions, those that were spoken to last; sessions of nobody here are left out."""
+        if not session_ids:
+            return {}
+        ours = (heard.c.transport == self._transport) & heard.c.session_id.in_(session_ids)
+        query = select(heard.c.session_id, heard.c.thread).where(ours).order_by(heard.c.taken_at, heard.c.message_id)
+        return {row.session_id: row.thread for row in self._journal.read(query)}
 
     def _about(self, subject: str) -> Any:
         return (posts.c.transport == self._transport) & (posts.c.subject == subject)

@@ -83,6 +83,7 @@ class Database:
         self.where = place.where
         self._write_lock = threading.RLock()
         self._lock = threading.Lock()
+        self._mark_lock = threading.Lock()
         self._writer: Connection | None = None
         self._readers: list[Connection] = []
         self._marker: Connection | None = None
@@ -132,24 +133,25 @@ class Database:
     def mark(self) -> str:
         """A text that differs from the last one when anything may have been written since, by whomever.
 
-        One thread asks; it is cheap enough to be asked many times a second.
+        It is cheap enough to be asked many times a second.
 
         Raises:
             JournalUnreadable: the place does not answer, or what was there is gone.
         """
-        self._refuse_when_closed(JournalUnreadable)
         if why := self.place.why_gone():
             raise JournalUnreadable(self.where, why)
-        try:
-            if self._marker is None:
-                self._marker = self.place.connect()
-                # A mark says nothing beside that of another connection.
-                self._marked += 1
-            return f"{self._marked}:{self.place.mark(self._marker)}"
-        except SQLAlchemyError as error:
-            _drop(self._marker)
-            self._marker = None
-            raise JournalUnreadable(self.where, self.place.why(error)) from error
+        with self._mark_lock:
+            self._refuse_when_closed(JournalUnreadable)
+            try:
+                if self._marker is None:
+                    self._marker = self.place.connect()
+                    # A mark says nothing beside that of another connection.
+                    self._marked += 1
+                return f"{self._marked}:{self.place.mark(self._marker)}"
+            except SQLAlchemyError as error:
+                _drop(self._marker)
+                self._marker = None
+                raise JournalUnreadable(self.where, self.place.why(error)) from error
 
     def scour(self) -> None:
         """Take what was deleted off the disk too.
@@ -187,8 +189,9 @@ class Database:
             self._closed = True
             _drop(self._writer)
             self._writer = None
-            _drop(self._marker)
-            self._marker = None
+            with self._mark_lock:
+                _drop(self._marker)
+                self._marker = None
             # One that reads just now is closed when it is done.
             self._drop_readers()
             self.place.close()

@@ -58,17 +58,23 @@ class ExportPart:
 def export_lines(journal: Journal, part: ExportPart) -> Iterator[str]:
     """The lines, of one moment of the journal; a thousand rows at most are in memory at once.
 
+    All rows of the part are checked before the first line: what cannot be believed is not begun.
+
     Raises:
         UsageError: no row is of that time.
-        JournalTampered: a row of the part does not fit the one before it; nothing of what came is worth anything.
+        JournalTampered: a row of the part does not fit the one before it.
         JournalUnreadable: it cannot be read.
     """
     with journal.snapshot() as connection:
         first, last = _bounds(connection, part)
         prev_hash = _hash_before(connection, journal.where, first)
+        book = _head(connection)
+        last_hash = _check(connection, journal.where, first, last, prev_hash)
+        if part.until is None and book != {"rows": last, "last_hash": last_hash}:
+            raise JournalTampered(journal.where, last + 1, "what was written last is not there")
         yield _line({"export": FORMAT, "seq": first, "prev_hash": prev_hash, "run_id": part.run_id})
         count, skipped = 0, False
-        for row in _checked(connection, journal.where, first, last, prev_hash):
+        for row in _rows(connection, first, last):
             prev_hash = row.hash
             if part.run_id is not None and row.run_id != part.run_id:
                 skipped_to, skipped = row.seq, True
@@ -80,9 +86,6 @@ def export_lines(journal: Journal, part: ExportPart) -> Iterator[str]:
             yield _line(dict(row._mapping))  # noqa: SLF001 - SQLAlchemy's public name for a row as a mapping
         if skipped:
             yield _line({"skipped_to": skipped_to, "hash": prev_hash})
-        book = _head(connection)
-        if part.until is None and book != {"rows": last, "last_hash": prev_hash}:
-            raise JournalTampered(journal.where, last + 1, "what was written last is not there")
         yield _line({"end": last, "hash": prev_hash, "rows": count, "journal": book})
 
 
@@ -111,18 +114,25 @@ def _hash_before(connection: Connection, where: str, first: int) -> str:
     return str(found)
 
 
-def _checked(connection: Connection, where: str, first: int, last: int, prev_hash: str) -> Iterator[Row[Any]]:
-    """The rows from one number to another, each after it was checked."""
+def _check(connection: Connection, where: str, first: int, last: int, prev_hash: str) -> str:
+    """Check the rows from one number to another, and that none is missing; the hash of the last one."""
     seq = first - 1
-    while rows := connection.execute(_NEXT, {"after": seq, "last": last}).fetchall():
-        for row in rows:
-            seq += 1
-            if why := fault(row, seq, prev_hash):
-                raise JournalTampered(where, seq, why)
-            prev_hash = row.hash
-            yield row
+    for row in _rows(connection, first, last):
+        seq += 1
+        if why := fault(row, seq, prev_hash):
+            raise JournalTampered(where, seq, why)
+        prev_hash = row.hash
     if seq != max(last, first - 1):
         raise JournalTampered(where, seq + 1, "it is missing")
+    return prev_hash
+
+
+def _rows(connection: Connection, first: int, last: int) -> Iterator[Row[Any]]:
+    """The rows from one number to another, as they lie there."""
+    seq = first - 1
+    while rows := connection.execute(_NEXT, {"after": seq, "last": last}).fetchall():
+        yield from rows
+        seq = rows[-1].seq
 
 
 def _head(connection: Connection) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from sqlalchemy import Row, bindparam, insert, select, update
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalExpired, ApprovalUnknown, RunUnknown
 from kagura_kernel.journal.encoding import as_text, moment, stamp
+from kagura_kernel.journal.glance import Glance
 from kagura_kernel.journal.projection import approval_times, open_approval
 from kagura_kernel.journal.rows import Message, Word
 from kagura_kernel.journal.schema import approvals, messages, runs
@@ -42,6 +43,7 @@ _DECIDE = (
 )
 _DECIDE_IN_TIME = _DECIDE.where(approvals.c.deadline_at >= bindparam("decided_at"))
 _PENDING = select(approvals).where(approvals.c.verdict.is_(None)).order_by(approvals.c.requested_at, approvals.c.id)
+_ASKED = select(approvals).where(approvals.c.id == bindparam("key"))
 _HAS_RUN = select(runs.c.run_id).where(runs.c.run_id == bindparam("key"))
 
 
@@ -53,6 +55,10 @@ class Mailbox:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+
+    def glance(self) -> Glance:
+        """Says whether a look into this mailbox is worth it."""
+        return Glance(self._journal)
 
     def post(self, request: ApprovalRequest) -> None:
         """Make a question visible to others; may be called twice, the first text stands."""
@@ -134,6 +140,11 @@ class Mailbox:
     def pending(self) -> list[ApprovalRequest]:
         """What waits for a person, the oldest first, of all runs in all processes."""
         return [_request(row) for row in self._journal.read(_PENDING)]
+
+    def asked(self, approval_id: str) -> ApprovalRequest | None:
+        """What was asked under this id, answered or not; None where nothing was."""
+        found = self._journal.read(_ASKED, {"key": approval_id})
+        return _request(found[0]) if found else None
 
     def send(self, run_id: str, word: Word, *, by: str) -> None:
         """Leave a word for a run; a run that is over never takes it.

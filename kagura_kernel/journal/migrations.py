@@ -142,6 +142,16 @@ def migrate(database: Database, now: datetime, *, create: bool = True) -> None:
             connection.execute(insert(schema.version), {"version": number + 1, "applied_at": stamp(now)})
 
 
+def is_known(connection: Connection, where: str) -> bool:
+    """Whether the journal has exactly the tables that this version reads, so that nothing has to be written first.
+
+    Raises:
+        JournalTooNew: a newer version of the package wrote it.
+        JournalUnreadable: it is a database of something else.
+    """
+    return _found(connection, where) == KNOWN_VERSION
+
+
 def check_version(connection: Connection, where: str) -> None:
     """Refuse a journal that another process has brought to a newer schema meanwhile.
 

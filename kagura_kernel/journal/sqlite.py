@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
 from kagura_kernel.journal.place import FILE_NAME, no_journal
+from kagura_kernel.journal.reading import Readable
 
 BUSY_SECONDS = 5.0
 _HEADER = 100
@@ -39,32 +40,38 @@ _creating = threading.Lock()
 
 
 class SqliteFile:
-    """The journal file of one directory; both are created when they are missing."""
+    """The journal file of one directory.
 
-    def __init__(self, directory: Path, *, create: bool = True) -> None:
+    Args:
+        directory: Where it lies.
+        create: Make both when they are missing.
+        reading: Only read it, and change nothing, not even beside it: it may lie on a full disk or a read-only one.
+    """
+
+    def __init__(self, directory: Path, *, create: bool = True, reading: bool = False) -> None:
         self.directory = directory
         self.path = directory / FILE_NAME
         self.where = str(self.path)
-        self._prepare(create=create)
+        self._prepare(create=create and not reading, reading=reading)
         self._identity = _identity(self.path)
-        self._engine = create_engine(
-            "sqlite://",
-            creator=lambda: sqlite3.connect(self.path, timeout=BUSY_SECONDS, check_same_thread=False),
-            poolclass=NullPool,
-            isolation_level="AUTOCOMMIT",
-        )
+        self._readable = self._only_read() if reading else None
+        self._engine = create_engine("sqlite://", creator=self._open, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
     def connect(self, *, odd_bytes: bool = False) -> Connection:
-        """A fresh connection; the file is in WAL mode afterwards."""
+        """A fresh connection; the file is in WAL mode afterwards, unless it is only read."""
         connection = self._engine.connect()
+        if self._readable is None:
+            self._prepare_writing(connection)
+        if odd_bytes:
+            _driver(connection).text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+        return connection
+
+    def _prepare_writing(self, connection: Connection) -> None:
         if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() != "wal":
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         connection.exec_driver_sql("PRAGMA synchronous=NORMAL")
         # Only checkpoints are ever deleted, and what is erased has to be gone.
         connection.exec_driver_sql("PRAGMA secure_delete=ON")
-        if odd_bytes:
-            _driver(connection).text_factory = lambda data: data.decode("utf-8", "surrogateescape")
-        return connection
 
     def begin(self, connection: Connection, *, flush: bool) -> None:
         """Wait for the write lock, at most `BUSY_SECONDS`."""
@@ -90,7 +97,12 @@ class SqliteFile:
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def why_gone(self) -> str:
-        """The file may have been moved or deleted while it was open; rows would then go to a file without a name."""
+        """The file may have been moved or deleted while it was open; rows would then go to a file without a name.
+
+        One that is only read is over, too, when it can be written again.
+        """
+        if self._readable is not None and os.access(self.path, os.W_OK) and not _state_of_disk(self.directory):
+            return "it was opened when it could not be written; open it again"
         return "" if _identity(self.path) == self._identity else "its file was moved or deleted; restart the kernel"
 
     def why(self, error: Exception) -> str:
@@ -112,10 +124,26 @@ class SqliteFile:
         return _code(error) in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 
     def close(self) -> None:
-        """Nothing is held beside the connections."""
+        """Beside the connections there is at most a copy to be removed."""
         self._engine.dispose()
+        if self._readable is not None:
+            self._readable.close()
 
-    def _prepare(self, *, create: bool) -> None:
+    def _open(self) -> sqlite3.Connection:
+        if self._readable is not None:
+            return self._readable.connect()
+        return sqlite3.connect(self.path, timeout=BUSY_SECONDS, check_same_thread=False)
+
+    def _only_read(self) -> Readable:
+        try:
+            return Readable(self.path, BUSY_SECONDS)
+        except sqlite3.Error as error:
+            raise JournalUnreadable(self.where, self.why(error)) from error
+        except OSError as error:
+            why = f"the latest rows would have to be copied aside: {(error.strerror or str(error)).lower()}"
+            raise JournalUnreadable(self.where, why) from error
+
+    def _prepare(self, *, create: bool, reading: bool) -> None:
         """Make the file if it is to be made, and refuse what is none.
 
         A file that is there is never opened here. Closing it again would drop the locks of every connection that this
@@ -136,19 +164,31 @@ class SqliteFile:
             raise JournalUnreadable(self.where, "it is a link, which is not followed")
         if not stat.S_ISREG(found.st_mode):
             raise JournalUnreadable(self.where, "it is a directory" if stat.S_ISDIR(found.st_mode) else "it is no file")
-        if not os.access(self.path, os.R_OK | os.W_OK):
-            read_only = os.statvfs(self.directory).f_flag & os.ST_RDONLY
-            raise JournalUnwritable(self.where, "read-only file system" if read_only else "permission denied")
+        if why := _kept_from(self.path, os.R_OK if reading else os.R_OK | os.W_OK):
+            raise JournalUnreadable(self.where, why) if reading else JournalUnwritable(self.where, why)
         # SQLite itself refuses what is larger and no database; a scrap it would take for an empty one.
         if 0 < found.st_size < _HEADER:
             raise JournalUnreadable(self.where, "it is no SQLite database")
-        with suppress(PermissionError):
-            self.path.chmod(0o600)
+        if not reading:
+            with suppress(PermissionError):
+                self.path.chmod(0o600)
 
     def _create(self) -> None:
         # Nobody in this process connects to the new file before it is closed here: they come this way first.
         with _creating, suppress(FileExistsError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def is_busy(error: BaseException | None) -> bool:
+    """Whether an error only says that another process is writing."""
+    return isinstance(error, Exception) and _code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+def _kept_from(path: Path, mode: int) -> str:
+    """Why a file cannot be used so; empty when it can."""
+    if os.access(path, mode):
+        return ""
+    return "read-only file system" if os.statvfs(path.parent).f_flag & os.ST_RDONLY else "permission denied"
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:

@@ -20,12 +20,12 @@ from kagura_kernel.domain.events import Event
 from kagura_kernel.journal.database import Database, Place
 from kagura_kernel.journal.encoding import as_text, decode, encode, stamp
 from kagura_kernel.journal.hashing import row_hash
-from kagura_kernel.journal.migrations import check_version, migrate
+from kagura_kernel.journal.migrations import check_version, is_known, migrate
 from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.projection import as_stored, project
 from kagura_kernel.journal.rows import StoredEvent, Verification
 from kagura_kernel.journal.schema import events, head, heartbeat
-from kagura_kernel.journal.verification import verify, verify_chain
+from kagura_kernel.journal.verification import verify, verify_chain, verify_tail
 
 FLUSHED = frozenset({"approval.decided", "changes.collected", "changes.settled", "run.finished"})
 """Kinds whose row has reached the disk when `append` returns, with all rows before it: see `sqlite`."""
@@ -74,11 +74,13 @@ class Journal:
     Attributes:
         where: The file or the URL without its password, for messages.
         clock: Where its own time stamps come from.
+        unwritable: Why it can only be read, half a sentence; empty where it was opened to be written.
     """
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, unwritable: str = "") -> None:
         self.where = database.where
         self.clock = clock
+        self.unwritable = unwritable
         self._database = database
         self._listeners: tuple[Callable[[Event], None], ...] = ()
 
@@ -86,21 +88,29 @@ class Journal:
     def open(cls, where: str | Path, *, clock: Clock = _SYSTEM, create: bool = True) -> Journal:
         """The journal in a directory (made when missing, for its owner only) or behind a `postgresql://` URL.
 
-        With `create` off, a place without a journal is left as it is.
+        With `create` off, a place without a journal is left as it is, and one that cannot be written (a full disk,
+        read-only media) can be read all the same; then every attempt to write fails. With
+        it on, the journal is there to be written, and its newest rows are checked, too.
 
         Raises:
             JournalUnwritable: the directory, the disk or the server does not let us write.
             JournalUnreadable: what is there is no journal.
             JournalTooNew: a newer version of the package wrote it.
             ConfigurationError: the URL cannot be used.
+            JournalTampered: the newest rows do not fit each other, or the record of the last one.
             UsageError: there is no journal, and none may be made.
         """
-        database = Database(_place(where, create=create))
         try:
-            migrate(database, clock.now(), create=create)
-        except BaseException:
-            database.close()
-            raise
+            database = Database(_place(where, create=create))
+            with _closed_on_error(database):
+                migrate(database, clock.now(), create=create)
+                if create:
+                    with database.snapshot() as connection:
+                        verify_tail(connection, database.where)
+        except JournalUnwritable as error:
+            if create or is_url(where):
+                raise
+            return cls(_only_read(Path(where), error), clock, error.why)
         return cls(database, clock)
 
     def append(self, event: Event) -> int:
@@ -186,7 +196,7 @@ class Journal:
     def mark(self) -> str:
         """A text that differs from the last one when anything may have been written since, by whichever process.
 
-        For one thread that asks again and again: it costs next to nothing.
+        For those who ask again and again: it costs next to nothing.
 
         Raises:
             JournalUnreadable: the place does not answer, or the journal that was there is not there any more.
@@ -229,6 +239,34 @@ class Journal:
             raise JournalUnreadable(self.where, f"row {row.seq} is no event") from error
 
 
+@contextmanager
+def _closed_on_error(database: Database) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        database.close()
+        raise
+
+
+def _only_read(directory: Path, error: JournalUnwritable) -> Database:
+    """The journal in a directory, for reading; raises why it cannot be written where it cannot be read either."""
+    from kagura_kernel.journal.sqlite import SqliteFile, is_busy
+
+    if is_busy(error.__cause__):
+        # It could be written in a moment, and whoever keeps it open would find that out never.
+        raise error
+    database = Database(SqliteFile(_absolute(directory), reading=True))
+    with _closed_on_error(database), database.snapshot() as connection:
+        if not is_known(connection, database.where):
+            # Its tables would have to be brought up to date first.
+            raise error
+    return database
+
+
+def _absolute(where: str | Path) -> Path:
+    return Path(where).expanduser().absolute()
+
+
 def _place(where: str | Path, *, create: bool) -> Place:
     if isinstance(where, str) and is_url(where):
         from kagura_kernel.journal.postgres import PostgresServer
@@ -236,4 +274,4 @@ def _place(where: str | Path, *, create: bool) -> Place:
         return PostgresServer(where)
     from kagura_kernel.journal.sqlite import SqliteFile
 
-    return SqliteFile(Path(where).expanduser().absolute(), create=create)
+    return SqliteFile(_absolute(where), create=create)

@@ -17,6 +17,8 @@ from kagura_kernel.journal.schema import approvals, events, head, runs
 _CHUNK = 1000
 _NEXT_ROWS = select(events).where(events.c.seq > bindparam("after")).order_by(events.c.seq).limit(_CHUNK)
 _HEADS = select(head)
+_TAIL = 100
+_NEWEST = select(events).order_by(events.c.seq.desc()).limit(_TAIL)
 
 
 _DECISION = frozenset({"verdict", "decided_by", "via", "decided_at", "answer"})
@@ -63,6 +65,27 @@ def verify_chain(
             raise JournalTampered(where, seq, why)
         last_hash = row.hash
         each(row)
+    _check_head(connection, where, seq, last_hash)
+    return Verification(where, seq, last_hash)
+
+
+def verify_tail(connection: Connection, where: str) -> None:
+    """Check the newest rows and the head: what costs the same however long the journal is.
+
+    Raises:
+        JournalTampered: with the first row that does not fit.
+    """
+    rows = connection.execute(_NEWEST).fetchall()[::-1]
+    seq, last_hash = (rows[0].seq - 1, rows[0].prev_hash) if rows else (0, FIRST)
+    for row in rows:
+        seq += 1
+        if why := fault(row, seq, last_hash):
+            raise JournalTampered(where, seq, why)
+        last_hash = row.hash
+    _check_head(connection, where, seq, last_hash)
+
+
+def _check_head(connection: Connection, where: str, seq: int, last_hash: str) -> None:
     heads = connection.execute(_HEADS).fetchall()
     if len(heads) != 1:
         raise JournalTampered(where, seq, "the record of the last row is missing")
@@ -70,7 +93,6 @@ def verify_chain(
         raise JournalTampered(where, seq + 1, f"the journal had {heads[0].rows} rows and now holds {seq}")
     if heads[0].last_hash != last_hash:
         raise JournalTampered(where, seq, "it is not the row that was written last")
-    return Verification(where, seq, last_hash)
 
 
 def fault(row: Row[Any], seq: int, prev_hash: str) -> str:

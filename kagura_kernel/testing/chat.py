@@ -13,6 +13,7 @@ from kagura_kernel.cockpit.transports.transport import (
     Hear,
     Heard,
     Post,
+    PostRefused,
     Said,
     SentFile,
     TransportError,
@@ -72,16 +73,25 @@ class ChatServer(Protocol):
 
 @dataclass
 class FakeChat:
-    """Both sides in one."""
+    """Both sides in one.
+
+    Attributes:
+        name: The chat's.
+        limit: Characters that words of others may have.
+        takes_files: Whether the app may put files into threads.
+    """
 
     name: str = "fake"
     limit: int = 2000
+    takes_files: bool = True
     _hear: Hear | None = None
     _posts: dict[str, Shown] = field(default_factory=dict)
     _files: list[tuple[str, str, bytes]] = field(default_factory=list)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _last: Heard | None = None
     _refusals: int = 0
+    _lost: int = 0
+    _marks: dict[str, str] = field(default_factory=dict)
 
     async def open(self, hear: Hear) -> None:
         """Connect."""
@@ -90,9 +100,19 @@ class FakeChat:
     async def post(self, thread: str, post: Post) -> str:
         """Say something."""
         self._check("post")
+        if post.may_be_out and post.mark in self._marks:
+            return self._marks[post.mark]
         post_id = f"post-{next(self._numbers)}"
         self._posts[post_id] = _shown(post_id, thread, post, 0)
+        self._marks[post.mark] = post_id
+        if self._lost:
+            self._lost -= 1
+            raise TransportError(self.name, "post", "the test says that nobody hears of it")
         return post_id
+
+    def order(self, post_id: str) -> int:
+        """Where a post stands among what was said."""
+        return int(post_id.rpartition("-")[2])
 
     async def edit(self, thread: str, post_id: str, post: Post) -> None:
         """Put something in the place of what was said."""
@@ -102,6 +122,8 @@ class FakeChat:
     async def upload(self, thread: str, name: str, content: bytes) -> None:
         """Put a file into the thread."""
         self._check("upload")
+        if not self.takes_files:
+            raise PostRefused(self.name, "take a file", "the test says that it never will")
         self._files.append((thread, name, content))
 
     async def close(self) -> None:
@@ -113,7 +135,7 @@ class FakeChat:
         number = next(self._numbers)
         thread = thread or f"room:{number}"
         sent = tuple(SentFile(name, len(content), _reader(content)) for name, content in files)
-        await self._deliver(Said(f"message-{number}", thread, operator, text, sent))
+        await self._deliver(Said(f"message-{number}", thread, operator, text, sent, order=number))
         return thread
 
     async def click(self, operator: str, thread: str, post_id: str, action: str) -> None:
@@ -136,6 +158,10 @@ class FakeChat:
     def refuse(self, times: int) -> None:
         """Have a bad day."""
         self._refusals = times
+
+    def lose(self, times: int) -> None:
+        """Take the next posts, and let nobody hear that they were taken."""
+        self._lost = times
 
     async def _deliver(self, heard: Heard) -> None:
         self._last = heard

@@ -14,56 +14,61 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-import yarl
 from aiohttp import BodyPartReader, WSMsgType, web
 
 from kagura_kernel.testing.chat import Shown
+from kagura_kernel.testing.discord_shown import (
+    BOT,
+    GUILD,
+    HALL,
+    DiscordMessage,
+    application,
+    attachment,
+    channel_of,
+    guild,
+    is_too_long,
+    shown_as,
+    user,
+)
 
 TOKEN = "MTIz.of.the-test"  # noqa: S105 - of a server on this machine
-BOT = "900"
-ROOM, GUILD, HALL = "100", "200", "201"
-"""A direct message's channel; a guild, and a channel of it."""
 
-_CALLS = re.compile(r"(?<!\\)@(?:everyone|here)|(?<!\\)<(?:\\?)@[!&]?\d+>")
-_LINKS = re.compile(r"(?<!\\)\[[^\]]*(?<!\\)\]\(([^)]*)\)")
 _UNKNOWN_CHANNEL = 10003
-
-
-@dataclass
-class _Message:
-    channel: str
-    body: dict[str, Any]
-    edits: int = 0
+_HAS_THREAD = 160004
+_POST = re.compile(r"POST /channels/(\d+)/messages")
+_EDIT = re.compile(r"PATCH /channels/(\d+)/messages/(\d+)")
+_THREAD = re.compile(r"POST /channels/(\d+)/messages/(\d+)/threads")
 
 
 @dataclass
 class DiscordServer:
-    """The far side. Use it as an asynchronous context manager; meanwhile discord.py takes it for Discord.
+    """The far side. Use it as an asynchronous context manager.
 
     Attributes:
         requests: Every call: its method and path, and what was sent.
-        people: The ids that names of people stand for.
     """
 
     requests: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-    people: dict[str, str] = field(default_factory=dict)
     _url: str = ""
     _runner: web.AppRunner | None = None
     _socket: web.WebSocketResponse | None = None
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1000))
-    _messages: dict[str, _Message] = field(default_factory=dict)
+    _messages: dict[str, DiscordMessage] = field(default_factory=dict)
     _threads: dict[str, str] = field(default_factory=dict)
     _files: list[tuple[str, str, bytes]] = field(default_factory=list)
     _sent: dict[str, bytes] = field(default_factory=dict)
     _last: tuple[str, Mapping[str, Any]] | None = None
     _refusals: int = 0
+    _forbidden: int = 0
+    _lost: int = 0
     _sequence: int = 0
-    _real: tuple[str, yarl.URL] | None = None
+
+    @property
+    def api(self) -> str:
+        """Where the REST API is."""
+        return f"{self._url}/api"
 
     async def __aenter__(self) -> Self:
-        from discord.gateway import DiscordWebSocket
-        from discord.http import Route
-
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_get("/gateway/", self._gateway)
         app.router.add_get("/files/{id}", self._file)
@@ -73,17 +78,9 @@ class DiscordServer:
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         host, port = self._runner.addresses[0][:2]
         self._url = f"http://{host}:{port}"
-        self._real = (Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY)
-        Route.BASE = f"{self._url}/api"
-        DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(f"ws://{host}:{port}/gateway/")
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        from discord.gateway import DiscordWebSocket
-        from discord.http import Route
-
-        if self._real is not None:
-            Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY = self._real
         if self._socket is not None:
             await self._socket.close()
         if self._runner is not None:
@@ -98,9 +95,10 @@ class DiscordServer:
         return f"{channel}:"
 
     async def mention(self, operator: str, text: str) -> str:
-        """Somebody mentions us in a channel of a guild."""
-        message = self._message(HALL, operator, f"<@{BOT}> {text}", ())
-        message |= {"guild_id": GUILD, "mentions": [_user(BOT, bot=True)], "member": {"roles": []}}
+        """Somebody mentions us in a channel of a guild, first or where the text does it."""
+        words = text if f"<@{BOT}>" in text else f"<@{BOT}> {text}"
+        message = self._message(HALL, operator, words, ())
+        message |= {"guild_id": GUILD, "mentions": [user(BOT, bot=True)], "member": {"roles": []}}
         await self._dispatch("MESSAGE_CREATE", message)
         return f"{HALL}:{message['id']}"
 
@@ -115,9 +113,9 @@ class DiscordServer:
             "type": 3,
             "token": "of-the-interaction",
             "version": 1,
-            "user": _user(operator),
+            "user": user(operator),
             "channel_id": channel,
-            "channel": {"id": channel, "type": 1, "recipients": [_user(operator)]},
+            "channel": {"id": channel, "type": 1, "recipients": [user(operator)]},
             "message": {**body, "channel_id": channel},
             "data": {"custom_id": action, "component_type": 2},
             "locale": "en-US",
@@ -136,7 +134,7 @@ class DiscordServer:
         """Our posts in a thread."""
         channel, _, started = thread.partition(":")
         return [
-            _shown(post_id, thread, one)
+            shown_as(post_id, thread, one)
             for post_id, one in self._messages.items()
             if one.channel == (started or channel) and not one.body.get("attachments")
         ]
@@ -150,9 +148,22 @@ class DiscordServer:
         """Answer the next calls with an error."""
         self._refusals = times
 
+    def forbid(self, times: int) -> None:
+        """Say of the next calls that we may not."""
+        self._forbidden = times
+
+    def lose(self, times: int) -> None:
+        """Take the next posts, and let nobody hear that they were taken."""
+        self._lost = times
+
+    async def end(self, code: int) -> None:
+        """End the connection, and say why."""
+        if self._socket is not None:
+            await self._socket.close(code=code)
+
     # --------------------------------------------------------------- the REST API
 
-    async def _call(self, request: web.Request) -> web.Response:  # noqa: PLR0911 - a table of calls
+    async def _call(self, request: web.Request) -> web.Response:
         path = f"{request.method} /{request.match_info['path']}"
         body, file = await _body(request)
         self.requests.append((path, body))
@@ -160,19 +171,37 @@ class DiscordServer:
             return web.Response(status=204)
         if request.headers.get("Authorization") != f"Bot {TOKEN}":
             return _error(401, 0)
+        answer = self._told(path) or self._trouble() or self._taken(path, body, file)
+        if _POST.fullmatch(path) and self._lost and request.transport is not None:
+            self._lost -= 1
+            request.transport.close()
+        return answer
+
+    def _told(self, path: str) -> web.Response | None:
+        if path == "GET /gateway":
+            return _json({"url": self._url.replace("http", "ws", 1) + "/gateway/"})
         if path == "GET /users/@me":
-            return _json(_user(BOT, bot=True))
-        if "applications/@me" in path:
-            return _json(_application())
+            return _json(user(BOT, bot=True))
+        return _json(application()) if "applications/@me" in path else None
+
+    def _trouble(self) -> web.Response | None:
         if self._refusals:
             self._refusals -= 1
+            return _error(503, 0)
+        if self._forbidden:
+            self._forbidden -= 1
             return _error(403, 50001)
-        if found := re.fullmatch(r"POST /channels/(\d+)/messages/(\d+)/threads", path):
+        return None
+
+    def _taken(self, path: str, body: Mapping[str, Any], file: tuple[str, bytes] | None) -> web.Response:
+        if found := _THREAD.fullmatch(path):
+            if found[2] in self._threads:
+                return _error(400, _HAS_THREAD)
             self._threads[found[2]] = found[1]
-            return _json(_channel(found[2], found[1]))
-        if found := re.fullmatch(r"POST /channels/(\d+)/messages", path):
+            return _json(channel_of(found[2], found[1]))
+        if found := _POST.fullmatch(path):
             return self._post(found[1], body, file)
-        if found := re.fullmatch(r"PATCH /channels/(\d+)/messages/(\d+)", path):
+        if found := _EDIT.fullmatch(path):
             return self._edit(found[2], body)
         return _error(404, 0)
 
@@ -180,21 +209,25 @@ class DiscordServer:
         begun = any(one.body["id"] == channel for one in self._messages.values())
         if (begun or self._is_message(channel)) and channel not in self._threads:
             return _error(404, _UNKNOWN_CHANNEL)
-        if _too_long(body):
+        if is_too_long(body):
             return _error(400, 50035)
+        nonce = body.get("nonce") if body.get("enforce_nonce") else None
+        same = (one for one in self._messages.values() if one.channel == channel and one.body.get("nonce") == nonce)
+        if nonce is not None and (earlier := next(same, None)) is not None:
+            return _json(earlier.body)
         message = self._message(channel, BOT, str(body.get("content") or ""), ())
-        message |= {key: body[key] for key in ("embeds", "components", "allowed_mentions") if body.get(key)}
+        message |= {key: body[key] for key in ("embeds", "components", "allowed_mentions", "nonce") if body.get(key)}
         if file is not None:
             self._files.append((channel, *file))
-            message["attachments"] = [_attachment("1", file[0], len(file[1]), self._url)]
-        self._messages[message["id"]] = _Message(channel, message)
+            message["attachments"] = [attachment("1", file[0], len(file[1]), self._url)]
+        self._messages[message["id"]] = DiscordMessage(channel, message)
         return _json(message)
 
     def _edit(self, post_id: str, body: Mapping[str, Any]) -> web.Response:
         post = self._messages.get(post_id)
         if post is None:
             return _error(404, 10008)
-        if _too_long(body):
+        if is_too_long(body):
             return _error(400, 50035)
         post.body |= body
         post.edits += 1
@@ -225,19 +258,22 @@ class DiscordServer:
             elif said["op"] == 2:  # noqa: PLR2004 - likewise
                 self._socket = socket
                 await self._greet()
+            elif said["op"] == 6:  # noqa: PLR2004 - likewise
+                self._socket = socket
+                await self._send("RESUMED", {})
         return socket
 
     async def _greet(self) -> None:
         ready = {
             "v": 10,
-            "user": _user(BOT, bot=True),
+            "user": user(BOT, bot=True),
             "guilds": [{"id": GUILD, "unavailable": True}],
             "session_id": "s",
             "resume_gateway_url": self._url.replace("http", "ws", 1) + "/gateway/",
             "application": {"id": BOT, "flags": 0},
         }
         await self._send("READY", ready)
-        await self._send("GUILD_CREATE", _guild())
+        await self._send("GUILD_CREATE", guild())
 
     async def _dispatch(self, kind: str, payload: Mapping[str, Any]) -> None:
         self._last = (kind, payload)
@@ -254,11 +290,11 @@ class DiscordServer:
         for name, content in files:
             file_id = str(next(self._numbers))
             self._sent[file_id] = content
-            attachments.append(_attachment(file_id, name, len(content), self._url))
+            attachments.append(attachment(file_id, name, len(content), self._url))
         return {
             "id": str(next(self._numbers)),
             "channel_id": channel,
-            "author": _user(who, bot=who == BOT),
+            "author": user(who, bot=who == BOT),
             "content": text,
             "timestamp": "2026-01-01T00:00:00+00:00",
             "edited_timestamp": None,
@@ -272,60 +308,6 @@ class DiscordServer:
             "pinned": False,
             "type": 0,
         }
-
-
-def _user(name: str, *, bot: bool = False) -> dict[str, Any]:
-    return {"id": name, "username": f"user-{name}", "discriminator": "0", "avatar": None, "bot": bot}
-
-
-def _application() -> dict[str, Any]:
-    return {
-        "id": BOT,
-        "name": "kagura",
-        "icon": None,
-        "description": "",
-        "bot_public": False,
-        "bot_require_code_grant": False,
-        "owner": _user("1"),
-        "verify_key": "",
-        "team": None,
-        "flags": 0,
-    }
-
-
-def _guild() -> dict[str, Any]:
-    return {
-        "id": GUILD,
-        "name": "guild",
-        "member_count": 1,
-        "channels": [_channel(HALL, None)],
-        "threads": [],
-        "members": [],
-        "roles": [],
-        "emojis": [],
-        "stickers": [],
-        "owner_id": "1",
-    }
-
-
-def _channel(channel: str, parent: str | None) -> dict[str, Any]:
-    shown: dict[str, Any] = {"id": channel, "guild_id": GUILD, "name": "hall", "type": 0, "position": 0}
-    if parent is None:
-        return shown | {"permission_overwrites": [], "parent_id": None}
-    state = {"archived": False, "auto_archive_duration": 60, "archive_timestamp": "2026-01-01T00:00:00+00:00"}
-    return shown | {
-        "type": 11,
-        "parent_id": parent,
-        "owner_id": BOT,
-        "message_count": 0,
-        "member_count": 1,
-        "thread_metadata": state,
-    }
-
-
-def _attachment(file_id: str, name: str, size: int, url: str) -> dict[str, Any]:
-    address = f"{url}/files/{file_id}"
-    return {"id": file_id, "filename": name, "size": size, "url": address, "proxy_url": address}
 
 
 def _json(data: Mapping[str, Any], status: int = 200) -> web.Response:
@@ -349,31 +331,3 @@ async def _body(request: web.Request) -> tuple[dict[str, Any], tuple[str, bytes]
         elif isinstance(part, BodyPartReader):
             file = (part.filename or "", bytes(await part.read()))
     return body, file
-
-
-def _too_long(body: Mapping[str, Any]) -> bool:
-    embeds = body.get("embeds") or []
-    buttons = [one for row in body.get("components") or [] for one in row["components"]]
-    return (
-        len(body.get("content") or "") > 2000  # noqa: PLR2004 - Discord's own numbers
-        or any(len(one.get("description") or "") > 4096 for one in embeds)  # noqa: PLR2004
-        or any(len(one["label"]) > 80 or len(one["custom_id"]) > 100 for one in buttons)  # noqa: PLR2004
-    )
-
-
-def _shown(post_id: str, thread: str, message: _Message) -> Shown:
-    body = message.body
-    described = [str(one.get("description") or "") for one in body.get("embeds") or []]
-    content = str(body.get("content") or "")
-    buttons = [one for row in body.get("components") or [] for one in row["components"]]
-    calling = body.get("allowed_mentions", {}).get("parse", ["everyone", "users", "roles"])
-    # In a box below the message nobody is ever called.
-    return Shown(
-        post_id,
-        thread,
-        re.sub(r"\\(.)", r"\1", "\n".join([content, *described])),
-        tuple((one["label"], one["custom_id"]) for one in buttons),
-        message.edits,
-        notifies=bool(calling) and bool(_CALLS.search(content)),
-        links=tuple(link for text in (content, *described) for link in _LINKS.findall(text)),
-    )

@@ -21,4 +21,4 @@ class TestDiscord(TransportConformance):
         from kagura_kernel.testing.discord_server import TOKEN, DiscordServer
 
         async with DiscordServer() as server:
-            yield DiscordTransport(Secret(TOKEN)), server
+            yield DiscordTransport(Secret(TOKEN), api=server.api), server

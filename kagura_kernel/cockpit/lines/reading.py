@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kagura_kernel.cockpit.grammar import Argument, Kind, Option
 
+N = TypeVar("N", int, float)
 Slot = Argument | Option
+
+LARGEST_COUNT = 1_000_000_000
+LONGEST_SECONDS = 365 * 24 * 3600
+LARGEST_USD = 1_000_000
+"""Bounds of what a person can mean; far below what clocks, databases and floats can hold."""
+
+_PATHS = frozenset({Kind.FILE, Kind.DIRECTORY, Kind.NOTEBOOK})
+"""What the system names by bytes, which need be no text."""
 
 
 class Unreadable(Exception):
@@ -34,6 +43,8 @@ def near(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
 
 
 def _one(slot: Slot, text: str) -> Any:
+    if slot.kind not in _PATHS and not is_text(text):
+        raise Unreadable(f"{text!r} holds what is no text in UTF-8")
     if slot.kind is Kind.CHOICE:
         return _choice(text, slot.choices)
     reader = _READERS.get(slot.kind) if slot.kind is not None else None
@@ -50,22 +61,37 @@ def _several(slot: Option, text: str) -> tuple[Any, ...]:
     return tuple(_one(slot, word) for word in words)
 
 
-def _number(text: str, what: str) -> float:
+def is_text(text: str) -> bool:
+    """Whether it can be written down: what a shell hands on as bytes that are no UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _number(text: str, what: str, most: float) -> float:
     try:
         value = float(text)
     except ValueError:
         raise Unreadable(f"{text!r} is no {what}") from None
     if not 0 <= value < float("inf"):
         raise Unreadable(f"{text!r} is no {what}")
+    return _bounded(value, text, most)
+
+
+def _bounded(value: N, text: str, most: float) -> N:
+    if value > most:
+        raise Unreadable(f"{text!r} is too large; it can be {most:,} at most")
     return value
 
 
 def _seconds(text: str) -> float:
-    return _number(text.removesuffix("s"), "number of seconds")
+    return _number(text.removesuffix("s"), "number of seconds", LONGEST_SECONDS)
 
 
 def _usd(text: str) -> float:
-    value = _number(text.removeprefix("$"), "amount in USD")
+    value = _number(text.removeprefix("$"), "amount in USD", LARGEST_USD)
     if value == 0:
         raise Unreadable("a budget of 0 USD buys nothing")
     return value
@@ -78,7 +104,7 @@ def _count(text: str) -> int:
         raise Unreadable(f"{text!r} is no whole number") from None
     if value < 1:
         raise Unreadable(f"{text!r} is too small; it has to be 1 or more")
-    return value
+    return _bounded(value, text, LARGEST_COUNT)
 
 
 def _path(text: str) -> Path:

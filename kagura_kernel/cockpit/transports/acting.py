@@ -1,20 +1,22 @@
-"""What a message in a thread sets off: a run, an answer, a stop, or one of the few commands that a chat has."""
+"""What a message sets off, but for new runs: an answer, a stop, or one of the few commands that a chat has."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cockpit.intents import LaunchRun
-from kagura_kernel.cockpit.transports.deciding import decide
-from kagura_kernel.cockpit.transports.plain import one_line
+from kagura_kernel.cockpit.transports.deciding import Deciding
+from kagura_kernel.cockpit.transports.followers import Followers
+from kagura_kernel.cockpit.transports.meant import the_one
+from kagura_kernel.cockpit.transports.plain import listed, one_line
+from kagura_kernel.cockpit.transports.posting import Posting
 from kagura_kernel.cockpit.transports.telling import status_text
-from kagura_kernel.cockpit.transports.transport import Post, Said, SentFile
+from kagura_kernel.cockpit.transports.transport import Post, PostRefused, Said
+from kagura_kernel.cockpit.transports.turns import Turns
 from kagura_kernel.cockpit.understanding import (
+    COMMANDS,
     AnswerSaid,
     CommandSaid,
     Meaning,
@@ -23,187 +25,234 @@ from kagura_kernel.cockpit.understanding import (
     StopSaid,
     TaskSaid,
     Unclear,
+    chosen,
     understand,
 )
 from kagura_kernel.domain.approvals import ApprovalRequest
-from kagura_kernel.domain.errors import ApprovalUnknown, NotThisTime, RunUnknown, UnknownName, UsageError
-from kagura_kernel.domain.variables import MAX_VARIABLES, PackedVariable
+from kagura_kernel.domain.errors import NotThisTime, RunOver, RunUnknown, UnknownName, UsageError
+from kagura_kernel.domain.visible import printed
 from kagura_kernel.journal import views
 from kagura_kernel.journal.rows import RunRow
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
-    from kagura_kernel.cockpit.handles import RunHandle
 
-COMMANDS = ("approve", "apply", "changes", "deny", "discard", "help", "kill", "status")
-"""What a chat has of the one list of commands."""
+ANYWHERE = frozenset({"approve", "deny", "help", "kill", "status"})
+"""Those that need no thread."""
 
 HELP = (
     "A message begins a run, or goes on from the one before in this thread. /status · /kill [RUN] · "
-    "/approve APPROVAL [ANSWER] · /deny APPROVAL [REMARK] · /changes · /apply [FILES] · /discard [FILES]. "
-    "A word alone does too: yes, no, status, stop."
+    "/approve [APPROVAL] [ANSWER] · /deny [APPROVAL] [REMARK] · /changes · /apply [FILES] · /discard [FILES] · "
+    "/resume [RUN]. A word alone does too: yes, no, status, stop, resume."
 )
 
 _UNCLEAR = {
+    "which option": "A question waits here: answer it in words, or with one of the numbers below it.",
+    "asked later": "That was asked only after you had written this. Read it, and say it again.",
+    "nothing waits": "Nothing waits for an answer here.",
     "nothing runs": "Nothing goes on in this thread that could be stopped.",
     "while it runs": "A run goes on here. Wait for it, say stop, or write in another thread.",
     "nothing said": "There was nothing in that message.",
 }
 
-Answer = tuple[str | Post, "RunHandle | None"]
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something was said, and by whom.
+
+    Attributes:
+        thread: The thread.
+        session: Its session; None outside of threads.
+        by: Who.
+        message_id: By which message, as the book knows it; empty for a click.
+    """
+
+    thread: str
+    session: str | None
+    by: str
+    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """Carries out messages.
+    """Carries out messages. Used on one loop.
 
     Attributes:
         cockpit: What is acted on.
-        project: The project of its runs; None is the working directory.
-        brain: Their brain; None leaves it to the settings.
-        transport: The chat's name, which the journal has as the origin of a run and the way of an answer.
+        followers: Know what goes on in a thread.
+        turns: Know what is about to begin there.
+        posting: How posts and files get into the threads.
+        deciding: Answers approvals.
     """
 
     cockpit: Cockpit
-    project: Path | None
-    brain: str | None
-    transport: str
+    followers: Followers
+    turns: Turns
+    posting: Posting
+    deciding: Deciding
 
-    async def act(self, said: Said, session: str, by: str) -> Answer:
-        """Do what a message asks for: what to say, or the run that was begun.
+    async def understood(self, said: Said, place: Place, *, in_turn: bool) -> Meaning:
+        """What a message asks for, as its thread stood for whoever wrote it.
+
+        Args:
+            said: The message.
+            place: Where it was said.
+            in_turn: Whether its turn has come: then what was said later does not count.
+        """
+        begins = [] if in_turn else self.turns.begins(place.thread)
+        following = self.followers.running(place.thread)
+        standing = await asyncio.to_thread(self._standing, place.session or "", [*following, *begins])
+        meaning = understand(said.text, standing)
+        # A stop waits for no question that is just being put.
+        if not isinstance(meaning, AnswerSaid | Unclear):
+            return meaning
+        seen = await self.followers.were_seen(said, standing.waiting)
+        parts: dict[bool, list[ApprovalRequest]] = {True: [], False: []}
+        for request, was_seen in zip(standing.waiting, seen, strict=True):
+            parts[was_seen].append(request)
+        return understand(said.text, replace(standing, waiting=parts[True], unseen=parts[False]))
+
+    async def tell(self, meaning: Meaning, place: Place) -> str | Post:
+        """Do what a message asks for, and say what came of it.
 
         Raises:
             KaguraError: it could not be done; the message says why.
             Refused: it answers an approval that cannot be answered any more.
         """
-        running, waiting, ran = await asyncio.to_thread(self._standing, session)
-        standing = Standing(running.run_id if running is not None else "", waiting, ran)
-        match understand(said.text, standing):
-            case TaskSaid(task=task):
-                return "", await self._launch(said, task, session)
-            case meaning:
-                return await self._told(meaning, session, by), None
-
-    async def _told(self, meaning: Meaning, session: str, by: str) -> str | Post:
         told: str | Post = ""
         match meaning:
             case AnswerSaid(approval_id=approval_id, allow=allow, text=text):
-                told = await self._decide(approval_id, allow=allow, by=by, answer=text)
+                told = await self._decide(approval_id, allow=allow, by=place.by, answer=text)
             case StatusAsked():
-                told = await self._status(session)
-            case StopSaid(run_id=run_id):
-                told = await self._kill(run_id, by)
+                told = await self._status(place)
+            case StopSaid():
+                told = await self._stop(await self._runs_meant((), place), place)
             case CommandSaid(line=line):
-                told = await self._command(line, session, by)
+                told = await self._command(line, place)
             case Unclear(why="which approval", choices=choices):
                 told = f"Several wait for that word. Say /approve or /deny with one of {', '.join(choices)}."
             case Unclear(why=why):
                 told = _UNCLEAR[why]
+            case TaskSaid():
+                raise TypeError("a task is launched, not told")
         return told
 
-    def _standing(self, session: str) -> tuple[RunRow | None, list[ApprovalRequest], bool]:
-        journal = self.cockpit.journal
-        running = next((row for row in views.unfinished(journal) if row.session_id == session), None)
-        ours = running.run_id if running is not None else ""
-        waiting = [one for one in self.cockpit.pending() if ours and ours in (one.run_id, *one.lineage)]
-        return running, waiting, bool(self._last_run(session))
-
-    def _last_run(self, session: str) -> str:
+    def last_run(self, session: str) -> str:
+        """The newest run of a session; empty where there was none. Blocks."""
         from kagura_kernel.journal.session_registry import sessions
 
         found = sessions(self.cockpit.journal, limit=1, names=[session])
         return found[0].last_run if found else ""
 
-    async def _launch(self, said: Said, task: str, session: str) -> RunHandle:
-        intent = LaunchRun(
-            task=task,
-            session=session,
-            project=self.project,
-            brain=self.brain,
-            origin=self.transport,
-            inputs=await self._inputs(said.files),
-        )
-        handle = await asyncio.to_thread(self.cockpit.launch, intent)
-        await handle.begun()
-        return handle
-
-    async def _inputs(self, files: Sequence[SentFile]) -> tuple[PackedVariable, ...]:
-        """Files that were sent along, as variables of the run: never as files of the project."""
-        if len(files) > MAX_VARIABLES:
-            raise UsageError(f"At most {MAX_VARIABLES} files go along with a message, not {len(files)}.")
-        left = self.cockpit.room
-        packed = []
-        for number, file in enumerate(files, start=1):
-            if file.size > left:
-                raise UsageError(f"{one_line(file.name, 60)} does not fit: the files of one message have a limit.")
-            data = await file.read(left)
-            left -= len(data)
-            shown = one_line(file.name, 80)
-            words = re.sub(r"\W+", "_", shown, flags=re.ASCII).strip("_")[:60]
-            name = f"file_{number}_{words}" if words else f"file_{number}"
-            summary = f"the file {shown}, {len(data):,} bytes"
-            packed.append(PackedVariable(name, "file", data, {"name": shown}, summary))
-        return tuple(packed)
+    def _standing(self, session: str, ours: list[str]) -> Standing:
+        journal = self.cockpit.journal
+        found = [row.run_id for row in views.unfinished(journal) if row.session_id == session]
+        running = [*found, *(run_id for run_id in ours if run_id not in found)]
+        waiting = [one for one in self.cockpit.pending() if {one.run_id, *one.lineage} & set(running)]
+        return Standing(running[0] if running else "", waiting, ran=bool(self.last_run(session)))
 
     async def _decide(self, approval_id: str, *, allow: bool, by: str, answer: str) -> str:
-        decision = await asyncio.to_thread(
-            decide, self.cockpit, approval_id, allow=allow, by=by, via=self.transport, answer=answer
-        )
+        decision = await asyncio.to_thread(self.deciding.decide, approval_id, allow=allow, by=by, answer=answer)
         return f"{'Allowed' if decision.allowed else 'Denied'}: {approval_id}."
 
-    async def _status(self, session: str) -> str:
-        running = await asyncio.to_thread(views.unfinished, self.cockpit.journal)
-        return status_text(running, await asyncio.to_thread(self.cockpit.pending), session)
+    async def _status(self, place: Place) -> str:
+        running, pending = await asyncio.to_thread(self._going_on)
+        return status_text(running, pending, place.session, self.turns.begins(place.thread))
 
-    async def _kill(self, run_id: str, by: str) -> str:
-        await asyncio.to_thread(self.cockpit.kill, run_id, by=by)
-        return f"{run_id} is being stopped."
+    def _going_on(self) -> tuple[list[RunRow], list[ApprovalRequest]]:
+        return views.unfinished(self.cockpit.journal), self.cockpit.pending()
 
-    async def _command(self, line: str, session: str, by: str) -> str | Post:
-        word, _, rest = line.partition(" ")
-        words = rest.split()
-        match word.casefold():
+    async def _stop(self, run_ids: list[str], place: Place) -> str:
+        """Stop runs, those too that are only about to begin."""
+        begins = self.turns.begins()
+        self.turns.stop(run_ids, place.by)
+        stopped = []
+        for run_id in run_ids:
+            try:
+                # One that has not been let in yet is known here alone.
+                if run_id not in begins or self.cockpit.handle(run_id) is not None:
+                    await asyncio.to_thread(self.cockpit.kill, run_id, by=place.by)
+            except RunOver:
+                if run_ids == [run_id]:
+                    raise
+            else:
+                stopped.append(run_id)
+        return f"{', '.join(stopped)} {'is' if len(stopped) == 1 else 'are'} being stopped."
+
+    async def _command(self, line: str, place: Place) -> str | Post:
+        word, *words = line.split() or [""]
+        verb = word.casefold()
+        if verb in COMMANDS and verb not in ANYWHERE and place.session is None:
+            raise NotThisTime(f"/{verb} is about a thread: write it in one, with a mention of me.")
+        match verb:
             case "help":
                 return HELP
             case "status":
-                return await self._status(session)
+                return await self._status(place)
             case "kill":
-                return await self._kill(await asyncio.to_thread(self._run_meant, words, session), by)
-            case "approve" | "deny" as verb:
+                return await self._stop(await self._runs_meant(words, place), place)
+            case "approve" | "deny":
                 if not words:
-                    raise UsageError(f"/{verb} needs an approval, as in `/{verb} app-…`.")
-                approval_id = await asyncio.to_thread(self._approval_meant, words[0])
-                return await self._decide(approval_id, allow=verb == "approve", by=by, answer=" ".join(words[1:]))
-            case "changes" | "apply" | "discard" as verb:
-                return await asyncio.to_thread(self._change, verb, words, session, by)
-            case other:
-                raise UnknownName("command of a chat", one_line(other, 40), COMMANDS)
+                    raise UsageError(f"/{verb} needs an approval here, as in `/{verb} app-…`.")
+                approval_id, answer = await asyncio.to_thread(self._approval_meant, words[0], " ".join(words[1:]))
+                return await self._decide(approval_id, allow=verb == "approve", by=place.by, answer=answer)
+            case "changes" | "apply" | "discard":
+                found = await asyncio.to_thread(self._change, verb, words, place.session or "", place.by)
+                return await self._listed(*found, place)
+            case _:
+                raise UnknownName("command of a chat", one_line(word, 40), COMMANDS)
 
-    def _run_meant(self, words: Sequence[str], session: str) -> str:
-        going = views.unfinished(self.cockpit.journal)
-        wanted = words[0] if words else ""
-        found = [row.run_id for row in going if (row.run_id.endswith(wanted) if wanted else row.session_id == session)]
-        if len(found) != 1:
-            raise RunUnknown(wanted) if wanted else NotThisTime("Nothing goes on in this thread.")
-        return found[0]
+    async def _runs_meant(self, words: Sequence[str], place: Place) -> list[str]:
+        going = await asyncio.to_thread(views.unfinished, self.cockpit.journal)
+        known = {row.run_id: row.session_id for row in going}
+        if words:
+            named = dict.fromkeys([*known, *self.followers.going_on(), *self.turns.begins()])
+            if not (found := the_one(words[0], "run", named)):
+                raise RunUnknown(words[0])
+            return [found]
+        if place.session is None:
+            raise UsageError("/kill needs a run here, as in `/kill run-…`; /status tells which go on.")
+        here = [run_id for run_id, session in known.items() if session == place.session]
+        here += [*self.followers.running(place.thread), *self.turns.begins(place.thread)]
+        if not here:
+            raise NotThisTime("Nothing goes on in this thread.")
+        return list(dict.fromkeys(here))
 
-    def _approval_meant(self, wanted: str) -> str:
-        found = [one.id for one in self.cockpit.pending() if one.id.endswith(wanted)]
-        if len(found) > 1:
-            raise ApprovalUnknown(wanted)
-        # One that does not wait is looked up as it was written, so that the answer says what became of it.
-        return found[0] if found else wanted
+    def _approval_meant(self, wanted: str, said: str) -> tuple[str, str]:
+        """The approval, and what is answered to it."""
+        pending = {one.id: one for one in self.cockpit.pending()}
+        found = the_one(wanted, "app", pending)
+        if not found:
+            # Looked up as it was written, so that the answer says that it does not wait.
+            return wanted, said
+        answer = chosen(said, pending[found].options)
+        if answer is None:
+            raise UsageError(f"{found} has no answer {said}.")
+        return found, answer
 
-    def _change(self, verb: str, paths: Sequence[str], session: str, by: str) -> str | Post:
-        run_id = self._last_run(session)
+    def _change(self, verb: str, paths: Sequence[str], session: str, by: str) -> tuple[str, list[str]]:
+        """Do it, and say what is in which state now: a heading, and a line for each."""
+        run_id = self.last_run(session)
         if not run_id:
             raise NotThisTime("There was no run in this thread yet.")
         if verb == "changes":
             changes = self.cockpit.changes(run_id)
-            listed = "\n".join(f"{one.status} {one.path} ({one.state})" for one in changes)
-            return Post(f"Changes of {run_id}: {len(changes)}", listed)
+            lines = [f"{one.status} {one.path} ({one.state})" for one in changes]
+            return f"Changes of {run_id}: {len(lines)}", lines
         act = self.cockpit.apply_changes if verb == "apply" else self.cockpit.discard_changes
         settled = act(run_id, list(paths) or None, by=by)
         named = {"in the project": settled.applied, "given up": settled.discarded, "left alone": settled.conflicts}
         states = [f"{path}: {state}" for state, found in named.items() for path in found]
-        return Post(f"Changes of {run_id}, {verb}: {len(states)}", "\n".join(states))
+        return f"Changes of {run_id}, {verb}: {len(states)}", states
+
+    async def _listed(self, head: str, lines: Sequence[str], place: Place) -> Post:
+        """A list as far as it fits; where it does not, whole as a file."""
+        shown, is_cut = listed(lines, self.posting.transport.limit)
+        if not is_cut:
+            return Post(head, shown)
+        whole = "\n".join(map(printed, lines)).encode()
+        try:
+            await self.posting.upload(place.thread, f"file:said:{place.message_id}", "changes.txt", whole)
+        except PostRefused:
+            return Post(f"{head} · the rest could not be put here: `kagura-kernel changes` shows it", shown)
+        return Post(f"{head} · the whole list is in the file", shown)

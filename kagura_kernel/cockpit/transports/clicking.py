@@ -8,21 +8,32 @@ import re
 from dataclasses import dataclass
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.deciding import Refused, decide, open_request
+from kagura_kernel.cockpit.transports.deciding import Deciding, Refused
 from kagura_kernel.cockpit.transports.transport import Clicked, Heard
 from kagura_kernel.domain.errors import RunError
 from kagura_kernel.journal.chats import ChatBook
 
-_ACTION = re.compile(r"(allow|deny|kill|o[0-4]):((?:app|run)-[0-9a-z]{14}):([0-9a-f]{32})")
+_ACTION = re.compile(r"(allow|deny|kill|resume|o[0-4]):((?:app|run)-[0-9a-z]{14}):([0-9a-f]{32})")
+_ABOUT_RUNS = frozenset({"kill", "resume"})
+
+
+class Copied(Refused):
+    """The button stands below another post than the one that counts: what is left of a try whose end nobody heard."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clicking:
-    """Carries out clicks."""
+    """Carries out clicks.
+
+    Attributes:
+        cockpit: What is acted on.
+        book: Which buttons are ours.
+        deciding: Answers approvals.
+    """
 
     cockpit: Cockpit
     book: ChatBook
-    transport: str
+    deciding: Deciding
 
     def subject_of(self, heard: Heard) -> tuple[str, str]:
         """The approval and the run that a click claims to be about; empty where it does not."""
@@ -32,36 +43,40 @@ class Clicking:
         subject = found[2]
         return ("", subject) if subject.startswith("run-") else (subject, "")
 
-    async def click(self, clicked: Clicked, by: str) -> None:
-        """Do what a button says.
+    async def click(self, clicked: Clicked, by: str) -> str:
+        """Do what a button says; where it asks to go on from a run, that is left to the caller, who is told which.
 
         Raises:
+            Copied: it stands below an older copy of one of our posts.
             Refused: it is none of ours, or is about something that is over.
         """
         verb, subject = await self._checked(clicked)
+        if verb == "resume":
+            return subject
         if verb == "kill":
             try:
                 await asyncio.to_thread(self.cockpit.kill, subject, by=by)
             except RunError as error:
                 raise Refused(error.message.rstrip(".")) from error
-            return
-        request = await asyncio.to_thread(open_request, self.cockpit, subject)
+            return ""
+        request = await asyncio.to_thread(self.deciding.open_request, subject)
         answer = self._option(verb, request.options)
         allow = verb != "deny"
-        await asyncio.to_thread(decide, self.cockpit, subject, allow=allow, by=by, via=self.transport, answer=answer)
+        await asyncio.to_thread(self.deciding.decide, subject, allow=allow, by=by, answer=answer)
+        return ""
 
     async def _checked(self, clicked: Clicked) -> tuple[str, str]:
         found = _ACTION.fullmatch(clicked.action)
         if found is None:
             raise Refused("the button is none of ours")
         verb, subject, token = found.groups()
-        if (verb == "kill") != subject.startswith("run-"):
+        if (verb in _ABOUT_RUNS) != subject.startswith("run-"):
             raise Refused("the button is none of ours")
         post = await asyncio.to_thread(self.book.post_about, subject)
         if post is None or not hmac.compare_digest(post.token, token) or post.thread != clicked.thread:
             raise Refused("the button is none of ours")
         if post.post_id and clicked.post_id and post.post_id != clicked.post_id:
-            raise Refused("the button stands below another post than ours")
+            raise Copied("this is an older copy: use the newer one below it", subject)
         return verb, subject
 
     def _option(self, verb: str, options: tuple[str, ...]) -> str:

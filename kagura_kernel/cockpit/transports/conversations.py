@@ -7,23 +7,38 @@ delivered twice is done once; what was refused is a row of the journal.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import re
-from collections import Counter, defaultdict
 from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.acting import Acting
-from kagura_kernel.cockpit.transports.clicking import Clicking
-from kagura_kernel.cockpit.transports.deciding import Refused
-from kagura_kernel.cockpit.transports.following import Following, Thread, again
-from kagura_kernel.cockpit.transports.plain import one_line
-from kagura_kernel.cockpit.transports.recovering import recover
-from kagura_kernel.cockpit.transports.transport import Clicked, Heard, Post, Said, Transport, TransportError
+from kagura_kernel.cockpit.transports.acting import Acting, Place
+from kagura_kernel.cockpit.transports.clicking import Clicking, Copied
+from kagura_kernel.cockpit.transports.connecting import Ending
+from kagura_kernel.cockpit.transports.deciding import Deciding, Refused
+from kagura_kernel.cockpit.transports.followers import Followers
+from kagura_kernel.cockpit.transports.launching import Launching, NotBegun
+from kagura_kernel.cockpit.transports.messages import Messages
+from kagura_kernel.cockpit.transports.plain import one_line, told
+from kagura_kernel.cockpit.transports.posting import Posting
+from kagura_kernel.cockpit.transports.recovering import CLICK, recover
+from kagura_kernel.cockpit.transports.refusals import Refusals
+from kagura_kernel.cockpit.transports.transport import (
+    Clicked,
+    Heard,
+    Post,
+    PostRefused,
+    Said,
+    Transport,
+    TransportError,
+)
+from kagura_kernel.cockpit.transports.turns import Turn, Turns
+from kagura_kernel.cockpit.understanding import waits_for_nobody
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, KaguraError
 from kagura_kernel.domain.events import MessageRefused
@@ -32,6 +47,13 @@ from kagura_kernel.journal.owner import owner_alive, process_owner
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+FORGET_SECONDS = 24 * 3600.0
+"""Between two looks whether anything is old enough to be forgotten."""
+
+_NOT_TAKEN = "Nothing was done: once that is mended, say it again."
+OLDER_COPY = "An older copy: the newer one below it counts."
+"""What stands in the place of a post whose first try was in doubt, once somebody has pressed its button."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,44 +86,84 @@ class Conversations:
         self._cockpit = cockpit
         self._transport = transport
         self._terms = terms
-        self._clock = clock
-        self._book = ChatBook(cockpit.journal, transport.name)
         self._owner = process_owner()
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._refusals: Counter[str] = Counter()
-        self._acting = Acting(cockpit, terms.project, terms.brain, transport.name)
-        self._clicking = Clicking(cockpit, self._book, transport.name)
+        self._watching: list[asyncio.Task[None]] = []
+        self._clock = clock
+        self._refusals = Refusals(clock)
+        self._book = ChatBook(cockpit.journal, transport.name)
+        self._posting = Posting(transport, self._book, clock)
+        self._followers = Followers(cockpit, self._posting, owner_alive)
+        self._turns = Turns()
+        self._launching = Launching(cockpit, self._followers, self._book, terms.project, terms.brain, transport.name)
+        deciding = Deciding(cockpit, self._book, transport.name, transport.limit)
+        acting = Acting(cockpit, self._followers, self._turns, self._posting, deciding)
+        self._messages = Messages(acting, self._launching, self._turns)
+        self._clicking = Clicking(cockpit, self._book, deciding)
 
     async def open(self) -> None:
-        """Tell what became of what an earlier process left, then listen; returns once connected.
+        """Listen, and see to what an earlier process has left; returns once connected. May be tried again.
 
         Raises:
-            TransportError: the chat cannot be reached, or does not let us in.
+            TransportRefused: the chat does not let us in, and will not.
+            TransportError: it cannot be reached, or does not let us in now.
             JournalError: the journal does not answer.
         """
+        await asyncio.to_thread(self._book.prune)
         await self._transport.open(self.hear)
-        await recover(self._cockpit, self._book, self._transport, owner_alive)
+        self._watching = [asyncio.ensure_future(work) for work in (self._followers.watch(), self._forget())]
+        self._begin(recover(self._cockpit, self._posting, self._followers, owner_alive))
+
+    async def over(self) -> None:
+        """Wait until the chat is served no more though nobody closes it; once it is open.
+
+        Raises:
+            TransportRefused: it does not let us in any more.
+            TransportError: its connection is over for another reason, and does not come back by itself.
+        """
+        ends = [asyncio.ensure_future(self._posting.refused())]
+        if isinstance(self._transport, Ending):
+            ends.append(asyncio.ensure_future(self._transport.ended()))
+        try:
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                one.result()
+        finally:
+            for one in ends:
+                one.cancel()
 
     async def close(self) -> None:
         """Listen no longer; runs go on, and what waits to be said is said by the next process."""
         await self._transport.close()
-        for task in list(self._tasks):
+        tasks = [*self._tasks, *self._watching]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._followers.close()
+
+    def drain(self) -> None:
+        """Begin nothing new from now on: a task is told to be said again later, and all else is done as before."""
+        self._launching.draining = True
+
+    def going_on(self) -> list[str]:
+        """The runs of its threads whose last word is not out yet, of whatever process."""
+        return self._followers.going_on()
 
     async def idle(self) -> None:
         """Return when everything that was heard so far is answered."""
-        while self._tasks:
-            await asyncio.wait(set(self._tasks))
+        while tasks := {*self._tasks, *self._followers.answering()}:
+            await asyncio.wait(tasks)
 
     async def hear(self, heard: Heard) -> None:
         """Take what was said or clicked; returns once it is kept, and answers later. Never raises."""
         try:
             await self._hear(heard)
         except JournalError as error:
-            # What is not taken is not done either; the chat delivers it again, or its sender does.
+            # What is not taken is not done either, and the chat will not bring it again.
             _log.error("A message of %s was not taken: %s", self._transport.name, error.message)
+            if not self._against(heard):
+                with contextlib.suppress(TransportError):
+                    await self._transport.post(heard.thread, Post(f"{told(error)} {_NOT_TAKEN}"))
 
     def session_of(self, thread: str) -> str:
         """The session of a thread: always the same, and another one for every thread."""
@@ -111,34 +173,45 @@ class Conversations:
         return f"{self._transport.name}-{hashlib.sha256(thread.encode()).hexdigest()[:32]}"
 
     async def _hear(self, heard: Heard) -> None:
-        if heard.operator not in self._terms.operators:
-            await self._refuse(heard, "whoever sent it is no operator", self._clicking.subject_of(heard))
+        if why := self._against(heard):
+            await self._refuse(heard, why, self._clicking.subject_of(heard))
             return
-        session = self.session_of(heard.thread)
-        taken = TakenMessage(heard.message_id, heard.thread, session, heard.operator, self._owner)
-        if not await asyncio.to_thread(self._book.take, taken):
-            if isinstance(heard, Clicked):
-                await self._refuse(heard, "it is a replay of an earlier click", self._clicking.subject_of(heard))
+        # Before anything is waited for: what is heard later may be about it.
+        turn = self._turns.enter(heard.thread) if _takes_a_turn(heard) else None
+        taken = TakenMessage(_key(heard), heard.thread, self.session_of(heard.thread), heard.operator, self._owner)
+        try:
+            is_new = await asyncio.to_thread(self._book.take, taken)
+        except BaseException:
+            self._leave(turn)
+            raise
+        if is_new:
+            self._begin(self._answer(heard, turn))
             return
-        self._begin(self._answer(heard))
+        self._leave(turn)
+        if isinstance(heard, Clicked):
+            await self._refuse(heard, "it is a replay of an earlier click", self._clicking.subject_of(heard))
+
+    def _against(self, heard: Heard) -> str:
+        """Why whoever sent it is not heard; empty where they are."""
+        return heard.barred or ("" if heard.operator in self._terms.operators else "whoever sent it is no operator")
+
+    async def _forget(self) -> None:
+        """Forget once a day what is old; never returns."""
+        while True:
+            await self._clock.sleep(FORGET_SECONDS)
+            try:
+                await asyncio.to_thread(self._book.prune)
+            except JournalError as error:
+                _log.error("What is old in %s was not forgotten: %s", self._transport.name, error.message)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(self._safely(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, heard: Heard) -> None:
+    async def _safely(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            # In the order they came, in one thread; other threads, and the runs, do not wait for it.
-            async with self._locks[heard.thread]:
-                if isinstance(heard, Clicked):
-                    await self._clicked(heard)
-                    following = None
-                else:
-                    following = await self._said(heard)
-            if following is not None:
-                await following.follow()
-            await asyncio.to_thread(self._book.done, heard.message_id)
+            await work
         except (TransportError, JournalError) as error:
             # It stays undone, so that the next process tells about it.
             _log.error("A message of %s was not answered: %s", self._transport.name, error.message)
@@ -146,41 +219,74 @@ class Conversations:
         except Exception:  # noqa: BLE001 - see above
             _log.exception("A message of %s was not answered", self._transport.name)
 
-    async def _said(self, heard: Said) -> Following | None:
-        session = self.session_of(heard.thread)
-        by = self._by(heard)
+    async def _answer(self, heard: Heard, turn: Turn | None) -> None:
         try:
-            answer, handle = await self._acting.act(heard, session, by)
-        except Refused as refused:
-            await self._refuse(heard, str(refused), (refused.approval_id, ""))
-            answer, handle = f"That did nothing: {refused}.", None
-        except KaguraError as error:
-            answer, handle = f"{error.code}: {error.message}", None
-        if handle is not None:
-            await asyncio.to_thread(self._book.began, heard.message_id, handle.run_id)
-            thread = Thread(heard.thread, self._transport, self._book, self._cockpit, self._clock)
-            return Following(thread, handle)
-        post = answer if isinstance(answer, Post) else Post(answer)
-        await again(self._clock, lambda: self._transport.post(heard.thread, post))
-        return None
+            begun = await (self._clicked(heard) if isinstance(heard, Clicked) else self._said(heard, turn))
+        except PostRefused as error:
+            # The thread is gone: nobody waits there for an answer.
+            _log.error("An answer of %s cannot be given: %s", self._transport.name, error.message)
+            begun = False
+        finally:
+            self._leave(turn)
+        # A run's thread is told of it by those who follow it, and then the message is answered.
+        if not begun:
+            await asyncio.to_thread(self._book.done, _key(heard))
 
-    async def _clicked(self, heard: Clicked) -> None:
+    async def _said(self, said: Said, turn: Turn | None) -> bool:
+        """Do what it asks for, and answer it unless it has begun a run; whether it has."""
+        session = self.session_of(said.thread) if said.in_thread else None
+        place = Place(said.thread, session, self._by(said), _key(said))
         try:
-            await self._clicking.click(heard, self._by(heard))
+            answer = await self._messages.do(said, _key(said), place, turn)
         except Refused as refused:
-            await self._refuse(heard, str(refused), self._clicking.subject_of(heard))
-            await self._transport.post(heard.thread, Post(f"That did nothing: {refused}."))
+            await self._refuse(said, str(refused), (refused.approval_id, ""))
+            answer = f"That did nothing: {refused}."
+        except NotBegun as why:
+            answer = str(why)
+        except KaguraError as error:
+            answer = told(error)
+        return answer is None or await self._reply(said, answer)
+
+    async def _clicked(self, clicked: Clicked) -> bool:
+        """Do what the button says; whether that has begun a run."""
+        by = self._by(clicked)
+        try:
+            run_id = await self._clicking.click(clicked, by)
+            if not run_id:
+                return False
+            await self._messages.go_on(
+                run_id, _key(clicked), Place(clicked.thread, self.session_of(clicked.thread), by)
+            )
+        except Refused as refused:
+            await self._refuse(clicked, str(refused), self._clicking.subject_of(clicked))
+            if isinstance(refused, Copied):
+                with contextlib.suppress(TransportError):
+                    await self._transport.edit(clicked.thread, clicked.post_id, Post(OLDER_COPY))
+            return await self._reply(clicked, f"That did nothing: {refused}.")
+        except NotBegun as why:
+            return await self._reply(clicked, str(why))
+        except KaguraError as error:
+            return await self._reply(clicked, told(error))
+        return True
+
+    async def _reply(self, heard: Heard, told: str | Post) -> bool:
+        await self._posting.reply(heard.thread, _key(heard), told if isinstance(told, Post) else Post(told))
+        return False
+
+    def _leave(self, turn: Turn | None) -> None:
+        if turn is not None:
+            self._turns.leave(turn)
 
     def _by(self, heard: Heard) -> str:
         return f"{self._transport.name}:{one_line(heard.operator, 60)}"
 
     async def _refuse(self, heard: Heard, why: str, subject: tuple[str, str]) -> None:
-        """Record a refusal: the 1st, 2nd, 4th, 8th of each operator, so that nobody fills the journal."""
-        self._refusals[heard.operator] += 1
-        times = self._refusals[heard.operator]
-        if times & (times - 1):
-            return
+        """Record a refusal, unless there are too many of its kind."""
         approval_id, run_id = subject
+        decides = isinstance(heard, Clicked) or bool(approval_id)
+        counted = self._refusals.count(heard.operator, why, approval_id or run_id, decides=decides)
+        if counted is None:
+            return
         event = MessageRefused(
             run_id=run_id,
             session_id=self.session_of(heard.thread),
@@ -190,7 +296,8 @@ class Conversations:
             message_id=one_line(heard.message_id, 120),
             why=why,
             approval_id=approval_id,
-            times=times,
+            times=counted.times,
+            left_out=counted.left_out,
         )
         await asyncio.to_thread(self._cockpit.journal.append, event)
 
@@ -198,3 +305,12 @@ class Conversations:
 def terms_of(operators: Collection[str], project: Path | None = None, brain: str | None = None) -> ChatTerms:
     """Terms for these operators; blanks around a name are dropped, and an empty name is nobody."""
     return ChatTerms(frozenset(name.strip() for name in operators if name.strip()), project, brain)
+
+
+def _key(heard: Heard) -> str:
+    """What the book knows it by; the chat may name a click and a message alike."""
+    return f"{CLICK}{heard.message_id}" if isinstance(heard, Clicked) else heard.message_id
+
+
+def _takes_a_turn(heard: Heard) -> bool:
+    return isinstance(heard, Said) and heard.in_thread and not waits_for_nobody(heard.text)

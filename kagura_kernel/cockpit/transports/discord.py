@@ -11,21 +11,44 @@ import warnings
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.transports.plain import visible
-from kagura_kernel.cockpit.transports.transport import Clicked, Hear, Heard, Post, Said, SentFile, TransportError
+from kagura_kernel.cockpit.transports.connecting import GO_ON, LET_IN, connected
+from kagura_kernel.cockpit.transports.plain import one_line
+from kagura_kernel.cockpit.transports.transport import (
+    Clicked,
+    Hear,
+    Heard,
+    Post,
+    PostRefused,
+    Said,
+    SentFile,
+    TransportError,
+    TransportRefused,
+)
+from kagura_kernel.domain.visible import printed
 from kagura_kernel.membrane.credentials.secret import Secret
 
 if TYPE_CHECKING:
     import discord
 
-CONNECT_SECONDS = 30.0
 GUILD_SECONDS = 0.25
 """Messages are heard as they come; nothing here needs the lists of all guilds beforehand."""
 
-_MENTION = re.compile(r"\s*<@!?\d+>[:,]?\s*")
 # A backslash before any of these makes it itself: no format, no mention, no link with another text.
 _MARKUP = re.compile(r"([\\`*_~|\[\]()<>#@])")
 _NO_SUCH_CHANNEL = 10003
+_HAS_THREAD = 160004
+_FAULTS, _FAULTS_OF_THEIRS = 400, 500
+_PASSES = (408, 429)
+_NOT_LET_IN = 401
+# So many characters of a mark fit; within minutes a second message of the same is the first one.
+_MARK = 25
+# What the gateway says when it ends a connection for what we are: the token, or an intent.
+_CLOSED_TO_US = frozenset({4004, 4010, 4011, 4012, 4013, 4014})
+
+TITLE = "kagura"
+"""What a thread is called whose first words are not known any more."""
+
+_TITLE_LENGTH, _MOST_TITLES = 60, 100
 
 
 class DiscordTransport:
@@ -35,16 +58,20 @@ class DiscordTransport:
 
     Args:
         token: The bot's own; never shown.
+        api: Where the service is, with its version; empty for the public one.
     """
 
     name = "discord"
     # A description may have 4096 characters, and each of these may need a backslash.
     limit = 1900
 
-    def __init__(self, token: Secret) -> None:
+    def __init__(self, token: Secret, *, api: str = "") -> None:
         self._token = token
+        self._api = api.rstrip("/")
         self._client: discord.Client | None = None
         self._connection: asyncio.Task[None] | None = None
+        # By the messages whose threads are not made yet.
+        self._titles: dict[str, str] = {}
 
     async def open(self, hear: Hear) -> None:
         """Sign in and connect."""
@@ -78,22 +105,38 @@ class DiscordTransport:
         client.event(on_message)
         client.event(on_interaction)
         self._client = client
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await self._try("let us in", lambda: client.login(self._token.reveal()))
-                self._connection = asyncio.ensure_future(client.connect())
-                await self._try("let us in", lambda: self._ready(client))
-        except TimeoutError:
-            await self.close()
-            raise TransportError(self.name, "let us in", f"no answer within {CONNECT_SECONDS:g} s") from None
-        except BaseException:
-            await self.close()
-            raise
+
+        async def connect() -> None:
+            await self._sign_in(client)
+            self._connection = asyncio.ensure_future(client.connect())
+            await self._ready(client)
+
+        await connected(self.name, self._try(LET_IN, connect), self.close)
+
+    async def ended(self) -> None:
+        """Wait until the gateway ends the connection for good: what passes the library sees to by itself."""
+        import discord
+
+        connection = self._connection
+        why = "the connection is not open"
+        if connection is not None:
+            await asyncio.wait({connection})
+            error = None if connection.cancelled() else connection.exception()
+            closed = error.code if isinstance(error, discord.ConnectionClosed) else None
+            if closed in _CLOSED_TO_US or isinstance(error, discord.PrivilegedIntentsRequired):
+                raise TransportRefused(self.name, GO_ON, f"it ends the connection for good (code {closed or 4014})")
+            why = f"the connection has ended ({closed or type(error).__name__})"
+        raise TransportError(self.name, GO_ON, why)
 
     async def post(self, thread: str, post: Post) -> str:
         """Say something."""
-        message = await self._send("take a post", thread, **_parts(post))
+        marked = {"nonce": post.mark[:_MARK]} if post.mark else {}
+        message = await self._send("take a post", thread, **_parts(post), **marked)
         return str(message.id)
+
+    def order(self, post_id: str) -> int:
+        """By Discord's ids, which begin with a time, for messages and posts alike."""
+        return int(post_id) if post_id.isdecimal() else 0
 
     async def edit(self, thread: str, post_id: str, post: Post) -> None:
         """Put something in the place of what was said."""
@@ -120,12 +163,26 @@ class DiscordTransport:
             connection.cancel()
             await asyncio.gather(connection, return_exceptions=True)
 
+    async def _sign_in(self, client: discord.Client) -> None:
+        """Show the token; another service than the public one is asked where its gateway is."""
+        import yarl
+        from discord.gateway import DiscordWebSocket
+        from discord.http import Route
+
+        if self._api:
+            # The library has one for the whole process.
+            Route.BASE = self._api
+        await client.login(self._token.reveal())
+        if self._api:
+            found = await client.http.request(Route("GET", "/gateway"))
+            DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(found["url"])
+
     async def _ready(self, client: discord.Client) -> None:
         """Return once we are told who we are; raises what ended the connection before that."""
         ready = asyncio.ensure_future(client.wait_until_ready())
         connection = self._connection
         if connection is None:
-            raise TransportError(self.name, "let us in", "the connection is not open")
+            raise TransportError(self.name, LET_IN, "the connection is not open")
         try:
             await asyncio.wait({ready, connection}, return_when=asyncio.FIRST_COMPLETED)
             if connection.done():
@@ -148,7 +205,13 @@ class DiscordTransport:
             # The thread below a message bears that message's id, and is made when there is something to say in it.
             client = self._connected()
             hall: Any = client.get_channel(int(channel)) or await client.fetch_channel(int(channel))
-            await hall.get_partial_message(int(started)).create_thread(name="kagura")
+            try:
+                title = self._titles.pop(started, TITLE)
+                await hall.get_partial_message(int(started)).create_thread(name=title)
+            except discord.HTTPException as error:
+                # Two posts may be the first at the same time.
+                if error.code != _HAS_THREAD:
+                    raise
             return await place.send(**parts)
 
         return await self._try(what, send)
@@ -168,13 +231,22 @@ class DiscordTransport:
 
         try:
             return await work()
+        except (discord.LoginFailure, discord.PrivilegedIntentsRequired) as error:
+            raise TransportRefused(self.name, what, f"it does not take the token ({type(error).__name__})") from None
         except discord.HTTPException as error:
+            if error.status == _NOT_LET_IN:
+                raise TransportRefused(self.name, what, "it does not take the token any more") from None
+            # What is a fault of the request is one the next time too; too many of them is none.
+            is_ours = _FAULTS <= error.status < _FAULTS_OF_THEIRS and error.status not in _PASSES
+            kind = PostRefused if is_ours and what != LET_IN else TransportError
             # Its numbers alone: the text may hold what was sent.
-            raise TransportError(self.name, what, f"it answers {error.status}, code {error.code}") from None
+            raise kind(self.name, what, f"it answers {error.status}, code {error.code}") from None
         except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
             raise TransportError(self.name, what, f"it cannot be used ({type(error).__name__})") from None
 
     def _said(self, message: discord.Message) -> Said | None:
+        import discord
+
         client = self._client
         if client is None or client.user is None or message.author.bot or message.webhook_id is not None:
             return None
@@ -182,9 +254,14 @@ class DiscordTransport:
             return None
         started = "" if message.guild is None else str(message.id)
         thread = _thread(message.channel, started)
-        text = _MENTION.sub("", message.content, count=1).strip()
+        # An id is the same person in all of Discord, so that wherever it comes from an operator is that operator.
+        text = re.sub(rf"[ \t]*<@!?{client.user.id}>[:,]?[ \t]*", " ", message.content).strip()
+        if started and not isinstance(message.channel, discord.Thread):
+            self._titles[started] = one_line(text, _TITLE_LENGTH) or TITLE
+            while len(self._titles) > _MOST_TITLES:
+                del self._titles[next(iter(self._titles))]
         files = tuple(self._file(one) for one in message.attachments)
-        return Said(str(message.id), thread, str(message.author.id), text, files)
+        return Said(str(message.id), thread, str(message.author.id), text, files, order=message.id)
 
     def _file(self, attachment: discord.Attachment) -> SentFile:
         async def read(limit: int) -> bytes:
@@ -203,7 +280,7 @@ def _clicked(interaction: discord.Interaction) -> Heard | None:
     data: Any = interaction.data or {}
     action = str(data.get("custom_id") or "")
     thread = _thread(interaction.channel, "") if interaction.channel is not None else f"{interaction.channel_id}:"
-    return Clicked(f"click:{interaction.id}", thread, str(interaction.user.id), action, str(interaction.message.id))
+    return Clicked(str(interaction.id), thread, str(interaction.user.id), action, str(interaction.message.id))
 
 
 def _thread(channel: Any, started: str) -> str:
@@ -212,7 +289,7 @@ def _thread(channel: Any, started: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", visible(text))
+    return _MARKUP.sub(r"\\\1", printed(text))
 
 
 def _parts(post: Post) -> dict[str, Any]:
@@ -228,7 +305,7 @@ def _parts(post: Post) -> dict[str, Any]:
         for button in post.buttons:
             style = styles.get(button.look, discord.ButtonStyle.secondary)
             shown: discord.ui.Button[discord.ui.View] = discord.ui.Button(
-                label=visible(button.label)[:80] or "…", custom_id=button.action, style=style
+                label=printed(button.label)[:80] or "…", custom_id=button.action, style=style
             )
             view.add_item(shown)
         # The library need not remember it: every click comes to us anyway.

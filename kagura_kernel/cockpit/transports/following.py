@@ -1,195 +1,183 @@
-"""One run in its thread: a post that is edited while it goes on and becomes its answer; another for each question."""
+"""One run in its thread: a post that is edited while it goes on and becomes its answer."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.transports.plain import cut
-from kagura_kernel.cockpit.transports.telling import RunTelling, decided_post, question_post, question_text
-from kagura_kernel.cockpit.transports.transport import Button, Post, Transport, TransportError
-from kagura_kernel.domain.approvals import ApprovalRequest
-from kagura_kernel.journal.chats import ChatBook, KeptPost
-from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.cockpit.transports.plain import cut, told
+from kagura_kernel.cockpit.transports.posting import FIRST_PAUSE, LONGEST_PAUSE, Posting, unless
+from kagura_kernel.cockpit.transports.telling import RunTelling, end_post, gone_on_post, lost_post
+from kagura_kernel.cockpit.transports.transport import Button, Post, PostRefused, TransportError
+from kagura_kernel.domain.errors import KaguraError
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.cockpit import Cockpit
-    from kagura_kernel.cockpit.handles import RunHandle
+    from kagura_kernel.cockpit.attaching import Feed
     from kagura_kernel.domain.clock import Clock
-    from kagura_kernel.domain.events import AnyEvent
+    from kagura_kernel.domain.events import Event
+    from kagura_kernel.journal.rows import RunRow
 
-EDIT_SECONDS = 1.0
-"""Between two edits of one post."""
+_log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.25
-"""Between two looks for questions: those of children and answers from other processes are in the mailbox alone."""
-
-_TRIES = 6
-
-
-async def again(clock: Clock, work: Callable[[], Awaitable[object]]) -> None:
-    """Say something, however often the chat does not take it at first.
-
-    Raises:
-        TransportError: it did not take it for half a minute.
-    """
-    for number in range(_TRIES):
-        try:
-            await work()
-        except TransportError:
-            if number == _TRIES - 1:
-                raise
-            await clock.sleep(2.0**number)
-        else:
-            return
+EDIT_SECONDS = 1.5
+"""Between two edits of a chat while runs go on, all its threads together: no chat takes many more from one of us."""
 
 
 @dataclass
-class Thread:
-    """Where a run is told about, and with what.
+class Pace:
+    """How often a chat is told what is not the last word; those that wait come one after another.
 
     Attributes:
-        name: The thread.
-        transport: The chat.
-        book: What we have posted there.
-        cockpit: Knows what waits.
         clock: The time.
+        seconds: Between two of them.
     """
 
-    name: str
-    transport: Transport
-    book: ChatBook
-    cockpit: Cockpit
     clock: Clock
-    asked: dict[str, ApprovalRequest] = field(default_factory=dict)
+    seconds: float = EDIT_SECONDS
+    _next: float = float("-inf")
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def put(self, subject: str, run_id: str, token: str, post: Post) -> None:
-        """Post something that will be edited, or edit it where it stands already."""
-        kept = await asyncio.to_thread(self.book.post_about, subject)
-        if kept is not None and kept.post_id:
-            await self.transport.edit(kept.thread, kept.post_id, post)
-            return
-        # Kept before it is out: a click may come back before the chat has told us what the post is called.
-        await asyncio.to_thread(self.book.keep, KeptPost(subject, self.name, run_id, "", token))
-        post_id = await self.transport.post(self.name, post)
-        await asyncio.to_thread(self.book.keep, KeptPost(subject, self.name, run_id, post_id, token))
-
-    async def settle(self, subject: str, run_id: str, post: Post) -> None:
-        """Put the last word about something, however long the chat is away; then it is edited no more.
-
-        Raises:
-            TransportError: the chat did not take it, again and again.
-        """
-        token = secrets.token_hex(16)
-        await again(self.clock, lambda: self.put(subject, run_id, token, post))
-        await asyncio.to_thread(self.book.close, subject)
-
-    async def ask(self, request: ApprovalRequest) -> None:
-        """Put a question into the thread; one that stands there already is left alone."""
-        kept = await asyncio.to_thread(self.book.post_about, request.id)
-        if kept is not None and kept.post_id:
-            self.asked[request.id] = request
-            return
-        token = secrets.token_hex(16)
-        post, is_cut = question_post(request, token, self.transport.limit)
-        if is_cut:
-            await self.transport.upload(self.name, f"{request.id}.txt", question_text(request).encode())
-        await self.put(request.id, request.run_id, token, post)
-        self.asked[request.id] = request
-
-    async def close_questions(self, mailbox: Mailbox) -> None:
-        """Take the buttons off the questions of this thread that are answered, wherever that was."""
-        decided = await asyncio.to_thread(mailbox.decisions, list(self.asked))
-        for approval_id, decision in decided.items():
-            request = self.asked[approval_id]
-            await self.settle(approval_id, request.run_id, decided_post(request, decision, self.transport.limit))
-            del self.asked[approval_id]
+    async def turn(self) -> None:
+        """Return when something may be told."""
+        async with self._lock:
+            if (wait := self._next - self.clock.monotonic()) > 0:
+                await self.clock.sleep(wait)
+            self._next = self.clock.monotonic() + self.seconds
 
 
 class Following:
-    """Tells a thread about one run until it is over."""
+    """Tells a thread about one run until it is over.
 
-    def __init__(self, thread: Thread, handle: RunHandle) -> None:
+    Args:
+        thread: Where.
+        feed: The run, of whatever process.
+        posting: How posts get there.
+        pace: How often.
+        row_of: What the journal knows of a run; None for nothing. Blocks.
+        quiet: Whether only its end is told, since it is over already.
+    """
+
+    def __init__(
+        self,
+        thread: str,
+        feed: Feed,
+        posting: Posting,
+        pace: Pace,
+        row_of: Callable[[str], RunRow | None],
+        *,
+        quiet: bool = False,
+    ) -> None:
         self._thread = thread
-        self._handle = handle
-        self._telling = RunTelling(handle.run_id)
-        self._mailbox = Mailbox(thread.cockpit.journal)
+        self._feed = feed
+        self._posting = posting
+        self._pace = pace
+        self._row_of = row_of
+        self._quiet = quiet
+        self._telling = RunTelling(feed.run_id)
+        self._news = asyncio.Event()
+        self._news.set()
 
-    async def follow(self) -> None:
-        """Return when the answer is out.
+    async def follow(self, settled: Callable[[], Any]) -> None:
+        """Return when its last word is out.
+
+        Args:
+            settled: Awaited once the run is over: what else of it stands in the thread is seen to.
 
         Raises:
-            TransportError: the chat did not take it.
+            PostRefused: the chat never takes it.
+            TransportRefused: the chat does not take us any more.
+            JournalError: the journal does not answer.
         """
         loop = asyncio.get_running_loop()
 
-        def hear(event: AnyEvent) -> None:
+        def hear(event: Event) -> None:
             # The engine may outlive the loop of a chat that is closed.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._telling.take, event)
+                loop.call_soon_threadsafe(self._take, event)
 
-        stop = self._handle.subscribe(hear)
+        # The past may be long, and it is told by whoever subscribes.
+        stop = await asyncio.to_thread(self._feed.subscribe, hear)
+        ended = asyncio.ensure_future(self._feed.ended())
         try:
-            await self._until_over()
+            if not self._quiet:
+                await self._until(ended)
+            error = await ended
         finally:
+            ended.cancel()
             stop()
-        await self._end()
+        await self._end(error)
+        await settled()
 
-    async def _until_over(self) -> None:
-        ending = asyncio.ensure_future(self._handle.ended())
-        clock = self._thread.clock
-        token = secrets.token_hex(16)
-        kill = Button("Stop", f"kill:{self._handle.run_id}:{token}", "bad")
-        next_edit = clock.monotonic()
-        try:
-            while not ending.done():
-                if self._telling.changed and clock.monotonic() >= next_edit:
-                    next_edit = clock.monotonic() + EDIT_SECONDS
-                    post = self._telling.post(self._thread.transport.limit, kill)
-                    try:
-                        await self._thread.put(self._handle.run_id, self._handle.run_id, token, post)
-                    except TransportError:
-                        # A chat that is away must not end the run; the next edit tells everything.
-                        self._telling.changed = True
-                with contextlib.suppress(TransportError):
-                    await self._questions()
-                pause = asyncio.ensure_future(clock.sleep(LOOK_SECONDS))
-                try:
-                    await asyncio.wait({pause, ending}, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    pause.cancel()
-        finally:
-            ending.cancel()
+    def _take(self, event: Event) -> None:
+        self._telling.take(event)
+        if self._telling.changed:
+            self._news.set()
 
-    async def _questions(self) -> None:
-        ours = self._handle.run_id
-        for request in await asyncio.to_thread(self._thread.cockpit.pending):
-            if ours in (request.run_id, *request.lineage) and request.id not in self._thread.asked:
-                await self._thread.ask(request)
-        if self._thread.asked:
-            await self._thread.close_questions(self._mailbox)
+    async def _until(self, ended: asyncio.Future[Any]) -> None:
+        """Tell how it goes on; what is being said when it ends is said to its end first."""
+        pause = FIRST_PAUSE
+        is_first = True
+        while await unless(ended, self._news.wait()):
+            # The first word comes at once: somebody has just asked for it.
+            if not is_first and not await unless(ended, self._pace.turn()):
+                return
+            self._news.clear()
+            try:
+                await self._put()
+            except TransportError as error:
+                # A chat that is away must not end the run; the next word tells everything.
+                self._news.set()
+                pause = LONGEST_PAUSE if isinstance(error, PostRefused) else min(2 * pause, LONGEST_PAUSE)
+                await unless(ended, self._posting.clock.sleep(pause))
+            else:
+                pause, is_first = FIRST_PAUSE, False
 
-    async def _end(self) -> None:
+    async def _put(self) -> None:
+        run_id, limit = self._feed.run_id, self._posting.transport.limit
+
+        def make(token: str) -> Post:
+            return self._telling.post(limit, Button("Stop", f"kill:{run_id}:{token}", "bad"))
+
+        await self._posting.put(self._thread, run_id, run_id, make)
+        if lost := self._telling.resumes:
+            await self._take_over(lost)
+            self._telling.resumes = ""
+
+    async def _take_over(self, lost: str) -> None:
+        """Take the button off a run that this one goes on from, where the chat has told of that one."""
+        if await asyncio.to_thread(self._posting.book.post_about, lost) is not None:
+            post = gone_on_post(lost, self._feed.run_id)
+            await self._posting.settle(self._thread, lost, lost, lambda _: post)
+
+    async def _end(self, error: Exception | None) -> None:
+        run_id, limit = self._feed.run_id, self._posting.transport.limit
         end = self._telling.finished
-        limit = self._thread.transport.limit
+        is_whole = True
         if end is not None and cut(end.text, limit)[1]:
-            with contextlib.suppress(TransportError):
-                await self._thread.transport.upload(self._thread.name, f"{end.run_id}.md", end.text.encode())
-        # Without its last fact it was stopped because its facts could not be kept.
-        post = self._telling.post(limit, None) if end is not None else await self._without_end()
-        await self._thread.settle(self._handle.run_id, self._handle.run_id, post)
-        with contextlib.suppress(TransportError):
-            await self._thread.close_questions(self._mailbox)
+            is_whole = await self._send_whole(end.text)
+        row = await asyncio.to_thread(self._row_of, run_id) if end is not None and end.status == "lost" else None
 
-    async def _without_end(self) -> Post:
-        from kagura_kernel.domain.errors import KaguraError
+        def make(token: str) -> Post:
+            if row is not None:
+                return lost_post(row, token)
+            if end is not None:
+                return end_post(end, limit, files=self._telling.files, is_whole=is_whole)
+            # Without its last fact it was stopped because its facts could not be kept.
+            if isinstance(error, KaguraError):
+                return Post(f"Failed · {run_id} · {told(error)}")
+            return Post(f"Over · {run_id}")
 
+        await self._posting.settle(self._thread, run_id, run_id, make)
+
+    async def _send_whole(self, text: str) -> bool:
+        run_id = self._feed.run_id
         try:
-            await self._handle.wait()
-        except KaguraError as error:
-            return Post(f"Failed · {self._handle.run_id} · {error.code}: {error.message}")
-        return Post(f"Over · {self._handle.run_id}")
+            await self._posting.upload(self._thread, f"file:{run_id}", f"{run_id}.md", text.encode())
+        except TransportError as error:
+            _log.error("The whole answer of %s was not sent: %s", run_id, error.message)
+            return False
+        return True

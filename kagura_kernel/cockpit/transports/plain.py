@@ -1,27 +1,22 @@
-"""Text for a chat: nothing in it that cannot be seen, and no longer than it may be. Pure."""
+"""Text for a chat: in its words, nothing in it that cannot be seen, and no longer than it may be. Pure."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-# Everything that could make a text look like another one: control characters, overrides of direction, the invisible.
-_ODD = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"
-    "\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
-    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+from kagura_kernel.cockpit.understanding import COMMANDS
+from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.visible import printed
 
-
-def visible(text: str) -> str:
-    """The text with every character that cannot be seen written out, `⟨U+202E⟩`; line ends and tabs stay."""
-    plain = _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return _ODD.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", plain)
+_LISTED = 300
+_HERE = {"run the cell again": "say it again", "restart the kernel": "have the server started again"}
+"""What errors of a run tell whoever sits at a notebook, and what it is in a chat."""
 
 
 def one_line(text: str, limit: int = 120) -> str:
     """The text on one line, at most `limit` characters."""
-    line = " ".join(visible(text).split())
+    line = " ".join(printed(text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
@@ -29,9 +24,34 @@ def cut(text: str, limit: int) -> tuple[str, bool]:
     """The beginning of a visible text, at most `limit` characters, at the end of a line where one is near; and whether
     anything is missing.
     """  # noqa: D205 - one sentence
-    shown = visible(text).strip("\n")
+    shown = printed(text).strip("\n")
     if len(shown) <= limit:
         return shown, False
     head = shown[: limit - 2]
     line_end = head.rfind("\n")
     return (head[:line_end] if line_end > limit // 2 else head) + "\n…", True
+
+
+def listed(lines: Sequence[str], limit: int) -> tuple[str, bool]:
+    """As many of these lines as fit, with how many are left; and whether anything is missing."""
+    shown = [one_line(line, _LISTED) for line in lines]
+    if len(told := "\n".join(shown)) <= limit:
+        return told, any(len(printed(line)) > _LISTED for line in lines)
+    room = limit - len(f"… and {len(shown)} more")
+    kept: list[str] = []
+    for line in shown:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return "\n".join([*kept, f"… and {len(shown) - len(kept)} more"]), True
+
+
+def told(error: KaguraError) -> str:
+    """An error as it is meant in a chat: a notebook's `%kagura runs` is `/status`, and there are no cells."""
+    text = error.message
+    for there, here in _HERE.items():
+        text = text.replace(there, here)
+    text = re.sub(r"%kagura (?:runs|approvals)\b", "/status", text)
+    text = re.sub(rf"%kagura ({'|'.join(COMMANDS)})\b", r"/\1", text)
+    return f"{error.code}: {text.replace('%kagura ', 'kagura-kernel ')}"

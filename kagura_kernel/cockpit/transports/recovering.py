@@ -3,56 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.following import Thread
-from kagura_kernel.cockpit.transports.telling import decided_post, end_post, lost_post
-from kagura_kernel.cockpit.transports.transport import Post, Transport
-from kagura_kernel.domain.events import ChangesCollected, RunFinished
+from kagura_kernel.cockpit.transports.followers import Followers
+from kagura_kernel.cockpit.transports.posting import Posting
+from kagura_kernel.cockpit.transports.transport import Post, PostRefused
 from kagura_kernel.journal import views
-from kagura_kernel.journal.chats import ChatBook, TakenMessage
-from kagura_kernel.journal.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.cockpit import Cockpit
+    from kagura_kernel.journal.chats import TakenMessage
 
 INTERRUPTED = "I was restarted while I was at this, and do not do it a second time. See /status, and say it again."
 
+CLICK = "click:"
+"""How the names of clicks begin in the book: what became of one shows in the post that it was about."""
 
-async def recover(cockpit: Cockpit, book: ChatBook, transport: Transport, alive: Callable[[str], bool]) -> None:
-    """Answer what a process that is gone has left; what goes on elsewhere is left alone.
+
+async def recover(cockpit: Cockpit, posting: Posting, followers: Followers, alive: Callable[[str], bool]) -> None:
+    """See to what a process that is gone has left: its messages, its posts, and runs of its threads that go on.
+
+    A thread that takes nothing now keeps no other one waiting.
 
     Raises:
-        TransportError: the chat does not take it; what is left stays for the next time.
+        TransportRefused: the chat does not take us any more.
         JournalError: the journal does not answer.
     """
-    for message in await asyncio.to_thread(book.interrupted, alive):
-        thread = Thread(message.thread, transport, book, cockpit, cockpit.journal.clock)
-        if await _answered(cockpit, thread, message):
-            await asyncio.to_thread(book.done, message.message_id)
-    decisions = await asyncio.to_thread(
-        Mailbox(cockpit.journal).decisions, [post.subject for post in book.open_posts()]
-    )
-    for post in await asyncio.to_thread(book.open_posts):
-        if post.subject in decisions and post.post_id:
-            thread = Thread(post.thread, transport, book, cockpit, cockpit.journal.clock)
-            await thread.settle(post.subject, post.run_id, decided_post(None, decisions[post.subject], transport.limit))
+    never_begun = []
+    for message in await asyncio.to_thread(posting.book.interrupted, alive):
+        rows = await asyncio.to_thread(views.runs, cockpit.journal, limit=1, run_ids=[message.run_id])
+        if rows:
+            feed = await asyncio.to_thread(cockpit.attach, message.run_id)
+            followers.follow(feed, message.thread, message.message_id, quiet=not rows[0].live)
+        else:
+            # What was named before its first fact was stored did not begin either.
+            never_begun.append(message)
+    await followers.settle_left()
+    await followers.look()
+    await asyncio.gather(*(_tell(posting, message) for message in never_begun))
 
 
-async def _answered(cockpit: Cockpit, thread: Thread, message: TakenMessage) -> bool:
-    if not message.run_id:
-        await thread.transport.post(message.thread, Post(INTERRUPTED))
-        return True
-    rows = await asyncio.to_thread(views.runs, cockpit.journal, limit=1, run_ids=[message.run_id])
-    if not rows:
-        # It was named before its first fact was stored, so it never began.
-        await thread.transport.post(message.thread, Post(INTERRUPTED))
-        return True
-    if rows[0].status in ("running", "awaiting_approval"):
-        return False
-    events = [row.event for row in await asyncio.to_thread(views.run_events, cockpit.journal, message.run_id)]
-    end = next((event for event in reversed(events) if isinstance(event, RunFinished)), None)
-    files = sum(len(event.changes) for event in events if isinstance(event, ChangesCollected))
-    post = end_post(end, thread.transport.limit, files=files) if end is not None else lost_post(rows[0])
-    if end is not None and end.status == "lost":
-        post = lost_post(rows[0])
-    await thread.settle(message.run_id, message.run_id, post)
-    return True
+async def _tell(posting: Posting, message: TakenMessage) -> None:
+    interrupted = Post(INTERRUPTED)
+    # Where the thread is gone, nobody waits for an answer.
+    with contextlib.suppress(PostRefused):
+        if message.run_id and await asyncio.to_thread(posting.book.post_about, message.run_id) is not None:
+            # It may be out, and says that a run begins.
+            await posting.settle(message.thread, message.run_id, message.run_id, lambda _: interrupted)
+        elif not message.message_id.startswith(CLICK):
+            await posting.reply(message.thread, message.message_id, interrupted)
+    await asyncio.to_thread(posting.book.done, message.message_id)

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import html
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from kagura_kernel.cockpit.transports.plain import visible
-from kagura_kernel.cockpit.transports.transport import Clicked, Hear, Heard, Post, Said, SentFile, TransportError
+from kagura_kernel.cockpit.transports.connecting import GO_ON, LET_IN, connected
+from kagura_kernel.cockpit.transports.slack_blocks import blocks, escaped
+from kagura_kernel.cockpit.transports.slack_heard import ASIDE, Us, heard_in, order_of, place_of
+from kagura_kernel.cockpit.transports.slack_words import FOR_GOOD, PASSES, kind_of, word_of
+from kagura_kernel.cockpit.transports.transport import (
+    Hear,
+    Heard,
+    Post,
+    Said,
+    SentFile,
+    TransportError,
+    TransportRefused,
+)
 from kagura_kernel.membrane.credentials.secret import Secret
 
 if TYPE_CHECKING:
@@ -21,13 +32,16 @@ if TYPE_CHECKING:
 
 API = "https://slack.com/api/"
 FILES = "https://files.slack.com/"
-CONNECT_SECONDS = 30.0
+_HOOKS = "hooks.slack.com"
 
 # The library tells of every request at lower levels; what matters comes to us as an error.
 _log = logging.getLogger(__name__)
-_MENTION = re.compile(r"\s*<@[UW][A-Z0-9]+(?:\|[^>]*)?>[:,]?\s*")
-_LINK = re.compile(r"<((?:https?|mailto):[^>|]+)(?:\|[^>]*)?>")
-_STYLES = {"good": "primary", "bad": "danger"}
+_WELL = 200
+_PAGES, _PAGE = 5, 200
+_MOST_WAYS = 100
+
+CHECK_SECONDS = 60.0
+"""Between two questions whether our token is still one: a connection outlives it, and nobody tells us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,10 @@ class SlackTransport:
         self._files = files
         self._app: AsyncApp | None = None
         self._handler: AsyncSocketModeHandler | None = None
+        # They let anybody answer for half an hour, so they are kept nowhere else.
+        self._ways_back: dict[str, str] = {}
+        self._us = Us()
+        self._refusal: asyncio.Future[TransportRefused] | None = None
 
     async def open(self, hear: Hear) -> None:
         """Sign in and connect."""
@@ -73,8 +91,13 @@ class SlackTransport:
 
         _log.setLevel(logging.ERROR)
         token = self._tokens.bot.reveal()
-        client = AsyncWebClient(token=token, base_url=self._api, logger=_log)
-        client.retry_handlers.append(AsyncRateLimitErrorRetryHandler(max_retry_count=2))
+        # Its own handler for broken connections would say a second time what may be out already.
+        client = AsyncWebClient(
+            token=token,
+            base_url=self._api,
+            logger=_log,
+            retry_handlers=[AsyncRateLimitErrorRetryHandler(max_retry_count=2)],
+        )
         app = AsyncApp(client=client, logger=_log, raise_error_for_unhandled_request=False)
 
         async def take(body: dict[str, Any], next_: Callable[[], Awaitable[Any]]) -> None:
@@ -89,35 +112,68 @@ class SlackTransport:
         app.use(take)
         app.event(re.compile(r".*"))(acknowledge)
         app.action(re.compile(r".*", re.DOTALL))(acknowledge)
+        app.command(re.compile(r".*"))(acknowledge)
         self._app = app
         self._handler = AsyncSocketModeHandler(app, self._tokens.app.reveal(), logger=_log)
+        self._refusal = asyncio.get_running_loop().create_future()
+        self._mind_reconnects(self._handler.client, self._refusal)
 
         async def connect() -> None:
-            await client.auth_test()
+            found = await client.auth_test()
+            self._us = Us(str(found.get("team_id") or ""), str(found.get("user_id") or ""))
             if self._handler is not None:
                 await self._handler.client.connect()
 
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await self._try("let us in", connect)
-        except TimeoutError:
-            await self.close()
-            raise TransportError(self.name, "let us in", f"no answer within {CONNECT_SECONDS:g} s") from None
-        except BaseException:
-            await self.close()
-            raise
+        await connected(self.name, self._try(LET_IN, connect), self.close)
+
+    async def ended(self) -> None:
+        """Wait until one of our tokens is taken no more: asked now and then, and seen when it connects again."""
+        refusal = self._refusal
+        if refusal is None:
+            raise TransportError(self.name, GO_ON, "the connection is not open")
+        while not refusal.done():
+            if (await asyncio.wait({refusal}, timeout=CHECK_SECONDS))[0]:
+                break
+            try:
+                await self._try(GO_ON, self._client().auth_test)
+            except TransportRefused:
+                raise
+            except TransportError:
+                # It is away, which passes.
+                continue
+        raise refusal.result()
+
+    def _mind_reconnects(self, client: Any, refusal: asyncio.Future[TransportRefused]) -> None:
+        """The library asks for ever for a new connection, whatever it is told."""
+        issue = client.issue_new_wss_url
+
+        async def issue_minded() -> Any:
+            from slack_sdk.errors import SlackApiError
+
+            try:
+                return await issue()
+            except SlackApiError as error:
+                if (word := word_of(error.response)) in FOR_GOOD and not refusal.done():
+                    refusal.set_result(TransportRefused(self.name, GO_ON, word))
+                raise
+
+        client.issue_new_wss_url = issue_minded
 
     async def post(self, thread: str, post: Post) -> str:
         """Say something."""
-        channel, ts = _place(thread)
+        channel, ts = place_of(thread)
+        if ts.startswith(ASIDE):
+            return await self._say_aside(channel, ts.removeprefix(ASIDE), post)
+        if post.may_be_out and (found := await self._found(channel, ts, post.mark)):
+            return found
         client = self._client()
         answer = await self._try(
             "take a post",
             lambda: client.chat_postMessage(
                 channel=channel,
                 thread_ts=ts,
-                text=_escaped(post.ours),
-                blocks=_blocks(post),
+                text=escaped(post.ours),
+                blocks=blocks(post),
                 mrkdwn=False,
                 parse="none",
                 link_names=False,
@@ -127,17 +183,61 @@ class SlackTransport:
         )
         return str(answer["ts"])
 
+    async def _found(self, channel: str, ts: str, mark: str) -> str:
+        """The name of a post that bears this mark; empty for none, and where we may not read."""
+        from slack_sdk.errors import SlackApiError
+
+        client, cursor = self._client(), None
+
+        async def read() -> Any:
+            try:
+                return await client.conversations_replies(channel=channel, ts=ts, limit=_PAGE, cursor=cursor)
+            except SlackApiError as error:
+                if word_of(error.response) in PASSES:
+                    raise
+                return {}
+
+        for _ in range(_PAGES):
+            page = await self._try("show what was posted", read)
+            for message in page.get("messages") or ():
+                if any(block.get("block_id") == mark for block in message.get("blocks") or ()):
+                    return str(message["ts"])
+            cursor = (page.get("response_metadata") or {}).get("next_cursor")
+            if not cursor:
+                break
+        return ""
+
+    async def _say_aside(self, channel: str, user: str, post: Post) -> str:
+        """Answer a slash command, so that only who gave it sees it; such an answer cannot be edited."""
+        from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+        shown: dict[str, Any] = {"text": escaped(post.ours), "blocks": blocks(post)}
+        if url := self._ways_back.pop(f"{channel}:{ASIDE}{user}", ""):
+            way = AsyncWebhookClient(url, logger=_log)
+            sent = await self._try("take an answer", lambda: way.send(**shown, response_type="ephemeral"))
+            if sent.status_code == _WELL:
+                return ASIDE
+        client = self._client()
+        answer = await self._try(
+            "take an answer", lambda: client.chat_postEphemeral(channel=channel, user=user, **shown)
+        )
+        return str(answer["message_ts"])
+
+    def order(self, post_id: str) -> int:
+        """By Slack's stamps, which name messages and posts alike."""
+        return order_of(post_id)
+
     async def edit(self, thread: str, post_id: str, post: Post) -> None:
         """Put something in the place of what was said."""
-        channel, _ = _place(thread)
+        channel, _ = place_of(thread)
         client = self._client()
         await self._try(
             "take an edit",
             lambda: client.chat_update(
                 channel=channel,
                 ts=post_id,
-                text=_escaped(post.ours),
-                blocks=_blocks(post),
+                text=escaped(post.ours),
+                blocks=blocks(post),
                 parse="none",
                 link_names=False,
             ),
@@ -145,7 +245,7 @@ class SlackTransport:
 
     async def upload(self, thread: str, name: str, content: bytes) -> None:
         """Put a file into the thread."""
-        channel, ts = _place(thread)
+        channel, ts = place_of(thread)
         client = self._client()
         await self._try(
             "take a file",
@@ -173,36 +273,23 @@ class SlackTransport:
             return await work()
         except SlackApiError as error:
             # The answer's own word alone: the text of the error holds what was sent.
-            raise TransportError(self.name, what, _word(error.response)) from None
+            word = word_of(error.response)
+            raise kind_of(what, word)(self.name, what, word) from None
         except (SlackClientError, aiohttp.ClientError, OSError, TimeoutError) as error:
             raise TransportError(self.name, what, f"it cannot be reached ({type(error).__name__})") from None
 
     # ------------------------------------------------------------ what is heard
 
     def _heard(self, body: Mapping[str, Any]) -> Heard | None:
-        match body.get("type"):
-            case "event_callback":
-                return self._said(body.get("event") or {})
-            case "block_actions":
-                return _clicked(body)
-            case _:
-                return None
-
-    def _said(self, event: Mapping[str, Any]) -> Said | None:
-        is_ours = event.get("type") == "app_mention" or event.get("channel_type") == "im"
-        is_plain = event.get("subtype") in (None, "file_share", "thread_broadcast")
-        if not (is_ours and is_plain) or event.get("bot_id") or not event.get("user"):
-            return None
-        channel, ts = str(event["channel"]), str(event["ts"])
-        text = _MENTION.sub("", str(event.get("text") or ""), count=1)
-        # A mention and the message that it stands in are two events of the same thing.
-        return Said(
-            f"{channel}:{ts}",
-            f"{channel}:{event.get('thread_ts') or ts}",
-            str(event["user"]),
-            html.unescape(_LINK.sub(r"\1", text)).strip(),
-            tuple(self._file(file) for file in event.get("files") or ()),
-        )
+        heard = heard_in(body, self._us, self._file)
+        if isinstance(heard, Said) and not heard.in_thread:
+            way = urlsplit(str(body.get("response_url") or ""))
+            if way.netloc == urlsplit(self._api).netloc or (way.scheme == "https" and way.hostname == _HOOKS):
+                self._ways_back[heard.thread] = way.geturl()
+                # Those of people who are not heard are never used.
+                while len(self._ways_back) > _MOST_WAYS:
+                    del self._ways_back[next(iter(self._ways_back))]
+        return heard
 
     def _file(self, file: Mapping[str, Any]) -> SentFile:
         url = str(file.get("url_private_download") or file.get("url_private") or "")
@@ -223,7 +310,7 @@ class SlackTransport:
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session,
             session.get(url, headers=headers, allow_redirects=False) as answer,
         ):
-            if answer.status != 200:  # noqa: PLR2004 - HTTP's word for well
+            if answer.status != _WELL:
                 raise TransportError(self.name, "hand out a file", f"it answers {answer.status}")
             data = bytearray()
             async for part in answer.content.iter_chunked(65536):
@@ -231,61 +318,3 @@ class SlackTransport:
                 if len(data) >= limit:
                     break
             return bytes(data[:limit])
-
-
-def _clicked(body: Mapping[str, Any]) -> Clicked | None:
-    actions: Sequence[Mapping[str, Any]] = body.get("actions") or ()
-    message: Mapping[str, Any] = body.get("message") or {}
-    channel = (body.get("channel") or {}).get("id")
-    user = (body.get("user") or {}).get("id")
-    if not actions or not channel or not user or not body.get("trigger_id"):
-        return None
-    ts = str(message.get("ts") or "")
-    return Clicked(
-        f"click:{body['trigger_id']}",
-        f"{channel}:{message.get('thread_ts') or ts}",
-        str(user),
-        str(actions[0].get("value") or actions[0].get("action_id") or ""),
-        ts,
-    )
-
-
-def _word(response: Any) -> str:
-    """What the service says is wrong, `not_in_channel` or the like; from a broken service anything may come."""
-    data = getattr(response, "data", response)
-    word = data.get("error") if isinstance(data, Mapping) else None
-    return word if isinstance(word, str) and re.fullmatch(r"[a-z_]{1,60}", word) else "it says no"
-
-
-def _place(thread: str) -> tuple[str, str]:
-    channel, _, ts = thread.partition(":")
-    return channel, ts
-
-
-def _escaped(text: str) -> str:
-    """For Slack's own markup: then nothing in it is a mention or a link."""
-    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _blocks(post: Post) -> list[dict[str, Any]]:
-    """Blocks of plain text: in none of them a mention, a link or a format is looked for."""
-    blocks: list[dict[str, Any]] = [
-        {"type": "section", "text": {"type": "plain_text", "text": visible(post.ours)[:2900] or " ", "emoji": False}}
-    ]
-    if post.theirs:
-        quoted = {"type": "rich_text_quote", "elements": [{"type": "text", "text": visible(post.theirs)}]}
-        blocks.append({"type": "rich_text", "elements": [quoted]})
-    if post.buttons:
-        blocks.append({"type": "actions", "elements": [_button(number, post) for number in range(len(post.buttons))]})
-    return blocks
-
-
-def _button(number: int, post: Post) -> dict[str, Any]:
-    button = post.buttons[number]
-    shown: dict[str, Any] = {
-        "type": "button",
-        "action_id": f"kagura-{number}",
-        "text": {"type": "plain_text", "text": visible(button.label)[:75] or "…", "emoji": False},
-        "value": button.action,
-    }
-    return shown | ({"style": _STYLES[button.look]} if button.look in _STYLES else {})

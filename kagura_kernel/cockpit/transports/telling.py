@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kagura_kernel.cockpit.transports.plain import cut, one_line, visible
+from kagura_kernel.cockpit.resuming import may_be_resumed
+from kagura_kernel.cockpit.transports.plain import cut, one_line
 from kagura_kernel.cockpit.transports.transport import Button, Post
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.events import (
-    AnyEvent,
     ApprovalDecided,
     ApprovalRequested,
     ChangesCollected,
+    Event,
     RunFinished,
     RunStarted,
     TextWritten,
     ToolCalled,
-    VariableCrossed,
 )
+from kagura_kernel.domain.visible import printed
 from kagura_kernel.journal.rows import RunRow
 
 _ENDS = {
@@ -35,6 +36,11 @@ _SHOWN = 1500
 MOST_OPTIONS = 5
 """Buttons below one post."""
 
+IN_FULL = "`kagura-kernel approvals --pending` shows it whole, and `kagura-kernel approve` allows it"
+"""Where a question is answered that a chat cannot show."""
+
+_ON_A_BUTTON = 70
+
 
 @dataclass
 class RunTelling:
@@ -44,6 +50,7 @@ class RunTelling:
         run_id: Which.
         changed: Whether there is anything new since `post` was called last.
         finished: Its end; None while it goes on.
+        resumes: The run that it goes on from; empty for a fresh one.
     """
 
     run_id: str
@@ -53,14 +60,21 @@ class RunTelling:
     _says: str = ""
     _does: str = ""
     _calls: int = 0
+    resumes: str = ""
     _waits: set[str] = field(default_factory=set)
-    _files: int = 0
+    _paths: set[str] = field(default_factory=set)
 
-    def take(self, event: AnyEvent) -> None:
+    @property
+    def files(self) -> int:
+        """How many files it has changed."""
+        return len(self._paths)
+
+    def take(self, event: Event) -> None:
         """Fold one event; those that a thread is not told of change nothing."""
         match event:
             case RunStarted():
                 self._started = True
+                self.resumes = event.resumes
             case TextWritten():
                 self._says = event.text
             case ToolCalled():
@@ -71,33 +85,37 @@ class RunTelling:
             case ApprovalDecided():
                 self._waits.discard(event.approval_id)
             case ChangesCollected():
-                self._files = len(event.changes)
-            case VariableCrossed() if not event.error:
-                return
+                # Many changes come in several parts.
+                self._paths.update(change.path for change in event.changes)
             case RunFinished():
                 self.finished = event
             case _:
                 return
         self.changed = True
 
-    def post(self, limit: int, kill: Button | None) -> Post:
-        """What stands in the thread now.
+    def post(self, limit: int, kill: Button) -> Post:
+        """What stands in the thread while it goes on.
 
         Args:
             limit: Characters that the agent's words may have.
-            kill: Stops the run, while it goes on.
+            kill: Stops the run.
         """
         self.changed = False
-        if self.finished is not None:
-            return end_post(self.finished, limit, files=self._files)
         state = "Waits for an answer" if self._waits else "Works" if self._started else "Begins"
         calls = f" · {_counted(self._calls, 'tool call')}, the last one {self._does}" if self._calls else ""
         says, _ = cut(self._says, min(limit, _SHOWN))
-        return Post(f"{state} · {self.run_id}{calls}", says, () if kill is None else (kill,))
+        return Post(f"{state} · {self.run_id}{calls}", says, (kill,))
 
 
-def end_post(end: RunFinished, limit: int, *, files: int) -> Post:
-    """How a run ended, with its answer as far as it fits."""
+def end_post(end: RunFinished, limit: int, *, files: int, is_whole: bool = True) -> Post:
+    """How a run ended, with its answer as far as it fits.
+
+    Args:
+        end: Its end.
+        limit: Characters that its answer may have.
+        files: How many files it has changed.
+        is_whole: Whether an answer that does not fit was sent whole, as a file.
+    """
     facts = [_ENDS.get(end.status, end.status), end.run_id, f"{end.duration:.0f} s"]
     usd = end.reported_usd if end.reported_usd is not None else end.computed_usd
     if usd is not None:
@@ -110,36 +128,68 @@ def end_post(end: RunFinished, limit: int, *, files: int) -> Post:
         facts.append(end.error_code)
     told, more = cut(end.text or end.error, limit)
     if more:
-        facts.append("the whole answer is in the file")
+        facts.append("the whole answer is in the file" if is_whole else "the journal has the rest of it")
     return Post(" · ".join(facts), told)
 
 
-def lost_post(run: RunRow) -> Post:
-    """How a run ended of which no more is known than its row."""
-    return Post(f"{_ENDS.get(run.status, run.status)} · {run.run_id}. Say it again to start over.")
+def lost_post(run: RunRow, token: str) -> Post:
+    """How a run ended whose process is gone, with the button that goes on from where it stood, if it can be."""
+    told = f"{_ENDS['lost']} · {run.run_id}"
+    if not may_be_resumed(run):
+        return Post(f"{told}. Say it again to start over.")
+    go_on = Button("Go on", f"resume:{run.run_id}:{token}", "good")
+    return Post(f"{told}. Go on from where it stood (/resume), or say it again to start over.", buttons=(go_on,))
 
 
-def question_post(request: ApprovalRequest, token: str, limit: int) -> tuple[Post, bool]:
-    """A question with its buttons; and whether it does not fit, so that it has to be sent as a file beforehand."""
+def gone_on_post(run_id: str, successor: str) -> Post:
+    """What stands in the place of a lost run that was gone on with."""
+    return Post(f"{_ENDS['lost']} · {run_id} · {successor} goes on from it")
+
+
+def fits(request: ApprovalRequest, limit: int) -> bool:
+    """Whether a question can be shown whole; otherwise it has to be sent as a file beforehand."""
+    return not cut(question_text(request), limit)[1]
+
+
+def whole_file(approval_id: str) -> str:
+    """What the book knows the file of a question by that does not fit."""
+    return f"file:{approval_id}"
+
+
+def question_post(request: ApprovalRequest, token: str, limit: int, *, has_file: bool = True) -> Post:
+    """A question with its buttons.
+
+    Args:
+        request: What is asked.
+        token: What its buttons bear.
+        limit: Characters that it may have.
+        has_file: Whether one that does not fit was sent whole, as a file; otherwise it can only be denied.
+    """
     told, more = cut(question_text(request), limit)
     lineage = f", which works for {request.lineage[-1]}" if request.lineage else ""
     kind = str(request.kind).replace("_", " ")
     head = f"{request.run_id}{lineage} asks · {kind} · {request.id} · no answer within {request.deadline:.0f} s is a no"
-    if more:
+    if more and has_file:
         head += " · read the file first: this is only its beginning"
-    return Post(head, told, _buttons(request, token)), more
+    elif more:
+        head += f" · this is only its beginning, and the rest could not be put here: {IN_FULL}"
+        return Post(head, told, (_deny(request, token),))
+    if _numbered(request.options):
+        head += " · answer with a number, or in words"
+    return Post(head, told, _buttons(request, token))
 
 
 def question_text(request: ApprovalRequest) -> str:
     """A question in full."""
-    parts = [visible(request.title), visible(request.detail)]
+    parts = [printed(request.title), printed(request.detail)]
     if request.reason:
-        parts.append(f"Reason given by the asker: {visible(request.reason)}")
+        parts.append(f"Reason given by the asker: {printed(request.reason)}")
+    parts += [f"{number}. {printed(option)}" for number, option in enumerate(request.options, start=1)]
     return "\n".join(dict.fromkeys(part for part in parts if part.strip()))
 
 
 def decided_post(request: ApprovalRequest | None, decision: Decision, limit: int) -> Post:
-    """What stands in the place of a question that is answered."""
+    """What stands in the place of a question that is answered; None where the journal has the question no more."""
     words = {
         Verdict.ALLOW: "Allowed",
         Verdict.DENY: "Denied",
@@ -152,30 +202,51 @@ def decided_post(request: ApprovalRequest | None, decision: Decision, limit: int
     return Post(f"{words[decision.verdict]} · {decision.approval_id} · {by}{answer}", told)
 
 
-def status_text(running: Sequence[RunRow], pending: Sequence[ApprovalRequest], session_id: str) -> str:
-    """What goes on, this thread first."""
+def status_text(
+    running: Sequence[RunRow], pending: Sequence[ApprovalRequest], session_id: str | None, begins: Sequence[str] = ()
+) -> str:
+    """What goes on, this thread first.
+
+    Args:
+        running: Runs that go on.
+        pending: Approvals that wait.
+        session_id: The session of this thread; None outside of threads.
+        begins: Runs of this thread that are being begun.
+    """
     ours = [row for row in running if row.session_id == session_id]
     others = [row for row in running if row.session_id != session_id]
-    lines = [f"Here {row.run_id} {row.status.replace('_', ' ')}." for row in ours] or [
-        "Nothing goes on in this thread."
-    ]
+    lines = [f"Here {row.run_id} {row.status.replace('_', ' ')}." for row in ours]
+    lines += [f"Here {run_id} begins." for run_id in begins if run_id not in {row.run_id for row in ours}]
+    if not lines:
+        lines = ["Nothing goes on in this thread."] if session_id is not None else []
     if others:
-        lines.append(f"{_counted(len(others), 'run')} elsewhere: {', '.join(row.run_id for row in others[:10])}.")
+        where = " elsewhere" if session_id is not None else ""
+        lines.append(f"{_counted(len(others), 'run')}{where}: {', '.join(row.run_id for row in others[:10])}.")
     if pending:
         lines.append(f"{_counted(len(pending), 'approval')} waiting: {', '.join(one.id for one in pending[:10])}.")
-    return " ".join(lines)
+    return " ".join(lines) or "Nothing goes on."
 
 
 def _buttons(request: ApprovalRequest, token: str) -> tuple[Button, ...]:
     if request.kind is ApprovalKind.QUESTION:
+        numbered = _numbered(request.options)
         return tuple(
-            Button(one_line(option, 70), f"o{number}:{request.id}:{token}")
+            Button(
+                one_line(f"{number + 1}. {option}" if numbered else option, _ON_A_BUTTON),
+                f"o{number}:{request.id}:{token}",
+            )
             for number, option in enumerate(request.options[:MOST_OPTIONS])
         )
-    return (
-        Button("Allow", f"allow:{request.id}:{token}", "good"),
-        Button("Deny", f"deny:{request.id}:{token}", "bad"),
-    )
+    return (Button("Allow", f"allow:{request.id}:{token}", "good"), _deny(request, token))
+
+
+def _deny(request: ApprovalRequest, token: str) -> Button:
+    return Button("Deny", f"deny:{request.id}:{token}", "bad")
+
+
+def _numbered(options: Sequence[str]) -> bool:
+    """Whether the buttons cannot bear all answers whole, so that they bear the numbers of those in the text."""
+    return len(options) > MOST_OPTIONS or any(len(printed(one)) > _ON_A_BUTTON for one in options)
 
 
 def _counted(number: int, word: str) -> str:

@@ -24,6 +24,18 @@ class TransportError(KaguraError):
         self.why = why
 
 
+class TransportRefused(TransportError):
+    """A chat does not take our token, or what we are: trying again does not help, a person has to mend it."""
+
+    code = "ERR_TRANSPORT_REFUSED"
+
+
+class PostRefused(TransportError):
+    """A chat never takes this: the place is closed to us, the post is gone. Trying again does not help."""
+
+    code = "ERR_TRANSPORT_POST"
+
+
 @dataclass(frozen=True, slots=True)
 class SentFile:
     """A file that somebody has sent along.
@@ -49,6 +61,9 @@ class Said:
         operator: Who, as the chat has made sure, never as a text says.
         text: What, without a mention of us.
         files: What was sent along.
+        in_thread: Whether it stands in a thread; what does not is one of the few commands that need none.
+        order: Where it stands among what was said, by the chat's own clock; see `Transport.order`. 0 is not known.
+        barred: Why nobody is heard who says it like this, whoever they are, a clause; empty for nothing against it.
     """
 
     message_id: str
@@ -56,6 +71,9 @@ class Said:
     operator: str
     text: str
     files: tuple[SentFile, ...] = ()
+    in_thread: bool = True
+    order: int = 0
+    barred: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +86,7 @@ class Clicked:
         operator: Who, as the chat has made sure.
         action: What the button says; may be anything, for a click can be made up.
         post_id: The post that the button stands below.
+        barred: As for `Said`.
     """
 
     message_id: str
@@ -75,6 +94,7 @@ class Clicked:
     operator: str
     action: str
     post_id: str
+    barred: str = ""
 
 
 Heard = Said | Clicked
@@ -102,15 +122,23 @@ class Post:
         theirs: What an agent, a program or a person wrote. A transport shows it so that it is plainly not ours: quoted,
             without mentions, links that hide where they lead, formatting or buttons.
         buttons: At most five.
+        mark: A name of ours for it, 32 random digits, the same when it is tried again; empty for none.
+        may_be_out: Whether it was tried before and nobody knows what came of that. A chat that can find one of ours by
+            its mark then leaves that as it is, instead of saying it twice.
     """
 
     ours: str
     theirs: str = ""
     buttons: tuple[Button, ...] = ()
+    mark: str = ""
+    may_be_out: bool = False
 
 
 class Transport(Protocol):
-    """One chat. Used on one loop; every way out raises `TransportError` where the chat does not take it."""
+    """One chat. Used on one loop.
+
+    Every way out raises `TransportError` where the chat does not take it, and `PostRefused` where it never will.
+    """
 
     @property
     def name(self) -> str:
@@ -126,12 +154,21 @@ class Transport(Protocol):
         """Connect, and hand over from here on what is heard; returns once connected. It reconnects by itself.
 
         Raises:
-            TransportError: it cannot be reached, or does not let us in.
+            TransportRefused: it does not let us in, and will not.
+            TransportError: it cannot be reached, or does not let us in now. It may be opened again.
         """
         ...
 
     async def post(self, thread: str, post: Post) -> str:
-        """Say something; the chat's own name for it."""
+        """Say something; the chat's own name for it, that of the earlier one where it is out already."""
+        ...
+
+    def order(self, post_id: str) -> int:
+        """Where a post of ours stands among what was said: no larger than `Said.order` of what was written behind it.
+
+        Both are by the chat's own clock, and an edit changes nothing about it. 0 is not known: then no word alone
+        answers what the post asks, for its writer may not have seen it.
+        """
         ...
 
     async def edit(self, thread: str, post_id: str, post: Post) -> None:

@@ -11,6 +11,8 @@
     ├── ExtensionBroken                  ERR_EXTENSION_BROKEN
     ├── SessionBusy                      ERR_SESSION_BUSY
     ├── SessionGone                      ERR_SESSION_GONE
+    ├── ServedAlready                    ERR_SERVED_ALREADY
+    ├── OutputUnwritable                 ERR_OUTPUT
     ├── BudgetExhausted                  ERR_BUDGET_EXHAUSTED
     ├── ApprovalError
     │   ├── ApprovalRequired             ERR_APPROVAL_REQUIRED
@@ -127,6 +129,8 @@ from kagura_kernel.domain.errors.base import (
     ExtensionBroken,
     KaguraError,
     NotThisTime,
+    OutputUnwritable,
+    ServedAlready,
     SessionBusy,
     SessionGone,
     UnknownName,
@@ -300,6 +304,7 @@ __all__ = [
     "MemoryUnavailable",
     "MemoryUnknown",
     "NotThisTime",
+    "OutputUnwritable",
     "PathNotShown",
     "PluginBusy",
     "PluginCallRefused",
@@ -329,6 +334,7 @@ __all__ = [
     "SandboxUnavailable",
     "SandboxUnsupported",
     "SecretUnavailable",
+    "ServedAlready",
     "SessionBusy",
     "SessionGone",
     "SignatureInvalid",

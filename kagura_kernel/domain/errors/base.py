@@ -109,6 +109,32 @@ class SessionGone(KaguraError):
         self.session = session
 
 
+class ServedAlready(KaguraError):
+    """A server runs on this data directory, and a second one would answer for the first."""
+
+    code = "ERR_SERVED_ALREADY"
+
+    def __init__(self, home: str, pid: int | None) -> None:
+        named = "Another process" if pid is None else f"Process {pid}"
+        super().__init__(
+            f"{named} serves the chats of {home} already. Stop it first, or give this server a data directory of its "
+            "own with the variable KAGURA_HOME."
+        )
+        self.home = home
+        self.pid = pid
+
+
+class OutputUnwritable(KaguraError):
+    """Standard output takes nothing: it is closed, or its disk is full."""
+
+    code = "ERR_OUTPUT"
+
+    def __init__(self, why: str, kept: str = "") -> None:
+        more = f" {kept}" if kept else ""
+        super().__init__(f"Standard output cannot be written to: {why}.{more}")
+        self.why = why
+
+
 class BudgetExhausted(KaguraError):
     """The run has spent what it was given."""
 

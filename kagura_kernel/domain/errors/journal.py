@@ -76,7 +76,8 @@ class JournalTampered(JournalError):
             f"The journal {where} does not verify in {table} at {key}: {why}. The events are sound; "
             "`kagura-kernel journal rebuild` makes the tables anew from them."
             if table
-            else f"The journal {where} does not verify at row {seq}: {why}."
+            else f"The journal {where} does not verify at row {seq}: {why}. Keep it as it is with "
+            "`kagura-kernel journal backup DIRECTORY`, then put your last copy in its place, or move it away."
         )
         self.where = where
         self.seq = seq

@@ -58,7 +58,8 @@ class MessageRefused(Event):
         message_id: Which message, or which click.
         why: Why not, one clause.
         approval_id: The approval that it was about; empty for none.
-        times: How often this operator has been refused by this process; told the 1st, 2nd, 4th, 8th time.
+        times: How often this operator was refused this for this reason, as far as this process remembers.
+        left_out: Refusals of whatever kind that had no row since the last one of this chat.
     """
 
     kind: Literal["message.refused"] = "message.refused"
@@ -68,3 +69,4 @@ class MessageRefused(Event):
     why: str
     approval_id: str = ""
     times: int = 1
+    left_out: int = 0

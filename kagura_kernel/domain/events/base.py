@@ -18,7 +18,8 @@ class Event(BaseModel):
         at: When, aware, UTC.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    # A process sees few of the facts that there are: what checks one is built when the first of its kind is made.
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     durable: ClassVar[bool] = True
 

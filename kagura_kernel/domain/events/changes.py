@@ -13,7 +13,7 @@ from kagura_kernel.domain.events.base import Event
 class ChangeRow(BaseModel):
     """One changed file; the fields are those of `domain.changes.FileChange`."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     path: str
     status: ChangeStatus

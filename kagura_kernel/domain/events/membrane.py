@@ -19,7 +19,7 @@ class MountRow(BaseModel):
         mode: `copy` is a copy-on-write view, `read` cannot be written.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     source: str
     target: str

@@ -20,6 +20,7 @@ class RunStarted(Event):
         write_mode: `ask`, `through` or `none`.
         budget_usd: Limit in USD; None is none.
         origin: Where it was asked for: `notebook`, `terminal`, `api`, …
+        started_by: Who asked there, as that place has made sure, `slack:U123`; empty for the login's own person.
         user: Login name of the person.
         owner: Identifies the process that runs it, as `host:pid:starttime`, so that a later one can tell it is gone.
         headless: Whether nobody can be asked.
@@ -52,6 +53,7 @@ class RunStarted(Event):
     lineage: tuple[str, ...] = ()
     resumes: str = ""
     verify: str = ""
+    started_by: str = ""
 
 
 class BoxStarted(Event):

@@ -30,11 +30,13 @@ class ToolCalled(Event):
         call_id: Unique in the run.
         tool: Name of the tool.
         arguments: As they will be used.
+        offered: Whether the run offers a tool of that name; where not, the name is somebody's invention.
     """
 
     kind: Literal["tool.called"] = "tool.called"
     call_id: str
     tool: str
+    offered: bool = False
     arguments: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -59,11 +61,13 @@ class ToolFinished(Event):
         route: `sandbox` or `host`; empty if nothing ran.
         duration: Seconds.
         spill: Name of the file with the full output, if it was cut.
+        offered: As of its call.
     """
 
     kind: Literal["tool.finished"] = "tool.finished"
     call_id: str
     tool: str
+    offered: bool = False
     text: str
     is_error: bool = False
     exit_code: int | None = None

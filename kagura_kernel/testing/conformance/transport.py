@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations
 from kagura_kernel.cockpit.transports.transport import Clicked, Heard, Post, Said, Transport, TransportError
 from kagura_kernel.domain.clock import SystemClock
@@ -50,7 +51,21 @@ class Talk:
 
     cockpit: Cockpit
     conversations: Conversations
+    transport: Transport
     server: ChatServer
+    project: Path
+    make: Callable[[], Conversations]
+    elsewhere: Callable[[Sequence[Step]], Cockpit]
+
+    async def close(self) -> None:
+        """Serve the chat no longer."""
+        await self.conversations.close()
+
+    async def restart(self) -> None:
+        """Close the chat and serve it anew; what went on goes on meanwhile."""
+        await self.conversations.close()
+        self.conversations = self.make()
+        await self.conversations.open()
 
     def refused(self) -> list[MessageRefused]:
         """What the journal has of refusals."""
@@ -101,13 +116,21 @@ class TransportConformance:
         async with AsyncExitStack() as stack:
 
             async def make(script: Sequence[Step] = ("Done.",), operators: Sequence[str] = (ANN,)) -> Talk:
-                cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=[FakeBrain(script)])
-                stack.push_async_callback(asyncio.to_thread, cockpit.close)
-                terms = ChatTerms(frozenset(operators), project)
-                conversations = Conversations(cockpit, chat[0], terms, SystemClock())
-                stack.push_async_callback(conversations.close)
-                await conversations.open()
-                return Talk(cockpit, conversations, chat[1])
+                def join(script: Sequence[Step]) -> Cockpit:
+                    cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=[FakeBrain(script)])
+                    stack.push_async_callback(asyncio.to_thread, cockpit.close)
+                    return cockpit
+
+                cockpit = join(script)
+
+                def converse() -> Conversations:
+                    terms = ChatTerms(frozenset(operators), project)
+                    return Conversations(cockpit, chat[0], terms, SystemClock())
+
+                talk = Talk(cockpit, converse(), chat[0], chat[1], project, converse, join)
+                stack.push_async_callback(talk.close)
+                await talk.conversations.open()
+                return talk
 
             yield make
 
@@ -148,6 +171,18 @@ class TransportConformance:
         assert [(post.post_id, post.edits) for post in shown] == [(post_id, 1)]
         assert "step two" in shown[0].text
         assert "step one" not in shown[0].text
+
+    async def test_posts_and_messages_have_their_order(self, chat: Chat, heard: list[Heard]) -> None:
+        thread = await chat[1].say(ANN, "before it")
+        await eventually(lambda: heard)
+        post_id = await chat[0].post(thread, Post("May it?"))
+        before = chat[0].order(post_id)
+        await chat[0].edit(thread, post_id, Post("May it still?"))
+        await chat[1].say(ANN, "behind it", thread=thread)
+        await eventually(lambda: len(heard) == 2)
+        orders = [said.order for said in heard if isinstance(said, Said)]
+        assert 0 < orders[0] < before <= orders[1]
+        assert chat[0].order(post_id) == before
 
     async def test_words_of_others_notify_nobody_and_hide_no_address(self, chat: Chat, heard: list[Heard]) -> None:
         thread = await chat[1].say(ANN, "go")
@@ -198,10 +233,11 @@ class TransportConformance:
     ) -> None:
         talk = await open_talk(["I look.", Ask("bash", {"command": "true"}), "It holds two columns."])
         thread = await talk.server.say(ANN, "count the columns")
-        done = await talk.says(thread, "It holds two columns.")
+        await talk.says(thread, "It holds two columns.")
         await talk.conversations.idle()
+        # While it goes on the post may hold the same words already.
+        [done] = talk.server.shown(thread)
         assert done.text.startswith("Done · run-")
-        assert len(talk.server.shown(thread)) == 1
         row = talk.cockpit.runs()[0]
         assert (row.status, row.session_id) == ("done", talk.conversations.session_of(thread))
 
@@ -258,6 +294,19 @@ class TransportConformance:
         await talk.conversations.idle()
         assert talk.cockpit.approvals()[0].verdict == "allow"
 
+    async def test_a_word_that_was_written_before_a_question_does_not_answer_it(self, open_talk: OpenTalk) -> None:
+        talk = await open_talk([HOST, "Good."])
+        thread = await talk.server.say(ANN, "yes")
+        await talk.says(thread, "Nothing waits")
+        await talk.server.say(ANN, "go", thread=thread)
+        question = await talk.question(thread)
+        late = Said("late", thread, ANN, "yes", order=talk.transport.order(question.post_id) - 1)
+        await talk.conversations.hear(late)
+        await talk.says(thread, "asked only after")
+        assert len(talk.cockpit.pending()) == 1
+        await talk.server.click(ANN, thread, question.post_id, _action(question, "Deny"))
+        await talk.says(thread, "Good.")
+
     async def test_an_answer_from_elsewhere_takes_the_buttons_off(self, open_talk: OpenTalk) -> None:
         talk = await open_talk([HOST, "Good."])
         thread = await talk.server.say(ANN, "go")
@@ -298,6 +347,84 @@ class TransportConformance:
         talk = await open_talk()
         thread = await talk.server.say(ANN, "/stauts")
         assert "status" in (await talk.says(thread, "Did you mean")).text
+
+    # ------------------------------------------------------- stopping and going on
+
+    async def test_a_stop_right_behind_a_task_stops_that_run_and_no_other(self, open_talk: OpenTalk) -> None:
+        talk = await open_talk([Hang()])
+        other = await talk.server.say(ANN, "stay")
+        await talk.says(other, "Works")
+        thread = await talk.server.say(ANN, "go")
+        await talk.server.say(ANN, "/kill", thread=thread)
+        await eventually(lambda: any(_is_stopped(post) for post in talk.server.shown(thread)))
+        status = {row.task: row.status for row in talk.cockpit.runs()}
+        assert status["stay"] == "running"
+        assert status.get("go", "killed") == "killed"
+        await talk.server.say(ANN, "stop", thread=other)
+        await talk.says(other, "Killed · run-")
+        await talk.conversations.idle()
+
+    async def test_a_server_that_is_being_stopped_begins_nothing_and_hears_the_rest(self, open_talk: OpenTalk) -> None:
+        talk = await open_talk([HOST, "Good."])
+        thread = await talk.server.say(ANN, "go")
+        question = await talk.question(thread)
+        assert talk.conversations.going_on() == [talk.cockpit.runs()[0].run_id]
+        talk.conversations.drain()
+        other = await talk.server.say(ANN, "and this")
+        assert "Say it again" in (await talk.says(other, "is being stopped")).text
+        await talk.server.say(ANN, "/status", thread=thread)
+        await talk.says(thread, "awaiting approval")
+        await talk.server.click(ANN, thread, question.post_id, _action(question, "Allow"))
+        await talk.says(thread, "Good.")
+        await talk.conversations.idle()
+        assert [row.task for row in talk.cockpit.runs()] == ["go"]
+        assert talk.conversations.going_on() == []
+
+    async def test_a_run_that_begins_elsewhere_in_a_session_of_ours_is_told_in_its_thread(
+        self, open_talk: OpenTalk
+    ) -> None:
+        talk = await open_talk(["First."])
+        thread = await talk.server.say(ANN, "go")
+        await talk.says(thread, "First.")
+        await talk.conversations.idle()
+        elsewhere = talk.elsewhere([HOST, "Second."])
+        elsewhere.launch(LaunchRun(task="go on", session=talk.conversations.session_of(thread), project=talk.project))
+        question = await talk.question(thread)
+        await talk.server.click(ANN, thread, question.post_id, _action(question, "Allow"))
+        assert (await talk.says(thread, "Second.")).text.startswith("Done · run-")
+        foreign = LaunchRun(task="another's", session="somebody-else", project=talk.project)
+        await talk.elsewhere(["Third."]).launch(foreign)
+        await talk.conversations.idle()
+        told = [post.text for post in talk.server.shown(thread)]
+        assert [sum(words in text for text in told) for words in ("Second.", "Third.")] == [1, 0]
+
+    async def test_what_goes_on_while_the_chat_is_served_anew_is_followed_again(self, open_talk: OpenTalk) -> None:
+        talk = await open_talk([HOST, "Good."])
+        thread = await talk.server.say(ANN, "go")
+        before = await talk.question(thread)
+        await talk.restart()
+        assert talk.server.shown(thread)[-1].post_id == before.post_id
+        await talk.server.click(ANN, thread, before.post_id, _action(before, "Allow"))
+        await talk.says(thread, "Good.")
+        await talk.conversations.idle()
+        shown = talk.server.shown(thread)
+        assert len(shown) == 2
+        assert all(post.buttons == () for post in shown)
+
+    async def test_a_question_that_was_put_while_nobody_served_is_put_in_its_thread(self, open_talk: OpenTalk) -> None:
+        talk = await open_talk(["First."])
+        thread = await talk.server.say(ANN, "go")
+        await talk.says(thread, "First.")
+        await talk.conversations.idle()
+        await talk.conversations.close()
+        elsewhere = talk.elsewhere([HOST, "Second."])
+        elsewhere.launch(LaunchRun(task="go on", session=talk.conversations.session_of(thread), project=talk.project))
+        await eventually(talk.cockpit.pending)
+        await talk.restart()
+        question = await talk.question(thread)
+        await talk.server.click(ANN, thread, question.post_id, _action(question, "Deny"))
+        await talk.says(thread, "Second.")
+        assert talk.cockpit.approvals()[0].verdict == "deny"
 
     # ---------------------------------------------------------------- refusals
 
@@ -370,6 +497,11 @@ class TransportConformance:
 def _question(server: ChatServer, thread: str) -> Shown | None:
     found = [post for post in server.shown(thread) if any(label == "Allow" for label, _ in post.buttons)]
     return found[-1] if found else None
+
+
+def _is_stopped(post: Shown) -> bool:
+    """Whether it is the last word of a run that was killed, or of one that was stopped before it had begun."""
+    return post.text.startswith("Killed · run-") or "was stopped before" in post.text
 
 
 def _action(post: Shown, label: str) -> str:

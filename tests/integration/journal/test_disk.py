@@ -212,3 +212,118 @@ found["old"] = fails(lambda: Journal.open(home / "old"))
 """,
     )
     assert found["old"] == ["ERR_JOURNAL_UNWRITABLE", "its directory may not be written"]
+
+
+LOOKING = ("runs", "approvals", "status", "cost", "journal verify", "journal export -")
+
+LOOK = f"""
+def look():
+    import contextlib, io
+    from kagura_kernel.cli.main import main
+    os.environ["KAGURA_HOME"], said = str(home), io.StringIO()
+    os.environ.pop("KAGURA_JOURNAL_URL", None)
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        codes = {{words: main(words.split()) for words in {LOOKING!r}}}
+    return codes, said.getvalue()
+
+def left():
+    return sorted(one.name for one in home.iterdir())
+
+def made():
+    journal = Journal.open(home)
+    journal.append(run.started())
+    journal.append(run.noted("the newest"))
+    return journal
+
+"""
+
+
+def test_a_full_disk_can_be_read_and_nothing_is_run_on_it(tmp_path: Path) -> None:
+    found = on_a_disk_of_its_own(
+        tmp_path / "full",
+        LOOK
+        + """
+mount("-t", "tmpfs", "-o", "size=1m", "tmpfs", str(home))
+made().close()
+fill("ballast")
+before = left()
+found["codes"], found["said"] = look()
+found["running"] = fails(lambda: Journal.open(home))
+found["left"] = [os.path.getsize(home / name) for name in left() if name not in before]
+reading = Journal.open(home, create=False)
+found["append"] = fails(lambda: reading.append(run.noted("one more")))
+found["why"], found["gone"] = reading.unwritable, [reading.why_gone()]
+(home / "ballast").unlink()
+# Whoever keeps it open is told that it can be written again.
+found["gone"].append(reading.why_gone())
+reading.close()
+found["freed"] = fails(lambda: Journal.open(home).append(run.noted("one more")))
+""",
+    )
+    assert found["codes"] == dict.fromkeys(LOOKING, 0), found["said"]
+    assert "the newest" in found["said"]
+    assert found["running"][0] == "ERR_JOURNAL_UNWRITABLE"
+    assert found["append"][0] == "ERR_JOURNAL_UNWRITABLE"
+    assert all(size < 4096 for size in found["left"]), "nothing was written beside it"
+    assert found["why"] == "the disk is full"
+    assert [bool(why) for why in found["gone"]] == [False, True]
+    assert found["freed"] == ["", ""]
+
+
+@pytest.mark.parametrize("gone", [(), ("-shm",), ("-shm", "-wal")], ids=["all", "no-index", "merged"])
+def test_read_only_media_can_be_read_with_the_rows_that_nobody_has_merged(
+    tmp_path: Path, gone: tuple[str, ...]
+) -> None:
+    # Whoever wrote last has been killed, so its rows lie in the log; or it has ended as it should.
+    found = on_a_disk_of_its_own(
+        tmp_path / "media",
+        LOOK
+        + f"""
+mount("-t", "tmpfs", "-o", "size=8m", "tmpfs", str(home))
+gone = {gone!r}
+if os.fork() == 0:
+    journal = made()
+    if "-wal" in gone:
+        journal.close()
+    os._exit(0)
+os.wait()
+if gone == ("-shm",):
+    (home / "journal.db-shm").unlink()
+mount("-o", "remount,ro", str(home))
+before = left()
+found["before"] = before
+found["codes"], found["said"] = look()
+found["running"] = fails(lambda: Journal.open(home))
+from kagura_kernel.journal.backup import back_up, verify_copy
+found["copied"] = verify_copy(back_up(home, home.with_name("copy"))).rows
+found["left"] = left() == before
+""",
+    )
+    assert [name for name in ("-shm", "-wal") if f"journal.db{name}" not in found["before"]] == list(gone)
+    assert found["codes"] == dict.fromkeys(LOOKING, 0), found["said"]
+    assert "the newest" in found["said"]
+    assert found["running"][0] == "ERR_JOURNAL_UNWRITABLE"
+    assert found["copied"] == 2
+    assert found["left"]
+
+
+def test_rows_that_are_written_while_it_is_read_only_for_us_are_read(tmp_path: Path) -> None:
+    found = on_a_disk_of_its_own(
+        tmp_path / "books",
+        """
+other = home.with_name("seen")
+other.mkdir()
+mount("-t", "tmpfs", "-o", "size=8m", "tmpfs", str(home))
+writer = Journal.open(home)
+writer.append(run.started())
+mount("--bind", str(home), str(other))
+mount("-o", "remount,ro,bind", str(other))
+reader = Journal.open(other, create=False)
+found["first"] = len(reader.events())
+writer.append(run.noted("later"))
+found["later"] = len(reader.events())
+reader.close()
+writer.close()
+""",
+    )
+    assert (found["first"], found["later"]) == (1, 2)

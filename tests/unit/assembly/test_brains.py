@@ -20,6 +20,8 @@ from kagura_kernel.brain.openai_compatible import KNOWN
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainNotConfigured, ConfigurationError, SecretUnavailable
 from kagura_kernel.domain.settings import Settings, parse_settings
+from kagura_kernel.membrane.credentials import secret
+from kagura_kernel.runs.redacting import Redacting
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MILLION = Usage(1_000_000, 1_000_000)
@@ -66,6 +68,24 @@ async def test_a_known_service_that_was_moved_gets_only_the_key_that_is_named_fo
     key = make_endpoints({"OPENAI_API_KEY": "k", "MINE": "m"}, named)["openai"].key
     assert key is not None
     assert await key.read() == "m"
+
+
+async def test_every_run_hides_a_key_by_its_value_as_soon_as_this_process_holds_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(secret, "_standing", [])
+    file = tmp_path / "key"
+    file.write_text("of-the-file-4417")
+    file.chmod(0o600)
+    told = (
+        f'[endpoints.work]\nurl = "https://x.example.org"\nkey_env = "WORK_KEY"\n[endpoints.groq]\nkey_file = "{file}"'
+    )
+    variables = {"WORK_KEY": "team-orchid-4417-blue", "ANTHROPIC_AUTH_TOKEN": "of-a-gateway-4417"}
+    make_brains(variables, settings(told), tmp_path)
+    held = "team-orchid-4417-blue, of-a-gateway-4417"
+    assert Redacting(None).text(f"{held}, of-the-file-4417") == "(hidden), (hidden), of-the-file-4417"
+    key = make_endpoints(variables, settings(told))["groq"].key
+    assert key is not None
+    assert await key.read() == "of-the-file-4417"
+    assert Redacting(None).text("it is of-the-file-4417") == "it is (hidden)"
 
 
 async def test_a_key_in_a_file_is_read_when_it_is_used_and_only_if_nobody_else_may_read_it(tmp_path):

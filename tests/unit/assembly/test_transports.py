@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kagura_kernel.assembly import check_settings_text
 from kagura_kernel.assembly.transports import make_transport
 from kagura_kernel.domain.errors import ConfigurationError, NotThisTime, SecretUnavailable, UnknownName
 
@@ -61,6 +62,124 @@ async def test_a_chat_that_nobody_knows_is_an_error():
 
 
 async def test_a_library_that_is_missing_is_named(monkeypatch):
-    monkeypatch.setattr("kagura_kernel.assembly.transports.find_spec", lambda _: None)
+    monkeypatch.setattr("kagura_kernel.assembly.chats.find_spec", lambda _: None)
     with pytest.raises(NotThisTime, match=r"kagura-kernel\[slack\]"):
         await make_transport("slack", SLACK, {})
+
+
+# ------------------------------------------------------------------ where it is
+
+
+@pytest.mark.parametrize(
+    ("more", "api", "files"),
+    [
+        ({}, "https://slack.com/api/", "https://files.slack.com/"),
+        ({"api": "https://slack.example/api"}, "https://slack.example/api/", "https://slack.example/"),
+        ({"api": "http://127.0.0.1:8080/api/"}, "http://127.0.0.1:8080/api/", "http://127.0.0.1:8080/"),
+        (
+            {"api": "https://slack-gov.com/api/", "files": "https://files.slack-gov.com"},
+            "https://slack-gov.com/api/",
+            "https://files.slack-gov.com/",
+        ),
+    ],
+)
+async def test_another_slack_is_asked_where_its_table_says(more, api, files):
+    pytest.importorskip("slack_bolt")
+    transport, _ = await make_transport("slack", SLACK | more, {"BOT": "b", "APP": "a"})
+    assert (vars(transport)["_api"], vars(transport)["_files"]) == (api, files)
+
+
+async def test_another_discord_is_asked_where_its_table_says():
+    pytest.importorskip("discord")
+    table = {"bot_token_env": "BOT", "api": "http://127.0.0.1:8080/api/v10"}
+    transport, _ = await make_transport("discord", table, {"BOT": "b"})
+    assert vars(transport)["_api"] == "http://127.0.0.1:8080/api/v10"
+
+
+async def test_a_project_may_lie_below_the_home_directory(tmp_path, monkeypatch):
+    pytest.importorskip("slack_bolt")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "work").mkdir()
+    _, terms = await make_transport("slack", SLACK | {"project": "~/work"}, {"BOT": "b", "APP": "a"})
+    assert terms.project == tmp_path / "work"
+
+
+async def test_a_chat_whose_project_is_not_there_is_not_made_and_its_tokens_are_not_read(tmp_path):
+    pytest.importorskip("slack_bolt")
+    with pytest.raises(ConfigurationError, match=r"transports\.slack\.project: .* is no folder"):
+        await make_transport("slack", SLACK | {"project": str(tmp_path / "none")}, {})
+
+
+# --------------------------------------------------------------- in the settings
+
+WRONG = """
+[transports.slack]
+bot_token = "xoxb-very-secret"
+app_token_env = "xapp-very-secret"
+api = "http://slack.very-secret.example/api/"
+operators = ["U1", 2]
+colour = "very-secret"
+[transports.discord]
+project = "very-secret"
+[transports.slak]
+bot_token_env = "BOT"
+[transports."Very Secret"]
+"""
+
+
+def test_every_problem_of_every_chat_is_told_at_once_by_its_field_and_no_value_is():
+    with pytest.raises(ConfigurationError) as caught:
+        check_settings_text(WRONG, "config.toml")
+    told = dict(problem.split(": ", 1) for problem in caught.value.problems)
+    assert set(told) == {
+        "transports.slack.bot_token",
+        "transports.slack.app_token_env",
+        "transports.slack.api",
+        "transports.slack.operators.1",
+        "transports.slack.colour",
+        "transports.discord.bot_token",
+        "transports.discord.project",
+        "transports.slak",
+        "transports",
+    }
+    assert "one of bot_token_env, bot_token_file, bot_token_keyring" in told["transports.slack.bot_token"]
+    assert "https:// only" in told["transports.slack.api"]
+    assert "slack, discord" in told["transports.slak"]
+    assert "ery-secret" not in caught.value.message
+    assert "Very Secret" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (
+            '[transports.slack]\noperators = ["@very-secret"]',
+            "transports.slack.operators.0: it must be a member id of Slack",
+        ),
+        (
+            '[transports.discord]\noperators = ["very-secret"]',
+            "transports.discord.operators.0: it must be a user id of Disc",
+        ),
+        ('[transports.discord]\noperators = "900"', "transports.discord.operators: it must be a list of ids"),
+        ('[transports.slack]\noperators = [" U1"]', "transports.slack.operators.0"),
+        ('[transports.discord]\nbrain = "very-secret"', "transports.discord.brain: there is no such brain"),
+    ],
+)
+def test_operators_are_ids_in_a_list_and_a_brain_is_one_that_there_is(table, told):
+    with pytest.raises(ConfigurationError) as caught:
+        check_settings_text(table, "config.toml")
+    assert told in str(caught.value.problems)
+    assert "very-secret" not in caught.value.message
+
+
+def test_a_chat_that_is_no_table_is_told_too():
+    with pytest.raises(ConfigurationError, match=r"transports\.slack: "):
+        check_settings_text('[transports]\nslack = "xoxb"\n', "config.toml")
+
+
+def test_tables_that_are_right_are_taken():
+    check_settings_text(
+        '[transports.slack]\nbot_token_env = "BOT"\napp_token_file = "~/app"\noperators = ["U1"]\nproject = "~/work"\n'
+        'brain = "claude"\napi = "http://localhost:1234/api/"\n[transports.discord]\nbot_token_keyring = "a/b"\n',
+        "config.toml",
+    )

@@ -113,7 +113,7 @@ def test_options_that_exclude_each_other_say_so_both():
 
 def test_whatever_prints_data_in_a_terminal_can_print_json():
     # `journal export` prints JSON lines and nothing else.
-    silent = {"help", "images build", "repl", "setup", "completion", "journal export"}
+    silent = {"help", "images build", "repl", "serve", "setup", "completion", "journal export"}
     for command in COMMANDS:
         if Surface.TERMINAL in command.surfaces:
             flags = {flag for option in command.options_on(Surface.TERMINAL) for flag in option.flags}

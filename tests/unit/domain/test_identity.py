@@ -3,7 +3,16 @@ from __future__ import annotations
 import re
 import time
 
-from kagura_kernel.domain.identity import new_approval_id, new_box_id, new_call_id, new_run_id, new_session_id
+import pytest
+
+from kagura_kernel.domain.identity import (
+    new_approval_id,
+    new_box_id,
+    new_call_id,
+    new_memory_id,
+    new_run_id,
+    new_session_id,
+)
 
 
 def test_ids_say_what_they_name_and_are_safe_to_paste() -> None:
@@ -25,5 +34,7 @@ def test_a_later_id_sorts_after_an_earlier_one() -> None:
     assert ids == sorted(ids)
 
 
-def test_ids_made_in_the_same_moment_differ() -> None:
-    assert len({new_run_id() for _ in range(2000)}) == 2000
+def test_ids_made_in_the_same_moment_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1_800_000_000.123)
+    ids = [new_memory_id() for _ in range(8_000)]
+    assert len(set(ids)) == len(ids)

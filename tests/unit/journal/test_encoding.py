@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -71,3 +73,26 @@ def test_a_moment_of_another_zone_is_stored_in_utc() -> None:
 def test_plain_text_has_nothing_that_a_database_refuses(text: str) -> None:
     assert "\0" not in as_text(text)
     as_text(text).encode()
+
+
+def test_an_event_is_read_wherever_its_kind_stands() -> None:
+    event = RUN.noted("a word")
+    fields = json.loads(encode(event))
+    turned = json.dumps({name: fields[name] for name in reversed(fields)})
+    assert [*map(decode, (encode(event), turned, json.dumps(fields, indent=2)))] == [event] * 3
+
+
+def test_the_last_of_two_kinds_counts() -> None:
+    body = encode(RUN.noted("a word"))
+    assert decode(body[:-1] + ',"kind":"later.kind"}').kind == "later.kind"
+
+
+def test_reading_one_event_builds_no_other() -> None:
+    code = (
+        "import sys\nfrom kagura_kernel.domain import events\n"
+        "print(events.parse_event(sys.argv[1]).kind, events.Noted.__pydantic_complete__,"
+        " events.KitStaged.__pydantic_complete__, events.ChangeRow.__pydantic_complete__)"
+    )
+    words = [sys.executable, "-c", code, encode(RUN.noted("a word"))]
+    said = subprocess.run(words, capture_output=True, check=True, text=True).stdout
+    assert said.split() == ["noted", "True", "False", "False"]

@@ -52,7 +52,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journal]:
     made.close()
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(told=st.lists(events(), max_size=14))
 def test_the_recount_agrees_with_the_tables(journal: Journal, told: list[Event]) -> None:
     with journal.writing() as writing:

@@ -56,7 +56,7 @@ def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     made.journal.close()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(seq=SEQS, column=st.sampled_from(TEXTS), place=st.integers(0, 10**6), change=st.integers(1, 255))
 def test_a_change_of_any_byte_in_any_column_of_any_row_is_found(
     victim: Victim, seq: int, column: str, place: int, change: int
@@ -69,7 +69,6 @@ def test_a_change_of_any_byte_in_any_column_of_any_row_is_found(
         assert victim.finds_it() in {seq, seq + 1}
 
 
-@settings(deadline=None)
 @given(seq=SEQS, column=st.sampled_from(TEXTS), text=st.text(max_size=20))
 def test_another_text_in_any_column_of_any_row_is_found(victim: Victim, seq: int, column: str, text: str) -> None:
     with victim.meddled(f"UPDATE journal_events SET {column} = ? WHERE seq = ?", text, seq):
@@ -88,7 +87,6 @@ def test_a_cut_off_end_is_found_however_long_it_is(victim: Victim, kept: int) ->
         assert victim.finds_it() == kept + 1
 
 
-@settings(deadline=None)
 @given(seq=SEQS, number=st.integers(-(2**63), 2**63 - 1).filter(lambda number: not 1 <= number <= ROWS))
 def test_another_number_on_any_row_is_found(victim: Victim, seq: int, number: int) -> None:
     with victim.meddled("UPDATE journal_events SET seq = ? WHERE seq = ?", number, seq):

@@ -227,7 +227,7 @@ CELLS = st.lists(
 ).map("".join)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(CELLS, st.data(), st.booleans())
 def test_no_cell_and_no_cursor_is_too_odd(cell, data, prompt):
     cursor = data.draw(st.integers(0, len(cell)))

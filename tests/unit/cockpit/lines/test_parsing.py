@@ -43,7 +43,7 @@ LINES = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(LINES, st.sampled_from([NOTEBOOK, TERMINAL]))
 def test_whatever_is_typed_is_a_command_or_a_clear_mistake(line, surface):
     try:
@@ -57,7 +57,7 @@ def test_whatever_is_typed_is_a_command_or_a_clear_mistake(line, surface):
     assert told
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(LINES, st.sampled_from(CELL_MAGICS))
 def test_whatever_stands_at_the_top_of_a_cell_is_options_or_a_clear_mistake(line, magic):
     try:
@@ -70,7 +70,7 @@ def test_whatever_stands_at_the_top_of_a_cell_is_options_or_a_clear_mistake(line
     assert "usage:" in told or "a quote is not closed" in told or "behind the backslash" in told
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(st.text(max_size=8), max_size=6))
 def test_words_of_a_shell_are_never_split_again(words):
     with contextlib.suppress(UsageError):

@@ -11,7 +11,7 @@ from kagura_kernel.cockpit.lines.words import unquoted, words_of
 LINES = st.text(alphabet="ab =,-\\'\" \t\n@é", max_size=30)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(LINES)
 def test_a_line_is_split_as_a_shell_splits_it(line):
     words = words_of(line)
@@ -24,7 +24,7 @@ def test_a_line_is_split_as_a_shell_splits_it(line):
         assert not any(word.unfinished for word in words)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(LINES)
 def test_every_word_stands_where_it_says(line):
     for word in words_of(line):

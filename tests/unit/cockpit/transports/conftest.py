@@ -12,6 +12,14 @@ from kagura_kernel.testing.cockpit import fake_cockpit
 
 
 @pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project apart from the data directory."""
+    path = tmp_path / "project"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
 def cockpit_on(tmp_path: Path) -> Iterator[Callable[[Sequence[Step]], Cockpit]]:
     """Cockpits on one journal, as processes that come after one another have them."""
     made: list[Cockpit] = []

@@ -1,0 +1,60 @@
+"""The chats that the settings name, joined to the cockpit of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import TYPE_CHECKING
+
+from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.errors import NotThisTime
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.serving import Server
+
+
+def check_served(environ: MutableMapping[str, str]) -> None:
+    """Return when the settings name a chat.
+
+    Raises:
+        NotThisTime: they name none.
+        ConfigurationError: they are wrong.
+    """
+    from kagura_kernel.assembly import load_settings
+
+    if not load_settings(environ).transports:
+        raise NotThisTime(
+            "No chat is set up, so there is nothing to serve. `kagura-kernel setup transport` sets one up."
+        )
+
+
+async def make_server(
+    environ: MutableMapping[str, str], tell: Callable[[str], None], rest: Callable[[], None]
+) -> Server:
+    """The server of this process, with its cockpit; nothing is connected yet.
+
+    Args:
+        environ: Variables; those that hold a token are taken out before anything is started that could inherit them.
+        tell: Says a line to whoever looks after the server.
+        rest: Clears away what runs have left in memory.
+
+    Raises:
+        KaguraError: the settings are wrong, a token is not where it should be, or the journal cannot be used.
+    """
+    from kagura_kernel.assembly import get_cockpit, load_settings
+    from kagura_kernel.assembly.transports import make_transport
+    from kagura_kernel.cockpit.serving import Server
+    from kagura_kernel.cockpit.supervisor import Supervisor
+    from kagura_kernel.cockpit.transports.conversations import Conversations
+
+    supervisor = Supervisor(environ)
+    tables = load_settings(environ).transports
+    made = {name: await make_transport(name, table, environ) for name, table in tables.items()}
+    cockpit = get_cockpit()
+    cockpit.sweep_boxes()
+    if cockpit.lost:
+        number = len(cockpit.lost)
+        counted = "1 run was" if number == 1 else f"{number} runs were"
+        tell(f"{counted} lost with the process that ran {'it' if number == 1 else 'them'}: {', '.join(cockpit.lost)}.")
+    clock = SystemClock()
+    chats = {name: Conversations(cockpit, transport, terms, clock) for name, (transport, terms) in made.items()}
+    return Server(cockpit, chats, clock, tell, supervisor, rest)

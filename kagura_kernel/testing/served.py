@@ -1,0 +1,173 @@
+"""`kagura-kernel serve` as a process of its own: configured, started, killed, started again.
+
+The other side of its chat is the caller's: a `SlackServer` that outlives any number of these processes.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kagura_kernel.testing.credential_life import Lives
+from kagura_kernel.testing.slack_server import APP_TOKEN, BOT_TOKEN
+
+PROGRAM = (sys.executable, "-m", "kagura_kernel.cli.main")
+"""The command as a shell has it."""
+
+
+def write_settings(folder: Path, api: str, project: Path, operators: Sequence[str], **more: object) -> Path:
+    """Settings of somebody who serves one Slack, with both tokens in files; the path of the settings.
+
+    Args:
+        folder: Where they are written.
+        api: Where that Slack is.
+        project: Of its runs.
+        operators: Who may speak.
+        more: Further settings; a list, a number or a text each.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    table = {"operators": list(operators), "project": str(project), "api": api}
+    for name, token in (("bot_token", BOT_TOKEN), ("app_token", APP_TOKEN)):
+        path = folder / name
+        path.write_text(token)
+        path.chmod(0o600)
+        table[f"{name}_file"] = str(path)
+    settings = folder / "config.toml"
+    settings.write_text(f"{_lines(more)}\n[transports.slack]\n{_lines(table)}")
+    return settings
+
+
+class _Log:
+    """What one life says, at the end of a file that nobody has to read along."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._from = file.stat().st_size if file.exists() else 0
+
+    @property
+    def said(self) -> str:
+        return self.file.read_bytes()[self._from :].decode("utf-8", "replace") if self.file.exists() else ""
+
+    def listens(self, *, ended: bool) -> bool:
+        if ended:
+            message = f"serve has ended:\n{self.said[-4000:]}"
+            raise RuntimeError(message)
+        return "\nServing " in f"\n{self.said}"
+
+
+class Served:
+    """One life of the command.
+
+    Args:
+        environ: Its whole environment.
+        folder: Its working directory.
+        log: The file that what it says is added to.
+    """
+
+    def __init__(self, environ: Mapping[str, str], folder: Path, log: Path) -> None:
+        self._log = _Log(log)
+        with log.open("ab") as said:
+            self._process = subprocess.Popen(  # noqa: S603 - a command of ours
+                [*PROGRAM, "serve"],
+                env=dict(environ),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def said(self) -> str:
+        """All that it has said so far."""
+        return self._log.said
+
+    def ready(self) -> bool:
+        """Whether it listens.
+
+        Raises:
+            RuntimeError: it has ended instead.
+        """
+        return self._log.listens(ended=self.ended())
+
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self._process.poll() is not None
+
+    def code(self) -> int:
+        """Its exit code, negative for a signal; waits for its end."""
+        return self._process.wait()
+
+    def terminate(self) -> None:
+        """Ask it to stop, as a service manager does; returns at once."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """`SIGKILL`; it is gone when this returns, and what it started may not be yet."""
+        self._process.kill()
+        self._process.wait()
+
+
+class ServedLife:
+    """The same by a fork of a process that has imported everything already: for who starts many.
+
+    Args:
+        lives: Those of `kagura_kernel.testing.served_life`.
+        environ: Its whole environment.
+        folder: Its working directory.
+        log: The file that what it says is added to.
+    """
+
+    def __init__(self, lives: Lives, environ: Mapping[str, str], folder: Path, log: Path) -> None:
+        self._lives = lives
+        self._log = _Log(log)
+        self.pid = lives.start(environ=dict(environ), folder=str(folder), log=str(log))
+
+    @property
+    def said(self) -> str:
+        """All that it has said so far."""
+        return self._log.said
+
+    def ready(self) -> bool:
+        """Whether it listens.
+
+        Raises:
+            RuntimeError: it has ended instead.
+        """
+        return self._log.listens(ended=self.ended())
+
+    def ended(self) -> bool:
+        """Whether it is over."""
+        state = Path(f"/proc/{self.pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+        return state == "Z"
+
+    def kill(self) -> None:
+        """`SIGKILL`; it is gone when this returns, and what it started may not be yet."""
+        self._lives.kill(self.pid)
+
+
+def told(environ: Mapping[str, str], folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Another command of the program, to its end."""
+    return subprocess.run(  # noqa: S603 - a command of ours
+        [*PROGRAM, *words],
+        env=dict(environ),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def _lines(values: Mapping[str, object]) -> str:
+    # What JSON writes for texts, numbers and lists of them is TOML as well.
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())

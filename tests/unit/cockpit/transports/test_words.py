@@ -1,0 +1,249 @@
+"""What a word in a thread is about: only what its writer has seen there, and only what it names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations
+from kagura_kernel.cockpit.transports.transport import Post, Said
+from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.domain.events import ChangesCollected, RunFinished, RunStarted
+from kagura_kernel.domain.events.changes import ChangeRow
+from kagura_kernel.domain.identity import new_run_id
+from kagura_kernel.testing.brain import Ask, Hang, Step
+from kagura_kernel.testing.chat import FakeChat, Shown
+from kagura_kernel.testing.patience import eventually
+
+ANN, BOB = "ann", "bob"
+HOST = Ask("bash", {"command": "echo from the host", "host": True, "reason": "to see it"})
+LONG = Ask("bash", {"command": f"echo {'x' * 3000}", "host": True, "reason": "to see it"})
+
+
+@dataclass
+class Talk:
+    """A chat without a service, and a cockpit behind it."""
+
+    chat: FakeChat
+    cockpit: Cockpit
+    conversations: Conversations
+
+    async def says(self, thread: str, words: str) -> Shown:
+        """The post of a thread in which these words stand, once there is one."""
+        await eventually(lambda: any(words in post.text for post in self.chat.shown(thread)))
+        return next(post for post in self.chat.shown(thread) if words in post.text)
+
+    async def question(self, thread: str, *, number: int = 1) -> Shown:
+        """The only question that waits there, once so many were asked in all."""
+        await eventually(lambda: len(self.cockpit.approvals()) == number and len(self.waits()) == 1)
+        [waits] = self.waits()
+        return await self.says(thread, waits)
+
+    def waits(self) -> list[str]:
+        """The approvals that wait."""
+        return [one.id for one in self.cockpit.pending()]
+
+
+class SlowChat(FakeChat):
+    """A chat that takes a question for as long as the test likes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.takes = asyncio.Event(), asyncio.Event()
+
+    async def post(self, thread: str, post: Post) -> str:
+        """Say something."""
+        if any(button.label == "Allow" for button in post.buttons):
+            self.asked.set()
+            await self.takes.wait()
+        return await super().post(thread, post)
+
+
+Open = Callable[..., Awaitable[Talk]]
+
+
+@pytest.fixture
+async def talk_of(cockpit_on: Callable[..., Cockpit], project: Path) -> AsyncIterator[Open]:
+    opened: list[Conversations] = []
+
+    async def make(script: Sequence[Step] = ("Done.",), chat: FakeChat | None = None) -> Talk:
+        chat, cockpit = chat or FakeChat(), cockpit_on(script)
+        conversations = Conversations(cockpit, chat, ChatTerms(frozenset({ANN, BOB}), project), SystemClock())
+        opened.append(conversations)
+        await conversations.open()
+        return Talk(chat, cockpit, conversations)
+
+    yield make
+    for one in opened:
+        await one.close()
+
+
+async def test_a_yes_does_not_allow_what_was_asked_after_it_was_written(talk_of: Open) -> None:
+    talk = await talk_of([HOST, HOST, "Good."])
+    thread = await talk.chat.say(ANN, "go")
+    first = await talk.question(thread)
+    await talk.chat.click(ANN, thread, first.post_id, dict(first.buttons)["Allow"])
+    second = await talk.question(thread, number=2)
+    waits = talk.waits()
+    # Written when only the first one stood there, and delivered late.
+    written = talk.chat.order(first.post_id)
+    assert written < talk.chat.order(second.post_id)
+    await talk.conversations.hear(Said("late-1", thread, BOB, "yes", order=written))
+    await talk.says(thread, "asked only after you had written this")
+    await talk.conversations.hear(Said("late-2", thread, BOB, "/approve", order=written))
+    await eventually(lambda: sum("asked only after" in post.text for post in talk.chat.shown(thread)) == 2)
+    assert talk.waits() == waits
+    await talk.chat.say(BOB, "yes", thread=thread)
+    await talk.says(thread, "Good.")
+    assert [row.by for row in talk.cockpit.approvals()] == ["fake:bob", "fake:ann"]
+
+
+async def test_a_stop_waits_for_no_question_that_is_being_put_and_a_yes_does(talk_of: Open) -> None:
+    chat = SlowChat()
+    talk = await talk_of([HOST, "Good."], chat)
+    thread = await chat.say(ANN, "go")
+    await chat.asked.wait()
+    await chat.say(ANN, "yes", thread=thread)
+    await chat.say(ANN, "stop", thread=thread)
+    await talk.says(thread, "is being stopped")
+    assert not any("asked only after" in post.text for post in chat.shown(thread))
+    chat.takes.set()
+    await talk.says(thread, "Killed")
+    assert talk.cockpit.approvals()[0].verdict == "aborted"
+
+
+async def test_a_message_whose_place_is_not_known_answers_nothing(talk_of: Open) -> None:
+    talk = await talk_of([HOST, "Good."])
+    thread = await talk.chat.say(ANN, "go")
+    await talk.question(thread)
+    await talk.conversations.hear(Said("unknown-1", thread, ANN, "yes"))
+    await talk.says(thread, "asked only after")
+    assert len(talk.waits()) == 1
+
+
+async def test_a_number_answers_a_question_with_the_whole_option(talk_of: Open) -> None:
+    long = "the second one, which is far too long for any button of any chat that there is so far"
+    script = [Ask("ask_user", {"question": "Which?", "options": ["left", long]}), lambda results: results[-1].text]
+    talk = await talk_of(script)
+    thread = await talk.chat.say(ANN, "go")
+    question = await talk.question(thread)
+    assert f"2. {long}" in question.text
+    await talk.chat.say(ANN, "3", thread=thread)
+    await talk.says(thread, "one of the numbers")
+    await talk.chat.say(ANN, "2", thread=thread)
+    await talk.conversations.idle()
+    await talk.says(thread, "Done · run-")
+    assert [row.answer for row in talk.cockpit.approvals()] == [long]
+
+
+@pytest.mark.parametrize("word", ["yes", "no", "ok", "/approve", "/deny"])
+async def test_a_yes_where_nothing_waits_begins_nothing(talk_of: Open, word: str) -> None:
+    talk = await talk_of(["Done."])
+    thread = await talk.chat.say(ANN, word)
+    await talk.conversations.idle()
+    assert [post.text for post in talk.chat.shown(thread)] == ["Nothing waits for an answer here."]
+    assert talk.cockpit.runs() == []
+
+
+async def test_an_approval_is_named_by_no_less_than_six_characters_from_anywhere(talk_of: Open) -> None:
+    talk = await talk_of([HOST, "Good."])
+    thread = await talk.chat.say(ANN, "go")
+    await talk.question(thread)
+    [waits] = talk.waits()
+    for typed in (waits[-1:], waits[-5:], "last"):
+        other = await talk.chat.say(BOB, f"/approve {typed}")
+        assert "Too short" in (await talk.says(other, "ERR_USAGE")).text
+    assert talk.waits() == [waits]
+    await talk.chat.say(BOB, f"/approve {waits[-6:]}")
+    await talk.says(thread, "Good.")
+    assert talk.cockpit.approvals()[0].verdict == "allow"
+
+
+async def test_a_run_is_named_by_no_less_than_six_characters(talk_of: Open) -> None:
+    talk = await talk_of([Hang()])
+    thread = await talk.chat.say(ANN, "go")
+    await talk.says(thread, "Works")
+    run_id = talk.cockpit.runs()[0].run_id
+    for verb in ("kill", "resume"):
+        other = await talk.chat.say(BOB, f"/{verb} {run_id[-1]}")
+        await talk.says(other, "Too short")
+    assert talk.cockpit.runs()[0].status == "running"
+    other = await talk.chat.say(BOB, "/kill run-00000000000000")
+    assert "`/status` lists them" in (await talk.says(other, "ERR_RUN_UNKNOWN")).text
+    await talk.chat.say(BOB, f"/kill {run_id[-6:]}", thread=other)
+    await talk.says(thread, "Killed")
+
+
+async def test_what_the_chat_cannot_show_whole_is_denied_there_and_never_allowed(talk_of: Open) -> None:
+    talk = await talk_of([LONG, "Good."])
+    talk.chat.takes_files = False
+    thread = await talk.chat.say(ANN, "go")
+    await talk.says(thread, "the rest could not be put here")
+    [waits] = talk.waits()
+    question = await talk.says(thread, waits)
+    [(label, deny)] = question.buttons
+    assert label == "Deny"
+    for number, word in enumerate(("yes", "/approve", f"/approve {waits}"), start=1):
+        await talk.chat.say(ANN, word, thread=thread)
+        await eventually(lambda number=number: _count(talk.chat, thread, "only its beginning stands here") == number)
+    await talk.chat.click(ANN, thread, question.post_id, deny.replace("deny", "allow", 1))
+    await eventually(lambda: _count(talk.chat, thread, "only its beginning stands here") == 4)
+    assert talk.waits() == [waits]
+    await talk.chat.click(ANN, thread, question.post_id, deny)
+    await talk.says(thread, "Good.")
+    assert talk.cockpit.approvals()[0].verdict == "deny"
+
+
+async def test_what_is_too_long_for_a_post_is_allowed_where_its_file_is(talk_of: Open) -> None:
+    talk = await talk_of([LONG, "Good."])
+    thread = await talk.chat.say(ANN, "go")
+    question = await talk.question(thread)
+    assert "read the file first" in question.text
+    assert b"x" * 3000 in talk.chat.uploads(thread)[0][1]
+    await talk.chat.say(ANN, "yes", thread=thread)
+    await talk.says(thread, "Good.")
+    assert talk.cockpit.approvals()[0].verdict == "allow"
+
+
+@pytest.mark.parametrize("takes_files", [True, False])
+async def test_a_long_list_of_changes_is_cut_and_comes_whole_as_a_file(talk_of: Open, takes_files: bool) -> None:
+    talk = await talk_of(["Done."])
+    talk.chat.takes_files = takes_files
+    paths = [f"some/where/{number:03}.txt" for number in range(300)]
+    changed(talk.cockpit, "fake-room-1", paths)
+    await talk.chat.say(ANN, "/changes", thread="room:1")
+    shown = await talk.says("room:1", "Changes of run-")
+    await talk.conversations.idle()
+    assert paths[0] in shown.text
+    assert paths[-1] not in shown.text
+    assert " more" in shown.text
+    assert [content.decode().count(".txt") for _, content in talk.chat.uploads("room:1")] == [300] * takes_files
+    assert ("`kagura-kernel changes` shows it" in shown.text) is not takes_files
+
+
+async def test_a_path_begins_a_task_and_not_a_command(talk_of: Open) -> None:
+    talk = await talk_of(["Mended."])
+    thread = await talk.chat.say(ANN, "/etc/hosts is broken, fix it")
+    await talk.says(thread, "Mended.")
+    await talk.conversations.idle()
+    assert [row.task for row in talk.cockpit.runs()] == ["/etc/hosts is broken, fix it"]
+
+
+def changed(cockpit: Cockpit, session: str, paths: Sequence[str]) -> None:
+    """A run of a session that is over, and has changed these."""
+    facts: dict[str, Any] = {"run_id": new_run_id(), "session_id": session, "at": datetime.now(UTC)}
+    rows = tuple(ChangeRow(path=path, status="added") for path in paths)
+    cockpit.journal.append(RunStarted(**facts, task="go"))
+    cockpit.journal.append(ChangesCollected(**facts, changes=rows))
+    cockpit.journal.append(RunFinished(**facts, status="done", text="Done."))
+
+
+def _count(chat: FakeChat, thread: str, words: str) -> int:
+    return sum(words in post.text for post in chat.shown(thread))
