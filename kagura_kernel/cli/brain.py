@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from types import SimpleNamespace
 
 from kagura_kernel.cli.opening import open_journal, place_of
-from kagura_kernel.cli.printing import as_json, table
+from kagura_kernel.cli.printing import as_json, paragraph, table, terminal_width
 from kagura_kernel.domain.errors import UsageError
 
 
@@ -46,6 +48,15 @@ def run(arguments: SimpleNamespace) -> int:
         )
         for one in reports
     ]
-    print(table(head, rows, whole=("brain", "", "a turn costs")))
-    print(turn_words(reports))
+    print(_told(head, rows))
+    print(paragraph(turn_words(reports), "", "", terminal_width()) if sys.stdout.isatty() else turn_words(reports))
     return 0
+
+
+def _told(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table; on a terminal the reasons stand below it, since what to do is among them and is typed again."""
+    whole = ("brain", "", "a turn costs")
+    if not sys.stdout.isatty():
+        return table(head, rows, whole=whole)
+    reasons = [f"{row[0]}:\n{paragraph(str(row[-1]), '  ', '  ', terminal_width())}" for row in rows]
+    return "\n".join([table(head[:-1], [row[:-1] for row in rows], whole=whole), "", *reasons, ""])

@@ -49,7 +49,7 @@ def run(arguments: SimpleNamespace) -> int:
 
 def _show(run_id: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
     from kagura_kernel.domain.events import ChangeRow
-    from kagura_kernel.jupyter.cards.escape import visible
+    from kagura_kernel.domain.visible import visible
     from kagura_kernel.jupyter.cards.text import changes_text
 
     if not as_lines:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.opening import open_journal, place_of
+from kagura_kernel.cli.opening import read_journal
 from kagura_kernel.cli.printing import as_json, moment, span, table
 from kagura_kernel.cli.runs import LATEST
 from kagura_kernel.cockpit.naming import named_run
@@ -21,14 +21,14 @@ def run(arguments: SimpleNamespace) -> int:
     """Print it; 0 whatever it is like.
 
     Raises:
-        UsageError: there is no journal, or a word is the end of several ids.
+        UsageError: there is no journal where one was named, or a word is the end of several ids.
         RunUnknown: there is no such run.
         JournalError: it cannot be read.
     """
     from kagura_kernel.journal import views
     from kagura_kernel.journal.children import with_children
 
-    with open_journal(place_of(arguments)) as journal:
+    with read_journal(arguments) as journal:
         named = [named_run(journal, word) for word in arguments.run]
         limit = len(named) or arguments.limit or LATEST
         if arguments.calibration:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from kagura_kernel.cli.doctor_journal import only_read, unusable
 from kagura_kernel.cli.doctor_rows import FAIL, MEMORY, OK, SANDBOX, WARN, Finding, State
 from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, terminal_width
@@ -33,7 +34,6 @@ MANY_DENIALS = 3
 """Denials by a person from which on somebody should look at what is being asked for."""
 _LATEST = 10_000
 _BOX_AUTO = "leave `box` out of the settings, or name one that is strong enough"
-_JOURNAL_MENDS = "docs/operations.md: `kagura-kernel journal rebuild`, or the last `kagura-kernel journal backup`"
 
 
 def run(arguments: SimpleNamespace) -> int:
@@ -64,11 +64,12 @@ def look(settings: Settings, place: Path | str, since: datetime) -> list[Finding
         since: How far back to count what was refused and denied.
     """
     from kagura_kernel.cli.doctor_brains import brains
+    from kagura_kernel.cli.doctor_chats import chats
 
     # Boxes take a while to start: all else is looked at meanwhile.
     with ThreadPoolExecutor(1) as pool:
         tried = pool.submit(lambda: list(boxes(settings)))
-        first = [*brains(settings, os.environ), memory(settings)]
+        first = [*brains(settings, os.environ), memory(settings), *chats(settings, os.environ)]
         rest = beside_boxes(settings, place, since)
         return [*first, *tried.result(), *rest]
 
@@ -179,11 +180,13 @@ def _books(place: Path | str, since: datetime) -> Iterator[Finding]:
     except UsageError:
         yield Finding("journal", OK, f"none yet at {shown(place)}")
     except JournalError as error:
-        yield Finding("journal", FAIL, error.message, _JOURNAL_MENDS)
+        yield unusable(error)
 
 
 def _chain(journal: Journal) -> Finding:
     checked = journal.verify()
+    if journal.unwritable:
+        return only_read(checked.where, journal.unwritable)
     return Finding("journal", OK, f"{checked.where}: {checked.rows} rows, last hash {checked.last_hash}")
 
 

@@ -17,7 +17,7 @@ def extension_findings(settings: Settings) -> Iterator[Finding]:
     from kagura_kernel.assembly.extensions import tried
 
     named = {f"brain {settings.brain}", f"back-end {settings.box}", *(f"tool {name}" for name in settings.own_tools)}
-    named.add(f"memory {settings.memory.partition('://')[0]}")
+    named |= {f"memory {settings.memory.partition('://')[0]}", *(f"transport {name}" for name in settings.transports)}
     for part in tried():
         package = part.reason.removeprefix("of ").split(" ")[0]
         then = "" if part.ok else f"mend it, or `pip uninstall {package}`"

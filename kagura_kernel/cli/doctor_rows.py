@@ -10,7 +10,7 @@ OK: Final = "ok"
 WARN: Final = "warn"
 FAIL: Final = "fail"
 
-BRAIN, MEMORY, SANDBOX = "brain", "memory", "sandbox"
+BRAIN, MEMORY, SANDBOX, TRANSPORT = "brain", "memory", "sandbox", "transport"
 """What `kagura-kernel setup` can be asked for; every other row is of the machine."""
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: SimpleNamespace) -> int:
-    """Do it; 0 when the journal holds, 2 when it does not.
+    """Do it; 0 when the journal holds, 2 when it does not; 1 when a copy was made of one that does not.
 
     Raises:
         UsageError: there is no journal, or there is one where a copy shall go.
@@ -28,22 +30,13 @@ def run(arguments: SimpleNamespace) -> int:
         print(as_json({"journal": shown(place)}) if arguments.json else shown(place))
         return 0
     if arguments.action == "backup":
-        from kagura_kernel.journal.backup import back_up
-
-        copy = back_up(place, arguments.to)
-        if arguments.json:
-            print(as_json({"copy": copy, "of": shown(place)}))
-        else:
-            print(f"{copy}: a copy of {shown(place)}. `kagura-kernel journal verify --dir {copy.parent}` checks it.")
-        return 0
+        return _back_up(place, arguments)
     try:
         with open_journal(place) as journal:
             checked = _rebuild(journal) if arguments.action == "rebuild" else journal.verify()
     except JournalTampered as error:
         if arguments.json:
-            found = {"ok": False, "where": error.where, "seq": error.seq, "why": error.why, "code": error.code}
-            found |= {"table": error.table, "id": error.key}
-            print(json.dumps(found, ensure_ascii=False))
+            print(json.dumps({"ok": False, **_broken(error)}, ensure_ascii=False))
             return 2
         raise
     if arguments.json:
@@ -55,6 +48,34 @@ def run(arguments: SimpleNamespace) -> int:
         print(f"{checked.where}: {checked.rows} rows, all as they were written.")
         print(f"Last hash {checked.last_hash}")
     return 0
+
+
+def _back_up(place: str | Path, arguments: SimpleNamespace) -> int:
+    from kagura_kernel.journal.backup import back_up, verify_copy
+
+    copy = back_up(place, arguments.to)
+    made = {"copy": str(copy), "of": shown(place)}
+    try:
+        checked = verify_copy(copy)
+    except JournalTampered as error:
+        # What was touched is worth keeping as well, as it is.
+        if arguments.json:
+            print(json.dumps({"ok": False, **made, **_broken(error)}, ensure_ascii=False))
+        else:
+            print(f"{copy}: a copy of {shown(place)}, which does not hold.")
+            print(f"{error.code}: {error.message}", file=sys.stderr)
+        return 1
+    if arguments.json:
+        print(json.dumps({"ok": True, **made, "rows": checked.rows, "last_hash": checked.last_hash}))
+    else:
+        print(f"{copy}: a copy of {shown(place)}, {checked.rows} rows, all as they were written.")
+    return 0
+
+
+def _broken(error: JournalTampered) -> dict[str, object]:
+    """Where a journal does not hold, and why."""
+    found = {"where": error.where, "seq": error.seq, "why": error.why, "code": error.code}
+    return found | {"table": error.table, "id": error.key}
 
 
 def _rebuild(journal: Journal) -> Verification:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cli.naming import LeaseNames
-from kagura_kernel.cli.opening import open_journal, place_of
+from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, moment, span, table
 from kagura_kernel.domain.errors import ConfigurationError, RunUnknown, UnknownName, UsageError
 from kagura_kernel.jupyter.surface import person
@@ -31,7 +31,7 @@ def run(arguments: SimpleNamespace) -> int:
     """Do it; 0 when all is well, 1 when a credential that should be dead may not be.
 
     Raises:
-        UsageError: no lease is named where one must be, or there is no journal.
+        UsageError: no lease is named where one must be, or there is no journal to change.
         UnknownName: there is no such lease, scope or provider; then nothing was revoked.
         RunUnknown: there is no such run.
         ConfigurationError: the providers' configuration is wrong; runs are cut off from what was to be revoked all the
@@ -40,7 +40,8 @@ def run(arguments: SimpleNamespace) -> int:
     """
     from kagura_kernel.journal.leases import LeaseLedger
 
-    with open_journal(place_of(arguments)) as journal:
+    looks = arguments.action == "leases"
+    with read_journal(arguments) if looks else open_journal(place_of(arguments)) as journal:
         ledger = LeaseLedger(journal)
         match arguments.action:
             case "revoke":

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, TypeVar
 
-from kagura_kernel.cli.opening import open_journal, place_of
+from kagura_kernel.cli.opening import read_journal
 from kagura_kernel.cockpit.moments import read_time
 from kagura_kernel.cockpit.naming import named_run
 
@@ -27,11 +27,11 @@ def read_log(
         view: Journal, run or None, earliest time or None, and how many, to rows.
 
     Raises:
-        UsageError: there is no journal, or a time makes no sense.
+        UsageError: there is no journal where one was named, or a time makes no sense.
         RunUnknown: there is no such run.
         JournalError: the journal cannot be read.
     """
     since = read_time(arguments.since, datetime.now(UTC)) if arguments.since else None
-    with open_journal(place_of(arguments)) as journal:
+    with read_journal(arguments) as journal:
         run_id = named_run(journal, arguments.run) if arguments.run is not None else None
         return view(journal, run_id, since, arguments.limit)

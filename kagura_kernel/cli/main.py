@@ -2,8 +2,8 @@
 
 Exit codes: 0 all is well; 1 the answer to what was asked is no, or somebody has to look (each command says so); 2 wrong
 usage, wrong configuration, or what was asked for failed, a run among it; 3 the machine is not set up for it; 4 the
-doctor found a failure; 130 interrupted by Ctrl-C. An expected error, wrong usage among them, is `CODE: message` on
-standard error.
+doctor found a failure; 75 what `serve` needs is away, which may pass; 130 interrupted by Ctrl-C. An expected error,
+wrong usage among them, is `CODE: message` on standard error.
 
 What can be typed is the cockpit's list of commands. A command's module has `run(arguments) -> int` and is imported when
 it is called, so that `--help` and every other command stay fast.
@@ -12,7 +12,6 @@ it is called, so that `--help` and every other command stay fast.
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -20,12 +19,14 @@ from types import SimpleNamespace
 
 from kagura_kernel import __version__
 from kagura_kernel.cli.printing import for_terminal
+from kagura_kernel.cli.streams import drop_output, flush_output, guard_streams
 from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.parsing import parse_words
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     IsolationTooWeak,
     KaguraError,
+    OutputUnwritable,
     SandboxDied,
     SandboxUnavailable,
     UsageError,
@@ -34,13 +35,14 @@ from kagura_kernel.domain.errors import (
 PROGRAM = "kagura-kernel"
 OK, FOUND, FAILED, NOT_SET_UP, DOCTOR_FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
-_GARBAGE = 100_000
-"""Objects made before garbage is looked for, in the program; Python's own figure is 700."""
+_GARBAGE = 250_000
+"""Objects made before garbage is looked for, in the program: more than a run makes; Python's own figure is 700."""
 
 MODULES = {
     "help": "kagura_kernel.cli.guiding",
     "run": "kagura_kernel.cli.run",
     "repl": "kagura_kernel.cli.repl",
+    "serve": "kagura_kernel.cli.serve",
     "status": "kagura_kernel.cli.status",
     "runs": "kagura_kernel.cli.runs",
     "sessions": "kagura_kernel.cli.sessions",
@@ -120,22 +122,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         # Most of a command is imports, which leave no garbage: looking for it takes a tenth of the time.
         gc.set_threshold(_GARBAGE)
+        guard_streams()
+    code = OK
+    try:
+        code = _answered(words)
+        flush_output()
+    except OutputUnwritable as error:
+        drop_output()
+        print(told(error), file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:
+        # The reader (`head`) has what it wanted.
+        drop_output()
+    finally:
+        if argv is None:
+            # The process ends, and Python would look through all that was imported for garbage, several times.
+            gc.freeze()
+    return code
+
+
+def _answered(words: list[str]) -> int:
+    """The exit code; an expected error is told, but for an output that takes nothing, which is told at one place."""
     try:
         return _run(words)
+    except OutputUnwritable:
+        raise
     except KaguraError as error:
         print(told(error), file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (`head`) has what it wanted; Python would complain again when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
 
 
 def told(error: KaguraError) -> str:
     """An error as it is printed: a message may hold anybody's words, and none of them steers the terminal."""
-    from kagura_kernel.jupyter.cards.escape import visible
+    from kagura_kernel.domain.visible import visible
 
     return f"{error.code}: {visible(for_terminal(error.message))}"
 

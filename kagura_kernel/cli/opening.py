@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
+
+from kagura_kernel.domain.errors import UsageError
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
@@ -40,6 +42,37 @@ def home_of(place: str | Path) -> Path:
     from kagura_kernel.journal.place import data_home
 
     return place if isinstance(place, Path) else data_home(os.environ)
+
+
+@contextmanager
+def read_journal(arguments: SimpleNamespace) -> Iterator[Journal]:
+    """The journal that a command is about, to look at; an empty one where nothing has run yet.
+
+    Whoever names a place with `--dir` or `--url` is told that no journal is there: the name is probably wrong.
+
+    Raises:
+        UsageError: there is none where one was named.
+        JournalError: it cannot be used.
+        ConfigurationError: none is named, and the settings are wrong.
+    """
+    with ExitStack() as stack:
+        try:
+            journal = stack.enter_context(open_journal(place_of(arguments)))
+        except UsageError:
+            if arguments.url or arguments.dir:
+                raise
+            journal = _empty(stack)
+        yield journal
+
+
+def _empty(stack: ExitStack) -> Journal:
+    from tempfile import TemporaryDirectory
+
+    from kagura_kernel.journal.store import Journal
+
+    journal = Journal.open(Path(stack.enter_context(TemporaryDirectory(prefix="kagura-"))))
+    stack.callback(journal.close)
+    return journal
 
 
 @contextmanager

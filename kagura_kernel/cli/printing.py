@@ -13,7 +13,7 @@ from typing import Any
 
 from kagura_kernel.membrane.names import shown
 
-NARROWEST = 60
+NARROWEST = 40
 """Columns: whoever has fewer gets lines that are too long rather than a word on each."""
 
 _GAP = "  "
@@ -22,6 +22,13 @@ _READABLE = 12
 _QUOTED = re.compile(r"`[^`\n]*`")
 _UNPRINTED = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
 _TIED = "\u00a0"
+_HERE = {
+    "run the cell again": "try again",
+    "restart the kernel": "start again",
+    "Start the kernel in": "Start in",
+    "before the kernel starts": "before you start",
+}
+"""What errors of a run tell whoever sits at a notebook, and what it is in a terminal."""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, whole: Collection[str] = ()) -> str:
@@ -110,7 +117,7 @@ def paragraph(text: str, start: str, indent: str, width: int) -> str:
 
 
 def for_terminal(text: str) -> str:
-    """A message as it is typed here: a notebook's `%kagura runs` is `kagura-kernel runs` in a terminal.
+    """A message as it is meant here: a notebook's `%kagura runs` is `kagura-kernel runs`, and there are no cells.
 
     What only a notebook has, such as `%kagura watch`, stays as it is.
     """
@@ -118,6 +125,9 @@ def for_terminal(text: str) -> str:
     from kagura_kernel.cockpit.lines.parsing import names_on
 
     words = "|".join(re.escape(name) for name in names_on(Surface.TERMINAL))
+    for there, here in _HERE.items():
+        text = text.replace(there, here)
+    text = re.sub(r"%%kagura (--(?:new|plan|record)\b)", r"kagura-kernel run \1", text)
     return re.sub(rf"(?<!%)%kagura ({words})\b", r"kagura-kernel \1", text)
 
 

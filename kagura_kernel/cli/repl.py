@@ -5,6 +5,7 @@ What a line is, is told by its first character alone, as in a cell of the kagura
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -40,6 +41,9 @@ def run(arguments: SimpleNamespace) -> int:
         KaguraError: the settings are wrong, or the journal cannot be used.
     """
     warm()
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        # A line that is no text is refused by itself, and the conversation goes on.
+        sys.stdin.reconfigure(errors="surrogateescape")
     from kagura_kernel.assembly import close_cockpit, get_cockpit
 
     try:

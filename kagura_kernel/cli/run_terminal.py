@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.asking import Decide, Keyboard
 from kagura_kernel.cli.run_outcome import waiting_changes
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.cards.ask import verdict_words
-from kagura_kernel.jupyter.cards.escape import one_line, visible
+from kagura_kernel.jupyter.cards.escape import one_line
 from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.kit_text import kit_text
-from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, item_text
+from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, is_whole, item_text
 from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, RunView
 from kagura_kernel.jupyter.cards.words import clock_face, seconds, status_words, whole_cost
 
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 
 _TOLD = 72
 """Columns that the line under way gives to what the agent is doing."""
+
+_RULES = "preparing, once for this data directory, what finds secrets"
+_SHORT = 2.0
+"""Seconds in which what was prepared before is read, so that nothing is said of it."""
 
 
 class TerminalProgress:
@@ -96,7 +102,7 @@ class TerminalProgress:
 
     def _print_whole(self, items: list[Item], *, whole: bool = True) -> None:
         for item in items:
-            if item.key not in self._printed and (not whole or _is_whole(item)):
+            if item.key not in self._printed and (not whole or is_whole(item)):
                 self._printed.add(item.key)
                 self._say(self._words(item), _style(item))
 
@@ -115,7 +121,8 @@ class TerminalProgress:
         from rich.live import Live
         from rich.text import Text
 
-        told = under_way_line(view, time.monotonic() - self._began)
+        took = time.monotonic() - self._began
+        told = under_way_line(view, took, waits=_RULES if took > _SHORT and not _rules_ready() else "")
         if self._live is not None and told == self._told:
             return
         self._told = told
@@ -147,9 +154,17 @@ class TerminalProgress:
         sys.stderr.flush()
 
 
-def under_way_line(view: RunView, took: float) -> str:
-    """What goes on, for how many seconds, and what it cost so far, on one line."""
-    facts = [status_words(view).lower()]
+def _rules_ready() -> bool:
+    """Whether the rules of redaction are compiled, without which no word of a run is shown or stored."""
+    from kagura_kernel.journal.place import data_home
+    from kagura_kernel.kit.redaction.kept import redactor_in
+
+    return redactor_in(data_home(os.environ)).ready
+
+
+def under_way_line(view: RunView, took: float, *, waits: str = "") -> str:
+    """What goes on, what it waits for, for how many seconds, and what it cost so far, on one line."""
+    facts = [status_words(view).lower(), *([waits] if waits else [])]
     calls = [call for call in view.calls if call.finished is None]
     if calls:
         asked = calls[-1].asked
@@ -191,15 +206,3 @@ def _style(item: Item) -> str:
             return "cyan" if item.finished is None or not item.finished.exit_code else "red"
         case _:
             return ""
-
-
-def _is_whole(item: Item) -> bool:
-    match item:
-        case Passage():
-            return not item.growing
-        case Call():
-            return item.finished is not None
-        case Ask():
-            return item.decision is not None
-        case _:
-            return True

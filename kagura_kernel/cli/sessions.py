@@ -6,7 +6,7 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.opening import open_journal, place_of
+from kagura_kernel.cli.opening import read_journal
 from kagura_kernel.cli.printing import as_json, cut, moment, table
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ def run(arguments: SimpleNamespace) -> int:
     """Print them; 0 whatever they are like.
 
     Raises:
-        UsageError: there is no journal.
+        UsageError: there is no journal where one was named.
         JournalError: it cannot be read.
     """
     from kagura_kernel.journal.session_registry import sessions
 
-    with open_journal(place_of(arguments)) as journal:
+    with read_journal(arguments) as journal:
         rows = sessions(journal, limit=arguments.limit or LATEST)
     if arguments.json:
         print(as_json([asdict(row) | {"state": _state(row)} for row in rows]))

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cli.doctor_rows import BRAIN, FAIL, MEMORY, OK, SANDBOX, Finding
+from kagura_kernel.cli.doctor_rows import BRAIN, FAIL, MEMORY, OK, SANDBOX, TRANSPORT, Finding
 from kagura_kernel.cli.printing import for_terminal, paragraph, terminal_width
 from kagura_kernel.domain.errors import KaguraError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kagura_kernel.domain.settings import Settings
 
 READY, NOT_READY = 0, 3
-PARTS = (BRAIN, MEMORY, SANDBOX)
+PARTS = (BRAIN, MEMORY, SANDBOX, TRANSPORT)
 
 
 def run(arguments: SimpleNamespace) -> int:
@@ -58,12 +58,15 @@ def rows_of(part: str, settings: Settings) -> list[Finding]:
     """The doctor's rows about one part."""
     from kagura_kernel.cli import doctor
     from kagura_kernel.cli.doctor_brains import brains
+    from kagura_kernel.cli.doctor_chats import chats
 
     match part:
         case "brain":
             return list(brains(settings, os.environ))
         case "memory":
             return [doctor.memory(settings)]
+        case "transport":
+            return list(chats(settings, os.environ))
         case _:
             return list(doctor.boxes(settings))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.setup_settings import write_setting
+from kagura_kernel.cli.setup_talk import Talk
 from kagura_kernel.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -49,9 +50,7 @@ class Walk:
         self._environ = environ
         self._asks = asks
         self._mend = mend
-        self._ask = ask
-        self._ask_secret = ask_secret
-        self._say = say
+        self._talk = Talk(ask, ask_secret, say)
 
     def through(self, part: str, settings: Settings) -> None:
         """Walk through one part.
@@ -60,48 +59,50 @@ class Walk:
             ConfigurationError: the settings cannot be written, or would be wrong.
             EOFError: nobody answers any more.
         """
-        {"brain": self._brain, "memory": self._memory, "sandbox": self._sandbox}[part](settings)
+        walks = {"brain": self._brain, "memory": self._memory, "sandbox": self._sandbox, "transport": self._transport}
+        walks[part](settings)
 
     def _brain(self, settings: Settings) -> None:
         from kagura_kernel.brain.openai_compatible import KNOWN
 
         if not self._asks:
-            self._say(f"{_SIGN_IN}\n{_SERVICE}")
+            if not _can_think(settings, self._environ):
+                self._talk.say(f"{_SIGN_IN}\n{_SERVICE}")
             if self._mend and settings.brain not in ("auto", *_brain_names()):
                 self._write("brain", "auto")
             return
         ways = ["leave it as it is", "Claude, by a sign-in or a key in a variable"]
         ways += ["a service with an OpenAI-compatible API, or a model on this machine"]
-        match self._choose("Which brain should think?", ways):
+        match self._talk.choose("Which brain should think?", ways):
             case 0:
                 return
             case 1:
-                self._say(_SIGN_IN)
+                self._talk.say(_SIGN_IN)
                 if settings.brain not in ("auto", "claude"):
                     self._write("brain", "claude")
                 return
         names = list(KNOWN)
-        number = self._choose("Which service?", [*names, "another one, by its URL"])
+        number = self._talk.choose("Which service?", [*names, "another one, by its URL"])
         self._service(names[number] if number < len(names) else "", settings)
 
     def _service(self, known: str, settings: Settings) -> None:
         from kagura_kernel.brain.openai_compatible import KNOWN
 
-        name = known or self._ask("A short name for it: ").strip()
+        name = known or self._talk.ask("A short name for it: ").strip()
         if not known:
-            url = self._ask("Its base URL, with the /v1 that most have: ").strip()
+            url = self._talk.ask("Its base URL, with the /v1 that most have: ").strip()
             self._write("url", url, table=f"endpoints.{name}")
         self._write("endpoint", name)
-        model = self._ask(f"Its model [{settings.model or 'none, each run names one'}]: ").strip()
+        model = self._talk.ask(f"Its model [{settings.model or 'none, each run names one'}]: ").strip()
         if model:
             self._write("model", model)
         self._write("brain", "pydantic_ai")
         variable = KNOWN[known].variable if known else ""
         if known and not variable:
-            self._say(f"It needs no key; {KNOWN[known].start}.")
+            self._talk.say(f"It needs no key; {KNOWN[known].start}.")
             return
         place = f"the variable {variable} does, too" if variable else "empty where it needs none"
-        secret = self._ask_secret(f"Its key, which goes into the keychain ({place}; empty to skip): ").strip()
+        secret = self._talk.ask_secret(f"Its key, which goes into the keychain ({place}; empty to skip): ").strip()
         if secret:
             self._keep(name, secret)
 
@@ -111,7 +112,7 @@ class Walk:
         try:
             keep_in_keychain(KEYCHAIN, name, secret)
         except KeychainUnusable as error:
-            self._say(
+            self._talk.say(
                 f"It was not kept: {error}. Keep it in a variable, and name it in `key_env` of [endpoints.{name}]."
             )
             return
@@ -125,21 +126,21 @@ class Walk:
                 self._write("memory", "")
             return
         ways = ["leave it as it is", "a file in our data directory", "another file", "a PostgreSQL database"]
-        match self._choose("Where should memories be kept?", [*ways, "Kagura Memory Cloud"]):
+        match self._talk.choose("Where should memories be kept?", [*ways, "Kagura Memory Cloud"]):
             case 1:
                 self._write("memory", "")
             case 2:
-                self._write("memory", self._ask("Its path; its folder has to be there: ").strip())
+                self._write("memory", self._talk.ask("Its path; its folder has to be there: ").strip())
             case 3:
                 self._write("memory", self._database())
             case 4:
                 self._write("memory", "cloud")
-                self._say("Sign in as its documentation says, or set KAGURA_API_KEY.")
+                self._talk.say("Sign in as its documentation says, or set KAGURA_API_KEY.")
 
     def _database(self) -> str:
         from urllib.parse import urlsplit
 
-        url = self._ask("Its URL, postgresql://user@host/database, without a password: ").strip()
+        url = self._talk.ask("Its URL, postgresql://user@host/database, without a password: ").strip()
         if urlsplit(url).password:
             raise ConfigurationError(
                 "that URL", ["it holds a password, which is never written into the settings; use ~/.pgpass"]
@@ -155,30 +156,32 @@ class Walk:
             return
         names = [AUTO, *BUILT_IN]
         ways = ["leave it as it is", "auto: Docker where its image is built, else bubblewrap", *BUILT_IN]
-        number = self._choose("Which box should runs have?", ways)
+        number = self._talk.choose("Which box should runs have?", ways)
         if number:
             self._write("box", names[number - 1])
 
-    def _choose(self, question: str, ways: Sequence[str]) -> int:
-        """Which of them; an empty answer is the first. What is none of them is asked again."""
-        self._say(question)
-        for number, way in enumerate(ways, 1):
-            self._say(f"  {number}  {way}")
-        while True:
-            answer = self._ask(f"1 to {len(ways)} [1]: ").strip()
-            if not answer:
-                return 0
-            if answer.isdecimal() and 1 <= int(answer) <= len(ways):
-                return int(answer) - 1
-            self._say("That is none of them.")
+    def _transport(self, settings: Settings) -> None:
+        from kagura_kernel.cli.setup_chats import WITHOUT_ASKING, set_up_chat
+
+        if self._asks:
+            set_up_chat(self._talk, settings, self._environ)
+        elif not settings.transports:
+            self._talk.say(WITHOUT_ASKING)
 
     def _write(self, name: str, value: str, *, table: str = "") -> None:
         path = write_setting(self._environ, name, value, table=table)
         shown = f"[{table}] {name}" if table else name
-        self._say(f"{shown} = {value!r} was written to {path}.")
+        self._talk.say(f"{shown} = {value!r} was written to {path}.")
         variable = f"KAGURA_{name.upper()}"
         if not table and variable in self._environ:
-            self._say(f"The variable {variable} overrides it: take it away, or change it.")
+            self._talk.say(f"The variable {variable} overrides it: take it away, or change it.")
+
+
+def _can_think(settings: Settings, environ: Mapping[str, str]) -> bool:
+    from kagura_kernel.cli.doctor_brains import brains
+    from kagura_kernel.cli.doctor_rows import OK
+
+    return all(row.state == OK for row in brains(settings, environ) if row.name == "brain")
 
 
 def _brain_names() -> Sequence[str]:

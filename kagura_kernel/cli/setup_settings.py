@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kagura_kernel.domain.errors import ConfigurationError
@@ -13,14 +15,24 @@ from kagura_kernel.domain.errors import ConfigurationError
 _TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
-def write_setting(environ: Mapping[str, str], name: str, value: str, *, table: str = "") -> Path:
-    """Set one text, and say where it was written; the file is made for this user alone where there is none.
+Value = str | Sequence[str] | None
+"""What a setting is to be: a text, a list of texts, or None to take it away."""
+
+
+def write_setting(environ: Mapping[str, str], name: str, value: Value, *, table: str = "") -> Path:
+    """Set one setting, as `write_settings` does."""
+    return write_settings(environ, {name: value}, table=table)
+
+
+def write_settings(environ: Mapping[str, str], values: Mapping[str, Value], *, table: str = "") -> Path:
+    """Set what belongs together, all or nothing, and say where it was written.
+
+    The file is made for this user alone where there is none.
 
     Args:
         environ: Says which file; a variable that overrides the setting is not touched.
-        name: Of the setting.
-        value: What it is to be.
-        table: In which table it stands, such as `endpoints.mine`; empty for none.
+        values: What each setting is to be.
+        table: In which table they stand, such as `endpoints.mine`; empty for none.
 
     Raises:
         ConfigurationError: the file cannot be used, or would not be right with it; then nothing was written.
@@ -29,8 +41,10 @@ def write_setting(environ: Mapping[str, str], name: str, value: str, *, table: s
     from kagura_kernel.journal.place import settings_file, text_of
 
     path = settings_file(environ)
-    text = text_of(path) if path.exists() else ""
-    changed = with_setting(text, name, value, table=table)
+    changed = text_of(path) if path.exists() else ""
+    # Each goes to the head of its table, so that the first is the last to go there.
+    for name, value in reversed(list(values.items())):
+        changed = with_setting(changed, name, value, table=table)
     check_settings_text(changed, str(path))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -40,25 +54,42 @@ def write_setting(environ: Mapping[str, str], name: str, value: str, *, table: s
     return path
 
 
-def with_setting(text: str, name: str, value: str, *, table: str = "") -> str:
+def with_setting(text: str, name: str, value: Value, *, table: str = "") -> str:
     """A TOML text with this setting in it, in place of the one that stood there. Pure."""
-    line = f"{name} = {_quoted(value)}"
+    line = "" if value is None else f"{name} = {_toml(value)}\n"
     begin, end = _section(text, table)
     if begin is None:
+        if not line:
+            return text
         gap = "\n" if text and not text.endswith("\n\n") else ""
-        return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{gap}[{table}]\n{line}\n"
+        return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{gap}[{table}]\n{line}"
     section = text[begin:end]
-    # A value over several lines is an array or a long text; none of the settings that are written here is one.
-    found = re.compile(rf"^[ \t]*{re.escape(name)}[ \t]*=.*$", re.MULTILINE)
-    if found.search(section):
-        section = found.sub(lambda _: line, section, count=1)
-    elif table:
-        section = f"\n{line}{section}"
-    else:
-        kept = section.rstrip("\n")
-        gap = "\n" if end < len(text) else ""
-        section = f"{kept}\n{line}\n{gap}" if kept else f"{line}\n{gap}"
+    if (found := _setting(section, name)) is not None:
+        section = section[: found[0]] + line + section[found[1] :]
+    elif line:
+        section = (
+            f"\n{line}{section.removeprefix(chr(10))}" if table else _appended(section, line, last=end == len(text))
+        )
     return text[:begin] + section + text[end:]
+
+
+def _appended(section: str, line: str, *, last: bool) -> str:
+    kept = section.rstrip("\n")
+    gap = "" if last else "\n"
+    return f"{kept}\n{line}{gap}" if kept else f"{line}{gap}"
+
+
+def _setting(section: str, name: str) -> tuple[int, int] | None:
+    """Where a setting stands, to the end of its last line: a list may go over several."""
+    found = re.search(rf"^[ \t]*{re.escape(name)}[ \t]*=", section, re.MULTILINE)
+    if found is None:
+        return None
+    for line in re.finditer(r"\n|\Z", section[found.start() :]):
+        end = found.start() + line.end()
+        with contextlib.suppress(tomllib.TOMLDecodeError):
+            tomllib.loads(section[found.start() : end])
+            return found.start(), end
+    return found.start(), len(section)
 
 
 def _section(text: str, table: str) -> tuple[int | None, int]:
@@ -71,9 +102,10 @@ def _section(text: str, table: str) -> tuple[int | None, int]:
     return begin, following.start() if following else len(text)
 
 
-def _quoted(value: str) -> str:
-    # Every escape of JSON is one of TOML's basic strings.
-    return json.dumps(value)
+def _toml(value: str | Sequence[str]) -> str:
+    # What JSON writes is TOML, but for characters beyond U+FFFF if they are escaped, and for U+007F if it is not.
+    text = json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
+    return text.replace("\x7f", "\\u007f")
 
 
 def _replace(path: Path, text: str) -> None:

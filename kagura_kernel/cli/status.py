@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kagura_kernel.cli.opening import open_journal, place_of
+from kagura_kernel.cli.opening import place_of, read_journal
 from kagura_kernel.cli.printing import as_json, table
 from kagura_kernel.membrane.names import shown
 
@@ -49,15 +49,16 @@ def run(arguments: SimpleNamespace) -> int:
     """Print it; 0 whatever it is like.
 
     Raises:
-        UsageError: there is no journal.
+        UsageError: there is no journal where one was named.
         JournalError: it cannot be read.
         ConfigurationError: the settings are wrong.
     """
     from kagura_kernel.assembly import load_settings
     from kagura_kernel.cli.memory_state import look_at_memory
+    from kagura_kernel.journal.place import shown as shown_place
 
-    with open_journal(place_of(arguments)) as journal:
-        found = _look(journal)
+    with read_journal(arguments) as journal:
+        found = _look(journal, shown_place(place_of(arguments)))
     memory = look_at_memory(load_settings(os.environ))
     found = found._replace(memory=memory.said, memory_ok=memory.ok)
     if arguments.json:
@@ -68,7 +69,7 @@ def run(arguments: SimpleNamespace) -> int:
     return 0
 
 
-def _look(journal: Journal) -> _Found:
+def _look(journal: Journal, where: str) -> _Found:
     from kagura_kernel.cockpit.status import spent
     from kagura_kernel.journal import views
     from kagura_kernel.journal.leases import LeaseLedger
@@ -84,7 +85,7 @@ def _look(journal: Journal) -> _Found:
         leases=len({row.lease_id for row in LeaseLedger(journal).open_rows()}),
         cost_today_usd=usd,
         unpriced_today=unpriced,
-        journal=journal.where,
+        journal=where,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cli.opening import open_journal, place_of
+from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, moment, table
 from kagura_kernel.cockpit.naming import named_run
 from kagura_kernel.jupyter.surface import person
@@ -28,13 +28,14 @@ def run(arguments: SimpleNamespace) -> int:
     Raises:
         NotThisTime: the category has not earned it, or is never trusted; or the run is no evidence.
         RunUnknown: there is no such run.
-        UsageError: there is no journal.
+        UsageError: there is no journal to change.
         JournalError: it cannot be used.
     """
     from kagura_kernel.assembly import load_settings
     from kagura_kernel.cockpit.trust import TrustDesk, trust_terms
 
-    with open_journal(place_of(arguments)) as journal:
+    looks = arguments.action in {"graduation", "chart"}
+    with read_journal(arguments) if looks else open_journal(place_of(arguments)) as journal:
         desk = TrustDesk(journal, trust_terms(load_settings(os.environ)), journal.clock)
         match arguments.action:
             case "graduation":

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from kagura_kernel.testing.leftovers import descendants
 from kagura_kernel.testing.patience import wait_until
-from tests.integration.terminal.conftest import bash, ended
+from tests.integration.terminal.conftest import PROGRAM, bash, ended
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 
@@ -117,3 +119,18 @@ def test_setup_asks_at_a_terminal_and_writes_down_what_was_chosen(shell):
     child.sendintr()
     child.expect_exact("Nothing more was changed.")
     assert ended(child) == 3
+
+
+def test_a_line_that_is_no_text_is_refused_and_the_conversation_goes_on(shell):
+    ran = subprocess.run(
+        [sys.executable, *PROGRAM, "repl", "--replay", shell.cassette()],
+        cwd=shell.project,
+        env=shell.environ | {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-8:strict"},
+        input=b"bad \xff\n/runs \xff\nGo.\n",
+        capture_output=True,
+        timeout=90,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (0, b"Over.\n")
+    assert [line.partition(b":")[0] for line in ran.stderr.splitlines()] == [b"ERR_USAGE", b"ERR_USAGE"]
+    assert len(json.loads(shell.run("runs", "--json").stdout)) == 1

@@ -32,6 +32,7 @@ def test_the_task_comes_as_words_from_a_file_or_by_standard_input(shell):
     assert shell.run("run", "Three", "words", "here", "--replay", cassette).returncode == 0
     assert shell.run("run", "--prompt-file", "task.md", "--replay", cassette).returncode == 0
     assert shell.run("run", "-", "--replay", cassette, given="By a pipe.\n").returncode == 0
+    assert shell.run("run", "bad \udcff", "--replay", cassette).stderr.startswith("ERR_USAGE: ")
     rows = json.loads(shell.run("runs", "--json").stdout)
     assert [row["task"] for row in rows] == ["By a pipe.", "From a file\nof two lines.", "Three words here"]
 
@@ -74,7 +75,15 @@ def test_what_cannot_begin_says_why_and_its_exit_code_says_whose_turn_it_is(shel
     ran = shell.run("run", *words)
     assert (ran.returncode, ran.stdout) == (code, "")
     assert said in ran.stderr
-    assert "Traceback" not in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_a_document_is_printed_for_a_run_that_cannot_begin(shell):
+    ran = shell.run("run", "--json", "--brain", "nobody", "Go.")
+    told = json.loads(ran.stdout)
+    assert (ran.returncode, told["ok"], told["status"], told["run_id"]) == (2, False, "failed", "")
+    assert ran.stderr == f"{told['error_code']}: {told['error']}\n"
+    assert told["error_code"] == "ERR_UNKNOWN_NAME"
 
 
 def test_work_that_does_not_pass_its_verification_is_no_success(shell):

@@ -14,6 +14,7 @@ from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.memory import Author, Source
 from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.patterns.lessons import Failure, lesson_draft
 from kagura_kernel.testing.sample_run import SampleRun
@@ -151,6 +152,22 @@ def test_an_ending_that_fits_several_is_not_guessed_at(journal: Journal, capsys:
         Mailbox(journal).post(run.request(name))
     assert main(["approve", "7"]) == 2
     assert "'7' fits 2 approvals" in capsys.readouterr().err
+
+
+def test_last_is_the_one_that_waits_and_of_several_none_is_guessed_at(
+    journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, mailbox = SampleRun(at=SystemClock().now()), Mailbox(journal)
+    journal.append(run.started(owner=process_owner()))
+    assert main(["approve", "last"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: No approval waits. `kagura-kernel approvals` lists")
+    for name in ("app-1", "app-2"):
+        mailbox.post(run.request(name))
+    assert main(["approve", "last"]) == 2
+    assert "'last' fits 2 approvals that wait (app-2, app-1)" in capsys.readouterr().err
+    assert main(["deny", "app-2"]) == 0
+    assert main(["approve", "last"]) == 0
+    assert capsys.readouterr().out == "app-2: denied.\napp-1: allowed.\n"
 
 
 @pytest.mark.usefixtures("asked")

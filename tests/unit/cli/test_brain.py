@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,15 @@ def test_a_price_that_nobody_knows_is_unknown_and_another_brain_s_model_is_not_c
     found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert (found["pydantic_ai"]["model"], found["pydantic_ai"]["turn_usd"]) == ("ollama:qwen3:32b", None)
     assert found["claude"]["model"] == ""
+
+
+def test_on_a_narrow_terminal_nothing_is_cut_and_what_is_typed_stays_on_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["brain"]) == 0
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= 40
+    assert "in once with `claude`, or set\n" in out

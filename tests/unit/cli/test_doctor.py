@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cli.doctor import MANY_DENIALS, MANY_REFUSALS
+from kagura_kernel.cli.doctor_journal import only_read, unusable
 from kagura_kernel.cli.main import main
+from kagura_kernel.domain.errors import JournalTampered, JournalTooNew, JournalUnreadable, JournalUnwritable
 from kagura_kernel.domain.events import EgressDecided
 from kagura_kernel.domain.memory import Author, Draft, Source
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
@@ -115,6 +117,53 @@ def test_a_journal_that_somebody_has_touched_needs_somebody(
     file.close()
     finding = found(capsys)["journal"]
     assert (finding["state"], "row 2" in finding["said"]) == ("fail", True)
+    assert finding["then"].startswith("`kagura-kernel journal backup DIRECTORY` keeps it")
+
+
+def test_a_table_that_does_not_fit_its_rows_is_made_anew_by_the_command_that_is_named(
+    journal: Journal, books: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.append(SampleRun().started(owner=process_owner()))
+    with sqlite3.connect(books / "journal.db") as file:
+        file.execute("UPDATE journal_runs SET task = 'another'")
+    file.close()
+    finding = found(capsys)["journal"]
+    assert (finding["state"], "`kagura-kernel journal rebuild`" in finding["then"]) == ("fail", True)
+    assert main(["journal", "rebuild"]) == 0
+    capsys.readouterr()
+    assert found(capsys)["journal"]["state"] == "ok"
+
+
+def test_what_is_no_journal_is_to_be_moved_away(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    books.mkdir()
+    (books / "journal.db").write_bytes(b"something else" * 1000)
+    finding = found(capsys)["journal"]
+    assert (finding["state"], "move it away" in finding["then"], "rebuild" in finding["then"]) == ("fail", True, False)
+
+
+def test_a_journal_of_a_newer_version_wants_that_version(
+    journal: Journal, books: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.close()
+    with sqlite3.connect(books / "journal.db") as file:
+        file.execute("INSERT INTO journal_version VALUES (999, '')")
+    file.close()
+    finding = found(capsys)["journal"]
+    assert (finding["state"], finding["then"]) == ("fail", "`pip install --upgrade kagura-kernel`")
+
+
+def test_each_state_of_a_journal_has_a_remedy_of_its_own() -> None:
+    errors = [
+        JournalUnwritable("/home/journal.db", "the disk is full"),
+        JournalUnwritable("postgresql://h/d", "no such server"),
+        JournalUnreadable("/home/journal.db", "it is no SQLite database"),
+        JournalTampered("/home/journal.db", 2, "it is missing"),
+        JournalTampered("/home/journal.db", 2, "it is missing", table="journal_runs", key="run-1"),
+        JournalTooNew("/home/journal.db", 9, 6),
+    ]
+    remedies = [unusable(error).then for error in errors]
+    assert len(set(remedies)) == len(errors)
+    assert only_read("/home/journal.db", "the disk is full").then == remedies[0]
 
 
 def test_a_run_whose_process_is_gone_needs_somebody_and_nothing_is_changed(

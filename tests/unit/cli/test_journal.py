@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cli.main import main
+from kagura_kernel.domain.errors import JournalTampered
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.sample_run import SampleRun
 
@@ -172,4 +173,42 @@ def test_where_it_lies_and_where_a_copy_lies_is_told_to_programs_too(
     assert json.loads(capsys.readouterr().out) == {"journal": str(home / "journal.db")}
     assert main(["journal", "backup", "--json", str(tmp_path / "copy")]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told == {"copy": str(tmp_path / "copy" / "journal.db"), "of": str(home / "journal.db")}
+    assert (told["copy"], told["of"]) == (str(tmp_path / "copy" / "journal.db"), str(home / "journal.db"))
+    assert (told["ok"], told["rows"]) == (True, 3)
+
+
+def test_a_journal_that_was_touched_is_copied_all_the_same_and_the_copy_is_told_of(
+    home: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tamper(home)
+    goal = tmp_path_factory.mktemp("copies") / "evidence"
+    assert main(["journal", "backup", str(goal)]) == 1
+    said = capsys.readouterr()
+    assert f"{goal / 'journal.db'}: a copy of {home / 'journal.db'}, which does not hold." in said.out
+    assert said.err.startswith("ERR_JOURNAL_TAMPERED: ")
+    assert "row 2: it is missing" in said.err
+    assert [one.name for one in goal.iterdir()] == ["journal.db"]
+    assert main(["journal", "backup", "--json", str(goal.with_name("again"))]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["ok"], told["seq"], told["code"]) == (False, 2, "ERR_JOURNAL_TAMPERED")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM journal_events WHERE seq = 3",
+        "UPDATE journal_events SET body = replace(body, '1', '2') WHERE seq = 2",
+        "UPDATE journal_head SET rows = 2",
+        "DELETE FROM journal_head",
+    ],
+)
+def test_nothing_is_run_on_a_journal_whose_newest_rows_were_touched(home: Path, sql: str) -> None:
+    with sqlite3.connect(home / "journal.db") as file:
+        file.execute(sql)
+    file.close()
+    with pytest.raises(JournalTampered):
+        Journal.open(home)
+    # Looking at what is there stays possible.
+    reading = Journal.open(home, create=False)
+    assert reading.last_seq() >= 2
+    reading.close()

@@ -10,6 +10,7 @@ import pytest
 
 from kagura_kernel import __version__
 from kagura_kernel.cli import main as cli
+from kagura_kernel.cli import serve
 from kagura_kernel.cli.printing import for_terminal
 from kagura_kernel.cockpit.commands import COMMANDS
 from kagura_kernel.cockpit.grammar import TERMINAL, Argument, Command, Kind, Surface
@@ -85,7 +86,7 @@ def test_no_command_at_all_shows_the_help_and_fails(capsys: pytest.CaptureFixtur
 
 def test_the_description_names_the_exit_codes_there_are_and_no_others() -> None:
     described = (cli.__doc__ or "").partition("Exit codes:")[2].partition(". An")[0]
-    codes = {cli.OK, cli.FOUND, cli.FAILED, cli.NOT_SET_UP, cli.DOCTOR_FAILED, cli.INTERRUPTED}
+    codes = {cli.OK, cli.FOUND, cli.FAILED, cli.NOT_SET_UP, cli.DOCTOR_FAILED, serve.TRY_AGAIN, cli.INTERRUPTED}
     assert {int(number) for number in re.findall(r"\b\d+\b", described)} == codes
 
 

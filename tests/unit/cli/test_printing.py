@@ -118,8 +118,10 @@ def test_an_empty_text_is_its_beginning(text: str) -> None:
         ("`%kagura egress log` lists them.", "`kagura-kernel egress log` lists them."),
         ("`%kagura watch` shows them.", "`%kagura watch` shows them."),
         ("`%kagura approvals` lists them.", "`kagura-kernel approvals` lists them."),
-        ("Record one with `%%kagura --record x`.", "Record one with `%%kagura --record x`."),
+        ("Record one with `%%kagura --record x`.", "Record one with `kagura-kernel run --record x`."),
         ("%%kagura runs fine", "%%kagura runs fine"),
+        ("Wait a little and run the cell again.", "Wait a little and try again."),
+        ("Start the kernel in the project's own folder.", "Start in the project's own folder."),
     ],
 )
 def test_a_word_of_the_notebook_becomes_a_command_where_there_is_one(text: str, typed: str) -> None:

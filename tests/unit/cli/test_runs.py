@@ -113,8 +113,34 @@ def test_a_limit_that_makes_no_sense_is_wrong_usage(capsys: pytest.CaptureFixtur
     assert "--limit: '0' is too small; it has to be 1 or more." in capsys.readouterr().err
 
 
-def test_where_there_is_no_journal_none_is_made(books: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["runs"]) == 2
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["runs"], "No run yet.\n"),
+        (["runs", "--json"], "[]\n"),
+        (["sessions"], "No session yet.\n"),
+        (["cost"], "No run yet.\n"),
+        (["approvals", "--json"], "[]\n"),
+        (["leases"], "No credential is out.\n"),
+        (["egress", "log", "--json"], "[]\n"),
+        (["leases", "log", "--json"], "[]\n"),
+        (["graduation", "chart"], "No category has shown anything yet. `kagura-kernel graduation` lists"),
+    ],
+)
+def test_before_anything_has_run_there_is_nothing_to_tell_and_nothing_is_made(
+    words: list[str], said: str, books: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 0
+    assert capsys.readouterr().out.startswith(said)
+    assert not books.exists()
+
+
+def test_a_place_that_was_named_and_has_no_journal_is_an_error(
+    books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "--dir", str(tmp_path / "elsewhere")]) == 2
+    assert "There is no journal" in capsys.readouterr().err
+    assert main(["kill", "last"]) == 2
     assert "There is no journal" in capsys.readouterr().err
     assert not books.exists()
 

@@ -11,8 +11,9 @@ import pytest
 
 from kagura_kernel.assembly import load_settings
 from kagura_kernel.cli.main import main
+from kagura_kernel.cli.setup import PARTS
 from kagura_kernel.cli.setup_parts import Walk
-from kagura_kernel.cli.setup_settings import with_setting, write_setting
+from kagura_kernel.cli.setup_settings import with_setting, write_setting, write_settings
 from kagura_kernel.domain.errors import ConfigurationError
 
 SECRET = "sk-very-secret"
@@ -66,7 +67,7 @@ def written(file: Path) -> dict[str, object]:
 
 
 def test_whoever_answers_with_the_enter_key_changes_nothing(walk, file):
-    for part in ("brain", "memory", "sandbox"):
+    for part in PARTS:
         walk(part, "")
     assert not file.exists()
 
@@ -150,7 +151,7 @@ def test_where_nobody_is_asked_what_cannot_be_right_is_set_back_and_the_rest_is_
     for part in ("memory", "sandbox"):
         walk(part, asks=False)
     assert file.read_text() == before
-    for part in ("brain", "memory", "sandbox"):
+    for part in PARTS:
         walk(part, asks=False, mend=True)
     assert written(file) == {"box": "auto", "memory": ""}
 
@@ -173,8 +174,37 @@ def test_a_setting_is_put_where_it_belongs_and_all_else_stays(text, table, after
     tomllib.loads(after)
 
 
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("", '[t]\nbox = ["x", "y"]\n'),
+        ('[t]\nbox = [ # mine\n  "a", "]",\n]\nb = 2\n', '[t]\nbox = ["x", "y"]\nb = 2\n'),
+        ('[t]\nbox = """\na\n"""\n', '[t]\nbox = ["x", "y"]\n'),
+    ],
+)
+def test_a_list_is_put_in_place_of_what_stood_there_over_however_many_lines(text, after):
+    assert with_setting(text, "box", ["x", "y"], table="t") == after
+    tomllib.loads(after)
+
+
+def test_a_setting_is_taken_away_and_all_else_stays():
+    assert with_setting("[t]\na = 1\nbox = [\n1]\nb = 2\n", "box", None, table="t") == "[t]\na = 1\nb = 2\n"
+    assert with_setting("a = 1\n", "box", None) == "a = 1\n"
+    assert with_setting("a = 1\n", "box", None, table="t") == "a = 1\n"
+
+
+def test_what_belongs_together_is_written_in_its_order_or_not_at_all(file):
+    tokens = {"bot_token_env": "BOT", "app_token_env": "APP", "operators": ["U1"]}
+    write_settings({"KAGURA_CONFIG": str(file)}, tokens, table="transports.slack")
+    before = file.read_text()
+    assert before == '[transports.slack]\nbot_token_env = "BOT"\napp_token_env = "APP"\noperators = ["U1"]\n'
+    with pytest.raises(ConfigurationError):
+        write_settings({"KAGURA_CONFIG": str(file)}, {"operators": [], "app_token_env": None}, table="transports.slack")
+    assert file.read_text() == before
+
+
 def test_any_text_can_be_a_value():
-    value = 'C:\\x "y"\n\x7f…\t'
+    value = 'C:\\x "y"\n\x7f…\t\U0001f9a9'
     assert tomllib.loads(with_setting("", "model", value))["model"] == value
 
 
@@ -192,8 +222,14 @@ def test_all_of_it_ends_with_the_rest_of_the_machine(capsys, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     code = main(["setup", "--yes"])
     told = capsys.readouterr().out
-    assert [told.index(f"{part}\n\n") for part in ("brain", "memory", "sandbox", "the machine")] == sorted(
-        told.index(f"{part}\n\n") for part in ("brain", "memory", "sandbox", "the machine")
-    )
+    places = [told.index(f"{part}\n\n") for part in (*PARTS, "the machine")]
+    assert places == sorted(places)
     assert code == (3 if "FAIL  box" in told else 0)
     assert SECRET not in told
+
+
+def test_who_has_a_brain_that_can_think_is_not_told_how_to_get_one(walk, file, monkeypatch):
+    monkeypatch.setenv("HOME", str(file.parent))
+    assert "Sign in once" in walk("brain", asks=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    assert walk("brain", asks=False) == ""

@@ -15,10 +15,14 @@ from kagura_kernel.memory.opening import FILE
 from kagura_kernel.testing.sample_run import SampleRun
 
 
-@pytest.mark.usefixtures("books")
-def test_without_a_journal_it_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["status"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_USAGE: ")
+def test_before_anything_has_run_all_is_calm_and_the_journal_to_be_is_named(
+    books: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("Nothing runs, nothing waits.\n")
+    assert f"Journal: {books / 'journal.db'}\n" in said.out
+    assert not books.exists()
 
 
 def test_an_empty_journal_is_calm(journal: Journal, books: Path, capsys: pytest.CaptureFixture[str]) -> None:

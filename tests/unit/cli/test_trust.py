@@ -103,7 +103,11 @@ def test_the_settings_say_how_much_is_needed(
     assert {one["needed"]["successes"] for one in json.loads(capsys.readouterr().out)} == {2}
 
 
-def test_without_a_journal_there_is_nothing_to_say(books: object, capsys: pytest.CaptureFixture[str]) -> None:
-    del books
-    assert main(["graduation"]) == 2
-    assert capsys.readouterr().err.startswith("ERR_")
+@pytest.mark.usefixtures("books")
+def test_without_a_journal_nothing_is_trusted_and_nothing_can_be_vouched_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["graduation", "--json"]) == 0
+    assert {one["used"] for one in json.loads(capsys.readouterr().out)} == {0}
+    assert main(["graduation", "vouch", "run-1"]) == 2
+    assert capsys.readouterr().err.startswith("ERR_USAGE: There is no journal")
