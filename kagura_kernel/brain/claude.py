@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.claude_auth import SERVICE_VARIABLES, ClaudeHome, program_environ, resolve
-from kagura_kernel.brain.claude_command import find_program
+from kagura_kernel.brain.claude_command import INSTALL, program_file
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.claude_talk import Talk
-
-_INSTALL = "install it with `pip install claude-agent-sdk`, which brings it along"
 
 
 class ClaudeBrain:
@@ -59,8 +57,8 @@ class ClaudeBrain:
     def resolve_auth(self) -> AuthContext:
         """How it would sign in; looks for a variable, a file and the program."""
         auth = resolve(self._environ)
-        if auth.ready and self._find() is None:
-            return AuthContext(ready=False, method=auth.method, reason=f"the Claude program is missing: {_INSTALL}")
+        if auth.ready and program_file(self._program, self._environ) is None:
+            return AuthContext(ready=False, method=auth.method, reason=f"the Claude program is missing: {INSTALL}")
         return auth
 
     def capabilities(self) -> BrainCapabilities:
@@ -82,9 +80,9 @@ class ClaudeBrain:
         if not auth.ready:
             message = f"The {self.name} brain cannot think: {auth.reason}."
             raise BrainNotConfigured(message)
-        program = self._find()
+        program = program_file(self._program, self._environ)
         if program is None:
-            raise BrainLost(self.name, f"its program is missing: {_INSTALL}")
+            raise BrainLost(self.name, f"its program is missing: {INSTALL}")
         try:
             self._home.make()
         except OSError as error:
@@ -107,10 +105,6 @@ class ClaudeBrain:
                     yield event
         finally:
             await talk.stop()
-
-    def _find(self) -> Path | None:
-        program = find_program(self._environ) if self._program is None else self._program
-        return program if program is not None and program.is_file() else None
 
 
 def _spent_already(turn: Turn) -> BrainDone | None:

@@ -18,6 +18,9 @@ from kagura_kernel.domain.tools import ToolSpec
 SERVER = "kagura"
 PREFIX = f"mcp__{SERVER}__"
 
+INSTALL = "install it with `pip install claude-agent-sdk`, which brings it along"
+"""What is to be done where the program is missing."""
+
 # 1 is PR_SET_PDEATHSIG. A parent that died before it was set is seen by the other parent this process then has.
 _DIE_WITH_PARENT = """\
 import ctypes, os, signal, sys
@@ -46,6 +49,17 @@ def find_program(environ: Mapping[str, str], project: Path | None = None) -> Pat
     path = entries_outside(environ.get("PATH", "").split(":"), projects, os.path.realpath)
     found = shutil.which("claude", path=":".join(path))
     return Path(found) if found and not is_inside(os.path.realpath(found), projects) else None
+
+
+def program_file(named: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """The program that is named, else the one that is found; None where there is no such file.
+
+    Args:
+        named: A path that somebody has set.
+        environ: Where PATH is read from.
+    """
+    program = find_program(environ) if named is None else named
+    return program if program is not None and program.is_file() else None
 
 
 def working_directory() -> list[str]:
@@ -97,14 +111,19 @@ def command_line(program: Path, turn: Turn, system_file: str) -> list[str]:
         # Whatever is not named here is refused without asking anybody.
         "--permission-mode=dontAsk",
     ]
-    if turn.tools:
-        line += ["--allowedTools", ",".join(tool_names(turn.tools))]
-    if turn.model:
-        line.append(f"--model={turn.model}")
-    if turn.max_turns is not None:
-        line.append(f"--max-turns={turn.max_turns}")
+    line += turn_options(turn)
     if turn.budget_usd is not None:
         line.append(f"--max-budget-usd={turn.budget_usd:.6f}")
     if turn.resume:
         line.append(f"--resume={turn.resume}")
     return line
+
+
+def turn_options(turn: Turn) -> list[str]:
+    """What a turn says wherever the program runs: our tools, the model, and how often it may think."""
+    options = ["--allowedTools", ",".join(tool_names(turn.tools))] if turn.tools else []
+    if turn.model:
+        options.append(f"--model={turn.model}")
+    if turn.max_turns is not None:
+        options.append(f"--max-turns={turn.max_turns}")
+    return options

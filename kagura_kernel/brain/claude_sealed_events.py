@@ -23,6 +23,7 @@ from kagura_kernel.brain.provider import (
     BrainToolFinished,
     BrainUsage,
 )
+from kagura_kernel.brain.sealed_command import OWN_TOOLS
 from kagura_kernel.domain.errors import BrainLost
 from kagura_kernel.domain.identity import new_call_id
 from kagura_kernel.domain.nesting import one_level_in
@@ -109,12 +110,12 @@ class SealedReading:
         self._under_way[block.id] = call_id, name
         arguments = _arguments(block.input)
         self._count(len(json.dumps(arguments)))
-        return BrainToolCalled(call_id, name, arguments)
+        return BrainToolCalled(call_id, name, arguments, known=name in OWN_TOOLS)
 
     def _finished(self, block: ToolResultBlock) -> BrainToolFinished:
         call_id, name = self._under_way.pop(block.tool_use_id)
         text = self._bounded(_text(block.content), LONGEST_RESULT)
-        return BrainToolFinished(call_id, name, text, is_error=bool(block.is_error))
+        return BrainToolFinished(call_id, name, text, is_error=bool(block.is_error), known=name in OWN_TOOLS)
 
     def _bounded(self, text: str, most: int, *, counts: bool = True) -> str:
         short = shortened(text, most)

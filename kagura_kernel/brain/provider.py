@@ -127,21 +127,30 @@ class BrainSession:
 
 @dataclass(frozen=True, slots=True)
 class BrainToolCalled:
-    """A brain that thinks in its box uses a tool of its own there; on the box's word, and bounded."""
+    """A brain that thinks in its box uses a tool of its own there; on the box's word, and bounded.
+
+    Attributes:
+        id: Ours.
+        name: Of the tool.
+        arguments: As it tells them.
+        known: Whether its program was given a tool of that name.
+    """
 
     id: str
     name: str
     arguments: Mapping[str, Any]
+    known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BrainToolFinished:
-    """What came of it, likewise; `id` and `name` as it was called."""
+    """What came of it, likewise; `id`, `name` and `known` as it was called."""
 
     id: str
     name: str
     text: str
     is_error: bool = False
+    known: bool = False
 
 
 BrainEvent = BrainText | BrainUsage | BrainSession | BrainDone | BrainToolCalled | BrainToolFinished

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.brain.claude_command import find_program
+from kagura_kernel.brain.claude_command import INSTALL, program_file
 from kagura_kernel.brain.inside import SealedNeeds
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
 from kagura_kernel.brain.sealed_command import ABOUT_THE_PLACE, box_environ, command_line
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 NAME = "sealed"
 SERVICE = "https://api.anthropic.com"
 
-_INSTALL = "install it with `pip install claude-agent-sdk`, which brings it along"
 _NO_KEY = (
     "it needs a key that can be added outside of the box: set ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN for a "
     "gateway. A sign-in of the Claude program is not lent to a box"
@@ -139,19 +138,19 @@ class SealedBrain:
         return next((name for name in _HEADERS if self._environ.get(name)), None)
 
     def _find(self) -> Path | None:
-        program = find_program(self._environ) if self._program is None else self._program
-        return program.resolve() if program is not None and program.is_file() else None
+        program = program_file(self._program, self._environ)
+        return None if program is None else program.resolve()
 
     @staticmethod
     def _why_no_program(program: Path | None) -> str:
         if program is None:
-            return f"the Claude program is missing: {_INSTALL}"
+            return f"the Claude program is missing: {INSTALL}"
         try:
             with program.open("rb") as file:
                 native = file.read(len(_ELF)) == _ELF
         except OSError as error:
             return f"the Claude program cannot be read ({error.strerror})"
-        return "" if native else f"{program} does not run by itself in a box of Linux: {_INSTALL}"
+        return "" if native else f"{program} does not run by itself in a box of Linux: {INSTALL}"
 
 
 def shown_folder(program: Path, state_dir: Path) -> Path:

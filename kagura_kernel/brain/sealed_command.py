@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from kagura_kernel.brain.claude_auth import FIXED
-from kagura_kernel.brain.claude_command import SERVER, tool_names
+from kagura_kernel.brain.claude_command import SERVER, turn_options
 from kagura_kernel.brain.inside import InsideBox
 from kagura_kernel.brain.provider import Turn
 from kagura_kernel.domain.sealing import PROGRAM_DIR
@@ -39,7 +39,7 @@ def command_line(turn: Turn) -> list[str]:
     It is told of a limit of rounds, and not of a budget: what it says of its costs is the box's word, and the budget is
     kept outside.
     """
-    line = [
+    return [
         f"{PROGRAM_DIR}/claude",
         "--print",
         "--verbose",
@@ -59,14 +59,8 @@ def command_line(turn: Turn) -> list[str]:
         "--no-session-persistence",
         # The wall is around the program, and not in it.
         "--permission-mode=bypassPermissions",
+        *turn_options(turn),
     ]
-    if turn.tools:
-        line += ["--allowedTools", ",".join(tool_names(turn.tools))]
-    if turn.model:
-        line.append(f"--model={turn.model}")
-    if turn.max_turns is not None:
-        line.append(f"--max-turns={turn.max_turns}")
-    return line
 
 
 def box_environ(inside: InsideBox, header: str, *, max_retries: int) -> dict[str, str]:

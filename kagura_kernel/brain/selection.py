@@ -10,13 +10,13 @@ from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageEr
 AUTO = "auto"
 REPLAY = "replay"
 
-_WAYS = """\
-No brain is configured ({found}). Four ways to get one:
-  1. Sign in once with `claude` in a terminal; your Claude account is used.
-  2. Set ANTHROPIC_API_KEY (with ANTHROPIC_BASE_URL for a gateway) and restart the kernel.
-  3. Name a model behind an OpenAI-compatible API: KAGURA_ENDPOINT=ollama and KAGURA_MODEL=NAME, say.
-  4. Use no model at all: `%%sandbox` runs your own code in a box,
-     and `%%kagura --replay FILE` plays a recorded run with real tools."""
+_WAYS = (
+    "No brain is configured ({found}). Four ways to get one: `kagura-kernel setup brain` in a terminal walks you "
+    "through it; sign in once with `claude` there, and your Claude account is used; set ANTHROPIC_API_KEY (with "
+    "ANTHROPIC_BASE_URL for a gateway) before you start; name a model behind an OpenAI-compatible API, "
+    "KAGURA_ENDPOINT=ollama and KAGURA_MODEL=NAME, say. No model is needed to play a recorded run with real tools, "
+    "`--replay FILE`, and for a notebook’s `%%sandbox` cells."
+)
 
 
 def choose(

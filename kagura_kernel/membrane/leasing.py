@@ -296,15 +296,8 @@ class Leasing:
             lease_id=request.lease_id,
             provider=request.provider,
             scope=request.scope,
-            method=request.method,
-            host=request.host,
-            path=request.path,
-            status=request.status,
-            bytes_out=request.bytes_out,
-            bytes_in=request.bytes_in,
-            duration=request.duration,
-            why=request.detail or ("" if request.ended == "done" else request.ended),
             times=times,
+            **request.facts(),
         )
 
     async def _told(self, work: Callable[[], Awaitable[object]], lease_id: str) -> None:

@@ -14,6 +14,7 @@ from kagura_kernel.runs.results import Results
 from kagura_kernel.runs.stage import Stage
 from kagura_kernel.runs.tray import Tray
 from kagura_kernel.runs.variables import lay_tray
+from kagura_kernel.sandbox.spilling import make_spill_directory
 
 CALL_ID = "cell"
 
@@ -35,9 +36,9 @@ async def run_cell(stage: Stage) -> Ending:
     tray = stage.tray = stage.plugins.laid(await lay_tray(stage, for_shell=language == "bash"))
     command = await _command(stage, tray)
     await stage.redacting.ready()
-    stage.spill_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_spill_directory(stage.spill_dir)
     stage.tool_calls = 1
-    stage.recorder.record(ToolCalled, call_id=CALL_ID, tool=language, arguments={"code": code})
+    stage.recorder.record(ToolCalled, call_id=CALL_ID, tool=language, arguments={"code": code}, offered=True)
     result = await _run(stage, tray, command)
     spill = result.stdout.spill or result.stderr.spill
     text = result.stdout.text + (result.stderr.text if result.stderr.total else "")
@@ -51,6 +52,7 @@ async def run_cell(stage: Stage) -> Ending:
         route="sandbox",
         duration=result.duration,
         spill=spill.name if spill else None,
+        offered=True,
     )
     if not result.ok and stage.plugins.search is None and BOXED_PACKAGE in result.stderr.text:
         stage.recorder.record(Noted, text=NONE_ENABLED)

@@ -129,6 +129,7 @@ def _turn(stage: Stage, toolbox: Toolbox, results: Results, toolsets: str) -> Tu
         scrub=stage.membrane.scrubber.scrub,
         redact=stage.redacting.words,
         private=toolbox.private,
+        offered=toolbox.offers,
         finished=finished,
     )
 

@@ -43,6 +43,7 @@ class Hands:
         scrub: Takes live secrets out of what the brain reads.
         redact: Takes every other secret out of it, when the live ones are hidden.
         private: A tool's name and the arguments it was given to those of them that no journal holds.
+        offered: Whether the run offers a tool of a name.
         finished: Told of every call that has been answered and recorded, before its brain is; what it raises is fatal.
     """
 
@@ -58,6 +59,7 @@ class Hands:
         scrub: Callable[[str], str] = str,
         redact: Callable[[str], Awaitable[str]] | None = None,
         private: Callable[[str, Iterable[str]], Sequence[str]] | None = None,
+        offered: Callable[[str], bool] = lambda _name: False,
         finished: Callable[[ToolCall, ToolResult], Awaitable[None]] | None = None,
     ) -> None:
         self._use = use
@@ -69,6 +71,7 @@ class Hands:
         self._scrub = scrub
         self._redact = redact
         self._private = private
+        self._offered = offered
         self._finished = finished
         self.calls = 0
 
@@ -85,7 +88,8 @@ class Hands:
         self.calls += 1
         deep = is_deeper_than(call.arguments, MAX_DEPTH)
         arguments = {"refused": TOO_DEEP} if deep else self._told(call)
-        self._recorder.record(ToolCalled, call_id=call.id, tool=call.name, arguments=arguments)
+        offered = self._offered(call.name)
+        self._recorder.record(ToolCalled, call_id=call.id, tool=call.name, arguments=arguments, offered=offered)
         began = self._clock.monotonic()
         if deep:
             result = ToolResult(f"{call.name} was not called: its arguments are {TOO_DEEP}.", is_error=True, route="")
@@ -106,6 +110,7 @@ class Hands:
             route=result.route,
             duration=self._clock.monotonic() - began,
             spill=result.spill,
+            offered=offered,
         )
         if self._finished is not None:
             await self._finished(call, result)

@@ -168,6 +168,7 @@ class RunOrder:
         resume: What the brain needs to go on from the session's last run.
         routing: Where commands run.
         origin: Where it was asked for.
+        started_by: Who asked there; empty where it is the login's own person.
         user: Login name.
         owner: The process that runs it.
         headless: Whether nobody can be asked.
@@ -206,6 +207,7 @@ class RunOrder:
     resume: str = ""
     routing: Routing = field(default_factory=Routing)
     origin: str = "api"
+    started_by: str = ""
     user: str = ""
     owner: str = ""
     headless: bool = False

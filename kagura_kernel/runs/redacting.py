@@ -2,19 +2,20 @@
 
 What names things (ids, hashes, paths, words of ours) stays as it is, since others look for exactly that; every other
 text is redacted, and so is every text of an event that nobody has thought of here. The project's files, and changes on
-their way into it, are not touched. Leased secrets are hidden before this comes.
+their way into it, are not touched. Leased secrets are hidden before this comes; the keys that this process holds for
+itself (a model's, a chat's) are hidden here by their value, in names too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
-from kagura_kernel.domain.commands import OutputFilter
+from kagura_kernel.domain.commands import OutputFilter, one_after_another
 from kagura_kernel.domain.errors import RedactionUnavailable
 from kagura_kernel.domain.events import (
     Event,
@@ -28,6 +29,9 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.plugins import PluginFinding
 from kagura_kernel.kit.redaction.redactor import RedactedStream, Redactor
+from kagura_kernel.membrane.credentials.scrub import ScrubbedStream, Scrubber
+from kagura_kernel.membrane.credentials.scrub_fields import scrub_fields
+from kagura_kernel.membrane.credentials.secret import Secret, standing_secrets
 
 WITHHELD = "(held back: secrets could not be looked for)"
 """What stands for a text when nobody can say whether it holds a secret."""
@@ -69,17 +73,21 @@ class Redacting:
     """One run's redaction; on its loop.
 
     Args:
-        redactor: Finds secrets; None takes none out.
+        redactor: Finds what looks like a secret; None takes none of that out.
+        held: Keys that this process holds, which are hidden by their value; only ever more of them.
     """
 
-    def __init__(self, redactor: Redactor | None) -> None:
+    def __init__(self, redactor: Redactor | None, held: Callable[[], Sequence[Secret]] = standing_secrets) -> None:
         self._redactor = redactor
-        self._spoken: RedactedStream | None = None
+        self._held = Scrubber(held)
+        self._spoken: _Spoken | None = None
 
     @property
     def filter(self) -> OutputFilter | None:
         """What each stream of a command goes through before it is heard, kept or spilled."""
-        return self._redactor.byte_filter if self._redactor is not None else None
+        if self._idle:
+            return None
+        return one_after_another(self._held.filter, self._redactor.byte_filter if self._redactor is not None else None)
 
     def warm(self) -> None:
         """Begin to prepare, in a thread; returns at once."""
@@ -97,6 +105,7 @@ class Redacting:
 
     def text(self, text: str) -> str:
         """A whole text without its secrets."""
+        text = self._held.scrub(text)
         if self._redactor is None or not text:
             return text
         try:
@@ -115,7 +124,7 @@ class Redacting:
 
         In mappings every text counts, keys too. In rows (dataclasses, models) exact fields stay.
         """
-        if self._redactor is None:
+        if self._idle:
             return value
         shown = value
         match value:
@@ -138,8 +147,9 @@ class Redacting:
 
     def event(self, kind: type[Event], fields: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of one event without secrets. Of a text that is streamed, what may be seen of it by now."""
-        if self._redactor is None:
+        if self._idle:
             return dict(fields)
+        fields = {name: scrub_fields(self._held, value) for name, value in fields.items()}
         if kind is TextStreamed:
             return {**fields, "text": self._spoken_on(str(fields.get("text", "")))}
         if kind in (TextWritten, ToolCalled):
@@ -167,20 +177,38 @@ class Redacting:
         return {name: one for name, one in shown.items() if not _same(one, getattr(row, name))}
 
     def _mapping(self, value: Mapping[Any, Any]) -> Any:
+        scrubbed = scrub_fields(self._held, value)
+        value = value if scrubbed == value else scrubbed
         try:
             return self._redactor.fields(value) if self._redactor is not None else value
         except RedactionUnavailable:
             return {WITHHELD: ""}
 
     def _spoken_on(self, piece: str) -> str:
-        if self._redactor is None:
-            return piece
         if self._spoken is None:
-            self._spoken = self._redactor.stream()
+            self._spoken = _Spoken(self._held.stream(), self._redactor.stream() if self._redactor is not None else None)
         try:
             return self._spoken.feed(piece)
         except RedactionUnavailable:
             return ""
+
+    @property
+    def _idle(self) -> bool:
+        """Whether there is nothing to look for."""
+        return self._redactor is None and not self._held.needles()
+
+
+class _Spoken:
+    """One text that is streamed."""
+
+    def __init__(self, held: ScrubbedStream, redacted: RedactedStream | None) -> None:
+        self._held = held
+        self._redacted = redacted
+
+    def feed(self, piece: str) -> str:
+        """What may be seen after this piece; raises `RedactionUnavailable`."""
+        piece = self._held.feed(piece)
+        return piece if self._redacted is None else self._redacted.feed(piece)
 
 
 _FREE = frozenset({"arguments", "config"})

@@ -192,6 +192,7 @@ class Run:
             write_mode=order.write_mode,
             budget_usd=order.budget_usd,
             origin=order.origin,
+            started_by=order.started_by,
             user=order.user,
             owner=order.owner,
             headless=order.headless,

@@ -22,6 +22,7 @@ from kagura_kernel.membrane.egress.limits import SHORTEST, Pace
 from kagura_kernel.membrane.grant import Mount, RunGrant
 from kagura_kernel.membrane.membrane import Membrane
 from kagura_kernel.runs.counting import Books
+from kagura_kernel.runs.sealed_models import Models
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.tools.toolsets.boxed import Boxed
 
@@ -130,11 +131,13 @@ def _counting(stage: Stage) -> Counting:
     from kagura_kernel.membrane.model.access import Counting
 
     books = Books(stage.account, stage.recorder, stage.parts.price, stage.parts.clock)
+    models = Models(stage.order.model, stage.parts.price, stage.parts.clock)
 
     def counted(answer: Counted | None) -> None:
         try:
             if answer is not None:
                 books.count(answer.usage, answer.model)
+                stage.account.model = models.of_the_brain(answer.model) or stage.order.model
             elif stage.account.budget_usd is not None:
                 raise NotThisTime(
                     "A budget cannot be kept: the service does not say what an answer costs. Leave `--budget` out."
@@ -149,7 +152,7 @@ def _counting(stage: Stage) -> Counting:
             return ""
         return BudgetExhausted(account.spent_usd, account.budget_usd or 0.0).message
 
-    return Counting(counted, refused)
+    return Counting(counted, refused, models.refused)
 
 
 class OwnTools:
@@ -163,7 +166,9 @@ class OwnTools:
         """It begins."""
         stage = self._stage
         stage.tool_calls += 1
-        stage.recorder.record(ToolCalled, call_id=event.id, tool=event.name, arguments=dict(event.arguments))
+        stage.recorder.record(
+            ToolCalled, call_id=event.id, tool=event.name, arguments=dict(event.arguments), offered=event.known
+        )
         self._began[event.id] = stage.parts.clock.monotonic(), ToolCall(event.id, event.name, event.arguments)
 
     async def finished(self, event: BrainToolFinished) -> None:
@@ -175,6 +180,7 @@ class OwnTools:
             ToolFinished,
             call_id=event.id,
             tool=event.name,
+            offered=event.known,
             text=text,
             is_error=event.is_error,
             route="sandbox",

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from importlib.util import MAGIC_NUMBER
+from importlib.abc import InspectLoader
+from importlib.util import MAGIC_NUMBER, find_spec
+from types import CodeType
 
 MODULES = (
     "frames",
@@ -139,5 +141,20 @@ def _packed(modules: tuple[str, ...], *, same_python: bool) -> tuple[bytes, tupl
 
 @cache
 def _codes(modules: tuple[str, ...]) -> bytes:
-    found = sources(modules)
-    return marshal.dumps([compile(text, f"<guest {name}>", "exec", dont_inherit=True) for name, text in found])
+    return marshal.dumps([_code(name) for name in modules])
+
+
+def _code(name: str) -> CodeType:
+    """A module of the guest as this interpreter compiled it, of its cache where it has one, and without its path."""
+    package = "kagura_kernel.sandbox.guest"
+    loader = getattr(find_spec(f"{package}.{name}"), "loader", None)
+    code = loader.get_code(f"{package}.{name}") if isinstance(loader, InspectLoader) else None
+    if code is None:
+        raise FileNotFoundError(f"{package}.{name}")
+    return _named(code, f"<guest {name}>")
+
+
+def _named(code: CodeType, name: str) -> CodeType:
+    # Where this package lies on the host is nothing that a box should be told.
+    inner = [_named(part, name) if isinstance(part, CodeType) else part for part in code.co_consts]
+    return code.replace(co_filename=name, co_consts=tuple(inner))

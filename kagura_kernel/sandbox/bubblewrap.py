@@ -84,6 +84,24 @@ class BubblewrapBackend:
         self._probe = time.monotonic() + _PROBE_KEPT, found
         return found
 
+    async def try_out(self, spec: BoxSpec) -> tuple[Probe, PipedBox | None]:
+        """As `probe`, and where that is not known yet, by a box for `spec` instead of one that nobody needs."""
+        if self._probe is not None and time.monotonic() < self._probe[0]:
+            return self._probe[1], None
+        try:
+            box = await self.start(spec)
+        except KaguraError:
+            # Whether it is the fault of this machine or of what was asked for, a box without any wishes tells.
+            return await self.probe(), None
+        found = Probe(ok=False, reason="")
+        try:
+            found = await _runs(box)
+        finally:
+            if not found.ok:
+                await asyncio.shield(box.close())
+        self._probe = time.monotonic() + _PROBE_KEPT, found
+        return found, box if found.ok else None
+
     async def start(self, spec: BoxSpec) -> PipedBox:
         """A box that is ready for its first command.
 
@@ -196,16 +214,20 @@ class BubblewrapBackend:
         try:
             box = await self.start(BoxSpec())
             try:
-                result = await box.run(Command(("true",), limits=CommandLimits(total=20, idle=20)))
+                return await _runs(box)
             finally:
                 await box.close()
         except SandboxUnavailable as error:
             return Probe(ok=False, reason=error.reason, install=error.install or "")
         except KaguraError as error:
             return Probe(ok=False, reason=error.message)
-        if not result.ok:
-            return Probe(ok=False, reason=f"a box starts, but `true` ends with {result.exit_code} in it")
-        return Probe(ok=True, reason="a bubblewrap box started and ran a command")
+
+
+async def _runs(box: PipedBox) -> Probe:
+    result = await box.run(Command(("true",), limits=CommandLimits(total=20, idle=20)))
+    if not result.ok:
+        return Probe(ok=False, reason=f"a box starts, but `true` ends with {result.exit_code} in it")
+    return Probe(ok=True, reason="a bubblewrap box started and ran a command")
 
 
 class ParkedBubble:

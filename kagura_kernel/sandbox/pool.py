@@ -57,6 +57,15 @@ class ParkingBackend(Protocol):
         ...
 
 
+@runtime_checkable
+class ProvingBackend(Protocol):
+    """What a back-end offers beside `SandboxBackend` when the first box that is wanted can be its trial."""
+
+    async def try_out(self, spec: BoxSpec) -> tuple[Probe, Box | None]:
+        """Whether it works here, and the box for `spec` if one was started to find out."""
+        ...
+
+
 class WarmPool:
     """A back-end that hands out parked boxes of another one; with `size` 0 it only passes through."""
 
@@ -90,6 +99,16 @@ class WarmPool:
     async def probe(self, image: str | None = None) -> Probe:
         """The wrapped back-end's answer."""
         return await self._backend.probe(image)
+
+    async def try_out(self, spec: BoxSpec) -> tuple[Probe, Box | None]:
+        """Whether it works here, and the box for `spec` where finding out has started it; else `start` gives it."""
+        key = self._parking.parking_spec(spec) if self._parking and not self._closed else None
+        if not isinstance(self._backend, ProvingBackend) or (key is not None and self._parked.get(key)):
+            return await self._backend.probe(spec.image), None
+        probe, box = await self._backend.try_out(spec)
+        if box is not None and key is not None:
+            self._refill(key)
+        return probe, box
 
     async def start(self, spec: BoxSpec) -> Box:
         """A parked box when one fits, else a new one; behind it the pool fills up again."""

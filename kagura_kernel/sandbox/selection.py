@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import EntryPoint
 
 from kagura_kernel.domain.errors import ExtensionBroken, IsolationTooWeak, SandboxUnavailable, UnknownName
 from kagura_kernel.domain.extensions import BACKENDS, Extension, installed, load
 from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.sandbox.backend import SandboxBackend
+from kagura_kernel.sandbox.backend import Probe, SandboxBackend
 
 AUTO = "auto"
 BUILT_IN = ("docker", "bubblewrap", "gvisor")
@@ -65,6 +66,7 @@ async def choose(
     image: str | None = None,
     image_required: bool = False,
     shared: bool = False,
+    probe: Callable[[SandboxBackend], Awaitable[Probe]] | None = None,
 ) -> Choice:
     """The back-end for `--box NAME`.
 
@@ -74,47 +76,57 @@ async def choose(
         image: The image that the run wants; None is the back-end's default.
         image_required: Whether `auto` leaves out the back-ends that have no images.
         shared: Whether this is a shared deployment, where weaker walls than gVisor's are refused.
+        probe: Finds out whether one works; None asks it. The last one that works is the choice.
 
     Raises:
         UnknownName: no back-end has that name.
         IsolationTooWeak: the deployment is shared and the back-end's walls (with `auto`: all of them) are too weak.
         SandboxUnavailable: it does not work here; the text names what to install.
     """
+    tried = probe or partial(_probed, image)
     if name == AUTO:
-        return await _first_that_works(backends, image, image_required=image_required, shared=shared)
+        return await _first_that_works(backends, tried, image, image_required=image_required, shared=shared)
     if name not in backends:
         raise UnknownName("box", name, [AUTO, *_in_order(backends)])
     backend = backends[name]
     if shared:
         _demand_walls(backend)
-    probe = await backend.probe(image)
-    if not probe.ok:
-        raise SandboxUnavailable(f"{name}: {probe.reason}", probe.install or None)
-    return Choice(backend, f"asked for; {probe.reason}")
+    found = await tried(backend)
+    if not found.ok:
+        raise SandboxUnavailable(f"{name}: {found.reason}", found.install or None)
+    return Choice(backend, f"asked for; {found.reason}")
+
+
+async def _probed(image: str | None, backend: SandboxBackend) -> Probe:
+    return await backend.probe(image)
 
 
 async def _first_that_works(
-    backends: Mapping[str, SandboxBackend], image: str | None, *, image_required: bool, shared: bool
+    backends: Mapping[str, SandboxBackend],
+    tried: Callable[[SandboxBackend], Awaitable[Probe]],
+    image: str | None,
+    *,
+    image_required: bool,
+    shared: bool,
 ) -> Choice:
-    candidates = [backends[name] for name in _in_order(backends)]
+    # One that is not asked for is not even made.
+    candidates = [backends[name] for name in _in_order(backends) if shared or name not in BY_NAME]
     if shared and candidates:
         strong = [backend for backend in candidates if backend.isolation >= SHARED_NEEDS]
         if not strong:
             _demand_walls(max(candidates, key=lambda backend: backend.isolation))
         candidates = strong
-    if not shared:
-        candidates = [backend for backend in candidates if backend.name not in BY_NAME]
     failed: list[tuple[str, str, str]] = []
     for backend in candidates:
         if image_required and backend.name in WITHOUT_IMAGES:
             failed.append((backend.name, f"it has no images, and {image} was asked for", ""))
             continue
-        probe = await backend.probe(image)
-        if probe.ok:
+        found = await tried(backend)
+        if found.ok:
             # What was preferred and did not work is the better half of the reason.
-            why = failed[0][1] if failed else probe.reason
+            why = failed[0][1] if failed else found.reason
             return Choice(backend, why)
-        failed.append((backend.name, probe.reason, probe.install))
+        failed.append((backend.name, found.reason, found.install))
     if not failed:
         raise SandboxUnavailable("no back-end is registered")
     reasons = "; ".join(f"{name}: {reason}" for name, reason, _ in failed)

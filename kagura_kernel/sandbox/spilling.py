@@ -56,6 +56,16 @@ def budget_of(directory: Path) -> SpillBudget:
         return budget
 
 
+def make_spill_directory(directory: Path) -> None:
+    """Make the directory of one run's outputs, and the one above it that holds those of all runs, for us alone.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    for one in (directory.parent, directory):
+        one.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def leaves_free(file: int, size: int, free: int) -> bool:
     """Whether the disk of an open file still has `free` bytes for its user after `size` more were written."""
     found = os.fstatvfs(file)
@@ -65,8 +75,11 @@ def leaves_free(file: int, size: int, free: int) -> bool:
 def prune_spilled(root: Path, older_than_days: float = 30.0) -> int:
     """Remove outputs that are older, and the directories of runs that are empty then; how many files went.
 
-    What cannot be removed stays; links are removed, never followed.
+    What cannot be removed stays; links are removed, never followed. Nobody else may enter afterwards.
     """
+    with contextlib.suppress(OSError):
+        if not root.is_symlink():
+            root.chmod(0o700)
     before = time.time() - older_than_days * _DAY
     gone = 0
     for directory in _directories(root):

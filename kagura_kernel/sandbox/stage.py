@@ -157,6 +157,10 @@ def enter_box(identity: Identity | None, *, ranged: bool = False) -> tuple[int, 
     Raises:
         OSError: the system refused.
     """
+    linux.unshare(linux.CLONE_NEWNS)
+    # bubblewrap looks its children up by the numbers that this space gives them; the host's /proc knows others by
+    # these or, inside a container, nobody. Only who made the space may mount its /proc: before there are further users.
+    linux.mount("proc", "/proc", "proc", _PLAIN | linux.MS_NOEXEC)
     if ranged:
         block = Block(BOX_UID, BOX_UID, RANGE_INSIDE, RANGE_INSIDE)
         linux.unshare_as_root(linux.CLONE_NEWUSER | linux.CLONE_NEWNS, block.uid_map, block.gid_map)
@@ -168,7 +172,6 @@ def enter_box(identity: Identity | None, *, ranged: bool = False) -> tuple[int, 
         linux.map_identity(*outside, BOX_UID)
         owner = BOX_UID, BOX_UID
     else:
-        linux.unshare(linux.CLONE_NEWNS)
         owner = identity.uid, identity.uid
     _tmpfs(_BOX, 2**20)
     for name in ("scratch", "space", "lower", "shown", "void", "merged"):

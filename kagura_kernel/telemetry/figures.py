@@ -19,7 +19,7 @@ from kagura_kernel.domain.events import (
     ToolFinished,
     TurnCounted,
 )
-from kagura_kernel.telemetry.naming import plain, provider_of
+from kagura_kernel.telemetry.naming import plain, provider_of, tool_name
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Histogram, Meter
@@ -75,7 +75,7 @@ class Figures:
             case TurnCounted():
                 self._turn(event)
             case ToolFinished():
-                about = {"gen_ai.tool.name": plain(event.tool), "kagura.tool.route": plain(event.route or "none")}
+                about = {"gen_ai.tool.name": tool_name(event), "kagura.tool.route": plain(event.route or "none")}
                 failed = {"error.type": "tool_error"} if event.is_error else {}
                 self._tools.record(event.duration, about | failed)
             case ApprovalRequested() | ApprovalDecided():

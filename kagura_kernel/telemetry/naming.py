@@ -6,6 +6,8 @@ import hashlib
 import re
 from datetime import datetime
 
+from kagura_kernel.domain.events import ToolCalled, ToolFinished
+
 # Whatever a model or a program in a box made up is content, and has as many values as there are runs.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,95}")
 
@@ -28,6 +30,11 @@ def span_id(run_id: str) -> int:
 def plain(word: str) -> str:
     """A name as it may be told: as it is where it looks like one, otherwise `_OTHER`."""
     return word if _PLAIN.fullmatch(word) else OTHER
+
+
+def tool_name(event: ToolCalled | ToolFinished) -> str:
+    """A tool's name as it may be told: `_OTHER` where the run offers no such tool, for then somebody made it up."""
+    return plain(event.tool) if event.offered else OTHER
 
 
 def provider_of(brain: str) -> str:

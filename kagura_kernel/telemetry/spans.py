@@ -34,7 +34,7 @@ from kagura_kernel.domain.events import (
     ToolFinished,
     TurnCounted,
 )
-from kagura_kernel.telemetry.naming import nanoseconds, plain, provider_of, span_id, trace_id
+from kagura_kernel.telemetry.naming import nanoseconds, plain, provider_of, span_id, tool_name, trace_id
 from kagura_kernel.telemetry.run_ids import RunIds, child_context, context_of, nowhere
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class Spans:
             run.counts_late = True
         if run.counts_late:
             run.until = run.until or at
-        tool = plain(event.tool)
+        tool = tool_name(event)
         facts: Attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": tool,

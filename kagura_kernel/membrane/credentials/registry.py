@@ -29,7 +29,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken
-from kagura_kernel.domain.extensions import CREDENTIALS, Extension, installed, load
+from kagura_kernel.domain.extensions import CREDENTIALS, Extension, installed, load_instance
 from kagura_kernel.membrane.credentials.grants import is_provider_name, is_scope_name
 from kagura_kernel.membrane.credentials.injection.reading import read_injections, told
 from kagura_kernel.membrane.credentials.injection.settings import Injection
@@ -196,13 +196,7 @@ def load_kind(extension: Extension) -> Kind:
     Raises:
         ExtensionBroken: it is none.
     """
-
-    def make(named: object) -> Kind:
-        if not isinstance(named, Kind):
-            raise TypeError("it is no `Kind`")
-        return named
-
-    return load(extension, make)
+    return load_instance(extension, Kind)
 
 
 def _forms(secret: str) -> tuple[str, ...]:

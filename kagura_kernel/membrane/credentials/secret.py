@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
 HIDDEN = "(hidden)"
+
+SHORTEST_STANDING = 8
+"""Characters; what is shorter and stands where a key belongs is mostly a word, such as `none` or `ollama`."""
 
 _alive: WeakValueDictionary[int, Secret] = WeakValueDictionary()
 
@@ -64,6 +67,32 @@ class Secret:
 def live_secrets() -> tuple[Secret, ...]:
     """Every secret that this process holds just now, for whoever keeps them out of what is written somewhere."""
     return tuple(secret for reference in _alive.valuerefs() if (secret := reference()) is not None)
+
+
+_standing: list[Secret] = []
+
+
+def keep_standing(secret: Secret) -> Secret:
+    """Keep in mind, as long as this process lives, a key that is nobody's lease: a model's, a chat's.
+
+    Every run hides it by its value, one that a program, a file or a model says as well.
+
+    Args:
+        secret: The key; what is shorter than `SHORTEST_STANDING` is not kept.
+    """
+    if len(secret.reveal()) >= SHORTEST_STANDING and all(one != secret for one in _standing):
+        _standing.append(secret)
+    return secret
+
+
+def standing_secrets() -> Sequence[Secret]:
+    """All that were kept so, in the order they came; only ever longer while runs go on."""
+    return _standing
+
+
+def forget_standing() -> None:
+    """Keep none in mind any more, where nothing of this process holds one."""
+    _standing.clear()
 
 
 class Credential:

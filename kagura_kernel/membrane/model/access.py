@@ -80,10 +80,12 @@ class Counting:
     Attributes:
         counted: Told of each answer of the service as soon as it is over; None where it told of no tokens.
         refused: Why nothing more may be asked, a sentence; empty while something may.
+        refused_model: Why a model may not be asked, a sentence; empty where it may.
     """
 
     counted: Callable[[Counted | None], None]
     refused: Callable[[], str] = lambda: ""
+    refused_model: Callable[[str], str] = lambda _model: ""
 
 
 class ModelAccess:
@@ -153,6 +155,15 @@ class ModelAccess:
             raise BadRequest(429, f"{MOST_AT_ONCE} answers are under way already: wait for one of them.")
         self._under_way += 1
 
+    def check_model(self, model: str) -> None:
+        """It is asked for.
+
+        Raises:
+            BadRequest: nobody could say what it costs.
+        """
+        if why := self._counting.refused_model(model):
+            raise BadRequest(400, why)
+
     def end(self) -> None:
         """It is over."""
         self._under_way -= 1
@@ -162,18 +173,7 @@ class ModelAccess:
         self._counting.counted(answer)
 
     def _called(self, request: InjectedRequest, times: int) -> None:
-        self._record(
-            ModelCalled,
-            method=request.method,
-            host=request.host,
-            path=request.path,
-            status=request.status,
-            bytes_out=request.bytes_out,
-            bytes_in=request.bytes_in,
-            duration=request.duration,
-            why=request.detail or ("" if request.ended == "done" else request.ended),
-            times=times,
-        )
+        self._record(ModelCalled, times=times, **request.facts())
 
 
 class _Key:
@@ -215,10 +215,9 @@ class _Request:
         if not self._posts:
             if body:
                 raise BadRequest(400, "Such a request has no body.")
-        elif len(body) > _IN_A_THREAD:
-            await asyncio.to_thread(check_body, body)
-        else:
-            check_body(body)
+            return
+        long = len(body) > _IN_A_THREAD
+        self._access.check_model(await asyncio.to_thread(check_body, body) if long else check_body(body))
 
     def answer(self, status: int) -> AnswerWatch:
         """Count what costs something."""

@@ -47,6 +47,15 @@ _CLIENT_TOOLS = ("bash_", "text_editor_", "computer_", "memory_", "tool_search_t
 
 _REMOTE = ("mcp_servers", "container")
 
+# What thinking takes. Whatever the service learns to do for a field that is not here, somebody has to look at first.
+_FIELDS = frozenset(
+    {
+        *("model", "messages", "system", "max_tokens", "stream", "metadata", "tools", "tool_choice", "thinking"),
+        *("temperature", "top_p", "top_k", "stop_sequences", "cache_control", "context_management"),
+        *("output_config", "output_format", "speed", *_REMOTE),
+    }
+)
+
 # What a model wants to be called with, and what a tool's arguments look like, may say anything.
 _FREE = frozenset({"input", "input_schema"})
 
@@ -83,6 +92,8 @@ def check_body(body: bytes) -> str:
         raise BadRequest(400, "The request is no JSON, or says a thing twice.") from None
     if not isinstance(asked, dict) or not isinstance(model := asked.get("model"), str):
         raise BadRequest(400, "The request names no model.")
+    if unknown := sorted(asked.keys() - _FIELDS):
+        raise BadRequest(400, f"`{unknown[0][:60]}` is no part of what a sealed brain asks for.")
     for name in _REMOTE:
         if asked.get(name):
             raise BadRequest(400, f"`{name}` makes the service itself reach out: {_ADVICE}.")

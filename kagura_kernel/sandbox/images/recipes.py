@@ -50,12 +50,14 @@ class Recipe:
         base: The recipe that it is built on; empty for the first.
         holds: What is in it beyond its base.
         tested: Whether the tests build it; one that they cannot is built only when it is named.
+        asked: Whether it is built only when it is named, because no box is made of it.
     """
 
     name: str
     base: str
     holds: str
     tested: bool = True
+    asked: bool = False
 
     @property
     def dockerfile(self) -> str:
@@ -70,6 +72,7 @@ RECIPES = (
     Recipe("aws", "node", "the AWS command line"),
     Recipe("agent", "aws", "the Claude program"),
     Recipe("gcloud", "aws", "the Google Cloud command line", tested=False),
+    Recipe("server", "base", "bubblewrap and the libraries that `serve` needs", asked=True),
 )
 NAMES = tuple(recipe.name for recipe in RECIPES)
 
@@ -87,14 +90,15 @@ def recipe_named(name: str) -> Recipe:
 
 
 def chain_for(names: Iterable[str]) -> list[Recipe]:
-    """The recipes named (all that the tests build, when none is) and all that they are built on, bases first.
+    """The recipes named (when none is, all for boxes that the tests build) and all that they are built on, bases first.
 
     Raises:
         UnknownName: one of the names is none.
     """
-    asked = [recipe_named(name) for name in names] or [recipe for recipe in RECIPES if recipe.tested]
+    usual = [recipe for recipe in RECIPES if recipe.tested and not recipe.asked]
+    named = [recipe_named(name) for name in names] or usual
     wanted: set[str] = set()
-    for recipe in asked:
+    for recipe in named:
         name = recipe.name
         while name:
             wanted.add(name)

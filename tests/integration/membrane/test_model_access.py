@@ -81,7 +81,7 @@ async def a_model(script: Script) -> AsyncIterator[Rig]:
             rig.calls.append(event)
             return event
 
-        counting = Counting(counted.append, lambda: rig.refusal)
+        counting = Counting(counted.append, lambda: rig.refusal, lambda model: "not that one" if model == "x" else "")
         rig = Rig(
             ModelAccess(
                 ModelApi(server.url, "x-api-key", Secret(KEY)),
@@ -115,6 +115,15 @@ async def test_an_answer_streams_through_and_is_counted_when_it_is_over() -> Non
         assert b'"type": "message"' in body
     assert [counted.usage.output_tokens for counted in rig.counted if counted] == [40, 40]
     assert [(call.method, call.path, call.status) for call in rig.calls] == [("POST", "/v1/messages", 200)] * 2
+
+
+async def test_a_model_that_may_not_be_asked_is_not_and_the_next_one_is() -> None:
+    async with a_model([says("Hello.")]) as rig:
+        status, body = await rig.ask({**ASK, "model": "x"})
+        assert (status, b"not that one" in body) == (400, True)
+        assert (await rig.ask())[0] == 200
+    assert [call.status for call in rig.calls] == [400, 200]
+    assert len(rig.counted) == 1
 
 
 async def test_pieces_come_as_they_are_written() -> None:

@@ -171,6 +171,18 @@ def processes_with(word: str) -> list[Path]:
     return found
 
 
+def programs_at(name: str) -> list[Path]:
+    """Claude programs of the machine that work where there is a file of this name; other tests' boxes have another."""
+    found = []
+    for program in processes_with("/kagura/claude/claude"):
+        try:
+            (program / "cwd" / name).stat()
+        except OSError:
+            continue  # another one's, or gone
+        found.append(program)
+    return found
+
+
 def box_mates(process: Path) -> list[Path]:
     """Every process in the same box, whoever it belongs to."""
     return [other for other in Path("/proc").iterdir() if other.name.isdigit() and _space(other) == _space(process)]
@@ -183,16 +195,18 @@ def _space(process: Path) -> str:
         return f"gone: {process}"
 
 
-def holds(process: Path, wanted: Sequence[bytes]) -> dict[str, set[bytes]]:
-    """Which of these texts stand where in a process: its variables, its command line, all memory that it can write."""
-    found: dict[str, set[bytes]] = {}
-    for place, read in _places(process).items():
-        try:
-            data = read()
-        except OSError:
-            continue
-        found[place] = {text for text in wanted if text in data}
-    return found
+def holds(process: Path, wanted: Sequence[bytes]) -> dict[str, set[bytes]] | None:
+    """Which of these texts stand where in a process: its variables, its command line, all memory that it can write.
+
+    None when it has ended before all of it was read.
+    """
+    try:
+        return {
+            place: {text for text in wanted if text in data}
+            for place, data in ((place, read()) for place, read in _places(process).items())
+        }
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def _places(process: Path) -> dict[str, Callable[[], bytes]]:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -14,7 +15,15 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.approvals import ApprovalKind, Verdict
-from kagura_kernel.domain.events import EgressDecided, ModelCalled, RunGranted, ToolCalled, ToolFinished, TurnCounted
+from kagura_kernel.domain.events import (
+    EgressDecided,
+    ModelCalled,
+    RunFinished,
+    RunGranted,
+    ToolCalled,
+    ToolFinished,
+    TurnCounted,
+)
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
@@ -29,7 +38,7 @@ from kagura_kernel.testing.model_script import ModelTurn, Refusal, Silence, call
 from kagura_kernel.testing.model_server import ModelServer
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.testing.plugins import FakePlugin, FakePlugins
-from tests.integration.runs.sealed import KEY, SealedRuns, a_web_server, box_mates, holds, processes_with
+from tests.integration.runs.sealed import KEY, SealedRuns, a_web_server, box_mates, holds, processes_with, programs_at
 
 pytestmark = [pytest.mark.timeout(600)]
 
@@ -134,18 +143,20 @@ async def test_the_key_is_nowhere_in_the_box(sealed: SealedRuns) -> None:
     inside: list[str] = []
     # The program's text holds the key backwards, and is the only thing in the box that does.
     search = (Path(__file__).parent / "sealed_search.py").read_text()
-    (sealed.project / "search.py").write_text(search)
-    began = (sealed.project / "search.py").stat().st_ctime
+    program_name = f"search-{uuid.uuid4().hex}.py"
+    (sealed.project / program_name).write_text(search)
+    began = (sealed.project / program_name).stat().st_ctime
 
     def look(request: Any) -> ModelTurn:
         inside.extend(text for text, _ in tool_results(request))
         if os.geteuid() == 0:
-            (program, *_) = processes_with("/kagura/claude/claude")
+            (program, *_) = programs_at(program_name)
             for mate in box_mates(program):
-                outside[f"{(mate / 'comm').read_text().strip()} {mate.name}"] = holds(mate, wanted)
+                if (held := holds(mate, wanted)) is not None:
+                    outside[mate.name] = held
         return says("Nothing.")
 
-    command = f"python3 search.py {began} {KEY[::-1]} {placeholder.decode()[::-1]}"
+    command = f"python3 {program_name} {began} {KEY[::-1]} {placeholder.decode()[::-1]}"
     with ModelServer([calls("Bash", {"command": command, "timeout": 300_000}), look], key=KEY) as server:
         ended = await sealed.run(server)
 
@@ -158,7 +169,6 @@ async def test_the_key_is_nowhere_in_the_box(sealed: SealedRuns) -> None:
     assert KEY[::-1] not in found, found
     if os.geteuid() == 0:
         assert any(placeholder in texts for places in outside.values() for texts in places.values())
-        assert all("memory" in places for places in outside.values())
         leaks = {who: places for who, places in outside.items() if any(wanted[0] in one for one in places.values())}
         assert leaks == {}
         assert not any(wanted[1] in one for places in outside.values() for one in places.values())
@@ -167,17 +177,20 @@ async def test_the_key_is_nowhere_in_the_box(sealed: SealedRuns) -> None:
 async def test_only_what_thinks_passes_and_with_nobody_elses_key(sealed: SealedRuns) -> None:
     (sealed.project / "tries.py").write_text((Path(__file__).parent / "sealed_tries.py").read_text())
     with ModelServer([calls("Bash", {"command": "python3 tries.py"}), says("ok"), says("ok")], key=KEY) as server:
-        ended = await sealed.run(server)
+        ended = await sealed.run(server, price=lambda _usage, model, _at: (None if model == "x" else 0.1, "a list"))
         passed = [request for request in server.requests if request.headers.get("user-agent") == "tries"]
     assert ended.outcome.status == "done", ended.outcome.error
     tried = dict(line.split(" ", 1) for line in ended.said[0][1].splitlines())
     assert tried.pop("thinks") == "200"
     assert {name: status for name, status in tried.items() if not status.startswith("4")} == {}
-    assert len(tried) == 12
+    assert len(tried) == 14
     # The one that passed bears our key in place of the one that it was sent with, and no header that was not known.
     assert [request.path for request in passed] == ["/v1/messages"]
     assert not {"x-evil", "authorization", "cookie"} & set(passed[0].headers)
     assert sum(one.times for one in ended.refused) == len(tried)
+    # Nothing of it has hidden what the run cost, or said that another model had thought.
+    assert ended.outcome.cost.usd == pytest.approx(0.3)
+    assert ended.of(RunFinished)[0].model == ended.of(TurnCounted)[0].model != "m"
 
 
 async def test_a_budget_is_kept_outside_whatever_the_box_says(sealed: SealedRuns) -> None:

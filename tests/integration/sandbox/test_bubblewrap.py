@@ -317,3 +317,25 @@ async def test_a_read_only_box_needs_no_copy(backend: BubblewrapBackend, project
         0,
         "notes\n",
     )
+
+
+async def test_the_first_box_that_is_wanted_is_the_trial_of_the_back_end(backend: BubblewrapBackend, project: Path):
+    probe, box = await backend.try_out(BoxSpec(workspace=project))
+    assert box is not None
+    assert (await box.run(shell_command("cat notes.md"))).stdout.head == b"notes\n"
+    assert (probe, None) == (await backend.probe(), None) == await backend.try_out(BoxSpec(workspace=project))
+    assert probe.reason == "a bubblewrap box started and ran a command"
+    await box.close()
+
+
+async def test_a_trial_does_not_blame_the_machine_for_what_was_asked(backend: BubblewrapBackend, tmp_path: Path):
+    probe, box = await backend.try_out(BoxSpec(workspace=tmp_path / "nowhere"))
+    assert (probe.ok, box) == (True, None)
+
+
+async def test_a_trial_says_why_no_box_starts_here(make_program: Callable[[str], str]):
+    backend = BubblewrapBackend(program=make_program("echo no user namespaces here >&2; exit 1"))
+    probe, box = await backend.try_out(BoxSpec())
+    assert (probe.ok, box) == (False, None)
+    assert "no user namespaces here" in probe.reason
+    await backend.close()

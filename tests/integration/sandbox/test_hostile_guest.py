@@ -328,7 +328,7 @@ some_frames = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=some_frames, tail=st.binary(max_size=32))
 def test_no_sequence_of_frames_does_more_than_end_what_waits(sent, tail):
     async def play() -> None:

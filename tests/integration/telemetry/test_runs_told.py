@@ -61,6 +61,17 @@ def by_run(collector: OtlpCollector) -> dict[str, Any]:
     return {run_id: span for run_id, span in found if run_id}
 
 
+def test_a_tool_that_a_model_made_up_is_told_without_its_name(cockpit_of, project, collector):
+    telemetry = Telemetry("1")
+    cockpit = cockpit_of({"parent": [Ask("no_such_tool_SENTINEL", {}), Ask("bash", {"command": "true"}), "."]})
+    cockpit.journal.listen(telemetry.take)
+    assert cockpit.launch(launch(project)).result(60).status == "done"
+    telemetry.close(AMPLE)
+    names = [span.name for span in collector.spans if span.name.startswith("execute_tool")]
+    assert sorted(names) == ["execute_tool _OTHER", "execute_tool bash"]
+    assert b"SENTINEL" not in collector.everything
+
+
 def test_a_run_with_a_child_and_an_approval_is_one_trace(cockpit_of, project, collector):
     telemetry = Telemetry("1")
     cockpit = cockpit_of(

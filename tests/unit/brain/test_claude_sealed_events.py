@@ -47,7 +47,14 @@ def test_its_own_tools_are_told_with_ids_of_ours() -> None:
     assert isinstance(called, BrainToolCalled)
     assert (called.name, called.arguments) == ("Bash", {"command": "ls"})
     assert called.id != "call-1", "the box could name a call of somebody else"
-    assert finished == BrainToolFinished(called.id, "Bash", "a.txt")
+    assert called.known
+    assert finished == BrainToolFinished(called.id, "Bash", "a.txt", known=True)
+
+
+def test_a_tool_that_the_program_was_not_given_is_told_as_not_known() -> None:
+    (called,) = read(said(ToolUseBlock("call-1", "no_such_tool", {})))
+    assert isinstance(called, BrainToolCalled)
+    assert not called.known
 
 
 def test_what_a_sub_agent_of_it_uses_is_told_too() -> None:

@@ -8,7 +8,7 @@ import pytest
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.commands import OutputChunk, OutputListener
 from kagura_kernel.domain.errors import SandboxDied
-from kagura_kernel.domain.events import ResultShown
+from kagura_kernel.domain.events import ResultShown, ToolCalled, ToolFinished
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.runs.hands import MAX_DEPTH, Hands, is_deeper_than
@@ -55,6 +55,17 @@ async def test_a_call_is_stored_before_it_runs_and_its_result_before_it_is_read(
     assert result.text == "did bash"
     assert stored == [["tool.called"]]
     assert [row.event.kind for row in journal.events()] == ["tool.called", "tool.finished"]
+
+
+async def test_the_record_of_a_call_says_whether_the_run_offers_such_a_tool(
+    recorder: Recorder, journal: Journal
+) -> None:
+    hands = Hands(echo, recorder, SystemClock(), fatal=pytest.fail, offered={"bash"}.__contains__)
+    await hands.call(ToolCall("c1", "bash", {}))
+    await hands.call(ToolCall("c2", "made_up", {}))
+    events = [row.event for row in journal.events()]
+    said = [(one.tool, one.offered) for one in events if isinstance(one, ToolCalled | ToolFinished)]
+    assert said == [("bash", True)] * 2 + [("made_up", False)] * 2
 
 
 async def test_a_character_cut_in_two_is_put_together(recorder: Recorder) -> None:

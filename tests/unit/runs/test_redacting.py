@@ -36,6 +36,8 @@ from kagura_kernel.domain.plugins import (
     Severity,
 )
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.membrane.credentials import secret
+from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redacting import EXACT, WITHHELD, Redacting, is_exact
 from kagura_kernel.testing import compiled_rules
@@ -185,3 +187,46 @@ def test_without_a_redactor_everything_is_as_it_was():
 
 def test_tests_share_the_compiled_rules_under_the_name_that_the_assembly_gives_them():
     assert compiled_rules.FOLDER == kits.REDACTION
+
+
+KEY = "team-orchid-4417-blue"
+
+
+def holding(redactor=None):
+    return Redacting(redactor, lambda: [Secret(KEY)])
+
+
+@pytest.mark.parametrize("with_rules", [True, False])
+def test_a_key_that_this_process_holds_is_hidden_by_its_value_wherever_it_is_said(with_rules):
+    redacting = holding(shared_redactor() if with_rules else None)
+    assert KEY not in redacting.text(f"the key is {KEY}, I think")
+    assert KEY not in repr(redacting.event(ToolCalled, {"arguments": {"command": f"echo {KEY}", KEY: [KEY]}}))
+    assert KEY not in repr(redacting.event(ToolFinished, {"text": f"{KEY}\n", "tool": KEY}))
+    assert KEY not in repr(redacting.value(({"a": KEY}, [f"x {KEY}"])))
+    made = redacting.filter
+    assert made is not None
+    stream = made()
+    assert (
+        KEY.encode()
+        not in stream.feed(f"first {KEY[:9]}".encode()) + stream.feed(f"{KEY[9:]} last\n".encode()) + stream.finish()
+    )
+
+
+@pytest.mark.parametrize("with_rules", [True, False])
+def test_a_held_key_that_is_streamed_in_pieces_is_never_shown(with_rules):
+    redacting = holding(shared_redactor() if with_rules else None)
+    pieces = ("It is ", KEY[:9], KEY[9:], ", I think.\n", "And on.\n")
+    said = "".join(redacting.event(TextStreamed, {"text": piece})["text"] for piece in pieces)
+    assert KEY[9:] not in said
+    assert said.startswith("It is ")
+
+
+def test_keys_of_this_process_are_kept_in_mind_unless_they_are_words(monkeypatch):
+    kept: list[Secret] = []
+    monkeypatch.setattr(secret, "_standing", kept)
+    secret.keep_standing(Secret(KEY))
+    secret.keep_standing(Secret(KEY))
+    secret.keep_standing(Secret("ollama"))
+    assert [one.reveal() for one in secret.standing_secrets()] == [KEY]
+    assert KEY not in Redacting(None).text(f"it is {KEY}")
+    assert Redacting(None).text("ollama answers") == "ollama answers"

@@ -617,7 +617,7 @@ exits = st.sampled_from([0, 1, None])
 runs = st.lists(st.tuples(signals, exits, st.sampled_from([None, True, False]), st.floats(0, 9)), max_size=9)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(told=runs, answer=st.sampled_from([("policy", "policy"), ("policy", "graduation"), ("deadline", "deadline")]))
 def test_nothing_that_runs_do_by_themselves_ever_makes_a_power(
     tmp_path_factory: pytest.TempPathFactory, told: list[Any], answer: tuple[str, str]

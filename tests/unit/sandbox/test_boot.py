@@ -98,3 +98,7 @@ def test_the_payload_reads_in_every_version():
     assert [name for name, _ in sources] == list(MODULES)
     assert [name for name, _ in marshal.loads(later)[1]] == list(LATER)
     assert config["workspace"] == "/workspace"
+
+
+def test_a_box_is_not_told_where_this_package_lies():
+    assert str(FOLDER).encode() not in guest_payload(GuestConfig(), same_python=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kagura_kernel.domain.commands import Command, OutputChunk
 from kagura_kernel.sandbox.output import OutputCapture, Printed
-from kagura_kernel.sandbox.spilling import FREE_BYTES, SPILL_LIMIT, prune_spilled
+from kagura_kernel.sandbox.spilling import FREE_BYTES, SPILL_LIMIT, make_spill_directory, prune_spilled
 
 
 def captured(pieces: list[bytes], keep: int, spill_dir=None, **more):
@@ -201,3 +201,13 @@ def test_a_filter_that_fails_lets_nothing_through():
     with pytest.raises(ValueError, match="broken"):
         printed.add("stdout", memoryview(b"secret"))
     assert (heard, printed.finish()[0].data) == ([], b"")
+
+
+def test_outputs_are_kept_where_nobody_else_may_look(tmp_path):
+    root = tmp_path / "home" / "outputs"
+    make_spill_directory(root / "run-1")
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (root, root / "run-1")] == [0o700, 0o700]
+    # One that an earlier version has made for everybody is closed at the next start.
+    root.chmod(0o755)
+    prune_spilled(root)
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700

@@ -10,7 +10,7 @@ import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable, WorkspaceUnreadable
 from kagura_kernel.domain.policy import BoxLimits
-from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
+from kagura_kernel.sandbox.backend import Box, BoxSpec, Probe, ShownPath
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.testing.backends import IdleBackend
 
@@ -242,4 +242,43 @@ async def test_name_walls_and_probe_are_those_of_the_back_end():
     assert (pool.name, pool.isolation) == (backend.name, backend.isolation)
     assert await pool.probe("an-image") is backend.answer
     assert backend.probed == ["an-image"]
+    await pool.close()
+
+
+class Proving(IdleBackend):
+    """One whose first box is its trial."""
+
+    async def try_out(self, spec: BoxSpec) -> tuple[Probe, Box | None]:
+        if not self.answer.ok:
+            return self.answer, None
+        return self.answer, await self.start(spec)
+
+
+async def test_the_box_that_is_wanted_is_the_trial_and_others_wait_behind_it():
+    backend = Proving()
+    pool = WarmPool(backend)
+    probe, box = await pool.try_out(SPEC)
+    assert (probe.ok, box is not None, backend.probed) == (True, True, [])
+    await pool.settled()
+    assert pool.waiting == 1
+    await pool.close()
+
+
+async def test_nothing_is_tried_out_where_a_box_waits_or_the_back_end_cannot():
+    spec = replace(SPEC, image="my/image")
+    for backend in (Proving(), IdleBackend()):
+        pool = WarmPool(backend)
+        if isinstance(backend, Proving):
+            pool.prepare(spec)
+            await pool.settled()
+        probe, box = await pool.try_out(spec)
+        assert (probe.ok, box, backend.started) == (True, None, 0)
+        assert backend.probed == ["my/image"]
+        await pool.close()
+
+
+async def test_no_box_waits_behind_a_trial_that_failed():
+    pool = WarmPool(Proving(probe=Probe(ok=False, reason="nothing works")))
+    probe, box = await pool.try_out(SPEC)
+    assert (probe.reason, box, pool.waiting) == ("nothing works", None, 0)
     await pool.close()

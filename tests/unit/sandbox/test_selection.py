@@ -197,3 +197,16 @@ def test_a_package_that_is_found_twice_is_one():
 
 def test_nothing_is_registered_by_default():
     assert not registered().backends
+
+
+async def test_whoever_chooses_may_find_out_in_another_way():
+    tried: list[str] = []
+
+    async def probe(backend: SandboxBackend) -> Probe:
+        tried.append(backend.name)
+        return NO_DAEMON if backend.name == "docker" else WORKS
+
+    backends = named(docker(), bubblewrap(NO_BWRAP))
+    assert (await choose("auto", backends, probe=probe)).backend.name == "bubblewrap"
+    assert (await choose("bubblewrap", backends, probe=probe)).reason == f"asked for; {WORKS.reason}"
+    assert tried == ["docker", "bubblewrap", "bubblewrap"]

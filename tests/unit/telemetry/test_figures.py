@@ -101,6 +101,11 @@ def test_waits_leases_tools_and_crossings_are_counted(counted):
     }
 
 
+def test_a_tool_that_the_run_does_not_offer_is_counted_without_its_name(counted):
+    counted.take(RUN.tool()[1].model_copy(update={"tool": "no_such_tool", "offered": False}))
+    assert counted.points("kagura.tool.duration")[0][0]["gen_ai.tool.name"] == "_OTHER"
+
+
 def test_refusals_that_are_recorded_rarely_are_counted_in_full(counted):
     # They are recorded the 1st, 2nd, 4th and 8th time.
     counted.take(*(RUN.refused(times=times) for times in (1, 2, 4, 8)))

@@ -163,7 +163,7 @@ def test_without_being_asked_for_no_word_of_a_run_is_told(told):
     told.take(
         RUN.started(task=secret, project=f"/home/{secret}", user=secret, owner=secret, notebook=f"{secret}.ipynb"),
         RUN.said(secret),
-        called.model_copy(update={"arguments": {secret: secret}, "tool": f"do {secret}"}),
+        called.model_copy(update={"arguments": {secret: secret}, "tool": f"no_such_tool_{secret}", "offered": False}),
         RUN.asked(title=secret, detail=secret, reason=secret, arguments={"command": secret}),
         RUN.decided(answer=secret, by=secret),
         finished.model_copy(update={"text": secret, "is_error": True}),

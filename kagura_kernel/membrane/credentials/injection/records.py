@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 RequestEnd = Literal["done", "refused", "broken", "limit", "time", "ended"]
 """How a request ended: answered in full; refused here; one side broke it off; a limit of bytes; a limit of time; the
@@ -42,6 +42,19 @@ class InjectedRequest:
     duration: float = 0.0
     ended: RequestEnd = "done"
     detail: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """What an event tells of it; whose lease it was is not part of it."""
+        return {
+            "method": self.method,
+            "host": self.host,
+            "path": self.path,
+            "status": self.status,
+            "bytes_out": self.bytes_out,
+            "bytes_in": self.bytes_in,
+            "duration": self.duration,
+            "why": self.detail or ("" if self.ended == "done" else self.ended),
+        }
 
 
 RecordRequest = Callable[[InjectedRequest], None]

@@ -12,6 +12,7 @@ import pytest
 
 from kagura_kernel.domain.errors import SecretUnavailable
 from kagura_kernel.membrane.credentials import secret_reference
+from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference, read_reference
 from kagura_kernel.testing.patience import eventually
 
@@ -68,6 +69,26 @@ async def test_a_file_of_somebody_else_is_refused(file: Path, monkeypatch: pytes
     monkeypatch.setattr(secret_reference.os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(SecretUnavailable, match="somebody else"):
         await SecretReader({}).read(of("file", str(file)))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has files that are root's")
+def test_what_systemd_hands_to_a_service_may_be_roots(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reading(environ: dict[str, str]) -> Secret:
+        return asyncio.run(SecretReader(environ).read(of("file", str(file))))
+
+    monkeypatch.setattr(secret_reference.os, "geteuid", lambda: 65534)
+    file.chmod(0o440)
+    handed = {"CREDENTIALS_DIRECTORY": str(file.parent)}
+    assert reading(handed).reveal() == VALUE
+    for elsewhere in ({}, {"CREDENTIALS_DIRECTORY": ""}, {"CREDENTIALS_DIRECTORY": str(file.parent.parent)}):
+        with pytest.raises(SecretUnavailable, match="somebody else"):
+            reading(elsewhere)
+    file.chmod(0o444)
+    with pytest.raises(SecretUnavailable, match="others may read"):
+        reading(handed)
+    os.chown(file, 65533, 65533)
+    with pytest.raises(SecretUnavailable, match="somebody else"):
+        reading(handed)
 
 
 async def test_what_is_no_plain_text_file_is_refused(file: Path, tmp_path: Path) -> None:

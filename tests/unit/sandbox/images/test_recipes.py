@@ -25,6 +25,7 @@ def test_a_recipe_is_built_after_all_that_it_stands_on():
     assert [one.name for one in chain_for(["aws"])] == ["base", "python", "node", "aws"]
     assert [one.name for one in chain_for([])] == ["base", "python", "node", "aws", "agent"]
     assert [one.name for one in chain_for(["gcloud"])][-1] == "gcloud"
+    assert [one.name for one in chain_for(["server"])] == ["base", "server"]
 
 
 def test_an_unknown_recipe_is_refused_with_the_nearest_name():
