@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kagura_kernel.jupyter.cards.escape import visible
+from kagura_kernel.domain.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd

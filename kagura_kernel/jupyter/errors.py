@@ -34,7 +34,7 @@ def _show_as(error: BaseException, lines: list[str]) -> None:
 
 def calm_lines(error: KaguraError) -> list[str]:
     """The lines that stand below the cell."""
-    from kagura_kernel.jupyter.cards.escape import visible
+    from kagura_kernel.domain.visible import visible
 
     return [f"{_RED}{error.code}{_PLAIN}  {visible(error.message)}"]
 

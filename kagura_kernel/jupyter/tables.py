@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, RunRow
-from kagura_kernel.jupyter.cards.escape import visible
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -10,14 +10,14 @@ import termios
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cockpit.plan_lessons import has_lessons, lessons_told
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.ask import verdict_words
 from kagura_kernel.jupyter.cards.ask_buttons import chooses, keys
-from kagura_kernel.jupyter.cards.escape import visible
 from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.kit_text import kit_text
-from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, item_text
-from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Passage, Printout, RunView
+from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, is_whole, item_text
+from kagura_kernel.jupyter.cards.view import Ask, Item, Printout, RunView
 from kagura_kernel.patterns.plan_answers import read_answer
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ class TerminalDisplay:
         if self._asking is not None and self._asking not in waiting:
             self._ask(None)
         for item in view.items:
-            if item.key not in self._printed and _is_whole(item):
+            # What code prints is whole when its run is over.
+            if item.key not in self._printed and is_whole(item) and not isinstance(item, Printout):
                 self._printed.add(item.key)
                 self._say(self._words(item))
         if self._asking is None:
@@ -237,17 +238,3 @@ def _unread(line: str) -> str:
 
 def _is_question(ask: Ask) -> bool:
     return ask.request.subject == "question"
-
-
-def _is_whole(item: object) -> bool:
-    match item:
-        case Passage():
-            return not item.growing
-        case Call():
-            return item.finished is not None
-        case Ask():
-            return item.decision is not None
-        case Printout():
-            return False
-        case _:
-            return True

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from kagura_kernel.jupyter.cards.escape import visible
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.surface import Surface, surface_of
 
 _LEAST = 16

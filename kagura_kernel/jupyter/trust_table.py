@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cockpit.trust import lacking
-from kagura_kernel.jupyter.cards.escape import visible
+from kagura_kernel.domain.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -32,6 +32,7 @@ from kagura_kernel.runtime.operands import leads_out
 from kagura_kernel.runtime.routing import REQUESTED, ask_first, decide_route
 from kagura_kernel.runtime.safelist import SAFE_COMMANDS, SYSTEM_DIRECTORIES, judge
 from kagura_kernel.sandbox.backend import Box
+from kagura_kernel.sandbox.spilling import make_spill_directory
 
 NOT_FOUND = 127
 """What a shell returns for a program that does not exist."""
@@ -306,7 +307,7 @@ def _make_private(directory: Path | None) -> None:
     if directory is not None:
         # Where it cannot be made, long outputs lose their middle and nothing else.
         with contextlib.suppress(OSError):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_spill_directory(directory)
 
 
 def _not_found_hint(result: CommandResult) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,11 +19,10 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from kagura_kernel.testing.loopback_listener import LoopbackListener
+from kagura_kernel.testing.loopback_listener import LoopbackServer, OwnedListener
 
 
 class Trouble(StrEnum):
@@ -99,7 +99,7 @@ _UNDONE: Mapping[Trouble, Reply] = {
 }
 
 
-class LoopbackService:
+class LoopbackService(LoopbackServer):
     """Base of the fakes; a subclass says in `respond` what it answers. A context manager that may be entered once.
 
     Attributes:
@@ -108,18 +108,16 @@ class LoopbackService:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.skew = 0.0
         self.lock = threading.RLock()
         self._trouble: deque[Trouble] = deque()
-        self._closing = threading.Event()
         self._idle = threading.Condition()
         self._busy = 0
-        self._server: _Listener | None = None
-        self._thread: threading.Thread | None = None
 
+    @abstractmethod
     def respond(self, call: Call) -> Reply:
         """The answer to one request."""
-        raise NotImplementedError
 
     def undone(self, trouble: Trouble) -> Reply:
         """How it says that nothing was done."""
@@ -133,34 +131,14 @@ class LoopbackService:
         """Its own time."""
         return datetime.now(UTC) + timedelta(seconds=self.skew)
 
-    @property
-    def url(self) -> str:
-        """Where it listens; after its end, where nobody does."""
-        assert self._server is not None, "use the service in a `with` statement"  # noqa: S101 - for the author of a test
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
     def wait_idle(self) -> None:
         """Return when no request is being worked on: what a killed client sent has been done or dropped."""
         with self._idle:
             self._idle.wait_for(lambda: self._busy == 0, timeout=30)
 
-    def __enter__(self) -> Self:
-        """Listening when it returns."""
-        self._server = _Listener(self)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name=type(self).__name__)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Every connection is cut and every thread has ended when it returns."""
-        self._closing.set()
-        if self._server is not None and self._thread is not None:
-            self._server.shutdown()
-            self._server.cut_connections()
-            self._server.server_close()
-            self._thread.join()
+    def listen(self) -> OwnedListener[LoopbackService]:
+        """Its listener, which counts who is being served."""
+        return _Listener(self, _Handler)
 
     # What follows is for the handler threads.
 
@@ -176,16 +154,8 @@ class LoopbackService:
         with self.lock:
             return self._trouble.popleft() if self._trouble else None
 
-    def wait_closing(self) -> None:
-        """Sleep until the end, or for as long as any client waits."""
-        self._closing.wait(20)
 
-
-class _Listener(LoopbackListener):
-    def __init__(self, owner: LoopbackService) -> None:
-        super().__init__(_Handler)
-        self.owner = owner
-
+class _Listener(OwnedListener[LoopbackService]):
     def process_request(self, request: Any, client_address: Any) -> None:
         # Counted before its thread begins, so that nobody sees the moment in between as idle.
         self.owner.begin(1)

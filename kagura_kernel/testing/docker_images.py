@@ -73,7 +73,8 @@ def copy_image(source: TestDaemon, target: TestDaemon, name: str) -> None:
             image = giver.images.get(name)
             if image.id in [other.id for other in taker.images.list(name)]:
                 return
-            for chunk in image.save(named=True):
+            # It may bear other names as well, and the first of them is anybody's.
+            for chunk in image.save(named=name):
                 archive.write(chunk)
             archive.seek(0)
             taker.images.load(archive)

@@ -205,6 +205,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture(autouse=True)
+def no_standing_keys() -> Iterator[None]:
+    """What a test's brains and chats hold is hidden in the runs of that test alone."""
+    yield
+    # Imported by nobody, it has kept nothing; and most tests need not pay for it.
+    kept = sys.modules.get("kagura_kernel.membrane.credentials.secret")
+    if kept is not None:
+        kept.forget_standing()
+
+
+@pytest.fixture(autouse=True)
 def private_home(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home of this test's own, empty; the environment points nowhere else."""
     base = Path(tempfile.mkdtemp(prefix="t", dir=request.config.stash[_BASE]))

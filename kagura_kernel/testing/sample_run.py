@@ -68,8 +68,10 @@ class SampleRun:
         """A call and its answer."""
         call = f"call-{number}"
         return (
-            ToolCalled(**self._base, call_id=call, tool="bash", arguments={"command": "wc -l data.csv"}),
-            ToolFinished(**self._base, call_id=call, tool="bash", text="12 data.csv", exit_code=0, route="sandbox"),
+            ToolCalled(**self._base, call_id=call, tool="bash", arguments={"command": "wc -l data.csv"}, offered=True),
+            ToolFinished(
+                **self._base, call_id=call, tool="bash", text="12 data.csv", exit_code=0, route="sandbox", offered=True
+            ),
         )
 
     def counted(self, **changes: Any) -> TurnCounted:

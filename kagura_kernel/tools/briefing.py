@@ -83,7 +83,7 @@ def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact
         sandboxed: Whether there is a box at all.
     """
     names = {spec.name for spec in specs}
-    lines = [f"You work on the project {project_name!r} for a notebook cell; your last message becomes its result."]
+    lines = [f"You do one task in the project {project_name!r}; your last message becomes its result."]
     fate = _HANDED_ON if handed_on else _WRITES[write_mode]
     lines += _place(policy, workspace, fate) + _crossing(powers) if sandboxed else _no_place(mode)
     lines += _variables(variables, workspace) if sandboxed else []

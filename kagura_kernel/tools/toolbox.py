@@ -111,6 +111,10 @@ class Toolbox:
         """What is offered to the brain, in the order given."""
         return [tool.spec for tool in self._tools.values()]
 
+    def offers(self, name: str) -> bool:
+        """Whether there is a tool of this name."""
+        return name in self._tools
+
     def private(self, name: str, given: Iterable[str]) -> tuple[str, ...]:
         """Which of the arguments that a tool was given stand in no journal; none for a tool that there is not.
 

@@ -41,6 +41,7 @@ from tests.bench.recalling import recall_in_a_large_memory, recall_of_what_was_t
 from tests.bench.redacting import redaction
 from tests.bench.remembering import memory_before_a_run
 from tests.bench.replayed import replayed_run
+from tests.bench.serving import heard_by_a_busy_server, server_at_rest
 from tests.bench.shelling import commands_of_a_shell
 from tests.bench.showing import further_directory_shown
 from tests.bench.starting import bubblewrap_box_ready, docker_box_ready, gvisor_box_ready
@@ -73,6 +74,8 @@ ROWS: tuple[Callable[[Bench], Awaitable[list[Line]]], ...] = (
     idle_kernel,
     replayed_run,
     commands_of_a_shell,
+    heard_by_a_busy_server,
+    server_at_rest,
     click_to_going_on,
     answers_elsewhere,
     interrupting_a_run,

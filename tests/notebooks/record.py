@@ -31,7 +31,10 @@ def main() -> int:
             folder = Path(shutil.copytree(NOTEBOOKS, Path(home) / path.stem))
             notebook = nbformat.read(path, as_version=4)
             kernel = notebook.metadata["kernelspec"]["name"]
-            client = NotebookClient(notebook, kernel_name=kernel, timeout=180, record_timing=False)
+            # A shell cell sends its output in pieces; a page shows each output by itself.
+            client = NotebookClient(
+                notebook, kernel_name=kernel, timeout=180, record_timing=False, coalesce_streams=True
+            )
             client.execute(cwd=str(folder), env=environ)
             notebook.metadata.pop("widgets", None)
             notebook.metadata["language_info"] = {"name": "python"}

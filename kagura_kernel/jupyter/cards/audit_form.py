@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.audit_report import RISK_WORDS
-from kagura_kernel.jupyter.cards.escape import escaped, one_line, visible
+from kagura_kernel.domain.visible import visible
+from kagura_kernel.jupyter.cards.escape import escaped, one_line
 from kagura_kernel.jupyter.cards.words import clock_face
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.cards.ask_buttons import buttons_html
 from kagura_kernel.jupyter.cards.asked import asked
-from kagura_kernel.jupyter.cards.escape import escaped, one_line, shown_path, visible
+from kagura_kernel.jupyter.cards.escape import escaped, one_line, shown_path
 from kagura_kernel.jupyter.cards.frame import framed
 from kagura_kernel.jupyter.cards.words import STATUS_WORDS, clock_face, counted, money, seconds
 

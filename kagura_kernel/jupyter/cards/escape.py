@@ -10,20 +10,10 @@ import html
 import re
 import unicodedata
 
-# Zero-width joiners stay: emoji and several scripts are written with them.
-_ODD = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"
-    "\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
-    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
+from kagura_kernel.domain.visible import printed, visible
+
 _CODE = re.compile(r"`([^`\n]+)`")
 _HIGH, _NARROW = 12, 40
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-
-
-def visible(text: str) -> str:
-    """The text with every character that cannot be seen written out, `⟨U+202E⟩`; line ends and tabs stay."""
-    return _ODD.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
 def shown_path(path: str) -> str:
@@ -31,12 +21,6 @@ def shown_path(path: str) -> str:
     inner = path.strip()
     edges = path.replace(" ", "⟨blank⟩") if path != inner else path
     return visible(edges.replace("\n", "⟨U+000A⟩").replace("\t", "⟨U+0009⟩"))
-
-
-def printed(text: str) -> str:
-    """Output of a program: colours are dropped, a lone carriage return is a new line, the rest as in `visible`."""
-    plain = _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return visible(plain)
 
 
 def escaped(text: str) -> str:

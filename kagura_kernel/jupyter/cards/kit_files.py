@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from kagura_kernel.domain.kit import StagedFile
-from kagura_kernel.jupyter.cards.escape import escaped, one_line, printed, reachable, shown_path
+from kagura_kernel.domain.visible import printed
+from kagura_kernel.jupyter.cards.escape import escaped, one_line, reachable, shown_path
 from kagura_kernel.jupyter.cards.kit import redacted_chip
 from kagura_kernel.jupyter.cards.kit_text import SHOWN_LEFT_OUT, counts, whose
 from kagura_kernel.jupyter.cards.kitted import Staged

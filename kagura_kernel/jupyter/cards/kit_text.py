@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from kagura_kernel.domain.events import ToolsetStarted
 from kagura_kernel.domain.kit import UnresolvedTool
-from kagura_kernel.jupyter.cards.escape import one_line, shown_path, visible
+from kagura_kernel.domain.visible import visible
+from kagura_kernel.jupyter.cards.escape import one_line, shown_path
 from kagura_kernel.jupyter.cards.kitted import (
     USUAL,
     Kitted,

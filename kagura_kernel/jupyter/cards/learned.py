@@ -14,7 +14,7 @@ from kagura_kernel.domain.events import (
     TrustChanged,
 )
 from kagura_kernel.domain.memory import SeenMemory, ShownMemory, Tier
-from kagura_kernel.jupyter.cards.escape import visible
+from kagura_kernel.domain.visible import visible
 
 _TRUST = {
     "proposed": "Trust in “{}” has been earned, and is proposed",

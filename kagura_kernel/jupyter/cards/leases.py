@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kagura_kernel.domain.events import LeaseUsed
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.cards.crossings import Holding, lease_end
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose, visible
+from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.cards.words import clock_face, counted, data_size, seconds, span
 

@@ -11,7 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from kagura_kernel.jupyter.cards.escape import escaped, visible
+from kagura_kernel.domain.visible import visible
+from kagura_kernel.jupyter.cards.escape import escaped
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

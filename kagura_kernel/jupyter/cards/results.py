@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from kagura_kernel.domain.events import ResultShown
+from kagura_kernel.domain.visible import printed
 from kagura_kernel.jupyter.cards.bounded import bounded
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, one_line, printed, reachable
+from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, one_line, reachable
 from kagura_kernel.jupyter.cards.images import MIMES, RASTER, SVG, Image, NoImageError, decoded, image_of
 from kagura_kernel.jupyter.cards.markdown import markdown_html
 from kagura_kernel.jupyter.cards.parts import Result, Withheld

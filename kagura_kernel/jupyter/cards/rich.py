@@ -14,7 +14,8 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from kagura_kernel.jupyter.cards.escape import escaped, one_line, visible
+from kagura_kernel.domain.visible import visible
+from kagura_kernel.jupyter.cards.escape import escaped, one_line
 from kagura_kernel.jupyter.cards.images import Image, NoImageError, decoded, image_of
 from kagura_kernel.jupyter.cards.words import counted
 

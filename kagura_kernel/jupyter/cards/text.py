@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
+from kagura_kernel.domain.visible import printed, visible
 from kagura_kernel.jupyter.cards.ask import MAY_CONNECT, reason_words, verdict_words
 from kagura_kernel.jupyter.cards.ask_details import in_sight, more_arguments
 from kagura_kernel.jupyter.cards.asked import asked, asks_for_host
 from kagura_kernel.jupyter.cards.bounded import bounded
 from kagura_kernel.jupyter.cards.changes import state_word, summary
 from kagura_kernel.jupyter.cards.diff import counts
-from kagura_kernel.jupyter.cards.escape import one_line, printed, shown_path, visible
+from kagura_kernel.jupyter.cards.escape import one_line, shown_path
 from kagura_kernel.jupyter.cards.failures import end_words, failure_reason, failure_word
 from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.items import telling_argument
@@ -74,6 +75,19 @@ def item_text(item: Item) -> str:  # noqa: PLR0911 - one for each kind of part
             return shown_text(item)
         case _:
             return told_text(item)
+
+
+def is_whole(item: Item) -> bool:
+    """Whether a part has said all that it will say. What code prints counts as whole: only its run's end tells."""
+    match item:
+        case Passage():
+            return not item.growing
+        case Call():
+            return item.finished is not None
+        case Ask():
+            return item.decision is not None
+        case _:
+            return True
 
 
 def changes_text(changes: Mapping[str, ChangeRow]) -> str:

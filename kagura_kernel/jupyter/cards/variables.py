@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kagura_kernel.domain.events import VariableCrossed
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose, one_line, visible
+from kagura_kernel.domain.visible import visible
+from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose, one_line
 from kagura_kernel.jupyter.cards.view import RunView
 
 _SUMMARY = 80

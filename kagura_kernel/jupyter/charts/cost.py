@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.jupyter.cards.escape import visible
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.cards.words import counted, money
 from kagura_kernel.jupyter.charts.look import HUES, WIDTH, finished
 from kagura_kernel.jupyter.charts.picture import Chart, bar, markdown_table, text_table

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.trust import NOW
-from kagura_kernel.jupyter.cards.escape import visible
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.charts.look import AMBER, BLUE, GREEN, LINES, RED, WIDTH, finished
 from kagura_kernel.jupyter.charts.picture import Chart, bar, markdown_table, text_table
 

@@ -148,7 +148,7 @@ def _images() -> Iterator[Name]:
     from kagura_kernel.sandbox.images.building import BuildPlan
     from kagura_kernel.sandbox.images.recipes import RECIPES
 
-    return (Name(BuildPlan().tag(recipe), recipe.holds) for recipe in RECIPES)
+    return (Name(BuildPlan().tag(recipe), recipe.holds) for recipe in RECIPES if not recipe.asked)
 
 
 def _recipes() -> Iterator[Name]:

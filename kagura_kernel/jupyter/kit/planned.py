@@ -20,6 +20,6 @@ class PlanText:
 
     def __repr__(self) -> str:
         from kagura_kernel.cockpit.kit_words import plan_lines
-        from kagura_kernel.jupyter.cards.escape import visible
+        from kagura_kernel.domain.visible import visible
 
         return "\n".join(map(visible, plan_lines(self.plan)))

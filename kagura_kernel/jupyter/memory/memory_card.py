@@ -12,7 +12,8 @@ from typing import Any
 
 from kagura_kernel.cockpit.memory_words import age_words
 from kagura_kernel.domain.memory import Memory
-from kagura_kernel.jupyter.cards.escape import escaped, one_line, reachable, visible
+from kagura_kernel.domain.visible import visible
+from kagura_kernel.jupyter.cards.escape import escaped, one_line, reachable
 from kagura_kernel.jupyter.cards.frame import framed
 from kagura_kernel.jupyter.cards.record import Bundle, clean
 from kagura_kernel.jupyter.cards.words import counted

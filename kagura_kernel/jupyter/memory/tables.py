@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.cockpit.memory_words import edge_words, said_in, source_words
 from kagura_kernel.domain.memory import Memory, Neighbourhood, Recalled
-from kagura_kernel.jupyter.cards.escape import visible
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.tables import table_of
 
 if TYPE_CHECKING:

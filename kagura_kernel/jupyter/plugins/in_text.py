@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, talk_in_text
 from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.audit_record import report_lines
 from kagura_kernel.jupyter.cards.audit_view import Subject
-from kagura_kernel.jupyter.cards.escape import visible
 from kagura_kernel.jupyter.surface import Surface, person
 from kagura_kernel.jupyter.terminal import forget_typed, ring
 

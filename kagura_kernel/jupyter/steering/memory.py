@@ -130,7 +130,7 @@ def _change(asked: Asked, act: Act) -> None:
 
 
 def _say(lines: Any) -> None:
-    from kagura_kernel.jupyter.cards.escape import visible
+    from kagura_kernel.domain.visible import visible
 
     # What a memory says may hold what a terminal obeys.
     say("\n".join(map(visible, lines)))

@@ -75,6 +75,15 @@ test('what a model or a box wrote is text, and what hides in it is seen', async 
   assert.ok(html.includes('⟨U+202E⟩'));
 });
 
+test('what comes from no notebook says from which session, where somebody named it', async () => {
+  const from = (session_id: string) =>
+    drawn(server => {
+      server.approvals = [anApproval('app-1', { notebook: '', kernel_id: '', session_id })];
+    });
+  assert.ok((await from('slack-D0ROOM-1700000000.000001')).includes('from the session slack-D0ROOM-17'));
+  assert.ok((await from('ses-1m82s08zjdsf1x')).includes('from no notebook'));
+});
+
 test('a host offers what its card offers, with the whole address', async () => {
   const html = await drawn(server => {
     const more = {

@@ -64,16 +64,20 @@ export function notebookName(path: string): string {
 }
 
 export interface IOriginProps {
-  readonly origin: IOrigin;
+  readonly origin: IOrigin & { readonly session_id: string };
   readonly tabIndex?: number;
 }
 
-/** The notebook that something came from, as a way to its cell. */
+/** The notebook that something came from, as a way to its cell; without one, the session that somebody named. */
 export function Origin({ origin, tabIndex }: IOriginProps) {
   const { trans } = usePanel();
   const goTo = useJump(origin);
   if (!origin.notebook && !origin.kernel_id) {
-    return <span className="kgs-soft">{trans.__('from no notebook')}</span>;
+    // Those that nobody named tell a person nothing; a chat's begin with its name.
+    const words = origin.session_id.startsWith('ses-')
+      ? trans.__('from no notebook')
+      : trans.__('from the session %1', visible(origin.session_id));
+    return <span className="kgs-soft">{words}</span>;
   }
   const name = notebookName(origin.notebook) || trans.__('its notebook');
   return (

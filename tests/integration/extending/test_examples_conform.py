@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import json
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ import pytest
 
 from kagura_kernel.membrane.credentials.secret_reference import SecretReference
 from kagura_kernel.sandbox.backend import SandboxBackend
+from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
 from kagura_kernel.testing.conformance.box_commands import BoxCommandConformance
@@ -22,8 +25,10 @@ from kagura_kernel.testing.conformance.brain import BrainConformance, BrainFor, 
 from kagura_kernel.testing.conformance.credentials import ProviderConformance
 from kagura_kernel.testing.conformance.memory import MemoryConformance
 from kagura_kernel.testing.conformance.memory_rig import MemoryRig
+from kagura_kernel.testing.conformance.transport import Chat, TransportConformance
 from kagura_kernel.testing.credential_rigs import SCOPE, ProviderRig
 from kagura_kernel.testing.credential_service import Call, LoopbackService, Reply
+from kagura_kernel.testing.patience import eventually
 
 House = Callable[[str], ModuleType]
 
@@ -122,3 +127,74 @@ class TestHouseTokens(ProviderConformance):
                 {"KEY": service.key},
                 {"KEY": "house-wrong-" + "9" * 30},
             )
+
+
+class People:
+    """The far side of the example: people who write files into their folders, and read those of the threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+        self._last: tuple[Callable[[str], int], str] | None = None
+        self.refusals = 0
+
+    async def say(self, operator: str, text: str, *, thread: str = "", files: Sequence[tuple[str, bytes]] = ()) -> str:
+        self._count += 1
+        thread = thread or f"thread-{self._count}"
+        own = self._folder / "people" / operator
+        own.mkdir(parents=True, exist_ok=True)
+        for name, content in files:
+            (own / name).write_bytes(content)
+        written = {"thread": thread, "text": text, "files": [name for name, _ in files]}
+        await self._deliver(own / f"{self._count}.json", written)
+        return thread
+
+    async def click(self, operator: str, thread: str, post_id: str, action: str) -> None:
+        self._count += 1
+        own = self._folder / "people" / operator
+        own.mkdir(parents=True, exist_ok=True)
+        await self._deliver(own / f"{self._count}.json", {"thread": thread, "post": post_id, "press": action})
+
+    async def replay(self) -> None:
+        if self._last is not None:
+            write, text = self._last
+            write(text)
+
+    def shown(self, thread: str) -> list[Shown]:
+        paths = sorted((self._folder / "threads" / thread).glob("*.json"))
+        return [self._shown(thread, path.stem, json.loads(path.read_text())) for path in paths]
+
+    def uploads(self, thread: str) -> list[tuple[str, bytes]]:
+        paths = sorted((self._folder / "threads" / thread / "files").glob("*"))
+        return [(path.name, path.read_bytes()) for path in paths]
+
+    def refuse(self, times: int) -> None:
+        self.refusals = times
+
+    def _shown(self, thread: str, post_id: str, told: dict[str, Any]) -> Shown:
+        buttons = tuple((label, action) for label, action in told["buttons"])
+        return Shown(post_id, thread, f"{told['ours']}\n{told['theirs']}", buttons, told["edits"])
+
+    async def _deliver(self, path: Path, written: dict[str, Any]) -> None:
+        self._last = path.write_text, json.dumps(written)
+        await self.replay()
+        # What is written over before it was heard was never there.
+        await eventually(lambda: not path.exists())
+
+
+class TestFolderChat(TransportConformance):
+    @pytest.fixture
+    def chat(self, house: House, tmp_path: Path) -> Chat:
+        (tmp_path / "folder" / "people").mkdir(parents=True)
+        people = People(tmp_path / "folder")
+
+        class Full(house("folder_chat").FolderChat):
+            """The example, on a disk that is full when the test says so."""
+
+            def _put(self, path: Path, content: bytes) -> None:
+                if people.refusals:
+                    people.refusals -= 1
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                super()._put(path, content)
+
+        return Full(tmp_path / "folder"), people

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -10,22 +14,25 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.assembly import brain_names, load_registry, make_cockpit
+from kagura_kernel.assembly import brain_names, check_settings_text, load_registry, make_cockpit
 from kagura_kernel.assembly.boxes import Boxes
 from kagura_kernel.assembly.extensions import brain_chooser, extension_status, extensions, tried
 from kagura_kernel.assembly.extensions import tool_makers as load_tools
+from kagura_kernel.assembly.transports import make_transport
+from kagura_kernel.cli.doctor_chats import chats
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, UnknownName
 from kagura_kernel.domain.errors.memory import MemoryUnavailable
-from kagura_kernel.domain.extensions import BRAINS, CREDENTIALS, MEMORIES, TOOLS
+from kagura_kernel.domain.extensions import BRAINS, CREDENTIALS, MEMORIES, TOOLS, TRANSPORTS
 from kagura_kernel.domain.memory import Author, Draft, Source
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.memory.opening import open_memory, problem_with
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.installed import installed_package
 from kagura_kernel.testing.kernel import kernel_environ
+from kagura_kernel.testing.patience import wait_until
 from tests.integration.extending.conftest import EXAMPLES
 
 House = Callable[[str], ModuleType]
@@ -34,8 +41,16 @@ BROKEN = """
 raise RuntimeError("no licence for this machine")
 """
 ODD = """
+from kagura_kernel.assembly.chats import ChatKind
+
 def make(*given):
     return object()
+
+def leak(settings, tokens):
+    raise RuntimeError(tokens["bot_token"].reveal())
+
+LEAKY = ChatKind(leak, tokens=("bot_token",))
+OTHER = ChatKind(make)
 """
 
 
@@ -50,6 +65,8 @@ def broken(tmp_path: Path) -> Iterator[None]:
     parts |= {MEMORIES: {"broken": "broken_parts:make", "odd": "odd_parts:make"}}
     parts |= {TOOLS: {"broken": "broken_parts:make", "odd": "odd_parts:make", "Wrong Name": "odd_parts:make"}}
     parts |= {"kagura_kernel.backends": {"broken": "broken_parts:make"}}
+    parts |= {TRANSPORTS: {"broken": "broken_parts:make", "odd": "odd_parts:make", "slack": "odd_parts:make"}}
+    parts[TRANSPORTS] |= {"leaky": "odd_parts:LEAKY", "other": "odd_parts:OTHER"}
     parts[BRAINS] |= {"claude": "odd_parts:make"}
     with installed_package(tmp_path / "broken-site", parts, modules, name="broken"):
         yield
@@ -157,8 +174,6 @@ def test_a_tool_of_another_package_works_in_the_box(cockpit_of, project):
 
 @pytest.mark.usefixtures("house")
 def test_a_tool_that_nobody_has_named_is_not_there_and_is_not_even_imported(cockpit_of, project):
-    import sys
-
     brain = FakeBrain(["Done."])
     cockpit = cockpit_of()
     object.__setattr__(cockpit._parts.choices, "choose_brain", lambda _name: (brain, "the test says so"))
@@ -285,16 +300,119 @@ def test_a_scheme_that_nobody_brings_is_a_wrong_setting():
     assert "nothing is kept behind" in problem_with("nowhere://x", setting=True)
 
 
+# --------------------------------------------------------------------------- chats
+
+FOLDER = """
+brain = "small"
+box = "bubblewrap"
+net = ["none"]
+[transports.folder]
+folder = "{folder}"
+operators = ["ann"]
+project = "{project}"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of the example, with one of ann's and one of eve's in it."""
+    for who in ("ann", "eve"):
+        (tmp_path / "folder" / "people" / who).mkdir(parents=True)
+    return tmp_path / "folder"
+
+
+def posts(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("threads/*/*.json"))]
+
+
+@pytest.mark.usefixtures("house")
+def test_a_chat_of_another_package_is_served_beside_ours_by_the_real_command(folder, project, tmp_path):
+    environ = kernel_environ(tmp_path / "home", PYTHONPATH=str(tmp_path / "site"))
+    Path(environ["KAGURA_CONFIG"]).write_text(FOLDER.format(folder=folder, project=project))
+    for who, text in (("eve", "Let me in"), ("ann", "How many words?")):
+        (folder / "people" / who / "1.json").write_text(json.dumps({"thread": "words", "text": text}))
+    command = [sys.executable, "-m", "kagura_kernel.cli.main", "serve"]
+    with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, cwd=project) as serving:
+        try:
+            wait_until(
+                lambda: serving.poll() is not None or any("You said" in post["theirs"] for post in posts(folder))
+            )
+        finally:
+            serving.terminate()
+            _, said = serving.communicate()
+    assert serving.returncode == 0, said
+    assert b"Serving folder." in said
+    [answer] = posts(folder)
+    assert answer["ours"].startswith("Done")
+    assert answer["theirs"] == "You said: How many words?"
+    assert list(folder.glob("people/*/*")) == []
+
+
+@pytest.mark.usefixtures("house")
+def test_settings_that_name_a_chat_of_another_package_are_checked_without_loading_it():
+    check_settings_text('[transports.folder]\nfolder = "/srv/kagura"\noperators = ["ann"]\n', "config.toml")
+    with pytest.raises(ConfigurationError, match=r"transports\.folder\.operators"):
+        check_settings_text('[transports.folder]\noperators = "ann"\n', "config.toml")
+    with pytest.raises(ConfigurationError, match="one of slack, discord, folder"):
+        check_settings_text("[transports.flder]\n", "config.toml")
+    assert "folder_chat" not in sys.modules
+
+
+@pytest.mark.usefixtures("house")
+async def test_what_a_chat_of_another_package_may_be_told_is_checked_like_ours():
+    with pytest.raises(ConfigurationError) as told:
+        await make_transport("folder", {"folder": 3, "colour": "hunter2"}, {})
+    assert len(told.value.problems) == 2
+    assert "hunter2" not in told.value.message
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("broken", "no licence for this machine"),
+        ("odd", "it is no `ChatKind`"),
+        ("leaky", r"it cannot be made \(RuntimeError\)"),
+        ("other", r"it cannot be made \(AttributeError\)"),
+    ],
+)
+async def test_a_broken_chat_is_told_and_never_with_its_token(name, why):
+    table = {"bot_token_env": "BOT"} if name == "leaky" else {}
+    token = "hunter" * 2
+    with pytest.raises(ExtensionBroken, match=why) as told:
+        await make_transport(name, table, {"BOT": token})
+    assert "broken 1.0" in told.value.message
+    assert token not in "".join(traceback.format_exception(told.value))
+    assert token not in str(told.value.__context__)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_chat_of_ours_cannot_be_replaced():
+    from kagura_kernel.assembly.chats import CHATS
+    from kagura_kernel.assembly.transports import chat_kind
+
+    assert chat_kind("slack") == (CHATS["slack"], "")
+    assert "built in" in {one.name: one for one in extensions() if one.group == TRANSPORTS}["slack"].problem
+
+
+@pytest.mark.usefixtures("house", "broken")
+def test_doctor_tells_of_chats_of_other_packages_that_the_settings_name(tmp_path, folder):
+    tables = {"folder": {"folder": str(folder), "operators": ["ann"]}, "broken": {}, "none": {}}
+    rows = {row.name: row for row in chats(Settings(transports=tables), kernel_environ(tmp_path / "home"))}
+    assert rows["chat folder"].state == "ok"
+    assert (rows["chat broken"].state, rows["chat none"].state) == ("fail", "fail")
+    assert "no licence for this machine" in rows["chat broken"].said
+
+
 # ------------------------------------------------------------------------ showing
 
 
 @pytest.mark.usefixtures("house", "broken")
 def test_status_lists_what_is_installed_and_runs_none_of_it(cockpit_of):
-    import sys
-
     shown = {part.name: part for part in cockpit_of().status().others}
     assert shown["brain small"].ok
     assert shown["brain small"].reason == "of house-extensions 1.0"
+    assert shown["transport folder"].ok
     assert not shown["brain claude"].ok
     assert "small_brain" not in sys.modules
     assert {part.name for part in extension_status()} == set(shown)
@@ -310,6 +428,7 @@ def test_doctor_tries_every_one_and_names_what_is_broken():
         "back-end modest",
         "credential provider house_tokens",
         "memory team",
+        "transport folder",
     }
     for name in ("brain broken", "tool broken", "credential provider broken", "memory broken", "back-end broken"):
         assert "no licence for this machine" in found[name].reason
@@ -324,7 +443,9 @@ def test_the_terminal_s_doctor_has_a_row_for_each():
     assert rows["brain broken"].state == "warn"
     assert "uninstall broken" in rows["brain broken"].then
     assert rows["telemetry"].said == "off"
-    named = {row.name: row for row in extension_findings(Settings(own_tools=("broken",), brain="broken"))}
+    settings = Settings(own_tools=("broken",), brain="broken", transports={"broken": {}})
+    named = {row.name: row for row in extension_findings(settings)}
+    assert (rows["transport broken"].state, named["transport broken"].state) == ("warn", "fail")
     assert named["tool broken"].state == "fail"
     assert named["brain broken"].state == "fail"
     assert rows["log"].said == "warning and above, to standard error"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.jupyter.cards.bounded import Bounded, bounded
@@ -28,7 +28,6 @@ def test_text_that_lies_elsewhere_in_full_says_so_even_when_all_is_shown():
     assert bounded("a").remark("full.txt") == "full text in full.txt"
 
 
-@settings(deadline=None)
 @given(st.text(st.sampled_from("ab\n")), st.integers(1, 12), st.integers(8, 40))
 def test_no_text_is_longer_than_allowed_and_nothing_is_lost_unsaid(text, lines, characters):
     part = bounded(text, lines=lines, characters=characters)

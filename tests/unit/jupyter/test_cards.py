@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.jupyter.cards.changes import changes_html, summary
@@ -186,7 +186,6 @@ HOSTILE = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(HOSTILE, HOSTILE, HOSTILE)
 def test_nothing_that_a_model_or_a_box_says_gets_out_of_its_card(one, two, three):
     from datetime import UTC, datetime

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import UsageError
@@ -110,7 +110,6 @@ def test_what_is_half_written_is_never_refused(cell):
     assert form_of(cell) in Form
 
 
-@settings(deadline=None)
 @given(TEXT)
 def test_no_prompt_loses_a_character(text):
     cell = escaped(text)
@@ -121,13 +120,11 @@ def test_no_prompt_loses_a_character(text):
     assert all(not line.strip() or is_marker(line) for line in found.before.split("\n"))
 
 
-@settings(deadline=None)
 @given(TEXT.filter(lambda text: text.strip() and not any(map(is_marker, text.split("\n")))))
 def test_every_text_can_be_sent_as_a_prompt(text):
     assert read(escaped(text)).form is Form.PROMPT
 
 
-@settings(deadline=None)
 @given(TEXT)
 def test_no_cell_is_a_surprise(cell):
     try:
@@ -136,7 +133,6 @@ def test_no_cell_is_a_surprise(cell):
         assert refused.message  # noqa: PT017 - both ends are fine
 
 
-@settings(deadline=None)
 @given(st.text("\n ", max_size=4), st.lists(st.sampled_from(["x = 1", "", "    y = 2", "if x:"]), max_size=5))
 def test_python_stays_on_its_lines(before, lines):
     cell = f"{before}%%py\n" + "\n".join(lines)

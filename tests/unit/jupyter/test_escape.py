@@ -3,10 +3,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, escaped_prose, one_line, printed, visible
+from kagura_kernel.domain.visible import printed, visible
+from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, escaped_prose, one_line
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,6 @@ def test_a_progress_bar_becomes_lines():
     assert printed("10%\r20%\r\ndone") == "10%\n20%\ndone"
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_nothing_escapes_from_escaped_text(text):
     for result in (escaped(text), escaped_output(text)):

@@ -4,7 +4,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.jupyter.cards.markdown import MARKDOWN_CHARACTERS, markdown_html
@@ -86,7 +86,6 @@ def test_a_web_link_opens_without_telling_where_it_came_from():
     assert attributes == {"href": "https://example.org", "rel": "noopener noreferrer nofollow", "target": "_blank"}
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(HOSTILE, st.text(max_size=8)), max_size=12))
 def test_no_text_makes_a_tag_or_an_attribute_that_can_do_something(parts):
     for tag, attributes in Tags(markdown_html("".join(parts))).seen:

@@ -44,7 +44,7 @@ def test_nothing_that_could_act_is_left(sample):
     judge(rich_html(sample)[0])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(HOSTILE_HTML) | st.text(max_size=12), max_size=6).map("".join))
 def test_nothing_that_could_act_is_left_of_any_mixture(text):
     judge(rich_html(text)[0])

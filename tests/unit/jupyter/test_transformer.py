@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -35,7 +35,6 @@ def test_the_body_arrives_as_it_was_written(body):
     assert arguments(f"%%kagura\n{body}\n") == ["kagura", "", f"{body}\n"]
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")))
 def test_any_body_arrives_as_it_was_written(body):
     assert arguments("%%kagura\n" + body)[2] == without_markers(body)

@@ -290,7 +290,7 @@ _LINES = st.tuples(st.sampled_from([*SAFE_COMMANDS, ""]), st.lists(_PIECES, max_
 )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(line=_LINES)
 @example(line="ls 'a b' \"c d\"")
 @example(line="echo ^a^b %1 a=b @x")
@@ -324,7 +324,7 @@ _SED_PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(script=st.lists(_SED_PIECES, min_size=1, max_size=7).map("".join))
 @example(script="s/a/b/g; $!d; /x/,/y/p")
 def test_a_safe_sed_script_writes_and_starts_nothing(stubs, tmp_path_factory, script):
@@ -352,7 +352,7 @@ _AWK_PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(program=st.lists(_AWK_PIECES, min_size=1, max_size=9).map("".join))
 @example(program='{print "evil", $1; x = x + 1}')
 def test_a_safe_awk_program_writes_and_starts_nothing(stubs, tmp_path_factory, program):

@@ -128,6 +128,7 @@ def test_what_is_configured_is_told(names, tmp_path, monkeypatch):
     assert {"auto", "bubblewrap", "docker", "gvisor"} <= set(told(names, Kind.BOX, "--box"))
     assert {"auto", "claude", "replay"} <= set(told(names, Kind.BRAIN, "--brain"))
     assert "kagura/python:latest" in told(names, Kind.IMAGE, "--image")
+    assert "kagura/server:latest" not in told(names, Kind.IMAGE, "--image")
     assert "python" in told(names, Kind.RECIPE, "build")
     assert told(names, Kind.GRANT, "--grant") == {}
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.memory.language.english import english_stem
@@ -29,7 +29,6 @@ def _stem(connection: sqlite3.Connection, word: str) -> str:
     return found
 
 
-@settings(deadline=None)
 @given(
     start=st.text("abcdeilmnorstuvwyz", min_size=1, max_size=7),
     ending=st.sampled_from(["", *_ENDINGS.split()]),

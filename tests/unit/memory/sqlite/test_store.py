@@ -227,7 +227,7 @@ def test_many_threads_write_and_read_at_once(store: SqliteMemory):
     assert store.counts().memories == 60
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(str.strip))
 def test_any_text_is_kept_as_it_is_and_any_text_can_be_asked(store: SqliteMemory, text: str):
     memory = store.remember(Draft(text, SOURCE))

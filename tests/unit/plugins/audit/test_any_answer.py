@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, Risk
@@ -34,13 +34,11 @@ REPORTS = st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=5), VALUES, m
 FOUND, SCAN = sample_plugin()
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_a_report_or_is_not(text):
     assert isinstance(parse_answer(text), Answer | Unreadable)
 
 
-@settings(deadline=None)
 @given(REPORTS)
 def test_any_json_becomes_a_report_that_can_be_stored(value):
     prompt = audit_prompt(FOUND, SCAN.findings)
@@ -51,7 +49,6 @@ def test_any_json_becomes_a_report_that_can_be_stored(value):
     assert audit.content_hash == FOUND.content.content_hash
 
 
-@settings(deadline=None)
 @given(REPORTS)
 def test_whoever_has_not_seen_what_was_planted_is_never_believed(value):
     prompt = audit_prompt(FOUND, SCAN.findings)
