@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.testing.model_script import calls, says
+from kagura_kernel.testing.patience import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -45,13 +46,16 @@ def test_the_tab_key_offers_what_can_stand_there(open_notebook, lab, typed, offe
     notebook.done(0)
     notebook.cell(1).locator(".cm-content").click()
     notebook.page.keyboard.type(typed)
-    notebook.page.keyboard.press("Tab")
-    # The only one that fits is put in at once, several are listed.
-    notebook.page.wait_for_function(
-        """offered => [...document.querySelectorAll(".jp-Completer-item, .jp-mod-active .cm-content")]
-          .some(place => place.textContent.includes(offered))""",
-        arg=offered,
-    )
+    # The only one that fits is put in at once, several are listed. What a kernel says late is not shown any more, and
+    # the key has to be pressed again.
+    places = ".jp-Completer-item, .jp-mod-active .cm-content"
+
+    def shown() -> bool:
+        notebook.page.keyboard.press("Tab")
+        notebook.page.wait_for_timeout(1_500)
+        return any(offered in text for text in notebook.page.locator(places).all_text_contents())
+
+    wait_until(shown)
 
 
 def test_an_interrupt_stops_a_prompt_with_one_calm_line_and_the_next_cell_runs(open_notebook):
