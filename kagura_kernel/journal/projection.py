@@ -159,7 +159,7 @@ def new_run(seq: int, event: RunStarted) -> dict[str, Any]:
         "model": as_text(event.model),
         "project": as_text(event.project),
         "owner": event.owner,
-        "user_name": as_text(event.user),
+        "user_name": as_text(event.started_by or event.user),
         "notebook": as_text(event.notebook),
         "kernel_id": as_text(event.kernel_id),
         "cell_id": as_text(event.cell_id),

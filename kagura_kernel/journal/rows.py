@@ -67,7 +67,7 @@ class RunRow:
         cost_usd: Reported beats computed; None when neither is known.
         changed_files: How many files it changed.
         error_code: Why it did not end well; empty otherwise.
-        user: Login name of the person.
+        user: Who asked: a login name; as a chat knows the person, `slack:U012ABCDEF`, where it was one.
         owner: The process that runs it.
         project: The project root on the host.
         notebook: The notebook that asked, as its server names it; empty elsewhere.

@@ -12,7 +12,7 @@ from kagura_kernel.journal.rows import CostRow
 
 NO_ESTIMATE = (
     "No run that came to its end had an estimate yet. A run has one as soon as another one was about the like of its "
-    "task; `%%kagura --plan` shows it before anything begins."
+    "task; `--plan` shows it before anything begins."
 )
 
 

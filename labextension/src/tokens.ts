@@ -65,6 +65,8 @@ export interface IRun extends IOrigin {
   verified: boolean | null;
   /** Whether it was shown memories that are not trusted. */
   untrusted: boolean;
+  /** Who asked: a login name; as a chat knows the person, `slack:U012ABCDEF`, where it was one. */
+  user: string;
 }
 
 export interface IDecision {

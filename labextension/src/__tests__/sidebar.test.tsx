@@ -11,7 +11,7 @@ import { memoriesSection } from '../panel/sections/memories.js';
 import { pluginsSection } from '../panel/sections/plugins.js';
 import { runsSection } from '../panel/sections/runs.js';
 import { Sidebar } from '../panel/sidebar.js';
-import { anApproval, english, FakeServer, HandPage, HandTimers } from './fakeServer.js';
+import { anApproval, aRun, english, FakeServer, HandPage, HandTimers } from './fakeServer.js';
 
 async function drawn(fill: (server: FakeServer) => void, closed: string[] = []): Promise<string> {
   const server = new FakeServer();
@@ -82,6 +82,14 @@ test('what comes from no notebook says from which session, where somebody named 
     });
   assert.ok((await from('slack-D0ROOM-1700000000.000001')).includes('from the session slack-D0ROOM-17'));
   assert.ok((await from('ses-1m82s08zjdsf1x')).includes('from no notebook'));
+});
+
+test('a run says who asked for it in a chat, and nothing where it was the person at this machine', async () => {
+  const html = await drawn(server => {
+    server.runs = [aRun(1, { user: 'mira' }), aRun(2, { user: 'slack:U012ABCDEF' })];
+  });
+  assert.ok(html.includes('for slack:U012ABCDEF'));
+  assert.ok(!html.includes('mira'));
 });
 
 test('a host offers what its card offers, with the whole address', async () => {

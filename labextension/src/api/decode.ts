@@ -87,6 +87,7 @@ export function run(value: unknown): IRun {
     live: from.live === true,
     verified: booleanOrNull(from.verified),
     untrusted: from.untrusted === true,
+    user: text(from.user),
     ...origin(from)
   };
 }

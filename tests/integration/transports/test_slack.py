@@ -21,6 +21,7 @@ from kagura_kernel.cockpit.transports.transport import (
     TransportRefused,
 )
 from kagura_kernel.domain.clock import SystemClock
+from kagura_kernel.journal import views
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Step
@@ -263,6 +264,7 @@ async def test_who_has_started_a_run_is_on_record(server, talk):
     await conversations.idle()
     started = cockpit.journal.events(kinds=("run.started",))[0].event.model_dump()
     assert (started["origin"], started["started_by"]) == ("slack", f"slack:{ANN}")
+    assert [row.user for row in views.runs(cockpit.journal)] == [f"slack:{ANN}"]
 
 
 async def test_a_person_of_another_workspace_is_refused_and_recorded_whatever_they_send(server, talk):

@@ -125,6 +125,11 @@ function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) 
             </span>
           )}
           {run.cost_usd !== null && <span title={money(run.cost_usd)}>{roundMoney(run.cost_usd)}</span>}
+          {run.user.includes(':') && (
+            <span className="kgs-cut" title={trans.__('Asked for in a chat, by %1', visible(run.user))}>
+              {trans.__('for %1', visible(run.user))}
+            </span>
+          )}
           {run.notebook && <span className="kgs-cut">{notebookName(run.notebook)}</span>}
         </div>
       </div>
