@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+import os
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
 from kagura_kernel.testing.compiled_rules import share_rules
@@ -50,3 +51,17 @@ def apply(environment: MutableMapping[str, str], base: Path, *, token: str, keyc
         environment.pop("PYTHON_KEYRING_BACKEND", None)
     else:
         environment["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+
+
+def contents(base: Path) -> frozenset[tuple[str, int]]:
+    """Everything below `base`, each with its kind and mode: what tells whether a home is as it was made."""
+    return frozenset(_below(str(base), ""))
+
+
+def _below(folder: str, name: str) -> Iterator[tuple[str, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            inner = f"{name}/{entry.name}"
+            yield inner, entry.stat(follow_symlinks=False).st_mode
+            if entry.is_dir(follow_symlinks=False):
+                yield from _below(entry.path, inner)

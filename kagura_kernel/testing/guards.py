@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import SupportsIndex
 
@@ -126,6 +126,7 @@ _ENVIRONMENT = pytest.StashKey[dict[str, str]]()
 _SESSION_START = pytest.StashKey[float]()
 _TOKEN = pytest.StashKey[str]()
 _LEFT = pytest.StashKey[list[str]]()
+_UNTOUCHED = pytest.StashKey[list[Path]]()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -216,8 +217,13 @@ def no_standing_keys() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def private_home(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of this test's own, empty; the environment points nowhere else."""
-    base = Path(tempfile.mkdtemp(prefix="t", dir=request.config.stash[_BASE]))
+    """A home of this test's own, empty; the environment points nowhere else.
+
+    One that a test has left as it was made is the next one's too: most tests touch none of its folders, and making and
+    removing them takes longer than such a test.
+    """
+    untouched = request.config.stash.setdefault(_UNTOUCHED, [])
+    base = untouched.pop() if untouched else Path(tempfile.mkdtemp(prefix="t", dir=request.config.stash[_BASE]))
     environment = dict(os.environ)
     false_home.apply(
         environment,
@@ -225,10 +231,15 @@ def private_home(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         token=request.config.stash[_TOKEN],
         keychain=request.node.get_closest_marker("keychain") is not None,
     )
+    made = false_home.contents(base)
     for name in set(os.environ) - set(environment):
         monkeypatch.delenv(name)
     for name, value in environment.items():
         if os.environ.get(name) != value:
             monkeypatch.setenv(name, value)
     yield Path(environment["HOME"])
+    with suppress(OSError):
+        if false_home.contents(base) == made:
+            untouched.append(base)
+            return
     shutil.rmtree(base, ignore_errors=True)

@@ -36,26 +36,35 @@ def test_prompts_python_and_commands_stand_in_one_notebook(open_notebook, lab):
     notebook.picture("kernel")
 
 
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [("/app", "approve"), ("What is in @sal", "sales.csv"), ("%%kagura --bud", "--budget"), ("/attach ru", "run-")],
+OFFERED = (
+    ("/app", "approve"),
+    ("What is in @sal", "sales.csv"),
+    ("%%kagura --bud", "--budget"),
+    ("/attach ru", "run-"),
 )
-def test_the_tab_key_offers_what_can_stand_there(open_notebook, lab, typed, offered):
+"""What is typed, and what the key then puts there or lists."""
+
+
+def test_the_tab_key_offers_what_can_stand_there(open_notebook, lab):
     lab.model.turns[:] = [says("Nothing.")]
-    notebook = open_notebook("Say nothing.", "", files={"sales.csv": SALES}, kernel="kagura")
+    notebook = open_notebook("Say nothing.", *[""] * len(OFFERED), files={"sales.csv": SALES}, kernel="kagura")
     notebook.done(0)
-    notebook.cell(1).locator(".cm-content").click()
-    notebook.page.keyboard.type(typed)
-    # The only one that fits is put in at once, several are listed. What a kernel says late is not shown any more, and
-    # the key has to be pressed again.
-    places = ".jp-Completer-item, .jp-mod-active .cm-content"
+    for index, (typed, offered) in enumerate(OFFERED, 1):
+        notebook.cell(index).locator(".cm-content").click()
+        notebook.page.keyboard.type(typed)
+        wait_until(lambda offered=offered: _shown(notebook, offered))
+        notebook.page.keyboard.press("Escape")
 
-    def shown() -> bool:
-        notebook.page.keyboard.press("Tab")
-        notebook.page.wait_for_timeout(1_500)
-        return any(offered in text for text in notebook.page.locator(places).all_text_contents())
 
-    wait_until(shown)
+def _shown(notebook, offered):
+    """Whether it is put in, as the only one that fits is, or listed with others, after the key was pressed (again).
+
+    What a kernel says late is not shown any more.
+    """
+    notebook.page.keyboard.press("Tab")
+    notebook.page.wait_for_timeout(1_000)
+    places = notebook.page.locator(".jp-Completer-item, .jp-mod-active .cm-content")
+    return any(offered in text for text in places.all_text_contents())
 
 
 def test_an_interrupt_stops_a_prompt_with_one_calm_line_and_the_next_cell_runs(open_notebook):

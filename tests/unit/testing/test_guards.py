@@ -163,6 +163,31 @@ def test_a_refusal_that_the_code_swallowed_still_fails_the_test(tmp_path):
     }
 
 
+def test_only_a_home_that_was_left_as_it_was_made_is_the_next_test_s_too(tmp_path):
+    outcomes, printed = inner_session(
+        tmp_path,
+        """
+        import pytest
+
+        homes = []
+
+        @pytest.mark.parametrize("leave", ["nothing", "a file", "nothing", "a mode", "nothing"])
+        def test_home(leave, private_home):
+            assert sorted(path.name for path in (private_home / ".claude").iterdir()) == []
+            assert (private_home / ".claude").stat().st_mode & 0o777 == 0o700
+            homes.append(private_home)
+            if leave == "a file":
+                (private_home / ".claude/left").touch()
+            if leave == "a mode":
+                (private_home / ".claude").chmod(0o755)
+
+        def test_homes():
+            assert [homes.index(home) for home in homes] == [0, 0, 2, 2, 4]
+        """,
+    )
+    assert set(outcomes.values()) == {"passed"}, printed
+
+
 def test_a_session_in_a_session_leaves_the_processes_of_the_outer_one_alone(tmp_path):
     with subprocess.Popen(["sleep", "60"]) as ours:
         _, text = inner_session(tmp_path, "def test_nothing(): pass")
