@@ -31,6 +31,8 @@ class Supervisor:
         # A name that begins with @ lies in no directory.
         place = "\0" + self._place[1:] if self._place.startswith("@") else self._place
         told = "\n".join(" ".join(word.splitlines()) for word in words)
-        # What does not listen any more cannot be told, and the chats do not suffer for it.
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as way:
+        # What does not listen any more, or has not read what was said before, cannot be told, and the chats do not
+        # suffer for it: nothing waits here.
+        kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, kind) as way:
             way.sendto(told.encode(), place)

@@ -154,7 +154,7 @@ class Keeper:
             linux.mount("proc", "/proc", "proc", _PLAIN)
             lay_out(job, root=self._root)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
             words = [*job["runsc"], "--root", STATE, "run", "--bundle", BUNDLE, _CONTAINER]
             os.execve(words[0], words, _ENVIRONMENT)  # noqa: S606 - the kernel chose the program; no shell is wanted

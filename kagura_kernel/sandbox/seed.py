@@ -149,7 +149,8 @@ def _wait_and_become(door: socket.socket, ground: _Ground, tell: Tell, counted: 
         _change(ground.identity, users)
         # Changing the identity has made the system forget it.
         linux.die_with_parent()
-        for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+        # Who started us may have left some ignored, as `nohup` does.
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         if not os.access(job["bwrap"], os.X_OK):
             raise PermissionError(errno.EACCES, "this program cannot be started", job["bwrap"])  # noqa: TRY301 - told below

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kagura_kernel.assembly import close_cockpit
 from kagura_kernel.assembly.child_packets import Packet, packed, packet_of
 from kagura_kernel.assembly.dask_worker import run_child
 from kagura_kernel.cockpit.cockpit import Cockpit
@@ -208,10 +209,13 @@ def test_a_packet_says_what_to_do_and_holds_no_secret(
 
 
 def test_what_arrives_is_checked_and_never_unpickled() -> None:
-    text, contents = run_child("{}", {})
-    assert ("the worker failed" in text, contents) == (True, {})
     order = ChildOrder("do it", Handoff(lineage=("run-1",)), "run-1", "ses", Path("/p"))
-    assert "install the same one" in run_child(packed(Packet(order, version="0.0.0")), {})[0]
+    try:
+        text, contents = run_child("{}", {})
+        assert ("the worker failed" in text, contents) == (True, {})
+        assert "install the same one" in run_child(packed(Packet(order, version="0.0.0")), {})[0]
+    finally:
+        close_cockpit()
 
 
 # ------------------------------------------------------------- a killed worker

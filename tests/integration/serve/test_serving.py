@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import socket
+import threading
 import warnings
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -45,22 +46,34 @@ async def place(tmp_path: Path, private_home: Path, slack: SlackServer) -> Async
         yield place
 
 
+@dataclass
+class Supervisor:
+    """What systemd listens with; it reads at once what it is told.
+
+    Attributes:
+        place: Where it listens.
+        told: Everything that it was told.
+    """
+
+    place: str
+    told: list[str] = field(default_factory=list)
+
+
 @pytest.fixture
-def supervisor(tmp_path: Path) -> Iterator[socket.socket]:
-    """What systemd listens with."""
+def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    made = Supervisor(str(tmp_path / "notify"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
-        heard.bind(str(tmp_path / "notify"))
-        heard.settimeout(0)
-        yield heard
+        heard.bind(made.place)
 
+        def listen() -> None:
+            while said := heard.recv(4096):
+                made.told.append(said.decode())
 
-def words(heard: socket.socket) -> list[str]:
-    """All that it was told."""
-    found: list[str] = []
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            found.append(heard.recv(4096).decode())
-    return found
+        listening = threading.Thread(target=listen)
+        listening.start()
+        yield made
+        heard.sendto(b"", made.place)
+        listening.join()
 
 
 async def sleeping(pid: int, seconds: int) -> list[int]:
@@ -134,7 +147,7 @@ async def test_two_chats_are_served_at_once(place, slack):
 
 
 async def test_told_to_stop_it_lets_runs_end_refuses_new_ones_and_leaves_nothing(place, slack, supervisor):
-    place.environ |= {"NOTIFY_SOCKET": supervisor.getsockname(), "WATCHDOG_USEC": "300000"}
+    place.environ |= {"NOTIFY_SOCKET": supervisor.place, "WATCHDOG_USEC": "300000"}
     with place.serving("--drain", "600") as server:
         await server.says("Serving slack.")
         thread = await slack.say(ANN, "host: touch done")
@@ -152,8 +165,7 @@ async def test_told_to_stop_it_lets_runs_end_refuses_new_ones_and_leaves_nothing
     assert below
     await eventually(lambda: not any(map(alive, below)))
     assert server_of(Path(place.environ["KAGURA_HOME"])) is None
-    told = words(supervisor)
-    assert {"READY=1\nSTATUS=Serving slack.", "WATCHDOG=1", "STOPPING=1\nSTATUS=Stopping."} == set(told)
+    assert set(supervisor.told) == {"READY=1\nSTATUS=Serving slack.", "WATCHDOG=1", "STOPPING=1\nSTATUS=Stopping."}
 
 
 async def test_what_does_not_end_in_time_is_stopped_and_its_thread_is_told(place, slack):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -57,6 +58,8 @@ class Shell:
             timeout=60,
             echo=False,
             dimensions=(40, 200),
+            # As a shell starts it, whatever the tests were started with: `nohup` ignores this signal for all below it.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
         self.open.append(child)
         return child

@@ -26,6 +26,17 @@ def test_where_nobody_listens_nothing_happens(tmp_path: Path) -> None:
     Supervisor({"NOTIFY_SOCKET": str(tmp_path / "gone")}).tell("READY=1")
 
 
+def test_one_that_reads_nothing_keeps_nobody_waiting(tmp_path: Path) -> None:
+    place = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(place)
+        heard.settimeout(0)
+        supervisor = Supervisor({"NOTIFY_SOCKET": place})
+        for _ in range(2_000):
+            supervisor.tell("WATCHDOG=1" + " " * 1_000)
+        assert heard.recv(4096).startswith(b"WATCHDOG=1")
+
+
 def test_what_is_started_later_cannot_speak_for_us() -> None:
     environ = {"NOTIFY_SOCKET": "/run/notify", "WATCHDOG_USEC": "3000000", "WATCHDOG_PID": str(os.getpid()), "A": "b"}
     assert Supervisor(environ).patience == 3
