@@ -3,7 +3,8 @@
 In a notebook the working directory is on the import path, in front of installed packages, and a box's changes end up
 in that directory. Without this, a file `pandas.py` that a box wrote would run in the kernel as soon as a table is
 shown. Two kinds of import see the path without the project: those of names in `GUARDED`, whoever asks, and whatever
-this package's own code sets off, directly or through a library. Everything else is left alone.
+this package's own code sets off, directly or through a library. Everything else is left alone. On the way, what costs
+much and is not needed yet is postponed (`late_modules`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
 from typing import Any
 
+from kagura_kernel.domain.late_modules import LATE, later
 from kagura_kernel.domain.search_path import entries_outside, is_inside
 
 LIBRARIES = frozenset(
@@ -178,7 +180,7 @@ class OutsideProject(PathFinder):
         if spec is not None and spec.loader is None and spec.submodule_search_locations is not None:
             # A namespace package would look for further parts along the whole path later on.
             spec.submodule_search_locations = list(spec.submodule_search_locations)
-        return spec
+        return later(spec) if spec is not None and fullname in LATE else spec
 
     def find_distributions(self, context: Any = None) -> Iterable[Any]:  # type: ignore[override] # as above
         """Installed packages; for our own code, those that a project holds do not count as installed."""
