@@ -9,6 +9,7 @@ import json
 import signal
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -41,25 +42,35 @@ def write_settings(folder: Path, api: str, project: Path, operators: Sequence[st
     return settings
 
 
-class _Log:
-    """What one life says, at the end of a file that nobody has to read along."""
+class _Life(ABC):
+    """One life of the command, as it shows by whether it is there and by what it adds to its log."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self._from = file.stat().st_size if file.exists() else 0
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._from = log.stat().st_size if log.exists() else 0
+
+    @abstractmethod
+    def ended(self) -> bool:
+        """Whether it is over."""
 
     @property
     def said(self) -> str:
-        return self.file.read_bytes()[self._from :].decode("utf-8", "replace") if self.file.exists() else ""
+        """All that it has said so far."""
+        return self._log.read_bytes()[self._from :].decode("utf-8", "replace") if self._log.exists() else ""
 
-    def listens(self, *, ended: bool) -> bool:
-        if ended:
+    def ready(self) -> bool:
+        """Whether it listens.
+
+        Raises:
+            RuntimeError: it has ended instead.
+        """
+        if self.ended():
             message = f"serve has ended:\n{self.said[-4000:]}"
             raise RuntimeError(message)
         return "\nServing " in f"\n{self.said}"
 
 
-class Served:
+class Served(_Life):
     """One life of the command.
 
     Args:
@@ -69,7 +80,7 @@ class Served:
     """
 
     def __init__(self, environ: Mapping[str, str], folder: Path, log: Path) -> None:
-        self._log = _Log(log)
+        super().__init__(log)
         with log.open("ab") as said:
             self._process = subprocess.Popen(  # noqa: S603 - a command of ours
                 [*PROGRAM, "serve"],
@@ -84,19 +95,6 @@ class Served:
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
-
-    @property
-    def said(self) -> str:
-        """All that it has said so far."""
-        return self._log.said
-
-    def ready(self) -> bool:
-        """Whether it listens.
-
-        Raises:
-            RuntimeError: it has ended instead.
-        """
-        return self._log.listens(ended=self.ended())
 
     def ended(self) -> bool:
         """Whether it is over."""
@@ -116,7 +114,7 @@ class Served:
         self._process.wait()
 
 
-class ServedLife:
+class ServedLife(_Life):
     """The same by a fork of a process that has imported everything already: for who starts many.
 
     Args:
@@ -127,22 +125,9 @@ class ServedLife:
     """
 
     def __init__(self, lives: Lives, environ: Mapping[str, str], folder: Path, log: Path) -> None:
+        super().__init__(log)
         self._lives = lives
-        self._log = _Log(log)
         self.pid = lives.start(environ=dict(environ), folder=str(folder), log=str(log))
-
-    @property
-    def said(self) -> str:
-        """All that it has said so far."""
-        return self._log.said
-
-    def ready(self) -> bool:
-        """Whether it listens.
-
-        Raises:
-            RuntimeError: it has ended instead.
-        """
-        return self._log.listens(ended=self.ended())
 
     def ended(self) -> bool:
         """Whether it is over."""

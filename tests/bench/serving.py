@@ -124,19 +124,12 @@ async def _place(bench: Bench, name: str) -> AsyncIterator[tuple[Shop, SlackServ
     if find_spec("slack_bolt") is None:
         raise Missing("there is no slack_bolt")
     from kagura_kernel.testing.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
-    from tests.integration.serve.shop import ANN, shop
+    from tests.integration.serve.shop import shop
 
     folder = bench.folder / f"serving-{name}"
     folder.mkdir()
     async with SlackServer() as slack, shop(folder, folder / "home") as place:
-        place.environ |= {"THE_BOT": BOT_TOKEN, "THE_APP": APP_TOKEN}
-        place.tables["slack"] = {
-            "operators": [ANN],
-            "api": slack.api,
-            "bot_token_env": "THE_BOT",
-            "app_token_env": "THE_APP",
-        }
-        place.write()
+        place.with_slack(slack.api, BOT_TOKEN, APP_TOKEN)
         yield place, slack
 
 

@@ -56,6 +56,13 @@ class Shop:
         """The project of its runs."""
         return self.folder / "project"
 
+    def with_slack(self, api: str, bot_token: str, app_token: str) -> None:
+        """Have a Slack whose web API is there, with Ann as its operator and the tokens in variables; write it down."""
+        self.environ |= {"THE_BOT": bot_token, "THE_APP": app_token}
+        variables = {"bot_token_env": "THE_BOT", "app_token_env": "THE_APP"}
+        self.tables["slack"] = {"operators": [ANN], "api": api, **variables}
+        self.write()
+
     def write(self, **settings: object) -> None:
         """Write the settings down."""
         text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())

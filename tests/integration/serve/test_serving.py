@@ -35,14 +35,7 @@ async def slack() -> AsyncIterator[SlackServer]:
 async def place(tmp_path: Path, private_home: Path, slack: SlackServer) -> AsyncIterator[Shop]:
     """One with a Slack, whose tokens lie in variables."""
     async with shop(tmp_path, private_home) as place:
-        place.environ |= {"THE_BOT": BOT_TOKEN, "THE_APP": APP_TOKEN}
-        place.tables["slack"] = {
-            "operators": [ANN],
-            "api": slack.api,
-            "bot_token_env": "THE_BOT",
-            "app_token_env": "THE_APP",
-        }
-        place.write()
+        place.with_slack(slack.api, BOT_TOKEN, APP_TOKEN)
         yield place
 
 
