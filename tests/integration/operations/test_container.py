@@ -92,6 +92,9 @@ class Container:
         """Make and start it, as `compose up` would; its network is the machine's, where the chat is."""
         asked = create_arguments(self.folder / "compose.yaml", "kagura", state=NAME, project=self.folder / "project")
         command = (SERVER, *self.image.words, "serve", "--drain", "30")
+        # A session that was killed may have left one, and nothing else is called so at the daemon of the tests.
+        for left in self.docker("ps", "--all", "--quiet", "--filter", f"name=^{NAME}$").split():
+            self.docker("rm", "--force", left)
         self.docker("create", "--name", NAME, "--network", "host", *asked, *self.image.options, *command)
         self.docker("start", NAME)
 

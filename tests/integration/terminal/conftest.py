@@ -58,11 +58,16 @@ class Shell:
             timeout=60,
             echo=False,
             dimensions=(40, 200),
-            # As a shell starts it, whatever the tests were started with: `nohup` ignores this signal for all below it.
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+            preexec_fn=_as_a_shell_starts_it,
         )
         self.open.append(child)
         return child
+
+
+def _as_a_shell_starts_it() -> None:
+    """Whatever the tests were started with: `nohup` and a job in the background leave signals ignored for all below."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def bash(command: str, **more: Any) -> dict[str, Any]:
