@@ -158,6 +158,7 @@ def approve(page: Page, sidebar: Sidebar, slack: Slack, thread: str, project: Pa
     expect(approval).to_contain_text(f"from the session slack-{thread.replace(':', '-')}")
     expect(approval).to_contain_text("The web server reads it from this folder")
     expect(sidebar.run(TASK)).to_contain_text("Waiting for you")
+    expect(sidebar.run(TASK).get_by_text(f"for slack:{ANN}")).to_be_visible()
     pictured(page, "sidebar-outside")
     approval.get_by_role("button", name=re.compile("^Allow once")).click()
     expect(approval).to_have_count(0)

@@ -51,8 +51,8 @@ def test_control_c_stops_the_run_and_the_conversation_goes_on(shell):
     child.expect_exact("ERR_RUN_KILLED")
     child.expect_exact(PROMPT)
     child.send("half a line")
-    # A person's next key is no sooner. Without an echo nothing tells that the text was read, and what was not, a terminal
-    # throws away at this key, while readline waits for it.
+    # A person's next key is no sooner. Without an echo nothing tells that the text was read, and what was not, a
+    # terminal throws away at this key, while readline waits for it.
     time.sleep(0.8)
     child.sendintr()
     child.expect_exact(PROMPT)

@@ -126,7 +126,7 @@ function RunRow({ run, stopping, current, claimsFocus, onFocus }: IRunRowProps) 
           )}
           {run.cost_usd !== null && <span title={money(run.cost_usd)}>{roundMoney(run.cost_usd)}</span>}
           {run.user.includes(':') && (
-            <span className="kgs-cut" title={trans.__('Asked for in a chat, by %1', visible(run.user))}>
+            <span title={trans.__('Asked for in a chat, by %1', visible(run.user))}>
               {trans.__('for %1', visible(run.user))}
             </span>
           )}
