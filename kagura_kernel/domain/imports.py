@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
 from typing import Any
 
-from kagura_kernel.domain.late_modules import LATE, later
+from kagura_kernel.domain.late_modules import later
 from kagura_kernel.domain.search_path import entries_outside, is_inside
 
 LIBRARIES = frozenset(
@@ -180,7 +180,7 @@ class OutsideProject(PathFinder):
         if spec is not None and spec.loader is None and spec.submodule_search_locations is not None:
             # A namespace package would look for further parts along the whole path later on.
             spec.submodule_search_locations = list(spec.submodule_search_locations)
-        return later(spec) if spec is not None and fullname in LATE else spec
+        return spec if spec is None else later(spec)
 
     def find_distributions(self, context: Any = None) -> Iterable[Any]:  # type: ignore[override] # as above
         """Installed packages; for our own code, those that a project holds do not count as installed."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kagura_kernel.kit.redaction.patterns import Lazy
 from kagura_kernel.kit.redaction.spans import Span
-from kagura_kernel.kit.redaction.yaml_forms import broken_yaml, fitted_to_yaml
+from kagura_kernel.kit.redaction.yaml_forms import LINE_ENDS, broken_yaml, end_before, fitted_to_yaml
 
 _YAML = Lazy(
     r"(?:\xef\xbb\xbf)?[ \t]*(?:-[ \t]+|\?[ \t]+)*(?:(?:[^\s\"'#:{}\[\],&*!|>%@`-][^\"'#{}\[\],]*|\"[^\"]*\"|'[^']*'):[ \t]+|-[ \t]+)(?:[&!]\S+[ \t]+)*"
@@ -63,11 +63,7 @@ _REACH = 500
 
 def _before_line_end(data: bytes, span: Span) -> Span:
     """Without the ends of lines behind the secret that only Unicode, and so YAML, takes for such."""
-    value = data[span.start : span.end]
-    return replace(span, end=span.start + len(_LINE_ENDS.sub(b"", value))) if _LINE_ENDS.search(value) else span
-
-
-_LINE_ENDS = re.compile(rb"(?:\xc2\x85|\xe2\x80[\xa8\xa9])+\Z")
+    return replace(span, end=end_before(data, span.start, span.end, LINE_ENDS))
 
 
 def _before_escape(data: bytes, span: Span) -> Span:

@@ -13,8 +13,9 @@ from kagura_kernel.kit.redaction.spans import Span, put_markers
 _MOST = 4 * 1024 * 1024
 _MOST_UNNAMED = 64 * 1024
 _COMMENT = re.compile(rb"#[^\n]*")
-_BREAKS = re.compile(rb"(?:[ \t\n\r]|\xc2\x85|\xe2\x80[\xa8\xa9])*\Z")
-"""The end of a block, with all that YAML takes for the end of a line: NEL and the separators of Unicode too."""
+LINE_ENDS = (b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
+"""What ends a line for Unicode, and so for YAML, and for nobody else: NEL and the two separators."""
+_BLANKS = (b" ", b"\t", b"\n", b"\r", *LINE_ENDS)
 _ESCAPES = {
     '"': re.compile(rb"\\(?:x..|u....|U........|\r\n|.)", re.DOTALL),
     "'": re.compile(rb"''"),
@@ -194,10 +195,16 @@ def _scalar(data: bytes, place: tuple[int, int], style: str, *, key: bool, flow:
     if style in {"|", ">"}:
         start = data.find(b"\n", start, end) + 1 or end
         value = data[start:end]
-        ends = _BREAKS.search(value)
-        end = start + (ends.start() if ends is not None else len(value))
+        end = end_before(data, start, end, _BLANKS)
         return _Place(min(start + len(value) - len(value.lstrip()), end), end, style, key, flow)
     return _Place(start, start + len(data[start:end].rstrip()), style, key, flow)
+
+
+def end_before(data: bytes, start: int, end: int, endings: tuple[bytes, ...]) -> int:
+    """Where what stands there ends without any of these endings; in time that grows with their number alone."""
+    while end > start and (ending := next((one for one in endings if data.endswith(one, start, end)), b"")):
+        end -= len(ending)
+    return end
 
 
 def _piece(data: bytes, span: Span, place: _Place) -> Span | None:
