@@ -6,32 +6,40 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Compiled modules are kept, whatever the caller prefers: every kernel, box and short-lived process reads them.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A notebook's project is the folder it lies in, so demo and lab work on copies, never on the repository.
 LAB_FLAGS := $(if $(filter 0,$(shell id -u)),--allow-root) $(if $(DISPLAY)$(WAYLAND_DISPLAY),,--no-browser)
 
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
-setup: ## Python environment in .venv, the sidebar, and what a box needs from the system
-	@dev/setup.sh run
+setup: ## Python environment in .venv, JupyterLab, the sidebar, and what a box needs from the system
+	@dev/setup.sh lab
 
 .PHONY: demo
 demo: ## Run the quickstart notebook for real and say where the executed copy lies
-	@dev/setup.sh run
+	@dev/setup.sh demo
 	@$(BIN)/python dev/demo.py
 
 .PHONY: lab
 lab: ## Open JupyterLab on a copy of the notebooks, kept in out/lab until make clean
-	@dev/setup.sh run
+	@dev/setup.sh lab
 	@mkdir -p out && { [ -d out/lab ] || cp -r notebooks out/lab; }
 	@cd out/lab && exec ../../$(BIN)/jupyter-lab $(LAB_FLAGS) $(LAB_ARGS) quickstart.ipynb
 
 .PHONY: test
 test: ## Format, lint, types, contracts, notebooks and every test: what CI runs
 	@dev/setup.sh test
-	@dev/check.sh
+	@$(BIN)/python dev/check.py
+
+.PHONY: test-all
+test-all: ## test with corpora, properties and variants in full, and a report of the lines that no test runs through
+	@dev/setup.sh test
+	@$(BIN)/python dev/check.py all
 
 .PHONY: pictures
 pictures: ## Take the screenshots of the documentation anew, into out/screenshots
@@ -46,7 +54,7 @@ bench: ## Measure speed against its floor; the table goes to the screen and to o
 .PHONY: lint
 lint: ## Format, lint, types and contracts, without changing a file
 	@dev/setup.sh lint
-	@dev/check.sh lint
+	@$(BIN)/python dev/check.py lint
 
 .PHONY: format
 format: ## Rewrite files as the formatter and the safe fixes of the linter want them
@@ -57,10 +65,10 @@ format: ## Rewrite files as the formatter and the safe fixes of the linter want 
 
 .PHONY: images
 images: ## Build the box images with the Docker daemon of this machine
-	@dev/setup.sh run
+	@dev/setup.sh demo
 	@dev/images.sh
 
 .PHONY: clean
 clean: ## Remove what was built or left behind; .venv stays
-	@rm -rf build dist out labextension/dist labextension/lib .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf build dist out labextension/dist labextension/lib .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
 	@find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +

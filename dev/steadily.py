@@ -14,37 +14,44 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 FEW = 5
 FAILED = 1
 """What pytest exits with when tests failed, and only then."""
 
-_BOOK = Path(".pytest_cache/v/cache/lastfailed")
+_BOOK = "v/cache/lastfailed"
 # pytest-xdist puts a test's group behind its name; a run without workers does not know it under that name.
 _GROUP = re.compile(r"@[^\]@/]+$")
 
 
 def main(arguments: list[str]) -> int:
     """Run pytest with `arguments`, and once more what failed of it."""
-    code, failed = _run(arguments)
+    # A cache of its own: two of these may run beside each other.
+    with tempfile.TemporaryDirectory(prefix="steadily-") as cache:
+        return _steadily([*arguments, "-o", f"cache_dir={cache}"], Path(cache) / _BOOK)
+
+
+def _steadily(arguments: list[str], book: Path) -> int:
+    code, failed = _run(arguments, book)
     if failed and any("::" not in name for name in failed):
         print("\n\033[1m-- all of it once more\033[0m: not everything could be read", flush=True)
-        code, failed = _run(arguments)
+        code, failed = _run(arguments, book)
     if not 0 < len(failed) <= FEW or any("::" not in name for name in failed):
         return code
     print("\n\033[1m-- once more, by themselves\033[0m", *failed, sep="\n  ", flush=True)
-    code = _pytest(failed)
+    code = _pytest([*failed, *arguments[-2:]])
     if code == 0:
         print("\nunsteady: failed beside others, passed by themselves:", *failed, sep="\n  ", flush=True)
     return code
 
 
-def _run(arguments: list[str]) -> tuple[int, list[str]]:
+def _run(arguments: list[str], book: Path) -> tuple[int, list[str]]:
     """Pytest's exit code, and what failed; nothing where it ended otherwise than by failing tests."""
-    _BOOK.unlink(missing_ok=True)
+    book.unlink(missing_ok=True)
     code = _pytest(arguments)
-    return code, _failed() if code == FAILED else []
+    return code, _failed(book) if code == FAILED else []
 
 
 def _pytest(arguments: list[str]) -> int:
@@ -53,10 +60,10 @@ def _pytest(arguments: list[str]) -> int:
     ).returncode
 
 
-def _failed() -> list[str]:
+def _failed(book: Path) -> list[str]:
     """The names of what failed, as a run without workers knows them."""
     try:
-        names = json.loads(_BOOK.read_text(encoding="utf-8"))
+        names = json.loads(book.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
     return sorted({_GROUP.sub("", name) for name in names})

@@ -4,15 +4,41 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.support.effort import sources_of, thorough
+
 pytest_plugins = ["kagura_kernel.testing.guards", "kagura_kernel.testing.fixtures_docker"]
 
+TESTS = Path(__file__).parent
+
 # By itself hypothesis fails an example that takes 0.2 s, which says more about the machine than about the code.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("in full", deadline=None)
+settings.register_profile("a sample", deadline=None, max_examples=30, derandomize=True)
+settings.load_profile("in full")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Cheap tests first, while images are made; then what shares a daemon, which is the longest; then all others.
+
+    With `--no-loadscope-reorder` workers take groups in this order.
+    """
+
+    def turn(item: pytest.Item) -> int:
+        cheap = item.path.is_relative_to(TESTS / "unit") or item.path.is_relative_to(TESTS / "architecture")
+        return 0 if cheap else 1 if item.get_closest_marker("docker") else 2
+
+    items.sort(key=turn)
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """A property that says nothing of its own is tried with fewer examples where its code has not changed."""
+    if isinstance(collector, pytest.Module):
+        settings.load_profile("in full" if thorough(*sources_of(collector.path)) else "a sample")
 
 
 @pytest.fixture(autouse=True)

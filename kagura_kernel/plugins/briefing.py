@@ -6,7 +6,7 @@ Everything in it but the frame is the authors' text: it stands between marks, an
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kagura_kernel.plugins.calling import EnabledPlugin, FunctionSpec
 from kagura_kernel.plugins.wording import is_unseen
@@ -47,17 +47,24 @@ def plugin_briefing(plugins: Sequence[EnabledPlugin]) -> str:
 
 
 def _plugin(plugin: EnabledPlugin, room: int) -> str:
+    return f'<plugin name="{plugin.name}" version="{plugin.version}">\n{_cut(_lines(plugin), room)}\n</plugin>'
+
+
+def _lines(plugin: EnabledPlugin) -> Iterator[str]:
+    """Made one by one, since only those are read that there is room for."""
     hints = plugin.hints
-    lines = [_line(hints.overview)] if hints.overview else []
+    if hints.overview:
+        yield _line(hints.overview)
     # What can be called comes first after that: it must not be cut for the sake of an author's long advice.
     for module, specs in plugin.modules.items():
-        lines += [_function(module, spec) for spec in specs]
-    lines += _listed("Rules", hints.critical_rules) + _listed("Mistakes", hints.anti_patterns)
+        yield from (_function(module, spec) for spec in specs)
+    yield from _listed("Rules", hints.critical_rules)
+    yield from _listed("Mistakes", hints.anti_patterns)
     if hints.common_patterns:
-        lines += ["Patterns:", *(_code(pattern) for pattern in hints.common_patterns)]
+        yield "Patterns:"
+        yield from map(_code, hints.common_patterns)
     if hints.related_modules:
-        lines.append(f"Often used with: {_line(', '.join(hints.related_modules))}")
-    return f'<plugin name="{plugin.name}" version="{plugin.version}">\n{_cut(lines, room)}\n</plugin>'
+        yield f"Often used with: {_line(', '.join(hints.related_modules))}"
 
 
 def _function(module: str, spec: FunctionSpec) -> str:
@@ -65,8 +72,10 @@ def _function(module: str, spec: FunctionSpec) -> str:
     return f"- {module}.{_line(f'{spec.name}{spec.signature}')}{f': {doc}' if doc else ''}"
 
 
-def _listed(title: str, texts: Sequence[str]) -> list[str]:
-    return [f"{title}:", *(f"- {_line(text)}" for text in texts)] if texts else []
+def _listed(title: str, texts: Sequence[str]) -> Iterator[str]:
+    if texts:
+        yield f"{title}:"
+        yield from (f"- {_line(text)}" for text in texts)
 
 
 def _code(pattern: str) -> str:
@@ -85,7 +94,7 @@ def _clean(text: str) -> str:
     return _MARK.sub("‹", seen)
 
 
-def _cut(lines: Sequence[str], room: int) -> str:
+def _cut(lines: Iterable[str], room: int) -> str:
     kept: list[str] = []
     for line in lines:
         room -= len(line) + 1

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from kagura_kernel import assembly
+from kagura_kernel.cli import doctor
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.intents import LaunchCell
 from kagura_kernel.cockpit.plugin_intents import EnablePlugin
+from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.plugins import Risk
+from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.auditor import FakeAuditor
@@ -31,6 +34,24 @@ def books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     return tmp_path / "books"
+
+
+_PROBED: dict[tuple[str, str], Sequence[PartStatus]] = {}
+
+
+@pytest.fixture
+def probed_once(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor tries each choice of back-ends once, and not for each test that asks about something else."""
+    del books
+    real = doctor._probed
+
+    async def probed(settings: Settings) -> Sequence[PartStatus]:
+        asked = (settings.box, str(settings.shared))
+        if asked not in _PROBED:
+            _PROBED[asked] = await real(settings)
+        return _PROBED[asked]
+
+    monkeypatch.setattr(doctor, "_probed", probed)
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ from kagura_kernel.testing.sample_run import SampleRun
 
 NOW = datetime.now(UTC)
 
+pytestmark = pytest.mark.usefixtures("probed_once")
+
 
 def found(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, Any]]:
     """What the doctor says, by what was looked at; its exit code agrees with it."""

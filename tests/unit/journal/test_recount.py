@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
@@ -14,6 +14,7 @@ from kagura_kernel.domain.events import BoxStarted, ChangeRow, ChangesCollected,
 from kagura_kernel.journal import views
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.effort import examples
 
 RUNS = [SampleRun("run-1"), SampleRun("run-2")]
 APPROVALS = st.sampled_from(["app-1", "app-2"])
@@ -52,7 +53,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journal]:
     made.close()
 
 
-@settings(max_examples=150)
+@examples(30, 150, "kagura_kernel/journal/")
 @given(told=st.lists(events(), max_size=14))
 def test_the_recount_agrees_with_the_tables(journal: Journal, told: list[Event]) -> None:
     with journal.writing() as writing:

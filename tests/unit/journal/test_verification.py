@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import JournalTampered
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.effort import examples
 
 ROWS = 6
 TEXTS = ("at", "kind", "run_id", "session_id", "body", "prev_hash", "hash")
@@ -56,7 +57,7 @@ def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     made.journal.close()
 
 
-@settings(max_examples=300)
+@examples(50, 300, "kagura_kernel/journal/")
 @given(seq=SEQS, column=st.sampled_from(TEXTS), place=st.integers(0, 10**6), change=st.integers(1, 255))
 def test_a_change_of_any_byte_in_any_column_of_any_row_is_found(
     victim: Victim, seq: int, column: str, place: int, change: int

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.jupyter.cards.rich import HTML_CHARACTERS, HTML_TEXT, IMAGES, TABLE_ROWS, rich_html
 from kagura_kernel.testing.card_page import Page
 from kagura_kernel.testing.gallery import FRAME
 from kagura_kernel.testing.hostile import HOSTILE_HTML, PIXEL
+from tests.support.effort import examples
 
 OURS = {"kg-sideways", "kg-heading", "kg-leads", "kg-soft", "kg-picture", "kg-pre"}
 ATTRIBUTES = {
@@ -44,7 +45,7 @@ def test_nothing_that_could_act_is_left(sample):
     judge(rich_html(sample)[0])
 
 
-@settings(max_examples=150)
+@examples(30, 150, "kagura_kernel/jupyter/")
 @given(st.lists(st.sampled_from(HOSTILE_HTML) | st.text(max_size=12), max_size=6).map("".join))
 def test_nothing_that_could_act_is_left_of_any_mixture(text):
     judge(rich_html(text)[0])

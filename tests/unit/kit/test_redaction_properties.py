@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import enum
 import json
-import os
 import re
 import sys
 import tomllib
@@ -11,7 +10,7 @@ from configparser import RawConfigParser
 import nbformat
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.kit import MARKER
@@ -21,12 +20,14 @@ from kagura_kernel.testing.redaction_corpus.forms import shape
 from kagura_kernel.testing.redaction_corpus.tokens import TOKENS
 from kagura_kernel.testing.redaction_corpus.values import VALUES
 from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.effort import examples
 
 # The same examples each time, so that what fails is about the change at hand; with everything asked for, new ones.
-EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
-EXAMPLES = settings(
-    max_examples=500 if EVERYTHING else 60,
-    derandomize=not EVERYTHING,
+EXAMPLES = examples(
+    60,
+    500,
+    "kagura_kernel/kit/redaction/",
+    "kagura_kernel/testing/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],
 )
 

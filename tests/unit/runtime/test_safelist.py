@@ -3,10 +3,11 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 
 from kagura_kernel.runtime.safelist import SAFE_COMMANDS, is_preapproved, is_safe, judge
+from tests.support.effort import examples
 
 
 @pytest.mark.parametrize(
@@ -290,7 +291,7 @@ _LINES = st.tuples(st.sampled_from([*SAFE_COMMANDS, ""]), st.lists(_PIECES, max_
 )
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(41, 250, "kagura_kernel/runtime/", suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(line=_LINES)
 @example(line="ls 'a b' \"c d\"")
 @example(line="echo ^a^b %1 a=b @x")
@@ -324,7 +325,7 @@ _SED_PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(50, 300, "kagura_kernel/runtime/", suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(script=st.lists(_SED_PIECES, min_size=1, max_size=7).map("".join))
 @example(script="s/a/b/g; $!d; /x/,/y/p")
 def test_a_safe_sed_script_writes_and_starts_nothing(stubs, tmp_path_factory, script):
@@ -352,7 +353,7 @@ _AWK_PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(30, 150, "kagura_kernel/runtime/", suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(program=st.lists(_AWK_PIECES, min_size=1, max_size=9).map("".join))
 @example(program='{print "evil", $1; x = x + 1}')
 def test_a_safe_awk_program_writes_and_starts_nothing(stubs, tmp_path_factory, program):

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.cockpit.grammar import Kind
 from kagura_kernel.cockpit.lines.completing import Completions, complete, explain
 from kagura_kernel.cockpit.lines.lookup import Name
+from tests.support.effort import examples
 
 KNOWN = {
     Kind.RUN: [Name("last", "done, count"), Name("run-1-abc", "done, count"), Name("run-2-xyz", "running, wait")],
@@ -227,7 +228,7 @@ CELLS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300)
+@examples(50, 300, "kagura_kernel/cockpit/")
 @given(CELLS, st.data(), st.booleans())
 def test_no_cell_and_no_cursor_is_too_odd(cell, data, prompt):
     cursor = data.draw(st.integers(0, len(cell)))

@@ -4,13 +4,14 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS
 from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.parsing import cell_magic, parse_cell_line, parse_line, parse_words
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError
+from tests.support.effort import examples
 
 NOTEBOOK, TERMINAL = Surface.NOTEBOOK, Surface.TERMINAL
 
@@ -43,7 +44,7 @@ LINES = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@examples(50, 300, "kagura_kernel/cockpit/")
 @given(LINES, st.sampled_from([NOTEBOOK, TERMINAL]))
 def test_whatever_is_typed_is_a_command_or_a_clear_mistake(line, surface):
     try:
@@ -57,7 +58,7 @@ def test_whatever_is_typed_is_a_command_or_a_clear_mistake(line, surface):
     assert told
 
 
-@settings(max_examples=300)
+@examples(50, 300, "kagura_kernel/cockpit/")
 @given(LINES, st.sampled_from(CELL_MAGICS))
 def test_whatever_stands_at_the_top_of_a_cell_is_options_or_a_clear_mistake(line, magic):
     try:
@@ -70,7 +71,7 @@ def test_whatever_stands_at_the_top_of_a_cell_is_options_or_a_clear_mistake(line
     assert "usage:" in told or "a quote is not closed" in told or "behind the backslash" in told
 
 
-@settings(max_examples=300)
+@examples(50, 300, "kagura_kernel/cockpit/")
 @given(st.lists(st.text(max_size=8), max_size=6))
 def test_words_of_a_shell_are_never_split_again(words):
     with contextlib.suppress(UsageError):

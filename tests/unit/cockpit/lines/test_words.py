@@ -3,15 +3,16 @@ from __future__ import annotations
 import shlex
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.cockpit.lines.words import unquoted, words_of
+from tests.support.effort import examples
 
 LINES = st.text(alphabet="ab =,-\\'\" \t\n@é", max_size=30)
 
 
-@settings(max_examples=300)
+@examples(50, 300, "kagura_kernel/cockpit/")
 @given(LINES)
 def test_a_line_is_split_as_a_shell_splits_it(line):
     words = words_of(line)
@@ -24,7 +25,7 @@ def test_a_line_is_split_as_a_shell_splits_it(line):
         assert not any(word.unfinished for word in words)
 
 
-@settings(max_examples=300)
+@examples(50, 300, "kagura_kernel/cockpit/")
 @given(LINES)
 def test_every_word_stands_where_it_says(line):
     for word in words_of(line):

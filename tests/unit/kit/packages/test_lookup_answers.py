@@ -3,7 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.kit.packages.lookup_answers import (
@@ -16,6 +16,7 @@ from kagura_kernel.kit.packages.lookup_answers import (
     read_release,
     read_simple,
 )
+from tests.support.effort import examples
 
 _OF_INDEXES = ["files", "filename", "url", "yanked", "dist-tags", "versions", "latest", "1.0.0", "dist", "tarball"]
 _OF_OTHERS = ["Version", "vers", "tag_name", "assets", "name", "browser_download_url", "digest", "size"]
@@ -41,7 +42,7 @@ VALUES = st.recursive(
 ANSWERS = VALUES.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=200)
 
 
-@settings(max_examples=300)
+@examples(50, 300, "kagura_kernel/kit/packages/")
 @given(ANSWERS, st.sampled_from(["", "1.0.0", "latest"]), st.sampled_from(["text/html", "application/json"]))
 def test_whatever_a_registry_answers_is_read_or_refused_in_our_words(data, asked, kind):
     read = (

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import nbformat
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kagura_kernel.testing.redaction_corpus import SECRETS, Planted
 from kagura_kernel.testing.redaction_corpus.judging import gone
 from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.effort import examples
 
-EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
-EXAMPLES = settings(
-    max_examples=500 if EVERYTHING else 60,
-    derandomize=not EVERYTHING,
+EXAMPLES = examples(
+    60,
+    500,
+    "kagura_kernel/kit/redaction/",
+    "kagura_kernel/testing/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],
 )
 PLANTED = st.sampled_from([one for one in SECRETS if one.form not in {"json", "ipynb"}])

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kagura_kernel.kit.redaction.prefixes import without_prefixes
 from kagura_kernel.testing.redaction_corpus import SECRETS, Planted
 from kagura_kernel.testing.redaction_corpus.judging import gone
 from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.effort import examples
 
-EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
-EXAMPLES = settings(
-    max_examples=500 if EVERYTHING else 80,
-    derandomize=not EVERYTHING,
+EXAMPLES = examples(
+    80,
+    500,
+    "kagura_kernel/kit/redaction/",
+    "kagura_kernel/testing/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],
 )
 Prefix = Callable[[int], str]

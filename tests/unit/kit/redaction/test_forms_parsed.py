@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import ast
 import configparser
-import os
 import tomllib
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kagura_kernel.testing.redaction_corpus.chance import Chance
 from kagura_kernel.testing.redaction_corpus.forms import shape as keys_and_lengths
 from kagura_kernel.testing.redaction_corpus.values import VALUES
 from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.effort import examples
 
-EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
-EXAMPLES = settings(
-    max_examples=1000 if EVERYTHING else 120,
-    derandomize=not EVERYTHING,
+EXAMPLES = examples(
+    120,
+    1000,
+    "kagura_kernel/kit/redaction/",
+    "kagura_kernel/testing/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],
 )
 NAME = st.sampled_from(

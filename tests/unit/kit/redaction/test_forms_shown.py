@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kagura_kernel.kit.redaction.sights import as_shown
@@ -16,11 +15,13 @@ from kagura_kernel.testing.redaction_corpus import LOOK_ALIKES, SECRETS, LookAli
 from kagura_kernel.testing.redaction_corpus.chance import Chance
 from kagura_kernel.testing.redaction_corpus.judging import gone
 from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.effort import examples
 
-EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
-EXAMPLES = settings(
-    max_examples=500 if EVERYTHING else 80,
-    derandomize=not EVERYTHING,
+EXAMPLES = examples(
+    80,
+    500,
+    "kagura_kernel/kit/redaction/",
+    "kagura_kernel/testing/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],
 )
 COLOURS = ("\x1b[31m", "\x1b[0m", "\x1b[1;4m", "\x1b[38;5;208m", "\x1b[K")

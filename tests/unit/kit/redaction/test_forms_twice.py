@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.testing.redaction_corpus import LOOK_ALIKES, SECRETS
 from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.effort import examples
 
-EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
-EXAMPLES = settings(
-    max_examples=1000 if EVERYTHING else 100,
-    derandomize=not EVERYTHING,
+EXAMPLES = examples(
+    100,
+    1000,
+    "kagura_kernel/kit/redaction/",
+    "kagura_kernel/testing/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],
 )
 CORPUS = [*(one.text for one in SECRETS), *(one.text for one in LOOK_ALIKES)]

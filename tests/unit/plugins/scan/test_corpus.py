@@ -7,19 +7,22 @@ import pytest
 from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.plugins.scan import scan_path
 from kagura_kernel.testing.plugin_corpus import HARMLESS, HOSTILE, write_sample
+from tests.support.effort import sample as sampled
+
+SOURCES = ("kagura_kernel/plugins/scan/", "kagura_kernel/testing/plugin_corpus/")
 
 # What ends the scan's process, or is not read to its end, is refused for that.
 UNFINISHED = {"deep-unary", "deep-nesting"}
 
 
-@pytest.mark.parametrize("sample", HOSTILE, ids=lambda sample: sample.name)
+@pytest.mark.parametrize("sample", sampled(HOSTILE, 66, *SOURCES), ids=lambda sample: sample.name)
 def test_a_hostile_plugin_has_the_severity_that_it_deserves(sample, tmp_path):
     scan = scan_path(write_sample(sample, tmp_path))
     assert scan.severity is sample.severity
     assert sample.name in UNFINISHED or "scan-failed" not in {finding.rule for finding in scan.findings}
 
 
-@pytest.mark.parametrize("sample", HARMLESS, ids=lambda sample: sample.name)
+@pytest.mark.parametrize("sample", sampled(HARMLESS, 23, *SOURCES), ids=lambda sample: sample.name)
 def test_a_harmless_plugin_is_not_refused(sample, tmp_path):
     scan = scan_path(write_sample(sample, tmp_path))
     assert [finding for finding in scan.findings if finding.severity is Severity.DANGER] == []

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
@@ -14,6 +14,7 @@ from kagura_kernel.jupyter.variables.assigning import value_of
 from kagura_kernel.runs.checks.array import check_array
 from kagura_kernel.runs.inbox.crossing import CannotCross
 from kagura_kernel.runs.inbox.packing import pack_array
+from tests.support.effort import examples
 
 ROOM = 2**24
 
@@ -61,7 +62,7 @@ def test_what_does_not_cross_is_told(array, words):
 WHOLE = pack_array(np.array([(1, "ab")], dtype=[("n", "<i4"), ("s", "<U2")]), ROOM).data
 
 
-@settings(max_examples=300)
+@examples(50, 300, "kagura_kernel/runs/")
 @given(st.integers(0, len(WHOLE) - 1), st.integers(0, 255), st.integers(0, len(WHOLE)))
 def test_damaged_files_are_refused_or_are_arrays(where, value, end):
     data = bytearray(WHOLE)

@@ -5,7 +5,7 @@ import struct
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import VariableRefused
@@ -14,6 +14,7 @@ from kagura_kernel.jupyter.variables.assigning import value_of
 from kagura_kernel.runs.checks.arrow import check_stream
 from kagura_kernel.runs.inbox import frames
 from kagura_kernel.runs.inbox.crossing import CannotCross
+from tests.support.effort import examples
 
 ROOM = 2**20
 FRAME = pd.DataFrame({"a": [1, 2], "b": ["x", None], "c": pd.Categorical(["u", "v"]), "d": [[1], []]}, index=["p", "q"])
@@ -48,7 +49,7 @@ def refuses(data, details, words=".", room=ROOM):
         check_stream(data, details, room)
 
 
-@settings(max_examples=300)
+@examples(50, 300, "kagura_kernel/runs/")
 @given(st.integers(0, len(PACKED.data) - 1), st.integers(1, 255), st.integers(0, len(PACKED.data)))
 def test_damaged_streams_are_refused_or_are_frames_and_nothing_else(where, change, end):
     data = bytearray(PACKED.data)
@@ -77,7 +78,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@examples(33, 200, "kagura_kernel/runs/")
 @given(st.sampled_from(sorted(DETAILS)), JSON)
 def test_details_of_any_shape_are_refused_or_fit(key, value):
     details = DETAILS | {key: value}

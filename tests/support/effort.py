@@ -1,0 +1,84 @@
+"""How much a test tries: corpora and long properties in full where their code has changed, a fixed sample elsewhere.
+
+`make test-all` sets KAGURA_TEST_EVERYTHING, and then everything is tried in full.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE = "KAGURA_TEST_BASE"
+"""Names the commit that the change began from, where the merge base is not it."""
+
+PARTS = 3
+"""How many names the path of a test file has at least, when one of them is a room's: tests, the kind, the room."""
+
+EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
+
+T = TypeVar("T")
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def base() -> str:
+    """The commit that the change at hand began from; empty where nobody can tell.
+
+    On the main branch itself there is no merge base that says it: there the six hours before its newest commit are the
+    change.
+    """
+    if named := os.environ.get(BASE):
+        return named
+    head = _git("rev-parse", "HEAD")
+    for branch in ("origin/main", "main"):
+        found = _git("merge-base", "HEAD", branch)
+        if found and found != head:
+            return found
+    newest = _git("show", "--no-patch", "--format=%ct", "HEAD")
+    return _git("rev-list", "-1", f"--before={int(newest) - 6 * 3600}", "HEAD") if newest else ""
+
+
+@cache
+def changed() -> tuple[str, ...] | None:
+    """Paths that differ from the base, uncommitted and new ones too; None where nobody can tell."""
+    begun = base()
+    if not begun:
+        return None
+    told = _git("diff", "--name-only", begun), _git("ls-files", "--others", "--exclude-standard")
+    return tuple(path for text in told for path in text.splitlines())
+
+
+def thorough(*paths: str) -> bool:
+    """Whether what lies at these paths of the repository is to be tried in full."""
+    differing = changed()
+    return EVERYTHING or differing is None or any(path.startswith(paths) for path in differing)
+
+
+def sources_of(test: Path) -> tuple[str, ...]:
+    """Paths of what a test file is about: itself, and the folder of the package that its own is named for."""
+    path = test.relative_to(ROOT)
+    room = path.parts[2] if len(path.parts) > PARTS else ""
+    return (str(path), *((f"kagura_kernel/{room}/",) if room else ()))
+
+
+def sample(cases: Sequence[T], most: int, *paths: str) -> list[T]:
+    """All cases where `paths` have changed, otherwise `most` of them, spread evenly and the same each time."""
+    if thorough(*paths) or len(cases) <= most:
+        return list(cases)
+    return [cases[number * len(cases) // most] for number in range(most)]
+
+
+def examples(few: int, many: int, *paths: str, **others: Any) -> settings:
+    """For a property: `many` new examples where `paths` have changed, otherwise the same `few` each time."""
+    full = thorough(*paths)
+    return settings(max_examples=many if full else few, derandomize=not full, **others)
