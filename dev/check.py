@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
 LOGS = ROOT / "out" / "check"
 COVERAGE = ROOT / "out" / "coverage"
-WORKERS = os.environ.get("WORKERS", "2")
+CORES = os.cpu_count() or 2
 
 _TOLD_EVERY = 30
 _COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error)")
@@ -132,12 +132,35 @@ def tests(*, everything: bool) -> list[Step]:
         # Programs that the tests start lie anywhere, so what they measure has a place that does not depend on it.
         environ |= {"KAGURA_TEST_EVERYTHING": "1", "COVERAGE_FILE": str(COVERAGE / "data")}
         measuring = ["--cov", "--cov-report="]
-    pytest = [sys.executable, "dev/steadily.py", "-n", WORKERS, "--dist", "loadgroup", "--no-loadscope-reorder"]
+    pytest = [sys.executable, "dev/steadily.py"]
+    # Most tests wait for boxes and kernels part of the time; pages never do.
+    many, few = (os.environ.get("WORKERS") or str(number) for number in (CORES + 1, CORES))
     return [
-        Step("tests", [*pytest, *measuring, "--ignore=tests/browser", "tests"], environ=environ),
+        Step(
+            "tests",
+            [
+                *pytest,
+                "-n",
+                many,
+                "--dist=loadgroup",
+                "--no-loadscope-reorder",
+                *measuring,
+                "--ignore=tests/browser",
+                "tests",
+            ],
+            environ=environ,
+        ),
         Step(
             "browser",
-            [*pytest, *measuring, *(["--cov-append"] if everything else []), "tests/browser"],
+            [
+                *pytest,
+                "-n",
+                few,
+                "--dist=loadfile",
+                *measuring,
+                *(["--cov-append"] if everything else []),
+                "tests/browser",
+            ],
             environ=environ,
         ),
     ]

@@ -7,12 +7,14 @@ the recipes name. What is there already, made from the same recipe on the same b
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,12 +22,13 @@ from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.images.building import BuildPlan, build_chain
 from kagura_kernel.sandbox.images.daemon import ImageDaemon
-from kagura_kernel.sandbox.images.recipes import RECIPE_LABEL, Recipes
+from kagura_kernel.sandbox.images.recipes import RECIPE_LABEL, Recipe, Recipes, chain_for, recipe_named
 from kagura_kernel.sandbox.images.settings import settings_from
 from kagura_kernel.testing.dockerd import TestDaemon, cache_directory, shared_daemon, why_not
 
 if TYPE_CHECKING:
     import docker
+    from docker.models.images import Image
 
 RECIPES = Path(__file__).parents[2] / "images"
 DEBIAN = "kagura-test/debian:bookworm"
@@ -34,6 +37,8 @@ PYTHON = "kagura/python:latest"
 CHAIN = ("base", "python", "node", "aws", "agent")
 _MADE_SO = "without-logs"
 """Value of the label of a Debian that is made as `_import_debian` says now; another one is made anew."""
+
+_PAUSE = 0.2
 
 T = TypeVar("T")
 
@@ -46,17 +51,50 @@ def client_of(daemon: TestDaemon) -> docker.DockerClient:
 
 
 def ensure_images(daemon: TestDaemon, names: Sequence[str] = ("base", "python")) -> None:
-    """Build what is missing: `kagura/base:latest` and `kagura/python:latest`, or others; one process at a time."""
+    """Build what is missing: `kagura/base:latest` and `kagura/python:latest`, or others; one process at a time.
+
+    An image that is there is waited for by nobody, though others are being built on it meanwhile.
+    """
     client = client_of(daemon)
     try:
-        with (daemon.home / "images").open("wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not _is_made(client, DEBIAN):
-                retried(lambda: _import_debian(client))
-            with ImageDaemon(Endpoint(daemon.host)) as images:
-                build_chain(images, Recipes.found(), names, plan_here())
+        _once(daemon, lambda: _is_made(client, DEBIAN), lambda: retried(lambda: _import_debian(client)))
+        with ImageDaemon(Endpoint(daemon.host)) as images:
+            for recipe in chain_for(names):
+                build = partial(build_chain, images, Recipes.found(), [recipe.name], plan_here())
+                _once(daemon, partial(_is_current, client, recipe), build)
     finally:
         client.close()
+
+
+@contextlib.contextmanager
+def building(daemon: TestDaemon) -> Iterator[None]:
+    """Build by recipes in here: at its end a build removes what any other one has left lying about."""
+    with (daemon.home / "images").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _once(daemon: TestDaemon, done: Callable[[], bool], do: Callable[[], object]) -> None:
+    """Do it, unless it is done or another process does it meanwhile."""
+    with (daemon.home / "images").open("wb") as lock:
+        while not done():
+            # Who has the lock may go on to the next image at once: asking for it in turn could take until the last.
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not done():
+                    do()
+                return
+            time.sleep(_PAUSE)
+
+
+def _is_current(client: docker.DockerClient, recipe: Recipe) -> bool:
+    """Whether the image is made of this recipe, on the base that is there now."""
+    plan, recipes = plan_here(), Recipes.found()
+    made = _found(client, plan.tag(recipe))
+    below = _found(client, plan.tag(recipe_named(recipe.base)) if recipe.base else plan.base)
+    if made is None or below is None:
+        return False
+    return bool(made.labels.get(RECIPE_LABEL) == recipes.identity(recipe, below.id or "", plan.lock))
 
 
 def plan_here() -> BuildPlan:
@@ -117,12 +155,17 @@ def _import_debian(client: docker.DockerClient) -> None:
 
 
 def _is_made(client: docker.DockerClient, name: str) -> bool:
+    found = _found(client, name)
+    return found is not None and found.labels.get(RECIPE_LABEL) == _MADE_SO
+
+
+def _found(client: docker.DockerClient, name: str) -> Image | None:
     import docker
 
     try:
-        return client.images.get(name).labels.get(RECIPE_LABEL) == _MADE_SO
+        return client.images.get(name)
     except docker.errors.ImageNotFound:
-        return False
+        return None
 
 
 def main() -> None:

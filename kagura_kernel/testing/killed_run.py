@@ -1,12 +1,13 @@
-"""A process that carries out one run of ten steps, or goes on with one, and kills itself at a moment that it is told.
+"""Processes that each carry out one run of ten steps, or go on with one, and kill themselves at a told moment.
 
-Run as a program with one argument, JSON::
+Run as a program by `Lives("kagura_kernel.testing.killed_run")`; an order has these words::
 
-    {"home": "/dir", "project": "/dir", "side": "/file", "write": "ask", "moment": "…", "resume": "run-…"}
+    {"home": "/dir", "project": "/dir", "side": "/file", "told": "/file", "write": "ask", "moment": "…",
+     "resume": "run-…"}
 
-The moments are those of `MOMENTS`; an empty one lets it live, and then it prints what came of the run, as JSON. Its
-brain follows a script from the beginning, as one does that remembers nothing. Its person allows everything, but for
-what may have been done already: there it looks.
+The moments are those of `MOMENTS`; an empty one lets it live, and then it writes what came of the run to `told`, as
+JSON. Whatever goes wrong is written there too. Its brain follows a script from the beginning, as one does that
+remembers nothing. Its person allows everything, but for what may have been done already: there it looks.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -40,6 +42,7 @@ from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.credential_fake import FakeProvider
+from kagura_kernel.testing.credential_life import serve
 from kagura_kernel.testing.patience import wait_until
 
 MARK = "100086753"
@@ -145,8 +148,8 @@ def _answering(cockpit: Cockpit, side: Path, asked: list[str]) -> Callable[[AnyE
     return heard
 
 
-def main(order: Mapping[str, str]) -> None:
-    """Carry it out, and print what came of it."""
+def main(order: Mapping[str, str]) -> dict[str, Any]:
+    """Carry it out; what came of it."""
     home, project, side = Path(order["home"]), Path(order["project"]), Path(order["side"])
     kill_at(order.get("moment", ""))
     registry = Registry({"fake": FakeProvider()}, {"fake": (EnvInjection(way="env", variables={"TOKEN": "{token}"}),)})
@@ -169,7 +172,7 @@ def main(order: Mapping[str, str]) -> None:
         outcome = handle.result(100)
         events: list[AnyEvent] = []
         handle.subscribe(events.append)()
-        told = {
+        return {
             "status": outcome.status,
             "error": outcome.error,
             "changes": {one.path: [one.status, one.new_sha256, one.target, one.mode] for one in outcome.changes},
@@ -177,10 +180,25 @@ def main(order: Mapping[str, str]) -> None:
             "repeated": sum(isinstance(one, ToolFinished) and one.route == "earlier" for one in events),
             "failed": [one.text for one in events if isinstance(one, ToolFinished) and one.is_error],
         }
-        print(json.dumps(told))  # noqa: T201 - what it is for
     finally:
         cockpit.close()
 
 
+def live(order: Mapping[str, str]) -> None:
+    """The whole life of a process."""
+    told = Path(order["told"])
+    try:
+        told.write_text(json.dumps(main(order)))
+    except BaseException:
+        told.write_text(traceback.format_exc())
+        raise
+    os._exit(0)
+
+
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    # Imported before the first fork: a run takes a fraction of what its imports do.
+    import kagura_kernel.journal.sqlite
+    import kagura_kernel.membrane.leasing
+    import kagura_kernel.runs.run  # noqa: F401
+
+    serve(sys.stdin, sys.stdout, live)

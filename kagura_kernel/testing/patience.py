@@ -6,12 +6,22 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 PATIENCE = 60.0
 """Seconds; only a failing test takes so long."""
 
-_PAUSE = 0.005
+_PAUSES = (0.005, 0.05)
+"""Seconds between two looks, at first and at most: looking costs what is waited for its processor."""
+_SLOWER = 1.3
+
+
+def _pauses() -> Iterator[float]:
+    shortest, longest = _PAUSES
+    pause = shortest
+    while True:
+        yield pause
+        pause = min(longest, pause * _SLOWER)
 
 
 def wait_until(holds: Callable[[], object], patience: float = PATIENCE) -> None:
@@ -21,9 +31,11 @@ def wait_until(holds: Callable[[], object], patience: float = PATIENCE) -> None:
         AssertionError: it was not within `patience` seconds.
     """
     give_up = time.monotonic() + patience
-    while not holds():
+    for pause in _pauses():
+        if holds():
+            return
         assert time.monotonic() < give_up, _told(holds, patience)
-        time.sleep(_PAUSE)
+        time.sleep(pause)
 
 
 async def eventually(holds: Callable[[], object | Awaitable[object]], patience: float = PATIENCE) -> None:
@@ -33,12 +45,12 @@ async def eventually(holds: Callable[[], object | Awaitable[object]], patience: 
         AssertionError: it was not within `patience` seconds.
     """
     give_up = time.monotonic() + patience
-    while True:
+    for pause in _pauses():
         answer = holds()
         if await answer if inspect.isawaitable(answer) else answer:
             return
         assert time.monotonic() < give_up, _told(holds, patience)
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(pause)
 
 
 def _told(holds: Callable[[], object], patience: float) -> str:

@@ -6,14 +6,19 @@ The other side of its chat is the caller's: a `SlackServer` that outlives any nu
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from kagura_kernel.testing.credential_life import Lives
+from kagura_kernel.testing.patience import wait_until
 from kagura_kernel.testing.slack_server import APP_TOKEN, BOT_TOKEN
 
 PROGRAM = (sys.executable, "-m", "kagura_kernel.cli.main")
@@ -131,12 +136,68 @@ class ServedLife(_Life):
 
     def ended(self) -> bool:
         """Whether it is over."""
-        state = Path(f"/proc/{self.pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
-        return state == "Z"
+        return _state(self.pid)[0] == "Z"
 
     def kill(self) -> None:
         """`SIGKILL`; it is gone when this returns, and what it started may not be yet."""
         self._lives.kill(self.pid)
+
+
+class Commands:
+    """Other commands of the program, by forks too: for who asks much that is not itself what a test is about.
+
+    A context manager; any thread may ask.
+
+    Args:
+        folder: Where it keeps what they print, for as long as they run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lives = Lives("kagura_kernel.testing.served_life")
+        self._numbers = count()
+
+    def __enter__(self) -> Self:
+        """Ready when it returns."""
+        self._lives.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """No command goes on."""
+        self._lives.__exit__(kind, error, trace)
+
+    def told(
+        self, environ: Mapping[str, str], folder: Path, *words: str, given: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """One command, to its end.
+
+        Args:
+            environ: Its whole environment.
+            folder: Its working directory.
+            words: What stands behind the program's name.
+            given: What it reads.
+        """
+        number = next(self._numbers)
+        streams = [self._folder / f"{number}-{name}" for name in ("in", "out", "err")]
+        streams[0].write_text(given)
+        order = {"environ": dict(environ), "folder": str(folder), "words": list(words)}
+        pid = self._lives.start(**order, streams=[str(path) for path in streams])
+        try:
+            wait_until(lambda: _state(pid)[0] == "Z", 120)
+            # The last thing that the system says of a process is how it ended.
+            code = os.waitstatus_to_exitcode(int(_state(pid)[-1]))
+        finally:
+            self._lives.kill(pid)
+        out, err = (path.read_text() for path in streams[1:])
+        for path in streams:
+            path.unlink()
+        return subprocess.CompletedProcess([*PROGRAM, *words], code, out, err)
+
+
+def _state(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
 
 
 def told(environ: Mapping[str, str], folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -64,11 +66,25 @@ def lint_imports(folder: Path) -> tuple[int, str]:
     return answer.returncode, answer.stdout + answer.stderr
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    shutil.copytree(PACKAGE, tmp_path / "kagura_kernel", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    return tmp_path
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as it is; a test that changes it puts back what was there, so that only that is read anew."""
+    folder = tmp_path_factory.mktemp("copy")
+    shutil.copytree(PACKAGE, folder / "kagura_kernel", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+@contextmanager
+def with_text(path: Path, text: str) -> Iterator[None]:
+    """The file holds this text in the block, and before and after it what it held, if it was there."""
+    before = path.read_text("utf-8") if path.exists() else None
+    path.write_text(text, "utf-8")
+    yield
+    if before is None:
+        path.unlink()
+    else:
+        path.write_text(before, "utf-8")
 
 
 def test_every_contract_holds(copy):
@@ -85,10 +101,10 @@ def test_every_contract_has_a_violation_to_prove_it():
 def test_a_violation_is_found(copy, name):
     place, line = VIOLATIONS[name]
     path = copy / "kagura_kernel" / place
-    path.touch()
-    path.write_text(f"{path.read_text('utf-8')}\n{line}\n", "utf-8")
+    text = path.read_text("utf-8") if path.exists() else ""
 
-    code, text = lint_imports(copy)
+    with with_text(path, f"{text}\n{line}\n"):
+        code, text = lint_imports(copy)
 
     assert code == 1, text
     assert f"{name} BROKEN" in text
@@ -97,9 +113,9 @@ def test_a_violation_is_found(copy, name):
 def test_a_room_that_has_no_place_in_the_order_is_found(copy):
     room = copy / "kagura_kernel" / "helpers"
     room.mkdir()
-    (room / "__init__.py").touch()
-
-    code, text = lint_imports(copy)
+    with with_text(room / "__init__.py", ""):
+        code, text = lint_imports(copy)
+    room.rmdir()
 
     assert code == 1
     assert "kagura_kernel.helpers" in text

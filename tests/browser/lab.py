@@ -15,6 +15,7 @@ from typing import Any
 
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing import gated_backend
+from kagura_kernel.testing.compiled_rules import share_rules
 from kagura_kernel.testing.jupyter_server import hears
 from kagura_kernel.testing.model_script import Answer, says
 from kagura_kernel.testing.model_server import ModelServer
@@ -29,6 +30,8 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+PATIENCE = 180
+"""Seconds in which it has to listen: a ceiling for hanging, on a machine where others work as well."""
 TOKEN = "a-token-for-one-test-session"
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -120,6 +123,7 @@ def running_lab(base: Path, model: Model, *options: str, port: int = 0) -> Itera
     page_config = base / "config" / "labconfig" / "page_config.json"
     page_config.parent.mkdir(parents=True)
     page_config.write_text(json.dumps(PAGE_CONFIG))
+    share_rules(base / "kagura")
     doors = gated_backend.Doors(base / "doors")
     _add_gated_kernel(base, doors)
     environment = _environment(base, model)
@@ -190,7 +194,7 @@ def _add_gated_kernel(base: Path, doors: gated_backend.Doors) -> None:
 
 
 def _listening(process: subprocess.Popen[bytes], base: Path) -> str:
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE
     while time.monotonic() < until and process.poll() is None:
         for path in (base / "runtime").glob("jpserver-*.json"):
             text = path.read_text()

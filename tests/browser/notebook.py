@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from tests.browser.lab import TOKEN, Lab
 
 SCREENSHOTS = Path(__file__).parents[2] / "out" / "screenshots"
-PATIENCE_MS = 60_000
+PATIENCE_MS = 120_000
 """A ceiling for hanging, not a measure: the machine may be busy."""
 
 PICTURES = "KAGURA_TEST_PICTURES"
@@ -114,7 +115,9 @@ class Notebook:
         """`JupyterLab Light`, `JupyterLab Dark`, or one of its themes of high contrast."""
         self.page.evaluate("name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", name)
         dark = "false" if "Dark" in name else "true"
-        self.page.wait_for_selector(f"body[data-jp-theme-light='{dark}']", state="attached")
+        self.page.wait_for_selector(
+            f"body[data-jp-theme-light='{dark}'][data-jp-theme-name='{name}']", state="attached"
+        )
 
     def wait_kept(self, index: int, text: str) -> None:
         """Wait until what would be saved of a cell's outputs holds this text."""
@@ -131,9 +134,14 @@ class Notebook:
         self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
         return nbformat.read(self.path, as_version=4)
 
+    def load_anew(self) -> None:
+        """Load the page anew, as its address has it: with this notebook."""
+        place = f"{self.path.parent.name}/{self.path.name}"
+        self.page.goto(re.sub(r"(/workspaces/[^/?]+).*", rf"\1/tree/{place}", self.page.url))
+
     def reload(self) -> None:
-        """Load the page anew, and wait for the notebook and the socket of its kernel, which may be busy."""
-        self.page.reload()
+        """The like; waits for the notebook and the socket of its kernel, which may be busy."""
+        self.load_anew()
         self.page.wait_for_function(
             """([path]) => {
               const panel = window.jupyterapp?.shell.currentWidget;
@@ -173,12 +181,12 @@ class Notebook:
             self.page.screenshot(path=SCREENSHOTS / f"{name}-{suffix}.png", clip=clip)
         self.page.set_viewport_size(SIZE)
 
-    def window(self, name: str) -> None:
+    def window(self, name: str, themes: Iterable[tuple[str, str]] = THEMES) -> None:
         """A screenshot of the whole window in both themes, where they are asked for."""
         if not os.environ.get(PICTURES):
             return
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        for theme, suffix in THEMES:
+        for theme, suffix in themes:
             self.theme(theme)
             self.page.wait_for_timeout(250)
             self.page.screenshot(path=SCREENSHOTS / f"{name}-{suffix}.png")
@@ -211,29 +219,10 @@ def write(
 
 
 def show(page: Page, lab: Lab, path: Path) -> Notebook:
-    """Open a notebook file and wait for its kernel."""
+    """Open a notebook file in a page of its own and wait for its kernel."""
     place = path.relative_to(lab.root)
     workspace = f"auto-{place.parent.name[:40]}-{path.stem}"
     page.goto(f"{lab.url}lab/workspaces/{workspace}/tree/{place}?token={TOKEN}&reset")
     page.wait_for_function(_IDLE, arg=[str(place)])
     page.evaluate("() => window.jupyterapp.shell.leftCollapsed || window.jupyterapp.shell.collapseLeft()")
-    return Notebook(page, path)
-
-
-def show_without_kernel(page: Page, lab: Lab, path: Path) -> Notebook:
-    """Open a notebook file to read it; no kernel is started."""
-    place = str(path.relative_to(lab.root))
-    page.goto(f"{lab.url}lab/workspaces/auto-{path.parent.name[:40]}-read?token={TOKEN}&reset")
-    page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
-    page.evaluate(
-        """path => void window.jupyterapp.commands.execute('docmanager:open', {
-          path, factory: 'Notebook', kernelPreference: { shouldStart: false, canStart: false },
-        })""",
-        place,
-    )
-    page.wait_for_function(
-        "path => window.jupyterapp.shell.currentWidget?.context?.path === path "
-        "&& window.jupyterapp.shell.currentWidget.context.isReady",
-        arg=place,
-    )
     return Notebook(page, path)

@@ -18,8 +18,8 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.jupyter_server import minted
 from kagura_kernel.testing.sample_run import SampleRun
 from tests.browser.lab import TOKEN, Lab
+from tests.browser.stage import NOTEBOOK, open_by_command
 
-NOTEBOOK = "sales/analysis.ipynb"
 TASKS = (
     "Summarise the sales of the first quarter and say which region did best",
     "Why does test_totals fail?",
@@ -157,8 +157,15 @@ class Sidebar:
         return self.panel.locator(".kgs-run").filter(has_text=task)
 
 
-def visit(page: Page, lab: Lab, place: str = f"lab/tree/{NOTEBOOK}", *, reset: bool = True) -> Sidebar:
-    """Open a page of the server and wait until it has started; returns its sidebar."""
+def visit(page: Page) -> Sidebar:
+    """Open the notebook in a JupyterLab that stands open; returns the sidebar beside it."""
+    open_by_command(page, NOTEBOOK)
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    return Sidebar(page)
+
+
+def load(page: Page, lab: Lab, place: str = f"lab/tree/{NOTEBOOK}", *, reset: bool = True) -> Sidebar:
+    """Load a page of the server and wait until it has started; returns its sidebar."""
     page.goto(f"{lab.url}{place}?token={TOKEN}{'&reset' if reset else ''}")
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     return Sidebar(page)

@@ -15,6 +15,7 @@ from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.testing import gallery
 from kagura_kernel.testing.sample_run import SampleRun
 from tests.browser.interrupts import LOAD
+from tests.browser.notebook import Notebook
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -37,13 +38,25 @@ def faults(page: Page, within: str = ".kg-card") -> list[str]:
     ]
 
 
+NO_FAULTS: dict[str, list[str]] = {name: [] for name in gallery.NAMES.values()}
+
+
+def faults_by_theme(notebook: Notebook, within: str = ".jp-Cell-outputArea") -> dict[str, list[str]]:
+    """The like of a notebook, in each theme."""
+    found = {}
+    for name in NO_FAULTS:
+        notebook.theme(name)
+        found[name] = faults(notebook.page, within)
+    return found
+
+
 @pytest.fixture
-def live(page: Page):
+def live(blank: Page):
     """A live card with three questions, a running command and a growing answer, and the view behind it."""
     view = RunView().apply_all(gallery.story(live=True))
-    page.set_content(gallery.live_document(live_parts(view)))
-    expect(page.locator(".kg-ask.kg-open")).to_have_count(3)
-    return page, view
+    blank.set_content(gallery.live_document(live_parts(view)))
+    expect(blank.locator(".kg-ask.kg-open")).to_have_count(3)
+    return blank, view
 
 
 def deliver(page: Page, parts: dict[str, str]) -> None:
@@ -58,42 +71,42 @@ def base() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_no_card_has_a_serious_fault_folded_or_unfolded(page, theme):
+def test_no_card_has_a_serious_fault_folded_or_unfolded(blank, theme):
     documents = {name: gallery.document(body, theme) for name, body in gallery.cards().items()}
     documents["live"] = gallery.live_document(gallery.live_story_parts(), theme)
     for name, html in documents.items():
-        page.set_content(html)
-        expect(page.locator(".kg-card")).to_be_visible()
+        blank.set_content(html)
+        expect(blank.locator(".kg-card")).to_be_visible()
         # A question that has just come is not to be clicked for a moment; that is not how it looks.
-        expect(page.locator(".kg-settling")).to_have_count(0)
-        assert (name, faults(page)) == (name, [])
-        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        assert (name, faults(page)) == (name, [])
+        expect(blank.locator(".kg-settling")).to_have_count(0)
+        assert (name, faults(blank)) == (name, [])
+        # What has nothing to unfold looks as it did.
+        if blank.locator("details:not([open])").count():
+            blank.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            assert (name, faults(blank)) == (name, [])
 
 
-def test_the_search_for_faults_finds_one(page):
-    page.set_content(gallery.document('<div class="kg-card"><img src="data:,"><input></div>'))
-    assert {fault.partition(":")[0] for fault in faults(page)} == {"image-alt", "label"}
+def test_the_search_for_faults_finds_one(blank):
+    blank.set_content(gallery.document('<div class="kg-card"><img src="data:,"><input></div>'))
+    assert {fault.partition(":")[0] for fault in faults(blank)} == {"image-alt", "label"}
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast"])
-def test_no_card_in_a_real_notebook_has_a_serious_fault(open_notebook, theme):
+def test_no_card_in_a_real_notebook_has_a_serious_fault_in_any_theme(open_notebook):
     calls = [{"name": "write_file", "arguments": {"path": "a.md", "content": "# A\n"}}]
     calls += [{"name": "bash", "arguments": {"command": "uname -r", **HOST}}]
     lines = [{"kagura_cassette": 1, "task": "t"}, {"text": "I look **first**."}, *({"call": call} for call in calls)]
     cassette = "\n".join(json.dumps(line) for line in [*lines, {"done": {"text": "", "turns": 1}}])
     notebook = open_notebook(LOAD, "%%kagura --replay a.jsonl\nLook.", files={"a.jsonl": cassette})
-    notebook.theme(theme)
     notebook.run(0)
     output = notebook.run(1)
     allow = output.get_by_role("button", name="Allow once")
     expect(allow).to_be_visible()
     expect(output.locator(".kg-settling")).to_have_count(0)
-    assert faults(notebook.page, ".jp-Cell-outputArea") == []
+    assert faults_by_theme(notebook) == NO_FAULTS
     allow.click()
     notebook.wait_done(1)
     expect(output.locator(".kg-file:visible")).to_have_count(1)
-    assert faults(notebook.page, ".jp-Cell-outputArea") == []
+    assert faults_by_theme(notebook) == NO_FAULTS
 
 
 def test_the_keyboard_gets_everywhere_in_the_order_of_reading(live):
@@ -177,20 +190,20 @@ def test_what_was_unfolded_selected_and_scrolled_stays_while_output_comes(live):
     assert page.evaluate("getSelection().toString()").startswith("I add the amounts up")
 
 
-def test_what_somebody_types_is_not_lost_when_the_question_is_drawn_again(page):
+def test_what_somebody_types_is_not_lost_when_the_question_is_drawn_again(blank):
     view = RunView().apply_all([SampleRun().started(), SampleRun().asked(kind="question", detail="Which currency?")])
-    page.set_content(gallery.live_document(live_parts(view)))
-    page.get_by_label("Your answer").fill("Swiss fr")
+    blank.set_content(gallery.live_document(live_parts(view)))
+    blank.get_by_label("Your answer").fill("Swiss fr")
     view._dirty.update({"head", view.items[0].key})
-    deliver(page, live_parts(view))
-    page.keyboard.type("ancs")
-    expect(page.get_by_label("Your answer")).to_have_value("Swiss francs")
+    deliver(blank, live_parts(view))
+    blank.keyboard.type("ancs")
+    expect(blank.get_by_label("Your answer")).to_have_value("Swiss francs")
 
 
-def test_a_question_is_announced_once_and_nothing_chatters_while_the_run_streams(page):
+def test_a_question_is_announced_once_and_nothing_chatters_while_the_run_streams(blank):
     view = RunView().apply_all(gallery.story(live=True)[:-6])
-    page.set_content(gallery.live_document(live_parts(view)))
-    page.evaluate(
+    blank.set_content(gallery.live_document(live_parts(view)))
+    blank.evaluate(
         """() => {
           window.said = [];
           new MutationObserver((all) => {
@@ -206,50 +219,50 @@ def test_a_question_is_announced_once_and_nothing_chatters_while_the_run_streams
     for number in range(30):
         view.apply(TextStreamed(**base(), text=f"word {number} "))
         view.apply(SampleRun().counted())
-        deliver(page, live_parts(view))
-        page.wait_for_timeout(20)
+        deliver(blank, live_parts(view))
+        blank.wait_for_timeout(20)
     question = "Host command: Run a command on this machine. It waits for your answer"
-    assert set(page.evaluate("window.said")) == {question}
-    expect(page.get_by_role("status").first).to_have_text(question)
+    assert set(blank.evaluate("window.said")) == {question}
+    expect(blank.get_by_role("status").first).to_have_text(question)
     view.apply(SampleRun().decided())
     view.apply(SampleRun().finished())
-    deliver(page, live_parts(view))
-    expect(page.locator("#kagura-voice")).to_have_text("Agent run: Done")
+    deliver(blank, live_parts(view))
+    expect(blank.locator("#kagura-voice")).to_have_text("Agent run: Done")
 
 
-def test_a_saved_card_speaks_and_blinks_no_more_and_has_no_buttons(page):
-    page.set_content(gallery.document(gallery.cards()["run"]))
-    assert page.locator(".kg-card :is([aria-live], [role=status], [role=alert], button, input)").count() == 0
+def test_a_saved_card_speaks_and_blinks_no_more_and_has_no_buttons(blank):
+    blank.set_content(gallery.document(gallery.cards()["run"]))
+    assert blank.locator(".kg-card :is([aria-live], [role=status], [role=alert], button, input)").count() == 0
     moving = "all => all.filter((one) => one.getAnimations({subtree: true}).length).length"
-    assert page.locator(".kg-card").evaluate_all(moving) == 0
+    assert blank.locator(".kg-card").evaluate_all(moving) == 0
 
 
-def test_nothing_moves_for_those_who_asked_for_that(page):
+def test_nothing_moves_for_those_who_asked_for_that(blank):
     moving = "() => document.getAnimations().length"
     view = RunView().apply_all([SampleRun().started(), SampleRun().boxed()])
-    page.set_content(gallery.live_document(live_parts(view)))
-    expect(page.locator(".kg-pill")).to_have_text("Running")
-    assert page.evaluate(moving) == 1
-    page.emulate_media(reduced_motion="reduce")
-    assert page.evaluate(moving) == 0
+    blank.set_content(gallery.live_document(live_parts(view)))
+    expect(blank.locator(".kg-pill")).to_have_text("Running")
+    assert blank.evaluate(moving) == 1
+    blank.emulate_media(reduced_motion="reduce")
+    assert blank.evaluate(moving) == 0
 
 
-def test_with_the_colours_of_the_system_nothing_is_told_by_a_background_alone(page):
-    page.emulate_media(forced_colors="active")
-    page.set_content(gallery.live_document(gallery.live_story_parts()))
+def test_with_the_colours_of_the_system_nothing_is_told_by_a_background_alone(blank):
+    blank.emulate_media(forced_colors="active")
+    blank.set_content(gallery.live_document(gallery.live_story_parts()))
     for selector in (".kg-pill", ".kg-chip", ".kg-bar"):
-        assert page.locator(selector).first.evaluate("one => getComputedStyle(one).outlineStyle") == "solid"
-    primary, plain = (page.get_by_role("button", name=name).first for name in ("Allow once", "Extend"))
+        assert blank.locator(selector).first.evaluate("one => getComputedStyle(one).outlineStyle") == "solid"
+    primary, plain = (blank.get_by_role("button", name=name).first for name in ("Allow once", "Extend"))
     width = "one => getComputedStyle(one).borderTopWidth"
     assert primary.evaluate(width) > plain.evaluate(width)
 
 
-def test_more_contrast_is_given_where_it_is_asked_for(page):
-    page.set_content(gallery.document(gallery.cards()["run"]))
+def test_more_contrast_is_given_where_it_is_asked_for(blank):
+    blank.set_content(gallery.document(gallery.cards()["run"]))
     colour = "one => getComputedStyle(one).color"
-    places, name = page.locator(".kg-places").first, page.locator(".kg-name").first
+    places, name = blank.locator(".kg-places").first, blank.locator(".kg-name").first
     assert places.evaluate(colour) != name.evaluate(colour)
-    page.emulate_media(contrast="more")
+    blank.emulate_media(contrast="more")
     assert places.evaluate(colour) == name.evaluate(colour)
 
 
@@ -267,23 +280,23 @@ SHIFTS = """() => {
 }"""
 
 
-def test_nothing_that_is_being_read_jumps_while_a_run_streams(page):
+def test_nothing_that_is_being_read_jumps_while_a_run_streams(blank):
     events = gallery.story(live=True)[:5]
     view = RunView().apply_all(events)
-    page.set_content(gallery.live_document(live_parts(view)))
-    page.evaluate(SHIFTS)
+    blank.set_content(gallery.live_document(live_parts(view)))
+    blank.evaluate(SHIFTS)
     for number in range(60):
         view.apply(TextStreamed(**base(), text=f"A sentence with the number {number}, **bold** in the middle. "))
         view.apply(SampleRun().counted())
-        deliver(page, live_parts(view))
-        page.evaluate("() => new Promise(requestAnimationFrame)")
+        deliver(blank, live_parts(view))
+        blank.evaluate("() => new Promise(requestAnimationFrame)")
     called, answered = SampleRun().tool(7)
     for event in (called, *_printing("call-7"), answered, gallery.shown("image/png", gallery.png(320, 120))):
         view.apply(event)
-        deliver(page, live_parts(view))
-        page.evaluate("() => new Promise(requestAnimationFrame)")
-    page.wait_for_timeout(200)
-    assert page.evaluate("window.shifts") == []
+        deliver(blank, live_parts(view))
+        blank.evaluate("() => new Promise(requestAnimationFrame)")
+    blank.wait_for_timeout(200)
+    assert blank.evaluate("window.shifts") == []
 
 
 def _printing(call_id: str) -> list[OutputStreamed]:

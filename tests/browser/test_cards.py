@@ -205,7 +205,10 @@ def test_a_file_that_changed_meanwhile_is_left_alone(open_notebook):
 def test_a_saved_notebook_reads_without_a_kernel_and_keeps_the_record(open_notebook):
     entries = [{"text": "I look."}, call("bash", command="head -2 sales.csv"), {"text": "The file begins in January."}]
     notebook = open_notebook(
-        LOAD, "%%kagura --replay look.jsonl\nLook.", files={"sales.csv": SALES, "look.jsonl": cassette(*entries)}
+        LOAD,
+        "%%kagura --replay look.jsonl\nLook.",
+        files={"sales.csv": SALES, "look.jsonl": cassette(*entries)},
+        own_kernel=True,
     )
     notebook.run(0)
     notebook.run(1)
@@ -216,7 +219,7 @@ def test_a_saved_notebook_reads_without_a_kernel_and_keeps_the_record(open_noteb
     assert data["application/vnd.kagura.run+json"]["status"] == "done"
     assert "run_id" in saved.cells[1].outputs[0].metadata["kagura"]
     notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
-    notebook.page.reload()
+    notebook.load_anew()
     output = notebook.output(1)
     expect(output.locator(".kg-prose").last).to_have_text("The file begins in January.")
     expect(output.get_by_text("Error displaying widget")).to_have_count(0)

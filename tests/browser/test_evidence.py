@@ -11,8 +11,9 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.testing.model_script import calls, says
+from tests.browser.conftest import passed
 from tests.browser.interrupts import LOAD
-from tests.browser.notebook import show_without_kernel
+from tests.browser.stage import show_without_kernel
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -58,7 +59,15 @@ def waiting(open_notebook, lab):
     return notebook
 
 
-def read_by_others(notebook, lab, page):
+@pytest.fixture
+def another(stage, request):
+    """A page beside the notebook's."""
+    found = stage.take()
+    yield found
+    stage.give_back(found, good=passed(request))
+
+
+def read_by_others(notebook, lab, own_page, another):
     """Its text as a page without widgets, and in a JupyterLab without its kernel."""
     copy = lab.root / f"{notebook.folder.name}-given-on" / notebook.path.name
     copy.parent.mkdir()
@@ -70,20 +79,20 @@ def read_by_others(notebook, lab, page):
         capture_output=True,
         env=dict(lab.environment),
     )
-    tab = page.context.new_page()
     # As from a mail: nothing can be fetched, and no script of the page's own is needed to read it.
-    tab.route("http*://**", lambda route: route.abort())
-    tab.goto(web.as_uri(), wait_until="domcontentloaded")
-    yield tab.locator(".jp-Cell-outputArea").nth(0 if tab.locator(".jp-Cell-outputArea").count() == 1 else 1)
-    yield show_without_kernel(page.context.new_page(), lab, copy).output(1)
+    own_page.route("http*://**", lambda route: route.abort())
+    own_page.goto(web.as_uri(), wait_until="domcontentloaded")
+    outputs = own_page.locator(".jp-Cell-outputArea")
+    yield outputs.nth(0 if outputs.count() == 1 else 1)
+    yield show_without_kernel(another, lab, copy).output(1)
 
 
-def test_what_was_saved_in_the_middle_can_be_read(waiting, lab, page):
+def test_what_was_saved_in_the_middle_can_be_read(waiting, lab, own_page, another):
     waiting.wait_kept(1, "And there is one thing more.")
     # The card that a person works with was not drawn anew for it.
     expect(waiting.output(1).locator(".kg-live")).to_have_attribute("data-same", "yes")
     waiting.save()
-    for reader in read_by_others(waiting, lab, page):
+    for reader in read_by_others(waiting, lab, own_page, another):
         for text in (*DECIDED, *OPEN, COST):
             expect(reader).to_contain_text(text)
         for fault in ("Error displaying widget", "Loading widget"):
@@ -91,10 +100,10 @@ def test_what_was_saved_in_the_middle_can_be_read(waiting, lab, page):
         expect(reader.get_by_role("button", name="Allow once")).to_have_count(0)
 
 
-def test_what_was_saved_at_the_end_can_be_read(waiting, lab, page):
+def test_what_was_saved_at_the_end_can_be_read(waiting, lab, own_page, another):
     waiting.output(1).get_by_role("button", name="Deny", exact=True).click()
     waiting.wait_done(1)
     waiting.save()
-    for reader in read_by_others(waiting, lab, page):
+    for reader in read_by_others(waiting, lab, own_page, another):
         for text in (*DECIDED, *OPEN, COST, "It has two lines"):
             expect(reader).to_contain_text(text)

@@ -17,10 +17,10 @@ from kagura_kernel.testing import gallery
 from kagura_kernel.testing.hostile import FAKE_APPROVAL, HOSTILE_DRAWING, HOSTILE_HTML, HOSTILE_TEXT
 from kagura_kernel.testing.sample_run import SampleRun
 from tests.browser.interrupts import LOAD
+from tests.browser.notebook import PATIENCE_MS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
-PATIENCE_MS = 60_000
 OUTSIDE = """() => [...document.querySelectorAll('.kg-card *')].filter((one) => {
   const card = one.closest('.kg-card').getBoundingClientRect();
   const box = one.getBoundingClientRect();
@@ -31,18 +31,18 @@ OUTSIDE = """() => [...document.querySelectorAll('.kg-card *')].filter((one) => 
 
 
 @pytest.fixture
-def watched(page: Page):
-    """The page, and what it asked the network for; whatever it asks for is refused."""
+def watched(own_page: Page):
+    """A page of its own, and what it asked the network for; whatever it asks for is refused."""
     asked: list[str] = []
 
     def refuse(route):
         asked.append(route.request.url)
         route.abort()
 
-    page.route("**/*", refuse)
-    page.on("dialog", lambda dialog: asked.append(f"dialog {dialog.message}"))
-    page.on("popup", lambda popup: asked.append(f"popup {popup.url}"))
-    return page, asked
+    own_page.route("**/*", refuse)
+    own_page.on("dialog", lambda dialog: asked.append(f"dialog {dialog.message}"))
+    own_page.on("popup", lambda popup: asked.append(f"popup {popup.url}"))
+    return own_page, asked
 
 
 def hostile_events(*, agent: bool = True):
@@ -188,7 +188,7 @@ print(open("text.txt", newline="").read())
 
 def test_a_real_box_in_a_real_notebook_shows_it_all_and_nothing_happens(open_notebook, page):
     fetched: list[str] = []
-    page.on("request", lambda request: fetched.append(request.url))
+    page.on("request", note := lambda request: fetched.append(request.url))
     shown = [("text/html", "\n".join(HOSTILE_HTML)), ("text/html", FAKE_APPROVAL), ("image/svg+xml", HOSTILE_DRAWING)]
     shown += [("text/markdown", text) for text in HOSTILE_TEXT[-9:-2]]
     text = "\n".join(HOSTILE_TEXT[:-1])
@@ -199,6 +199,7 @@ def test_a_real_box_in_a_real_notebook_shows_it_all_and_nothing_happens(open_not
     expect(output.locator(".kg-pill:visible")).to_have_text("Done", timeout=PATIENCE_MS)
     expect(output.locator(".kg-result:visible")).to_have_count(len(shown))
     page.wait_for_timeout(500)
+    page.remove_listener("request", note)
     assert page.evaluate("window.canary") is None
     assert [url for url in fetched if "evil.example" in url] == []
     assert output.locator("[data-act], button, iframe, script").count() == 0

@@ -7,19 +7,18 @@ from playwright.sync_api import expect
 
 from kagura_kernel.testing.patience import wait_until
 from tests.browser.interrupts import STATES, Scene
-from tests.browser.notebook import SIZE, prepare
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def scene(browser, lab):
+def scene(window, lab):
     """One kernel for all of them: what one interrupt leaves behind is in the way of the next."""
-    context = prepare(browser.new_context(viewport=SIZE))
-    found = Scene(context.new_page(), lab, "interrupts")
+    page = window.new_page()
+    found = Scene(page, lab, "interrupts")
     yield found
     found.notebook.shut()
-    context.close()
+    page.close()
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import TimeoutError as OutOfTime
 from playwright.sync_api import expect
 
 from kagura_kernel.testing.model_script import calls, says
@@ -62,9 +63,12 @@ def _shown(notebook, offered):
     What a kernel says late is not shown any more.
     """
     notebook.page.keyboard.press("Tab")
-    notebook.page.wait_for_timeout(1_000)
     places = notebook.page.locator(".jp-Completer-item, .jp-mod-active .cm-content")
-    return any(offered in text for text in places.all_text_contents())
+    try:
+        places.filter(has_text=offered).first.wait_for(timeout=1_000)
+    except OutOfTime:
+        return False
+    return True
 
 
 def test_an_interrupt_stops_a_prompt_with_one_calm_line_and_the_next_cell_runs(open_notebook):

@@ -66,12 +66,12 @@ def test_a_memory_is_promoted_and_forgotten_where_it_is_read(open_notebook):
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_list_can_be_read_in_every_theme(page, theme):
+def test_the_list_can_be_read_in_every_theme(blank, theme):
     now = datetime(2026, 5, 4, 12, tzinfo=UTC)
     left = MemoryLine(
         "mem-a", "quarantine", "note", "agent default, run-1", now - timedelta(3), "Deploys.", "Deploys.\nAlways."
     )
     note = MemoryLine("mem-b", "trusted", "note", "human ada", now, "Sales.", "Sales.", pinned=True, score=0.5, why="a")
     gone = MemoryLine("mem-c", "trusted", "fix", "human ada", now, "Old.", "Old.", gone=True, forgotten=True)
-    page.set_content(gallery.document(framed(memories_html([left, note, gone], now, live=True), LABEL), theme))
-    assert faults(page) == []
+    blank.set_content(gallery.document(framed(memories_html([left, note, gone], now, live=True), LABEL), theme))
+    assert faults(blank) == []

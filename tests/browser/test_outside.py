@@ -8,13 +8,11 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Self
 
-import nbformat
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -23,10 +21,11 @@ from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.model_script import calls
 from kagura_kernel.testing.openai_server import OpenAIServer
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.served import Served, told, write_settings
-from tests.browser.lab import Lab, running_lab
-from tests.browser.notebook import KERNELS, PICTURES, SCREENSHOTS, THEMES
-from tests.browser.sidebar import NOTEBOOK, Sidebar, visit
+from kagura_kernel.testing.served import Served, write_settings
+from kagura_kernel.testing.served import told as in_a_terminal
+from tests.browser.lab import Lab
+from tests.browser.notebook import PICTURES, SCREENSHOTS, THEMES
+from tests.browser.sidebar import Sidebar, visit
 
 pytest.importorskip("slack_bolt")
 
@@ -80,20 +79,6 @@ class Slack:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
 
-@pytest.fixture
-def lab(model) -> Iterator[Lab]:
-    """A JupyterLab whose journal holds this one story."""
-    with (
-        tempfile.TemporaryDirectory(prefix="outside-", ignore_cleanup_errors=True) as base,
-        running_lab(Path(base), model) as lab,
-    ):
-        path = lab.root / NOTEBOOK
-        path.parent.mkdir()
-        cells = [nbformat.v4.new_code_cell("# Nothing runs here.")]
-        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNELS["python3"]}), path)
-        yield lab
-
-
 def pictured(page: Page, name: str) -> None:
     """The whole window in both themes, where pictures are asked for."""
     if os.environ.get(PICTURES):
@@ -116,7 +101,7 @@ def rows_of(export: Path) -> list[dict[str, Any]]:
     return [json.loads(row["body"]) for row in rows if "body" in row]
 
 
-def test_a_run_of_slack_is_approved_in_the_sidebar_and_killed_in_a_terminal(page: Page, lab: Lab, tmp_path: Path):
+def test_a_run_of_slack_is_approved_in_the_sidebar_and_killed_in_a_terminal(told_page: Page, told: Lab, tmp_path: Path):
     project = tmp_path / "project"
     project.mkdir()
     (project / "report.txt").write_text("It went well.\n")
@@ -134,19 +119,19 @@ def test_a_run_of_slack_is_approved_in_the_sidebar_and_killed_in_a_terminal(page
             idle_timeout=0,
             command_timeout=0,
         )
-        environ = {**lab.environment, "KAGURA_CONFIG": str(settings)}
+        environ = {**told.environment, "KAGURA_CONFIG": str(settings)}
         served = Served(environ, tmp_path, tmp_path / "log")
         try:
             wait_until(served.ready)
             thread = slack.say(ANN, TASK)
-            sidebar = visit(page, lab).open()
-            approve(page, sidebar, slack, thread, project)
+            sidebar = visit(told_page).open()
+            approve(told_page, sidebar, slack, thread, project)
             run_id = kill(sidebar, slack, thread, environ, tmp_path)
         finally:
             served.terminate()
             assert served.code() == 0, served.said
         export = tmp_path / "audit.jsonl"
-        exported = told(environ, tmp_path, "journal", "export", str(export))
+        exported = in_a_terminal(environ, tmp_path, "journal", "export", str(export))
         assert exported.returncode == 0, exported.stderr
     tells_the_story(rows_of(export), run_id)
 
@@ -173,7 +158,7 @@ def kill(sidebar: Sidebar, slack: Slack, thread: str, environ: dict[str, str], f
     wait_until(lambda: processes_with(MARK))
     found = re.search(r"run-[0-9a-z]{14}", slack.shown(thread)[0].text)
     assert found is not None
-    killed = told(environ, folder, "kill", found[0])
+    killed = in_a_terminal(environ, folder, "kill", found[0])
     assert killed.returncode == 0, killed.stderr
     wait_until(lambda: any(post.text.startswith(f"Killed · {found[0]}") for post in slack.shown(thread)))
     expect(sidebar.run(TASK)).to_contain_text("Stopped")

@@ -24,7 +24,7 @@ from kagura_kernel.testing import gallery
 from kagura_kernel.testing.model_script import calls, says
 from kagura_kernel.testing.sample_run import SampleRun
 from tests.browser.interrupts import LOAD
-from tests.browser.test_accessibility import faults
+from tests.browser.test_accessibility import NO_FAULTS, faults_by_theme
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -39,15 +39,11 @@ SECOND = """\
 %%kagura --plan --write through
 Deploy the search service to staging"""
 BELOW = "print('the cell below ran')"
-THEMES = ("JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast")
 
 
 @pytest.fixture
-def asked(open_notebook, lab, request):
-    """A notebook in which a run failed, and a similar one waits with its plan; returns it, the card and the question.
-
-    A test's parameter is the theme that it wants.
-    """
+def asked(open_notebook, lab):
+    """A notebook in which a run failed and a similar one waits with its plan; with it the card and the question."""
     lab.model.turns[:] = [
         calls("bash", {"command": "bash deploy.sh"}),
         says("I ran the script."),
@@ -55,8 +51,6 @@ def asked(open_notebook, lab, request):
         says("It is deployed."),
     ]
     notebook = open_notebook(LOAD, FIRST, SECOND, BELOW, files={"deploy.sh": TRAP})
-    if theme := getattr(request, "param", ""):
-        notebook.theme(theme)
     notebook.done(0)
     expect(notebook.done(1).locator(".kg-check")).to_contain_text("Not verified")
     output = notebook.run(2, on=True)
@@ -120,6 +114,7 @@ def test_a_plan_shows_what_it_rests_on_and_its_budget_can_be_another_one(asked, 
 
 def test_begin_with_its_lessons_trusts_them_and_the_agent_reads_them(asked, lab):
     notebook, output, question = asked
+    assert faults_by_theme(notebook) == NO_FAULTS
     question.get_by_role("button", name="Begin with its lessons").click()
     finished(notebook, output)
     [planned, agreed] = begun(lab, RunPlanned)
@@ -128,6 +123,8 @@ def test_begin_with_its_lessons_trusts_them_and_the_agent_reads_them(asked, lab)
     assert {event.change for event in begun(lab, MemoryChanged)} == {"promoted"}
     assert "REGION is not set" in lab.model.server.turns[-1].system
     expect(output.locator(".kg-learned")).to_contain_text("shown to the brain")
+    output.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+    assert faults_by_theme(notebook) == NO_FAULTS
 
 
 def test_enter_in_the_field_begins_and_an_empty_one_is_no_budget(asked, lab):
@@ -168,28 +165,17 @@ def test_cancel_denies_the_run_before_anything_is_spent_and_stops_the_cells_belo
     assert set(lessons(lab)) == {Tier.QUARANTINE}
 
 
-@pytest.mark.parametrize("asked", THEMES, indirect=True)
-def test_a_plan_has_no_serious_fault_while_it_waits_nor_after(asked):
-    notebook, output, question = asked
-    assert faults(notebook.page, ".jp-Cell-outputArea") == []
-    question.get_by_role("button", name="Begin with its lessons").click()
-    notebook.wait_done(2)
-    expect(output.locator(".kg-pill")).to_have_text("Done")
-    output.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
-    assert faults(notebook.page, ".jp-Cell-outputArea") == []
-
-
-def test_the_keyboard_comes_to_the_plan_then_its_budget_then_its_buttons(page):
+def test_the_keyboard_comes_to_the_plan_then_its_budget_then_its_buttons(blank):
     sample = SampleRun()
     arguments = {"budget_usd": 0.8, "lessons": ["mem-4"]}
     asked = sample.asked(kind=ApprovalKind.PLAN, title="Plan: about $0.42", arguments=arguments)
-    page.set_content(gallery.live_document(live_parts(RunView().apply_all([sample.started(), asked]))))
-    question = page.get_by_role("group", name="Plan: Plan:")
+    blank.set_content(gallery.live_document(live_parts(RunView().apply_all([sample.started(), asked]))))
+    question = blank.get_by_role("group", name="Plan: Plan:")
     question.focus()
-    page.keyboard.press("Tab")
+    blank.keyboard.press("Tab")
     expect(question.locator("summary")).to_be_focused()
-    page.keyboard.press("Tab")
+    blank.keyboard.press("Tab")
     expect(question.get_by_label("Budget, USD")).to_be_focused()
     for name in ("Begin", "Begin with its lessons", "Cancel", "Stop the run"):
-        page.keyboard.press("Tab")
+        blank.keyboard.press("Tab")
         expect(question.get_by_role("button", name=name, exact=True)).to_be_focused()

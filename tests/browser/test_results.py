@@ -42,16 +42,17 @@ open("model.bin", "wb").write(bytes(range(256)) * 40)
 """
 
 
-@pytest.fixture
-def shown(open_notebook):
-    """A notebook in which a box has shown a table, an image, a drawing and Markdown."""
-    notebook = open_notebook(LOAD, FRAME, SHOW, "totals", folder_name="results")
+def test_results_of_a_box_stand_in_its_cell_like_the_kernels_own_and_in_the_file(open_notebook, own_page):
+    notebook = open_notebook(LOAD, FRAME, SHOW, "totals", "sales", folder_name="results")
     for index in range(3):
         notebook.done(index)
-    return notebook
+    tables_images_and_markdown_stand_there(notebook)
+    a_data_frame_looks_like_one_of_the_kernel(notebook)
+    the_file_shows_them_without_a_kernel_and_without_widgets(notebook, own_page)
 
 
-def test_tables_images_and_markdown_of_a_box_stand_in_its_cell(shown):
+def tables_images_and_markdown_stand_there(shown):
+    """What the box displayed, each as what it is, and what went in and out."""
     output = shown.output(2)
     results = output.locator(".kg-result:visible")
     expect(results).to_have_count(4)
@@ -66,9 +67,9 @@ def test_tables_images_and_markdown_of_a_box_stand_in_its_cell(shown):
     shown.picture("results", cell=2)
 
 
-def test_a_data_frame_of_a_box_looks_like_one_of_the_kernel(shown):
-    shown.write(3, "sales")
-    theirs = shown.done(3).locator("table.dataframe")
+def a_data_frame_looks_like_one_of_the_kernel(shown):
+    """The same table, shown by a box and by the kernel."""
+    theirs = shown.done(4).locator("table.dataframe")
     ours = shown.output(2).locator(".kg-result table").first
     look = """one => {
       const [head, cell] = [one.querySelector("thead th:last-child"), one.querySelector("tbody td:last-child")];
@@ -78,7 +79,8 @@ def test_a_data_frame_of_a_box_looks_like_one_of_the_kernel(shown):
     assert ours.evaluate(look) == theirs.evaluate(look)
 
 
-def test_a_saved_notebook_shows_results_without_a_kernel_and_without_widgets(shown, page):
+def the_file_shows_them_without_a_kernel_and_without_widgets(shown, own_page):
+    """What is saved, and the page that is made of it."""
     saved = shown.save()
     data = saved.cells[2].outputs[0].data
     assert "[image 420×160, " in data["text/plain"]
@@ -95,10 +97,10 @@ def test_a_saved_notebook_shows_results_without_a_kernel_and_without_widgets(sho
     web = shown.path.with_suffix(".html")
     convert = [sys.executable, "-m", "nbconvert", "--to", "html", "--output", str(web), str(shown.path)]
     subprocess.run(convert, check=True, capture_output=True)
-    page.goto(web.as_uri())
-    expect(page.locator(".kg-result")).to_have_count(4)
-    assert page.locator(".kg-result img").evaluate_all("all => all.map((one) => one.naturalWidth)") == [420, 320]
-    expect(page.locator(".kg-result tbody tr")).to_have_count(4)
+    own_page.goto(web.as_uri())
+    expect(own_page.locator(".kg-result")).to_have_count(4)
+    assert own_page.locator(".kg-result img").evaluate_all("all => all.map((one) => one.naturalWidth)") == [420, 320]
+    expect(own_page.locator(".kg-result tbody tr")).to_have_count(4)
 
 
 def test_files_that_a_run_made_have_a_size_and_a_preview(open_notebook):
@@ -124,7 +126,7 @@ def test_files_that_a_run_made_have_a_size_and_a_preview(open_notebook):
 HEIGHTS = """([index]) => {
   window.heights = [];
   const area = document.querySelectorAll(".jp-Notebook .jp-Cell")[index].querySelector(".jp-Cell-outputArea");
-  const look = () => { window.heights.push(area.clientHeight); requestAnimationFrame(look); };
+  const look = () => { window.heights?.push(area.clientHeight); if (window.heights) requestAnimationFrame(look); };
   look();
 }"""
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import tempfile
 from itertools import count
 from pathlib import Path
 
-import nbformat
 import pytest
 from playwright.sync_api import TimeoutError as OutOfTime
 from playwright.sync_api import expect
@@ -17,43 +16,26 @@ from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.journal import views
 from kagura_kernel.testing.patience import wait_until
 from tests.browser.interrupts import LOAD, host
-from tests.browser.lab import running_lab
-from tests.browser.notebook import KERNELS, SCREENSHOTS, THEMES
-from tests.browser.sidebar import COMMAND, HOST, NOTEBOOK, Sidebar, Story, visit
-from tests.browser.test_accessibility import faults
+from tests.browser.notebook import PICTURES, SCREENSHOTS, THEMES, Notebook
+from tests.browser.sidebar import COMMAND, HOST, Sidebar, Story, load, visit
+from tests.browser.stage import NOTEBOOK
+from tests.browser.test_accessibility import NO_FAULTS, faults_by_theme
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
 EVIL = "<img src=x onerror='window.owned = true'>\u202e"
-CONTRAST = "JupyterLab Dark High Contrast"
+CONTRAST = ("JupyterLab Dark High Contrast", "contrast")
+MANY = 1_000
+"""Many times what can be seen, and several pages of the server's; the tests of the panel itself go to ten thousand."""
+NOTEBOOK_FILE = Path(NOTEBOOK)
 _folders = count(1)
 
 
-@pytest.fixture(scope="module")
-def told(model):
-    """A JupyterLab with a journal of its own, in which nothing happens but what a test tells."""
-    with (
-        tempfile.TemporaryDirectory(prefix="told-", ignore_cleanup_errors=True) as base,
-        running_lab(Path(base), model) as lab,
-    ):
-        path = lab.root / NOTEBOOK
-        path.parent.mkdir()
-        cells = [nbformat.v4.new_code_cell(f"# This is cell {number}.", id=f"cell-{number}") for number in range(30)]
-        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNELS["python3"]}), path)
-        yield lab
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def story(told):
     """Its journal, with runs of the last days in it."""
     with told.journal() as journal:
         yield Story(journal, str(told.root / NOTEBOOK)).past()
-
-
-def theme(page, name):
-    """Change it, and wait until it shows."""
-    page.evaluate("name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", name)
-    page.wait_for_selector(f"body[data-jp-theme-light='{'false' if 'Dark' in name else 'true'}']", state="attached")
 
 
 # ------------------------------------------------------------- with a real run
@@ -113,12 +95,12 @@ def test_a_run_that_is_stopped_in_the_sidebar_ends_in_its_cell(asking):
 # ------------------------------------------------------- with a journal told to
 
 
-def test_every_section_shows_the_rows_of_the_journal(page, told, story):
+def test_every_section_shows_the_rows_of_the_journal(told_page, story):
     with story.live() as run:
         story.ask(run, **COMMAND)
         host_id = story.ask(run, **HOST)
         story.lend(run)
-        sidebar = visit(page, told).open()
+        sidebar = visit(told_page).open()
         approval = sidebar.approval(host_id)
         expect(approval).to_contain_text("files.example.org:443")
         expect(approval.get_by_role("button", name=re.compile("^Allow for this session"))).to_be_visible()
@@ -128,119 +110,114 @@ def test_every_section_shows_the_rows_of_the_journal(page, told, story):
         expect(sidebar.section("Costs")).to_contain_text("$0.8400 of $2.00 spent")
         expect(sidebar.section("Costs")).to_contain_text(re.compile(r"analysis\.ipynb\s*\$\d\.\d\d\s*3\d runs"))
         expect(sidebar.section("Costs").get_by_role("img")).to_have_attribute("aria-label", re.compile(r"\$0\.\d\d"))
-        expect(page.locator(".kgs-status-button")).to_contain_text("2 wait")
-        expect(page.locator("[data-kgs-count='2']")).to_be_visible()
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        page.set_viewport_size({"width": 1280, "height": 1250})
-        for name, suffix in ((CONTRAST, "contrast"), *THEMES):
-            theme(page, name)
-            page.wait_for_timeout(250)
-            page.screenshot(path=SCREENSHOTS / f"sidebar-{suffix}.png")
+        expect(told_page.locator(".kgs-status-button")).to_contain_text("2 wait")
+        expect(told_page.locator("[data-kgs-count='2']")).to_be_visible()
+        told_page.set_viewport_size({"width": 1280, "height": 1250})
+        Notebook(told_page, NOTEBOOK_FILE).window("sidebar", (CONTRAST, *THEMES))
 
 
-@pytest.mark.parametrize("name", [CONTRAST, "JupyterLab Dark", "JupyterLab Light"])
-def test_axe_finds_no_serious_fault(page, told, story, name):
+def test_axe_finds_no_serious_fault_in_any_theme(told_page, story):
     with story.live() as run:
         ident = story.ask(run, **COMMAND)
         question = {"kind": "question", "title": "Which one?", "detail": "Which of the two tables?", "arguments": {}}
         story.ask(run, **question)
         story.ask(run, **HOST)
         story.lend(run)
-        sidebar = visit(page, told).open()
-        theme(page, name)
+        sidebar = visit(told_page).open()
+        notebook = Notebook(told_page, NOTEBOOK_FILE)
         expect(sidebar.approval(ident)).to_be_visible()
         sidebar.panel.evaluate("node => node.querySelectorAll('details').forEach(one => { one.open = true; })")
-        assert faults(page, "#kagura-sidebar") == []
-        assert faults(page, ".kgs-status") == []
+        assert faults_by_theme(notebook, "#kagura-sidebar") == NO_FAULTS
+        assert faults_by_theme(notebook, ".kgs-status") == NO_FAULTS
         sidebar.panel.get_by_role("button", name=re.compile("^Runs")).click()
-        assert faults(page, "#kagura-sidebar") == []
+        assert faults_by_theme(notebook, "#kagura-sidebar") == NO_FAULTS
 
 
-def test_the_keyboard_reaches_and_answers_everything(page, told, story):
+def test_the_keyboard_reaches_and_answers_everything(told_page, story):
     with story.live() as run:
         first, second = story.ask(run, **COMMAND), story.ask(run, **HOST)
-        sidebar = visit(page, told)
-        expect(page.locator("[data-kgs-count='2']")).to_be_visible()
-        page.keyboard.press("Control+Alt+j")
+        sidebar = visit(told_page)
+        expect(told_page.locator("[data-kgs-count='2']")).to_be_visible()
+        told_page.keyboard.press("Control+Alt+j")
         expect(sidebar.approval(first)).to_be_focused()
-        page.keyboard.press("ArrowDown")
+        told_page.keyboard.press("ArrowDown")
         expect(sidebar.approval(second)).to_be_focused()
-        page.keyboard.press("Control+Alt+j")
+        told_page.keyboard.press("Control+Alt+j")
         expect(sidebar.approval(first)).to_be_focused()
-        page.keyboard.press("Enter")
+        told_page.keyboard.press("Enter")
         expect(sidebar.approval(first).get_by_role("button", name=re.compile("^Allow once"))).to_be_focused()
-        page.keyboard.press("Tab")
-        page.keyboard.press("Enter")
+        told_page.keyboard.press("Tab")
+        told_page.keyboard.press("Enter")
         expect(sidebar.approval(first)).to_have_count(0)
         # The focus is not lost with what had it.
         expect(sidebar.approval(second)).to_be_focused()
         assert story.mailbox.decision(first).verdict == "deny"
-        page.keyboard.press("Control+Alt+k")
+        told_page.keyboard.press("Control+Alt+k")
         expect(sidebar.panel).to_be_hidden()
 
 
-def test_whoever_was_faster_is_named(page, told, story):
+def test_whoever_was_faster_is_named(told_page, story):
     with story.live() as run:
         ident = story.ask(run, **COMMAND)
-        sidebar = visit(page, told).open()
+        sidebar = visit(told_page).open()
         button = sidebar.approval(ident).get_by_role("button", name=re.compile("^Allow once"))
         expect(button).to_be_visible()
         # A page whose lists do not come through still shows the question.
         lists = "**/kagura/api/v1/approvals?*"
-        page.route(lists, lambda route: route.abort())
+        told_page.route(lists, lambda route: route.abort())
         story.mailbox.decide(ident, Verdict.DENY, by="grace", via="command")
         button.click()
         expect(sidebar.panel.locator(".kgs-told")).to_have_text("Somebody was faster. Denied by grace, by command.")
-        page.unroute(lists)
+        told_page.unroute(lists)
         expect(sidebar.approval(ident)).to_have_count(0)
 
 
-def test_a_question_takes_a_text(page, told, story):
+def test_a_question_takes_a_text(told_page, story):
     with story.live() as run:
         ident = story.ask(run, kind="question", title="Which one?", detail="Which table?", arguments={}, reason="")
-        sidebar = visit(page, told).open()
+        sidebar = visit(told_page).open()
         approval = sidebar.approval(ident)
         expect(approval).to_contain_text("Which table?")
         approval.get_by_label("Your answer").fill("The second one")
-        page.keyboard.press("Enter")
+        told_page.keyboard.press("Enter")
         expect(approval).to_have_count(0)
         assert story.mailbox.decision(ident).answer == "The second one"
 
 
-def test_a_new_question_is_announced_where_its_run_is_not_in_view(page, told, story):
+def test_a_new_question_is_announced_where_its_run_is_not_in_view(told_page, story):
     with story.live(notebook="elsewhere.ipynb") as run:
-        sidebar = visit(page, told)
-        expect(page.locator(".kgs-status-button")).to_contain_text("today")
-        expect(page.locator(".Toastify__toast")).to_have_count(0)
+        sidebar = visit(told_page)
+        expect(told_page.locator(".kgs-status-button")).to_contain_text("today")
+        expect(told_page.locator(".Toastify__toast")).to_have_count(0)
         ident = story.ask(run, **COMMAND)
-        toast = page.locator(".Toastify__toast").filter(has_text="A run waits for your answer")
+        toast = told_page.locator(".Toastify__toast").filter(has_text="A run waits for your answer")
         expect(toast).to_contain_text("Host command")
         toast.get_by_role("button", name="Show").click()
         expect(sidebar.approval(ident)).to_be_visible()
-        expect(page.locator(".kgs [aria-live='polite']").first).to_be_attached()
+        expect(told_page.locator(".kgs [aria-live='polite']").first).to_be_attached()
         expect(toast).to_have_count(0)
 
 
-def test_a_question_that_is_in_view_is_not_announced_and_one_that_is_answered_is_taken_back(page, told, story):
+def test_a_question_that_is_in_view_is_not_announced_and_one_that_is_answered_is_taken_back(told_page, story):
     with story.live(notebook="elsewhere.ipynb") as run, story.live() as here:
-        visit(page, told)
-        expect(page.locator(".kgs-status-button")).to_contain_text("today")
-        page.locator(".jp-Notebook .jp-Cell").first.click()
+        visit(told_page)
+        expect(told_page.locator(".kgs-status-button")).to_contain_text("today")
+        told_page.locator(".jp-Notebook .jp-Cell").first.click()
         story.ask(here, **COMMAND)
-        expect(page.locator("[data-kgs-count='1']")).to_be_visible()
+        expect(told_page.locator("[data-kgs-count='1']")).to_be_visible()
         ident = story.ask(run, **COMMAND)
-        toasts = page.locator(".Toastify__toast").filter(has_text="A run waits for your answer")
-        expect(page.locator("[data-kgs-count='2']")).to_be_visible()
+        toasts = told_page.locator(".Toastify__toast").filter(has_text="A run waits for your answer")
+        expect(told_page.locator("[data-kgs-count='2']")).to_be_visible()
         expect(toasts).to_have_count(1)
         story.mailbox.decide(ident, Verdict.DENY, by="grace", via="command")
         expect(toasts).to_have_count(0)
 
 
-def test_a_run_leads_to_its_cell_and_says_when_it_is_not_there(page, told, story):
+def test_a_run_leads_to_its_cell_and_says_when_it_is_not_there(told_page, story):
     with story.live("Lead me to my cell", cell_id="cell-22") as run, story.live("Lead me nowhere", cell_id="gone"):
-        sidebar = visit(page, told, f"lab/tree/{NOTEBOOK}").open()
+        sidebar = visit(told_page).open()
         sidebar.run("Lead me to my cell").get_by_role("button", name="Go to the cell").click()
-        cell = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
+        cell = told_page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
         expect(cell).to_contain_text("This is cell 22.")
         expect(cell).to_be_in_viewport()
         sidebar.run("Lead me nowhere").get_by_role("button", name="Go to the cell").click()
@@ -248,46 +225,46 @@ def test_a_run_leads_to_its_cell_and_says_when_it_is_not_there(page, told, story
         assert run
 
 
-def test_a_lease_is_taken_back(page, told, story):
+def test_a_lease_is_taken_back(told_page, story):
     with story.live() as run:
         lease = story.lend(run)
-        sidebar = visit(page, told).open()
-        with page.expect_response(re.compile(f"leases/{lease}/revoke")) as answer:
+        sidebar = visit(told_page).open()
+        with told_page.expect_response(re.compile(f"leases/{lease}/revoke")) as answer:
             sidebar.section("Leases").get_by_role("button", name="Revoke").first.click()
         assert answer.value.status == 202
         # The run of this test holds nothing that could be given back; that it was asked to is all there is to see.
         wait_until(lambda: bool(story.mailbox.take([run.run_id], ("leases",))))
 
 
-def test_ten_thousand_runs_scroll_with_few_rows_drawn(page, told, story):
-    story.many(10_000)
-    sidebar = visit(page, told).open()
+def test_many_runs_scroll_with_few_rows_drawn(told_page, story):
+    story.many(MANY)
+    sidebar = visit(told_page).open()
     rows = sidebar.panel.locator(".kgs-run")
     expect(rows.first).to_be_visible()
-    frame = sidebar.panel.locator(".kgs-virtual")
+    frame = sidebar.section("Runs").locator(".kgs-virtual")
     drawn = 0
     for _ in range(80):
         frame.evaluate("node => { node.scrollTop = node.scrollHeight; }")
-        page.wait_for_timeout(60)
+        told_page.wait_for_timeout(60)
         drawn = max(drawn, rows.count())
         if sidebar.run("task number 0").count():
             break
     expect(rows.filter(has_text=re.compile(r"task number 0$|task number 0\D"))).to_be_visible()
     assert drawn < 80
-    total = 10_000 + 30
-    assert int(sidebar.panel.get_by_role("listitem").first.get_attribute("aria-setsize")) >= total
+    total = MANY + 30
+    assert int(sidebar.section("Runs").get_by_role("listitem").first.get_attribute("aria-setsize")) >= total
     # To the other end and back by the keyboard: the row with the focus is always there.
     frame.evaluate("node => { node.scrollTop = 0; }")
     rows.first.focus()
-    page.keyboard.press("End")
+    told_page.keyboard.press("End")
     expect(rows.filter(has_text=re.compile(r"task number 0$|task number 0\D"))).to_be_focused()
-    page.keyboard.press("Home")
+    told_page.keyboard.press("Home")
     expect(rows.first).to_be_focused()
 
 
-def test_a_search_looks_through_all_of_the_journal(page, told, story):
+def test_a_search_looks_through_all_of_the_journal(told_page, story):
     with story.live("An unmistakable undertaking"):
-        sidebar = visit(page, told).open()
+        sidebar = visit(told_page).open()
         field = sidebar.panel.get_by_label("Search the runs")
         field.fill("unmistakable")
         expect(sidebar.panel.locator(".kgs-run")).to_have_count(1)
@@ -297,56 +274,59 @@ def test_a_search_looks_through_all_of_the_journal(page, told, story):
         expect(sidebar.panel.locator(".kgs-run").nth(3)).to_be_visible()
 
 
-def test_hostile_text_is_text(page, told, story):
+def test_hostile_text_is_text(told_page, story):
     with story.live(EVIL) as run:
         ident = story.ask(run, title=EVIL, reason=EVIL, detail=EVIL, arguments={"command": EVIL})
-        sidebar = visit(page, told).open()
+        sidebar = visit(told_page).open()
         expect(sidebar.approval(ident)).to_contain_text("⟨U+202E⟩")
         assert sidebar.panel.locator("img").count() == 0
-        assert page.evaluate("() => window.owned") is None
+        assert told_page.evaluate("() => window.owned") is None
 
 
-def test_the_layout_comes_back_after_a_reload(page, told, story):
+def test_the_layout_comes_back_after_a_reload(told_page, story):
     assert story
-    sidebar = visit(page, told, f"lab/workspaces/layout/tree/{NOTEBOOK}").open()
+    sidebar = visit(told_page).open()
     heading = sidebar.panel.get_by_role("button", name=re.compile("^Leases"))
     heading.click()
     expect(heading).to_have_attribute("aria-expanded", "false")
-    with page.expect_response(lambda answer: "/lab/api/workspaces/" in answer.url and answer.request.method == "PUT"):
-        page.locator(".jp-Notebook .jp-Cell").nth(2).click()
-    page.goto(f"{told.url}lab/workspaces/layout")
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    with told_page.expect_response(
+        lambda answer: "/lab/api/workspaces/" in answer.url and answer.request.method == "PUT"
+    ):
+        told_page.locator(".jp-Notebook .jp-Cell").nth(2).click()
+    # What the address asks for would say nothing of what was kept.
+    told_page.goto(re.sub(r"(/workspaces/[^/?]+).*", r"\1", told_page.url))
+    told_page.wait_for_selector(".jp-Notebook .jp-Cell")
     expect(sidebar.panel).to_be_visible()
     expect(heading).to_have_attribute("aria-expanded", "false")
 
 
-def test_the_settings_move_it_to_the_other_side(page, told, story):
+def test_the_settings_move_it_to_the_other_side(told_page, own_page, told, story):
     assert story
-    sidebar = visit(page, told).open()
-    expect(page.locator("#jp-right-stack #kagura-sidebar")).to_be_visible()
+    sidebar = visit(told_page).open()
+    expect(told_page.locator("#jp-right-stack #kagura-sidebar")).to_be_visible()
     script = """async value => {
       const app = window.jupyterapp;
       await app.serviceManager.settings.save('kagura-kernel:plugin', JSON.stringify(value));
     }"""
-    page.evaluate(script, {"position": "left"})
+    told_page.evaluate(script, {"position": "left"})
     try:
-        visit(page, told).open()
-        expect(page.locator("#jp-left-stack #kagura-sidebar")).to_be_visible()
-        page.keyboard.press("Control+Alt+k")
+        sidebar = load(own_page, told).open()
+        expect(own_page.locator("#jp-left-stack #kagura-sidebar")).to_be_visible()
+        own_page.keyboard.press("Control+Alt+k")
         expect(sidebar.panel).to_be_hidden()
     finally:
-        page.evaluate(script, {})
+        told_page.evaluate(script, {})
 
 
-def test_it_is_found_in_the_palette_the_menu_and_the_launcher(page, told, story):
+def test_it_is_found_in_the_palette_the_menu_and_the_launcher(told_page, story):
     assert story
-    visit(page, told)
-    palette = page.locator(".lm-CommandPalette-input")
-    found = page.locator(".lm-CommandPalette-itemLabel", has_text="Show agent runs")
+    visit(told_page)
+    palette = told_page.locator(".lm-CommandPalette-input")
+    found = told_page.locator(".lm-CommandPalette-itemLabel", has_text="Show agent runs")
 
     def offered() -> bool:
         # A page that still arranges itself takes the focus back, and a palette without it hides and forgets.
-        page.evaluate("() => window.jupyterapp.commands.execute('apputils:activate-command-palette')")
+        told_page.evaluate("() => window.jupyterapp.commands.execute('apputils:activate-command-palette')")
         try:
             palette.fill("agent runs", timeout=2_000)
             found.wait_for(timeout=2_000)
@@ -355,35 +335,36 @@ def test_it_is_found_in_the_palette_the_menu_and_the_launcher(page, told, story)
         return True
 
     wait_until(offered)
-    page.keyboard.press("Escape")
-    page.get_by_role("menuitem", name="View").click()
-    expect(page.locator(".lm-Menu-itemLabel", has_text="Show agent runs")).to_be_visible()
-    page.keyboard.press("Escape")
-    page.evaluate("() => void window.jupyterapp.commands.execute('launcher:create')")
-    page.locator(".jp-LauncherCard", has_text="Agent runs").click()
-    expect(page.locator("#kagura-sidebar")).to_be_visible()
+    told_page.keyboard.press("Escape")
+    told_page.get_by_role("menuitem", name="View").click()
+    expect(told_page.locator(".lm-Menu-itemLabel", has_text="Show agent runs")).to_be_visible()
+    told_page.keyboard.press("Escape")
+    told_page.evaluate("() => void window.jupyterapp.commands.execute('launcher:create')")
+    told_page.locator(".jp-LauncherCard", has_text="Agent runs").click()
+    expect(told_page.locator("#kagura-sidebar")).to_be_visible()
 
 
-def test_it_works_in_notebook_7_as_well(page, told, story):
+def test_it_works_in_notebook_7_as_well(own_page, told, story):
     with story.live() as run:
         ident = story.ask(run, **HOST)
-        sidebar = visit(page, told, f"notebooks/{NOTEBOOK}", reset=False)
-        page.wait_for_selector(".jp-NotebookPanel-toolbar")
-        toast = page.locator(".Toastify__toast")
-        page.locator(".jp-Notebook .jp-Cell").first.click()
+        sidebar = load(own_page, told, f"notebooks/{NOTEBOOK}", reset=False)
+        own_page.wait_for_selector(".jp-NotebookPanel-toolbar")
+        toast = own_page.locator(".Toastify__toast")
+        own_page.locator(".jp-Notebook .jp-Cell").first.click()
         sidebar.open()
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=SCREENSHOTS / "sidebar-notebook-7.png")
+        if os.environ.get(PICTURES):
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            own_page.screenshot(path=SCREENSHOTS / "sidebar-notebook-7.png")
         sidebar.approval(ident).get_by_role("button", name=re.compile("^Allow for this session")).click()
         expect(sidebar.approval(ident)).to_have_count(0)
         assert story.mailbox.decision(ident).answer == "this session"
         expect(toast).to_have_count(0)
         sidebar.run("Build the report").first.get_by_role("button", name="Go to the cell").click()
-        expect(page.locator(".jp-Notebook .jp-Cell.jp-mod-active")).to_contain_text("This is cell 4.")
+        expect(own_page.locator(".jp-Notebook .jp-Cell.jp-mod-active")).to_contain_text("This is cell 4.")
 
 
-def test_without_its_server_side_it_says_so_calmly(page, told, story):
+def test_without_its_server_side_it_says_so_calmly(own_page, told, story):
     assert story
-    page.route("**/kagura/api/v1/**", lambda route: route.fulfill(status=404, body=json.dumps({})))
-    sidebar = visit(page, told).open()
+    own_page.route("**/kagura/api/v1/**", lambda route: route.fulfill(status=404, body=json.dumps({})))
+    sidebar = load(own_page, told).open()
     expect(sidebar.panel.locator(".kgs > .kgs-problem")).to_contain_text("server side of kagura-kernel is not running")

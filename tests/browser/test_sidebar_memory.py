@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from pathlib import Path
 
-import nbformat
 import pytest
 from playwright.sync_api import expect
 
@@ -27,11 +24,11 @@ from kagura_kernel.domain.memory import (
     Source,
     Tier,
 )
+from kagura_kernel.journal import views
 from kagura_kernel.memory.opening import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.sample_run import SampleRun
-from tests.browser.lab import running_lab
-from tests.browser.notebook import KERNELS, THEMES, Notebook
+from tests.browser.notebook import THEMES, Notebook
 from tests.browser.sidebar import NOTEBOOK, visit
 from tests.browser.test_accessibility import faults
 
@@ -55,25 +52,14 @@ FACTS = (
 _numbers = count(1)
 
 
-@pytest.fixture(scope="module")
-def told(model):
-    """A JupyterLab with a journal and a memory of its own."""
-    with (
-        tempfile.TemporaryDirectory(prefix="told-", ignore_cleanup_errors=True) as base,
-        running_lab(Path(base), model) as lab,
-    ):
-        path = lab.root / NOTEBOOK
-        path.parent.mkdir()
-        cells = [nbformat.v4.new_code_cell(f"# This is cell {number}.", id=f"cell-{number}") for number in range(3)]
-        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNELS["python3"]}), path)
-        with lab.journal() as journal:
-            journal.append(SampleRun(at=datetime.now(UTC)).started())
-        yield lab
-
-
 @pytest.fixture
 def memory(told):
     """The memory, as another process has it open, with what a team may know after a while."""
+    with told.journal() as journal:
+        if not views.runs(journal, limit=1):
+            run = SampleRun(at=datetime.now(UTC))
+            journal.append(run.started())
+            journal.append(run.finished())
     with closing(SqliteMemory(told.home / FILE)) as opened:
         for one in [one for one in opened.export() if not isinstance(one, Edge)]:
             opened.erase(one.id)
@@ -87,11 +73,11 @@ def memory(told):
 
 
 @pytest.fixture
-def sidebar(told, memory, page):
+def sidebar(told, memory, fresh_told_page):
     """The sidebar, with the memory of this test in it."""
     assert memory
-    found = visit(page, told).open()
-    picture(page, told, "sidebar-memory-beside")
+    found = visit(fresh_told_page).open()
+    picture(fresh_told_page, told, "sidebar-memory-beside")
     for heading in ("Runs", "Plugins", "Leases", "Costs"):
         found.panel.get_by_role("button", name=re.compile(f"^{heading}")).click()
     expect(rows(found)).to_have_count(len(NOTES) + len(FACTS))
@@ -127,13 +113,13 @@ def about(memory, text):
     return next(found.memory for found in memory.recall(Query(text)) if text in found.memory.text)
 
 
-def test_words_type_and_tier_find_a_memory_and_say_why(sidebar, told, page):
+def test_words_type_and_tier_find_a_memory_and_say_why(sidebar, told, fresh_told_page):
     search(sidebar, "staging port")
     expect(rows(sidebar)).to_have_count(1)
     expect(rows(sidebar)).to_contain_text("The staging database")
     expect(rows(sidebar)).to_contain_text(re.compile("Found by: .*staging"))
     expect(rows(sidebar)).to_contain_text("Quarantine")
-    picture(page, told, "sidebar-memory-search")
+    picture(fresh_told_page, told, "sidebar-memory-search")
     search(sidebar, "")
     section(sidebar).get_by_label("Only as far trusted").select_option("trusted")
     expect(rows(sidebar)).to_have_count(3)
@@ -185,7 +171,7 @@ def test_what_was_forgotten_can_be_brought_back(sidebar, memory):
     assert memory.reference(one.id).forgotten_at is None
 
 
-def test_erasing_says_what_goes_and_takes_all_that_came_from_it(sidebar, told, memory, page):
+def test_erasing_says_what_goes_and_takes_all_that_came_from_it(sidebar, told, memory, fresh_told_page):
     root = about(memory, "The staging database")
     child = memory.remember(
         a_draft("Moved the importer to port 5433, as was remembered", type=OUTCOME, source=Source(Author.ENGINE))
@@ -199,14 +185,14 @@ def test_erasing_says_what_goes_and_takes_all_that_came_from_it(sidebar, told, m
     expect(question).to_contain_text("1 other memory that came from it")
     expect(question).to_contain_text("Moved the importer")
     expect(question).to_be_focused()
-    picture(page, told, "sidebar-memory-erasing")
+    picture(fresh_told_page, told, "sidebar-memory-erasing")
     for name, _ in THEMES:
-        Notebook(page, told.root / NOTEBOOK).theme(name)
-        assert (name, faults(page, "#kagura-sidebar")) == (name, [])
-    page.keyboard.press("Escape")
+        Notebook(fresh_told_page, told.root / NOTEBOOK).theme(name)
+        assert (name, faults(fresh_told_page, "#kagura-sidebar")) == (name, [])
+    fresh_told_page.keyboard.press("Escape")
     expect(question).to_have_count(0)
     expect(details.get_by_role("button", name=re.compile("^Erase …"))).to_be_focused()
-    page.keyboard.press("Enter")
+    fresh_told_page.keyboard.press("Enter")
     question.get_by_role("button", name=re.compile("^Erase all of it")).click()
     expect(row(sidebar, "The staging database")).to_have_count(0)
     expect(details).to_have_count(0)
@@ -217,7 +203,7 @@ def test_erasing_says_what_goes_and_takes_all_that_came_from_it(sidebar, told, m
     assert (last.change, last.memory_id, last.memories, last.via) == ("erased", root.id, 2, "sidebar")
 
 
-def test_lessons_say_what_went_wrong_and_what_prevents_it(sidebar, told, memory, page):
+def test_lessons_say_what_went_wrong_and_what_prevents_it(sidebar, told, memory, fresh_told_page):
     lesson = about(memory, "pytest tests/importer")
     fix = memory.remember(a_draft("TZ=UTC pytest tests/importer", type="fix"))
     memory.create_edge(Edge(fix.id, lesson.id, FIXES))
@@ -231,41 +217,41 @@ def test_lessons_say_what_went_wrong_and_what_prevents_it(sidebar, told, memory,
     details = section(sidebar).get_by_role("group", name=re.compile("^Memory: "))
     expect(details.get_by_role("list", name="Joined to")).to_contain_text("Prevents")
     expect(details.get_by_role("list", name="Joined to")).to_contain_text("Fixed by")
-    picture(page, told, "sidebar-memory-lessons")
+    picture(fresh_told_page, told, "sidebar-memory-lessons")
     for name, _ in THEMES:
-        Notebook(page, told.root / NOTEBOOK).theme(name)
-        assert (name, faults(page, "#kagura-sidebar")) == (name, [])
+        Notebook(fresh_told_page, told.root / NOTEBOOK).theme(name)
+        assert (name, faults(fresh_told_page, "#kagura-sidebar")) == (name, [])
     search(sidebar, "git")
     expect(rows(sidebar)).to_have_count(1)
 
 
-def test_the_keyboard_reaches_everything_and_axe_finds_no_serious_fault(sidebar, told, page):
-    notebook = Notebook(page, told.root / NOTEBOOK)
+def test_the_keyboard_reaches_everything_and_axe_finds_no_serious_fault(sidebar, told, fresh_told_page):
+    notebook = Notebook(fresh_told_page, told.root / NOTEBOOK)
     rows(sidebar).first.focus()
-    page.keyboard.press("ArrowDown")
+    fresh_told_page.keyboard.press("ArrowDown")
     expect(row(sidebar, "Reports go to finance")).to_be_focused()
-    page.keyboard.press("Enter")
+    fresh_told_page.keyboard.press("Enter")
     details = section(sidebar).get_by_role("group", name=re.compile("^Memory: "))
     expect(details.locator("pre")).to_have_text("Reports go to finance as PDF, never as a notebook")
     notebook.window("sidebar-memory")
     for name in (*(theme for theme, _ in THEMES), CONTRAST):
         notebook.theme(name)
-        assert (name, faults(page, "#kagura-sidebar")) == (name, [])
+        assert (name, faults(fresh_told_page, "#kagura-sidebar")) == (name, [])
     details.get_by_role("button", name="Close").focus()
-    page.keyboard.press("Escape")
+    fresh_told_page.keyboard.press("Escape")
     expect(details).to_have_count(0)
     expect(row(sidebar, "Reports go to finance")).to_be_focused()
-    page.keyboard.press("Delete")
+    fresh_told_page.keyboard.press("Delete")
     expect(row(sidebar, "Reports go to finance")).to_have_count(0)
     expect(row(sidebar, "Sales of the first quarter")).to_be_focused()
     tab = section(sidebar).get_by_role("tab", name="Memories")
     tab.focus()
-    page.keyboard.press("ArrowRight")
+    fresh_told_page.keyboard.press("ArrowRight")
     expect(section(sidebar).get_by_role("tab", name="Lessons")).to_be_focused()
     expect(rows(sidebar)).to_have_count(2)
 
 
-def test_what_a_memory_says_is_shown_as_it_is_and_never_run(sidebar, memory, page):
+def test_what_a_memory_says_is_shown_as_it_is_and_never_run(sidebar, memory, fresh_told_page):
     number = f"{EVIL} {next(_numbers)}"
     memory.remember(a_draft(number, tags=("evil",), source=Source(Author.AGENT, "<b>claude</b>", "run-1")))
     search(sidebar, "img onerror")
@@ -274,10 +260,10 @@ def test_what_a_memory_says_is_shown_as_it_is_and_never_run(sidebar, memory, pag
     rows(sidebar).click()
     expect(section(sidebar).locator("pre")).to_contain_text("⟨U+202E⟩")
     expect(section(sidebar)).to_contain_text("the agent <b>claude</b>")
-    assert page.evaluate("window.owned") is None
+    assert fresh_told_page.evaluate("window.owned") is None
 
 
-def test_a_memory_that_cannot_be_reached_says_why_and_comes_back(sidebar, told, memory, page, tmp_path):
+def test_a_memory_that_cannot_be_reached_says_why_and_comes_back(sidebar, told, memory, fresh_told_page, tmp_path):
     memory.close()
     names = [name for name in (FILE, f"{FILE}-wal", f"{FILE}-shm") if (told.home / name).exists()]
     for name in names:
@@ -287,7 +273,7 @@ def test_a_memory_that_cannot_be_reached_says_why_and_comes_back(sidebar, told, 
         search(sidebar, "anything")
         expect(section(sidebar).locator(".kgs-problem")).to_contain_text("cannot be reached")
         expect(sidebar.section("Approvals")).to_contain_text("Nothing waits for you")
-        picture(page, told, "sidebar-memory-unavailable")
+        picture(fresh_told_page, told, "sidebar-memory-unavailable")
     finally:
         (told.home / FILE).unlink()
         for name in names:
@@ -297,7 +283,7 @@ def test_a_memory_that_cannot_be_reached_says_why_and_comes_back(sidebar, told, 
     expect(section(sidebar).locator(".kgs-problem")).to_have_count(0)
 
 
-def test_a_long_list_is_drawn_only_where_it_is_seen_and_goes_on_below(sidebar, memory, page):
+def test_a_long_list_is_drawn_only_where_it_is_seen_and_goes_on_below(sidebar, memory, fresh_told_page):
     now = datetime.now(UTC)
     memory.remember_many(
         a_draft(f"number {number:04}", at=now - timedelta(days=2, minutes=number)) for number in range(700)
@@ -310,5 +296,5 @@ def test_a_long_list_is_drawn_only_where_it_is_seen_and_goes_on_below(sidebar, m
         if row(sidebar, "number 0699").count():
             break
         section(sidebar).locator(".kgs-virtual").evaluate("node => { node.scrollTop = node.scrollHeight; }")
-        page.wait_for_timeout(100)
+        fresh_told_page.wait_for_timeout(100)
     expect(row(sidebar, "number 0699")).to_be_visible()

@@ -57,41 +57,42 @@ journal.append(waiting.started(owner=process_owner(), task="Say which table is m
 """
 
 
-@pytest.mark.parametrize("name", ["cost", "timeline last", "egress last"])
-def test_a_chart_is_drawn_in_light_and_dark_follows_the_theme_and_is_saved_whole(open_notebook, name):
-    notebook = open_notebook(STORY, f"%kagura chart {name}")
-    notebook.run(0)
-    notebook.wait_done(0)
-    output = notebook.run(1)
-    picture = output.locator("svg.marks, .vega-embed svg")
-    expect(picture).to_be_visible()
-    title = picture.locator(".mark-text.role-title-text text")
-    expect(title).to_be_visible()
+CHARTS = ("cost", "timeline last", "egress last")
+
+
+def test_charts_are_drawn_in_light_and_dark_follow_the_theme_and_are_saved_whole(open_notebook):
+    notebook = open_notebook(STORY, *(f"%kagura chart {name}" for name in CHARTS), "%kagura cost")
+    notebook.done(0)
+    cells = dict(enumerate(CHARTS, 1))
+    pictures = {index: notebook.done(index).locator("svg.marks, .vega-embed svg") for index in cells}
+    titles = {index: picture.locator(".mark-text.role-title-text text") for index, picture in pictures.items()}
+    for index in cells:
+        expect(pictures[index]).to_be_visible()
+        expect(titles[index]).to_be_visible()
     colours = []
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         notebook.theme(theme)
-        colours.append(title.evaluate("text => getComputedStyle(text).fill"))
-        assert picture.evaluate("svg => getComputedStyle(svg).backgroundColor") == "rgba(0, 0, 0, 0)"
-    # Drawn once, its text is legible in either theme.
-    assert colours[0] != colours[1]
-    assert picture.evaluate(
-        "svg => svg.getAttribute('aria-label') || svg.closest('[aria-label]').getAttribute('aria-label')"
-    )
-    notebook.picture(f"chart-{name.split()[0]}", cell=1)
-    (saved,) = notebook.save().cells[1].outputs
-    # JupyterLab keeps a picture beside it.
-    assert set(saved.data) >= {VEGA_LITE_MIME, "text/markdown", "text/plain"}
-    assert "| --- |" in saved.data["text/markdown"] or "|---|" in saved.data["text/markdown"]
-
-
-def test_the_cost_panel_and_its_chart(open_notebook):
-    notebook = open_notebook(STORY, "%kagura cost")
-    notebook.run(0)
-    notebook.wait_done(0)
-    output = notebook.run(1)
+        colours.append({i: title.evaluate("text => getComputedStyle(text).fill") for i, title in titles.items()})
+        for picture in pictures.values():
+            assert picture.evaluate("svg => getComputedStyle(svg).backgroundColor") == "rgba(0, 0, 0, 0)"
+    for index, name in cells.items():
+        # Drawn once, its text is legible in either theme.
+        assert colours[0][index] != colours[1][index]
+        assert pictures[index].evaluate(
+            "svg => svg.getAttribute('aria-label') || svg.closest('[aria-label]').getAttribute('aria-label')"
+        )
+        notebook.picture(f"chart-{name.split()[0]}", cell=index)
+    # The panel of costs has a chart of its own.
+    output = notebook.done(len(CHARTS) + 1)
     expect(output.get_by_role("region", name="Costs")).to_contain_text("Today (UTC)")
     expect(output.locator(".vega-embed svg")).to_be_visible()
-    notebook.picture("costs", cell=1)
+    notebook.picture("costs", cell=len(CHARTS) + 1)
+    saved = notebook.save()
+    for index in cells:
+        (kept,) = saved.cells[index].outputs
+        # JupyterLab keeps a picture beside it.
+        assert set(kept.data) >= {VEGA_LITE_MIME, "text/markdown", "text/plain"}
+        assert "| --- |" in kept.data["text/markdown"] or "|---|" in kept.data["text/markdown"]
 
 
 def test_the_board_of_runs_is_answered_and_ends_as_static_text(open_notebook):
@@ -130,10 +131,7 @@ def test_an_attached_run_goes_on_below_its_cell_and_again_after_a_reload(open_no
     expect(card).to_contain_text("line 3")
     expect(card.get_by_role("button", name="Stop")).to_be_visible()
     notebook.save()
-    notebook.page.reload()
-    notebook.page.wait_for_function(
-        "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
-    )
+    notebook.reload()
     again = notebook.run(2)
     expect(again.get_by_role("region", name="Sandbox run")).to_contain_text("line 3")
     again.get_by_role("button", name="Stop").click()

@@ -1,4 +1,10 @@
-"""Bubblewrap boxes keep every promise of a box, cold and from the warm pool."""
+"""Bubblewrap boxes keep every promise of a box, cold and from the warm pool.
+
+What runs where, and why: a cold box runs everything. The pool decides how a box begins, is handed out and ends, and
+when a waiting one is out of date: so the life of boxes, further directories and changes run there too. Once it is
+handed out, it is the same guest behind the same pipe, and commands, output, limits, files and connections are those of
+the cold box; with KAGURA_TEST_EVERYTHING set they run in both.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +14,18 @@ import signal
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxDied
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.pool import WarmPool
-from kagura_kernel.testing.conformance.box import BoxConformance
+from kagura_kernel.testing.conformance.box import BoxRestConformance, BoxWorkConformance
+from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
 from kagura_kernel.testing.conformance.box_fixtures import begun
+from kagura_kernel.testing.conformance.box_further import BoxFurtherConformance
+from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
+from kagura_kernel.testing.conformance.lending import LendsBoxes
 
 
 def _guests(pid: int) -> list[int]:
@@ -27,7 +38,7 @@ def _guests(pid: int) -> list[int]:
     return found
 
 
-class _BubblewrapConformance(BoxConformance):
+class DiesFromOutside(BoxLifeConformance):
     async def test_a_box_that_dies_says_so(self, box):
         """As process 1 of its box the guest cannot be killed from inside: the host has to do it."""
         running = await begun(box, "sleep 600")
@@ -46,7 +57,16 @@ class _BubblewrapConformance(BoxConformance):
         await box.close()
 
 
-class TestBubblewrapBox(_BubblewrapConformance):
+class TestBubblewrapBox(LendsBoxes, BoxWorkConformance):
+    @pytest_asyncio.fixture(scope="class", loop_scope="class")
+    @classmethod
+    async def shared_backend(cls):
+        backend = BubblewrapBackend()
+        yield backend
+        await backend.close()
+
+
+class TestBubblewrapLife(DiesFromOutside):
     @pytest.fixture
     async def backend(self):
         backend = BubblewrapBackend()
@@ -54,7 +74,26 @@ class TestBubblewrapBox(_BubblewrapConformance):
         await backend.close()
 
 
-class TestParkedBubblewrapBox(_BubblewrapConformance):
+class Parked(LendsBoxes):
+    """The pool parks what the box that is lent first asked for, so that all others have waited."""
+
+    @pytest_asyncio.fixture(scope="class", loop_scope="class")
+    @classmethod
+    async def shared_backend(cls):
+        pool = WarmPool(BubblewrapBackend())
+        yield pool
+        await pool.close()
+
+
+class TestParkedBubblewrapBox(Parked, BoxChangesConformance, BoxFurtherConformance):
+    async def test_its_boxes_have_waited(self, backend, project):
+        await backend.settled()
+        box = await backend.start(self.spec(project))
+        assert box.warm
+        await box.close()
+
+
+class TestParkedBubblewrapLife(DiesFromOutside):
     @pytest.fixture
     async def backend(self, project):
         pool = WarmPool(BubblewrapBackend())
@@ -63,3 +102,9 @@ class TestParkedBubblewrapBox(_BubblewrapConformance):
         await pool.settled()
         yield pool
         await pool.close()
+
+
+if os.environ.get("KAGURA_TEST_EVERYTHING"):
+
+    class TestTheRestOfAParkedBubblewrapBox(Parked, BoxRestConformance):
+        pass

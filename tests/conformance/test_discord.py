@@ -17,8 +17,10 @@ with warnings.catch_warnings():
 
 class TestDiscord(TransportConformance):
     @pytest.fixture
-    async def chat(self) -> AsyncIterator[Chat]:
+    async def chat(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Chat]:
         from kagura_kernel.testing.discord_server import TOKEN, DiscordServer
 
+        # The library waits so long after the last guild; here there is one, and it is told of at once.
+        monkeypatch.setattr("kagura_kernel.cockpit.transports.discord.GUILD_SECONDS", 0.02)
         async with DiscordServer() as server:
             yield DiscordTransport(Secret(TOKEN), api=server.api), server

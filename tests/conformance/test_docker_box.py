@@ -1,11 +1,19 @@
-"""Docker boxes keep every promise of a box and every wall, cold and from the warm pool."""
+"""Docker boxes keep every promise of a box and every wall, cold and from the warm pool.
+
+What runs where, and why: a cold box runs everything. From the pool run life, further directories and changes: see
+`test_bubblewrap_box.py`. A container that has waited is thawed, gets its project, and is then the same guest behind the
+same stream; with KAGURA_TEST_EVERYTHING set the rest runs there too.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxDied
@@ -14,26 +22,47 @@ from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.docker_engine import DockerEngine
 from kagura_kernel.sandbox.pool import WarmPool
-from kagura_kernel.testing.conformance.box import BoxConformance
+from kagura_kernel.testing.conformance.box import BoxRestConformance, BoxWorkConformance
+from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
 from kagura_kernel.testing.conformance.box_fixtures import begun
+from kagura_kernel.testing.conformance.box_further import BoxFurtherConformance
+from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
+from kagura_kernel.testing.conformance.lending import LendsBoxes
 from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance
 from kagura_kernel.testing.docker_images import BASE
+from kagura_kernel.testing.dockerd import TestDaemon
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 
-class OnDocker:
+class OnDocker(LendsBoxes):
     """The suites ask for `backend`, and run the small image."""
 
     image = BASE
 
-    @pytest.fixture
-    def backend(self, docker_backend: DockerBackend) -> SandboxBackend:
-        return docker_backend
+    @pytest_asyncio.fixture(scope="class", loop_scope="class")
+    @classmethod
+    async def shared_backend(cls, docker_daemon: TestDaemon) -> AsyncIterator[SandboxBackend]:
+        backend = DockerBackend(Endpoint(docker_daemon.host), default_image=BASE)
+        yield backend
+        await backend.close()
 
 
-class DiesOtherwise(BoxConformance):
+class Parked(LendsBoxes):
+    """The pool parks what the box that is lent first asked for, so that all others have waited."""
+
+    image = BASE
+
+    @pytest_asyncio.fixture(scope="class", loop_scope="class")
+    @classmethod
+    async def shared_backend(cls, docker_daemon: TestDaemon) -> AsyncIterator[SandboxBackend]:
+        pool = WarmPool(DockerBackend(Endpoint(docker_daemon.host), default_image=BASE))
+        yield pool
+        await pool.close()
+
+
+class DiesOtherwise(BoxLifeConformance):
     """The guest is the first process of its container: nothing inside can kill it, so the daemon has to."""
 
     async def test_a_box_that_dies_says_so(
@@ -56,19 +85,39 @@ class DiesOtherwise(BoxConformance):
         await box.close()
 
 
-class TestDockerBox(OnDocker, DiesOtherwise):
+class TestDockerBox(OnDocker, BoxWorkConformance):
     pass
+
+
+class TestDockerLife(DiesOtherwise):
+    image = BASE
+
+    @pytest.fixture
+    def backend(self, docker_backend: DockerBackend) -> SandboxBackend:
+        return docker_backend
 
 
 class TestDockerWalls(OnDocker, WallsConformance):
     pass
 
 
-class TestDockerUnderLoad(OnDocker, LoadConformance):
-    pass
+class TestDockerUnderLoad(LoadConformance):
+    image = BASE
+
+    @pytest.fixture
+    def backend(self, docker_backend: DockerBackend) -> SandboxBackend:
+        return docker_backend
 
 
-class TestWarmDockerBox(DiesOtherwise):
+class TestWarmDockerBox(Parked, BoxChangesConformance, BoxFurtherConformance):
+    async def test_its_boxes_have_waited(self, backend: WarmPool, project: Path) -> None:
+        await backend.settled()
+        box = await backend.start(self.spec(project))
+        assert box.warm
+        await box.close()
+
+
+class TestWarmDockerLife(DiesOtherwise):
     image = BASE
 
     @pytest.fixture
@@ -78,3 +127,9 @@ class TestWarmDockerBox(DiesOtherwise):
         await pool.settled()
         yield pool
         await pool.close()
+
+
+if os.environ.get("KAGURA_TEST_EVERYTHING"):
+
+    class TestTheRestOfAWarmDockerBox(Parked, BoxRestConformance):
+        pass

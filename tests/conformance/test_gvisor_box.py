@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable
@@ -26,14 +27,17 @@ from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
 from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE
 from kagura_kernel.sandbox.gvisor_runsc import RunscBackend, Way
-from kagura_kernel.testing.conformance.box import BoxConformance
+from kagura_kernel.testing.conformance.box import BoxRestConformance, BoxWorkConformance
 from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
 from kagura_kernel.testing.conformance.box_fixtures import DESCRIPTORS, sh
+from kagura_kernel.testing.conformance.box_further import BoxFurtherConformance
 from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
 from kagura_kernel.testing.conformance.box_streams import PIECE, told, until
+from kagura_kernel.testing.conformance.lending import LendsBoxes
 from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance, bash, open_box, python
 from kagura_kernel.testing.docker_images import BASE
+from kagura_kernel.testing.dockerd import TestDaemon
 from kagura_kernel.testing.patience import eventually
 
 pytestmark = [
@@ -74,14 +78,15 @@ _LOOKED = {"/dev/null", "hidden"}
 """One of them shows that the look was not in vain."""
 
 
-class ThroughDocker:
+class ThroughDocker(LendsBoxes):
     """The suites ask for `backend`, and run the small image."""
 
     image: str | None = BASE
 
-    @pytest.fixture
-    async def backend(self, docker_endpoint: Endpoint) -> AsyncIterator[SandboxBackend]:
-        backend = DockerBackend(docker_endpoint, default_image=BASE, gvisor=True)
+    @pytest_asyncio.fixture(scope="class", loop_scope="class")
+    @classmethod
+    async def shared_backend(cls, docker_daemon: TestDaemon) -> AsyncIterator[SandboxBackend]:
+        backend = DockerBackend(Endpoint(docker_daemon.host), default_image=BASE, gvisor=True)
         yield backend
         await backend.close()
 
@@ -100,11 +105,12 @@ def runsc_way() -> Way:
     return asyncio.run(found())
 
 
-class Alone:
+class Alone(LendsBoxes):
     """runsc as a child, with the system's own programs."""
 
-    @pytest.fixture
-    async def backend(self, runsc_way: Way) -> AsyncIterator[SandboxBackend]:
+    @pytest_asyncio.fixture(scope="class", loop_scope="class")
+    @classmethod
+    async def shared_backend(cls, runsc_way: Way) -> AsyncIterator[SandboxBackend]:
         backend = RunscBackend(way=runsc_way)
         yield backend
         await backend.close()
@@ -125,22 +131,18 @@ class LivesOnGVisor(BoxLifeConformance):
 class WallsOfGVisor(WallsConformance):
     """The same walls; where its /proc has other words for them, they are asked for otherwise."""
 
-    async def test_no_setting_of_the_system_can_be_written(self, backend: SandboxBackend, spec: BoxSpec) -> None:
+    async def test_no_setting_of_the_system_can_be_written(self, box: Box) -> None:
         # Its /proc/sys has few settings, and each of them is of the box's own kernel.
-        async with open_box(backend, spec) as box:
-            assert (await bash(box, "cat /proc/sys/kernel/hostname")).stdout.text == "box\n"
-            assert not (await bash(box, "echo other > /proc/sys/kernel/hostname")).ok
-            assert (await bash(box, "cat /proc/sys/kernel/hostname")).stdout.text == "box\n"
+        assert (await bash(box, "cat /proc/sys/kernel/hostname")).stdout.text == "box\n"
+        assert not (await bash(box, "echo other > /proc/sys/kernel/hostname")).ok
+        assert (await bash(box, "cat /proc/sys/kernel/hostname")).stdout.text == "box\n"
 
-    async def test_a_process_has_no_capability_and_cannot_gain_any(
-        self, backend: SandboxBackend, spec: BoxSpec
-    ) -> None:
+    async def test_a_process_has_no_capability_and_cannot_gain_any(self, box: Box) -> None:
         # Its status tells neither NoNewPrivs nor CapAmb; the first is asked for by prctl, the second has no meaning.
         ask = "import ctypes; print(ctypes.CDLL(None).prctl(39, 0, 0, 0, 0))"
-        async with open_box(backend, spec) as box:
-            lines = (await bash(box, "cat /proc/self/status")).stdout.text.splitlines()
-            status = dict(line.split(":\t", 1) for line in lines)
-            assert await python(box, ask) == "1"
+        lines = (await bash(box, "cat /proc/self/status")).stdout.text.splitlines()
+        status = dict(line.split(":\t", 1) for line in lines)
+        assert await python(box, ask) == "1"
         assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd")} == {0}
         assert status["Seccomp"] == "2"
         assert "0" not in status["Uid"].split()
@@ -155,12 +157,9 @@ class WallsOfGVisor(WallsConformance):
         assert ours
         assert min(ours.values()) >= 500
 
-    async def test_a_command_cannot_reach_into_the_guest_or_its_pipe(
-        self, backend: SandboxBackend, spec: BoxSpec
-    ) -> None:
+    async def test_a_command_cannot_reach_into_the_guest_or_its_pipe(self, box: Box) -> None:
         # Sockets cannot be opened a second time; what can is the guest's own, and leads nowhere.
-        async with open_box(backend, spec) as box:
-            opened = set((await python(box, _OPENED)).split())
+        opened = set((await python(box, _OPENED)).split())
         assert opened & _LOOKED
         assert opened <= _ITS_OWN
 
@@ -208,7 +207,15 @@ def _kernels() -> dict[int, int]:
     return found
 
 
-class TestGVisorBoxAlone(Alone, LivesOnGVisor, BoxConformance):
+class TestGVisorLifeAlone(LivesOnGVisor):
+    @pytest.fixture
+    async def backend(self, runsc_way: Way) -> AsyncIterator[SandboxBackend]:
+        backend = RunscBackend(way=runsc_way)
+        yield backend
+        await backend.close()
+
+
+class TestGVisorBoxAlone(Alone, BoxWorkConformance):
     """gVisor does not tell which connections a process still holds: who hangs up is noticed when it is answered."""
 
     @pytest.mark.parametrize("front", ["proxy", "raw"])
@@ -255,7 +262,15 @@ class TestGVisorUnderLoadAlone(Alone, LoadOnGVisor):
 
 
 @pytest.mark.docker
-class TestGVisorLifeThroughDocker(ThroughDocker, LivesOnGVisor):
+class TestGVisorLifeThroughDocker(LivesOnGVisor):
+    image = BASE
+
+    @pytest.fixture
+    async def backend(self, docker_endpoint: Endpoint) -> AsyncIterator[SandboxBackend]:
+        backend = DockerBackend(docker_endpoint, default_image=BASE, gvisor=True)
+        yield backend
+        await backend.close()
+
     async def test_a_box_says_what_its_commands_can_open(self, box: Box) -> None:
         """The guest's pipe is Docker's to make, and can be opened."""
         assert OPEN_PIPE in box.notes
@@ -268,12 +283,9 @@ class TestGVisorChangesThroughDocker(ThroughDocker, BoxChangesConformance):
 
 @pytest.mark.docker
 class TestGVisorWallsThroughDocker(ThroughDocker, WallsOfGVisor):
-    async def test_a_command_cannot_reach_into_the_guest_or_its_pipe(
-        self, backend: SandboxBackend, spec: BoxSpec
-    ) -> None:
+    async def test_a_command_cannot_reach_into_the_guest_or_its_pipe(self, box: Box) -> None:
         """Into the pipe it can: see `OPEN_PIPE`. Into nothing else."""
-        async with open_box(backend, spec) as box:
-            opened = set((await python(box, _OPENED)).split())
+        opened = set((await python(box, _OPENED)).split())
         assert opened & _LOOKED
         assert opened <= _ITS_OWN | {"host"}
 
@@ -281,7 +293,7 @@ class TestGVisorWallsThroughDocker(ThroughDocker, WallsOfGVisor):
 if EVERYTHING:
 
     @pytest.mark.docker
-    class TestGVisorBoxThroughDocker(ThroughDocker, LivesOnGVisor, BoxConformance):
+    class TestGVisorBoxThroughDocker(ThroughDocker, BoxRestConformance, BoxFurtherConformance):
         pass
 
     @pytest.mark.docker

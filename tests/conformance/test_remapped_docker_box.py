@@ -11,6 +11,7 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.docker import DockerBackend
@@ -23,6 +24,7 @@ from kagura_kernel.testing.conformance.box_further import BoxFurtherConformance
 from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
 from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
 from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance
+from kagura_kernel.testing.conformance.lending import LendsBoxes
 from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance
 from kagura_kernel.testing.docker_images import BASE
@@ -31,13 +33,14 @@ from kagura_kernel.testing.dockerd import TestDaemon
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 
-class Remapped:
+class Remapped(LendsBoxes):
     """The suites ask for `backend`, and run the small image."""
 
     image = BASE
 
-    @pytest.fixture
-    async def backend(self, remapped_daemon: TestDaemon) -> AsyncIterator[SandboxBackend]:
+    @pytest_asyncio.fixture(scope="class", loop_scope="class")
+    @classmethod
+    async def shared_backend(cls, remapped_daemon: TestDaemon) -> AsyncIterator[SandboxBackend]:
         backend = DockerBackend(Endpoint(remapped_daemon.host), default_image=BASE)
         yield backend
         await backend.close()

@@ -65,6 +65,11 @@ class Learned:
         """How many of those that the brain was shown are not trusted."""
         return sum(memory.tier == Tier.QUARANTINE for _, memory in self.seen.values())
 
+    @property
+    def asks(self) -> bool:
+        """Whether a person is about to be asked for their word on the plan, or is asked now."""
+        return self.planned is not None and self.planned.asked and not self.planned.by
+
     def tells_plan(self, *, steady: bool) -> bool:
         """Whether its plan says anything: what it is expected to need, or what went wrong in the like of it.
 

@@ -20,8 +20,8 @@ def learned_html(view: RunView, *, live: bool) -> str:
     """Quiet lines that open to what is behind them; empty where there is nothing to say."""
     learned = view.learned
     steady = view.repeatable and not live
-    # What a waiting question is about lies open.
-    asks = live and any(ask.request.subject == "plan" for ask in view.pending)
+    # What a waiting question is about lies open, also just before it is there: a card that was drawn folded stays so.
+    asks = live and (learned.asks or any(ask.request.subject == "plan" for ask in view.pending))
     inside = _plan(learned, steady=steady, unfolded=asks) + _memories(learned, steady=steady)
     if not inside:
         return ""

@@ -9,7 +9,8 @@
             yield backend
             await backend.close()
 
-The boxes need bash and the usual small programs; `image` chooses one that has them.
+The boxes need bash and the usual small programs; `image` chooses one that has them. Every test has a box of its own;
+where starting one is dear, `lending.LendsBoxes` before `BoxWorkConformance` lets most of them share one.
 """
 
 from __future__ import annotations
@@ -25,15 +26,20 @@ from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
 from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance
 
 
-class BoxConformance(
+class BoxRestConformance(
     BoxCommandConformance,
     BoxOutputConformance,
     BoxLimitsConformance,
     BoxFilesConformance,
-    BoxFurtherConformance,
-    BoxChangesConformance,
     BoxStreamsConformance,
     BoxCrowdsConformance,
-    BoxLifeConformance,
 ):
-    """Commands, output, limits, files, further directories, changes, connections, life and death of boxes."""
+    """Commands, output, limits, files and connections: what a box does by its guest, however it was started."""
+
+
+class BoxWorkConformance(BoxRestConformance, BoxFurtherConformance, BoxChangesConformance):
+    """That, and further directories and changes: what a box does while it lives."""
+
+
+class BoxConformance(BoxWorkConformance, BoxLifeConformance):
+    """All that, and life and death of boxes."""

@@ -102,11 +102,12 @@ class BoxCommandConformance(BoxFixtures):
 
     async def test_many_commands_run_at_once(self, box: Box) -> None:
         """Each gets its own output; a slow one keeps nobody waiting."""
-        slow = asyncio.create_task(sh(box, "sleep 0.8; echo slow"))
+        slow = asyncio.create_task(sh(box, "until test -e go; do sleep 0.05; done; echo slow"))
         results = await asyncio.gather(*(sh(box, f"echo {n}; exit {n}") for n in range(20)))
         assert [result.exit_code for result in results] == list(range(20))
         assert [result.stdout.text for result in results] == [f"{n}\n" for n in range(20)]
         assert not slow.done()
+        await box.files.write("go", b"")
         assert (await slow).stdout.text == "slow\n"
 
     async def test_commands_follow_one_another_in_one_workspace(self, box: Box) -> None:

@@ -116,27 +116,27 @@ print(ends.count(b"the end"))
         with pytest.raises(asyncio.CancelledError):
             await held
 
-    async def test_a_listener_is_in_the_box_and_nowhere_else(self, backend: SandboxBackend, box: Box) -> None:
+    async def test_a_listener_is_in_the_box_and_nowhere_else(self, backend: SandboxBackend, fresh_box: Box) -> None:
         """The same port in two boxes, neither of them to be reached from the host, each once."""
         if backend.isolation is IsolationClass.NONE:
             pytest.skip("a back-end without walls has the machine's own loopback")
         other = await backend.start(self.spec(None))
         try:
-            assert await box.listen(Listener(PORT), says(b"one")) == PORT
+            assert await fresh_box.listen(Listener(PORT), says(b"one")) == PORT
             assert await other.listen(Listener(PORT), says(b"two")) == PORT
             code = "c = connected(); c.shutdown(1); print(said(c).decode())"
-            assert await told(box, PORT, code) == "one"
+            assert await told(fresh_box, PORT, code) == "one"
             assert await told(other, PORT, code) == "two"
             with socket.socket() as client:
                 assert client.connect_ex(("127.0.0.1", PORT)) != 0
             with pytest.raises(SandboxUnavailable, match=f"port {PORT}.*in use"):
-                await box.listen(Listener(PORT), echo)
-            assert (await sh(box, "true")).ok
+                await fresh_box.listen(Listener(PORT), echo)
+            assert (await sh(fresh_box, "true")).ok
         finally:
             await other.close()
 
     async def test_closing_the_box_ends_whoever_serves_and_leaves_no_task(
-        self, backend: SandboxBackend, box: Box
+        self, backend: SandboxBackend, fresh_box: Box
     ) -> None:
         """And a box that is started afterwards listens again."""
         before = asyncio.all_tasks()
@@ -151,23 +151,23 @@ print(ends.count(b"the end"))
             finally:
                 ended += 1
 
-        port = await box.listen(Listener(0), wait)
+        port = await fresh_box.listen(Listener(0), wait)
         code = "cs = [connected() for _ in range(20)]; time.sleep(600)"
-        held = asyncio.create_task(program(box, port, code, limits=CommandLimits(None, None)))
+        held = asyncio.create_task(program(fresh_box, port, code, limits=CommandLimits(None, None)))
         await until(lambda: began == 20 or held.done())
-        await box.close()
+        await fresh_box.close()
         assert ended == 20
         with pytest.raises(SandboxUnavailable):
             await held
         with pytest.raises(SandboxUnavailable):
-            await box.listen(Listener(0), echo)
+            await fresh_box.listen(Listener(0), echo)
         assert {task for task in asyncio.all_tasks() - before if "wait" in repr(task.get_coro())} == set()
         again = await backend.start(self.spec(None))
         port = await again.listen(Listener(0), says(b"again"))
         assert await told(again, port, "c = connected(); c.shutdown(1); print(said(c).decode())") == "again"
         await again.close()
 
-    async def test_a_failure_that_nobody_takes_ends_the_box(self, box: Box) -> None:
+    async def test_a_failure_that_nobody_takes_ends_the_box(self, fresh_box: Box) -> None:
         """So that it cannot be lost."""
         loop = asyncio.get_running_loop()
         reported: list[object] = []
@@ -177,10 +177,10 @@ print(ends.count(b"the end"))
             raise ZeroDivisionError(stream.request["name"])
 
         try:
-            port = await box.listen(Listener(0), fail)
-            watching = asyncio.create_task(box.wait_closed())
+            port = await fresh_box.listen(Listener(0), fail)
+            watching = asyncio.create_task(fresh_box.wait_closed())
             with pytest.raises(SandboxUnavailable):
-                await program(box, port, "c = connected(); time.sleep(600)")
+                await program(fresh_box, port, "c = connected(); time.sleep(600)")
             assert "ZeroDivisionError" in await asyncio.wait_for(watching, PATIENCE)
         finally:
             loop.set_exception_handler(None)

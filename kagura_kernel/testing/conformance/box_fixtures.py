@@ -28,33 +28,49 @@ class BoxFixtures:
     @pytest.fixture
     def project(self, tmp_path: Path) -> Path:
         """A small project with everything that can be in one."""
-        root = tmp_path / "project"
-        (root / "sub" / "deep").mkdir(parents=True)
-        (root / ".git").mkdir()
-        (root / ".git" / "config").write_text("[core]\n")
-        (root / "a.txt").write_text("alpha\n")
-        (root / "sub" / "b.py").write_text("print('b')\n")
-        (root / "sub" / "deep" / "c.txt").write_text("gamma\n")
-        (root / "tool.sh").write_text("#!/bin/sh\necho tool\n")
-        (root / "tool.sh").chmod(0o755)
-        (root / "plain.sh").write_text("echo plain\n")
-        (root / "plain.sh").chmod(0o644)
-        (root / "link").symlink_to("a.txt")
-        for path in [tmp_path, root, *root.rglob("*")]:
-            if path.is_dir():
-                path.chmod(0o755)
-        return root
+        return project_in(tmp_path)
 
-    def spec(self, project: Path | None) -> BoxSpec:
+    @classmethod
+    def spec(cls, project: Path | None) -> BoxSpec:
         """What the box is made of."""
-        return BoxSpec(workspace=project, image=self.image)
+        return BoxSpec(workspace=project, image=cls.image)
+
+    @classmethod
+    def spec_in(cls, folder: Path) -> BoxSpec:
+        """Likewise, with a project that is made in `folder`."""
+        return cls.spec(project_in(folder))
 
     @pytest.fixture
-    async def box(self, backend: SandboxBackend, project: Path) -> AsyncIterator[Box]:
-        """A box with the project in it."""
+    async def fresh_box(self, backend: SandboxBackend, project: Path) -> AsyncIterator[Box]:
+        """A box with the project in it, that nobody has used."""
         box = await backend.start(self.spec(project))
         yield box
         await box.close()
+
+    @pytest.fixture
+    def box(self, fresh_box: Box) -> Box:
+        """A box with the project in it, as it is after its start; with `LendsBoxes`, one that others have used."""
+        return fresh_box
+
+
+def project_in(folder: Path) -> Path:
+    """A small project with everything that can be in one."""
+    root = folder / "project"
+    (root / "sub" / "deep").mkdir(parents=True)
+    (root / ".git").mkdir()
+    (root / ".git" / "config").write_text("[core]\n")
+    (root / "a.txt").write_text("alpha\n")
+    (root / "sub" / "b.py").write_text("print('b')\n")
+    (root / "sub" / "deep" / "c.txt").write_text("gamma\n")
+    (root / "tool.sh").write_text("#!/bin/sh\necho tool\n")
+    (root / "tool.sh").chmod(0o755)
+    (root / "plain.sh").write_text("echo plain\n")
+    (root / "plain.sh").chmod(0o644)
+    (root / "link").symlink_to("a.txt")
+    for path in [folder, root, *root.rglob("*")]:
+        if path.is_dir():
+            path.chmod(0o755)
+    return root
 
 
 async def sh(box: Box, line: str, *, limits: CommandLimits | None = None) -> CommandResult:

@@ -43,7 +43,8 @@ for top, folders, names in os.walk(sys.argv[1]):
 print(used)
 """
 
-_FLOOD_BYTES = 384 * _MIB
+_FLOOD_BYTES = 192 * _MIB
+"""Three times what the host may grow by: had it been kept, it would show."""
 
 _EMPTY_TRIES = 300_000
 # In all places at once: what one is short of, another must not have left over.

@@ -185,6 +185,15 @@ async def python(box: Box, code: str, *arguments: str) -> str:
     return result.stdout.text.rstrip("\n")
 
 
+def workspace_in(folder: Path) -> Path:
+    """A small project on the host."""
+    root = folder / "project"
+    (root / "data").mkdir(parents=True)
+    (root / "data" / "table.csv").write_text("a,b\n1,2\n")
+    (root / "notes.md").write_text("notes\n")
+    return root
+
+
 class WallsConformance:
     """Sight and power: what a box sees of the host, and what it may ask of the system."""
 
@@ -199,16 +208,28 @@ class WallsConformance:
     @pytest.fixture
     def workspace(self, tmp_path: Path) -> Path:
         """A small project on the host."""
-        root = tmp_path / "project"
-        (root / "data").mkdir(parents=True)
-        (root / "data" / "table.csv").write_text("a,b\n1,2\n")
-        (root / "notes.md").write_text("notes\n")
-        return root
+        return workspace_in(tmp_path)
+
+    @classmethod
+    def spec_of(cls, workspace: Path) -> BoxSpec:
+        """The box that most tests look at."""
+        return BoxSpec(workspace=workspace, image=cls.image)
+
+    @classmethod
+    def spec_in(cls, folder: Path) -> BoxSpec:
+        """Likewise, with a project that is made in `folder`."""
+        return cls.spec_of(workspace_in(folder))
 
     @pytest.fixture
     def spec(self, workspace: Path) -> BoxSpec:
         """The box that most tests start."""
-        return BoxSpec(workspace=workspace, image=self.image)
+        return self.spec_of(workspace)
+
+    @pytest.fixture
+    async def box(self, backend: SandboxBackend, spec: BoxSpec) -> AsyncIterator[Box]:
+        """A box for those who only look; with `LendsBoxes`, one that others have looked at before."""
+        async with open_box(backend, spec) as box:
+            yield box
 
     # ------------------------------------------------------------------ sight
 
@@ -234,25 +255,20 @@ class WallsConformance:
             # The shell that looks is the only one that knows the word.
             assert found.stdout.data == b""
 
-    async def test_private_places_of_the_system_cannot_be_read(self, backend: SandboxBackend, spec: BoxSpec) -> None:
-        async with open_box(backend, spec) as box:
-            for path in self.private_places:
-                assert not (await bash(box, f"cat {path} || python3 -c 'import os; os.listdir(\"{path}\")'")).ok, path
+    async def test_private_places_of_the_system_cannot_be_read(self, box: Box) -> None:
+        for path in self.private_places:
+            assert not (await bash(box, f"cat {path} || python3 -c 'import os; os.listdir(\"{path}\")'")).ok, path
 
-    async def test_only_the_workspace_and_scratch_space_can_be_written(
-        self, backend: SandboxBackend, spec: BoxSpec
-    ) -> None:
-        async with open_box(backend, spec) as box:
-            home = (await bash(box, "echo -n $HOME")).stdout.text
-            places = json.loads(await python(box, _WRITABLE_PLACES))
-            allowed = ("/workspace", "/tmp", "/dev/shm", home)  # noqa: S108 - places in the box
-            assert [place for place in places if not place.startswith(allowed)] == []
-            assert {"/workspace", "/tmp", home} <= set(places)  # noqa: S108 - likewise
+    async def test_only_the_workspace_and_scratch_space_can_be_written(self, box: Box) -> None:
+        home = (await bash(box, "echo -n $HOME")).stdout.text
+        places = json.loads(await python(box, _WRITABLE_PLACES))
+        allowed = ("/workspace", "/tmp", "/dev/shm", home)  # noqa: S108 - places in the box
+        assert [place for place in places if not place.startswith(allowed)] == []
+        assert {"/workspace", "/tmp", home} <= set(places)  # noqa: S108 - likewise
 
-    async def test_no_setting_of_the_system_can_be_written(self, backend: SandboxBackend, spec: BoxSpec) -> None:
-        async with open_box(backend, spec) as box:
-            assert (await bash(box, "cat /proc/sys/kernel/ostype")).stdout.text == "Linux\n"
-            assert json.loads(await python(box, _WRITABLE_SETTINGS)) == []
+    async def test_no_setting_of_the_system_can_be_written(self, box: Box) -> None:
+        assert (await bash(box, "cat /proc/sys/kernel/ostype")).stdout.text == "Linux\n"
+        assert json.loads(await python(box, _WRITABLE_SETTINGS)) == []
 
     async def test_protected_parts_of_the_project_refuse_to_be_changed(
         self, backend: SandboxBackend, spec: BoxSpec, workspace: Path
@@ -317,13 +333,12 @@ class WallsConformance:
             assert canary not in seen.stdout.text
             assert "A_SECRET_OF_THE_HOST" not in seen.stdout.text
 
-    async def test_processes_of_the_host_cannot_be_seen(self, backend: SandboxBackend, spec: BoxSpec) -> None:
+    async def test_processes_of_the_host_cannot_be_seen(self, box: Box) -> None:
         canary = f"argument-{secrets.token_hex(8)}"
         host = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", canary])  # noqa: S603, ASYNC220 - ours; returns at once
         try:
-            async with open_box(backend, spec) as box:
-                lines = (await bash(box, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).stdout.text
-                count = (await bash(box, "echo /proc/[0-9]* | wc -w")).stdout.text
+            lines = (await bash(box, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).stdout.text
+            count = (await bash(box, "echo /proc/[0-9]* | wc -w")).stdout.text
         finally:
             host.kill()
             host.wait()
@@ -332,56 +347,43 @@ class WallsConformance:
 
     # ---------------------------------------------------------------- network
 
-    async def test_there_is_no_interface_but_loopback(self, backend: SandboxBackend, spec: BoxSpec) -> None:
-        async with open_box(backend, spec) as box:
-            assert await python(box, "import socket; print([name for _, name in socket.if_nameindex()])") == "['lo']"
+    async def test_there_is_no_interface_but_loopback(self, box: Box) -> None:
+        assert await python(box, "import socket; print([name for _, name in socket.if_nameindex()])") == "['lo']"
 
-    async def test_a_listener_on_the_hosts_loopback_cannot_be_reached(
-        self, backend: SandboxBackend, spec: BoxSpec
-    ) -> None:
+    async def test_a_listener_on_the_hosts_loopback_cannot_be_reached(self, box: Box) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = str(listener.getsockname()[1])
-            async with open_box(backend, spec) as box:
-                assert (await python(box, _CONNECT, "tcp", port)).startswith("refused")
+            assert (await python(box, _CONNECT, "tcp", port)).startswith("refused")
 
-    async def test_an_abstract_socket_of_the_host_cannot_be_reached(
-        self, backend: SandboxBackend, spec: BoxSpec
-    ) -> None:
+    async def test_an_abstract_socket_of_the_host_cannot_be_reached(self, box: Box) -> None:
         name = f"kagura-{secrets.token_hex(8)}"
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(f"\0{name}")
             listener.listen()
-            async with open_box(backend, spec) as box:
-                assert (await python(box, _CONNECT, "abstract", name)).startswith("refused")
+            assert (await python(box, _CONNECT, "abstract", name)).startswith("refused")
 
-    async def test_netlink_speaks_of_interfaces_only(self, backend: SandboxBackend, spec: BoxSpec) -> None:
-        async with open_box(backend, spec) as box:
-            assert json.loads(await python(box, _NETLINK)) == [socket.NETLINK_ROUTE]
+    async def test_netlink_speaks_of_interfaces_only(self, box: Box) -> None:
+        assert json.loads(await python(box, _NETLINK)) == [socket.NETLINK_ROUTE]
 
-    async def test_no_network_is_to_be_had(self, backend: SandboxBackend, spec: BoxSpec) -> None:
-        async with open_box(backend, spec) as box:
-            for way in (("name", "example.org"), ("route", "198.18.0.1"), ("raw", ""), ("packet", ""), ("vsock", "")):
-                assert (await python(box, _CONNECT, *way)).startswith("refused"), way
+    async def test_no_network_is_to_be_had(self, box: Box) -> None:
+        for way in (("name", "example.org"), ("route", "198.18.0.1"), ("raw", ""), ("packet", ""), ("vsock", "")):
+            assert (await python(box, _CONNECT, *way)).startswith("refused"), way
 
     # ------------------------------------------------------------------ power
 
-    async def test_a_process_has_no_capability_and_cannot_gain_any(
-        self, backend: SandboxBackend, spec: BoxSpec
-    ) -> None:
-        async with open_box(backend, spec) as box:
-            status = dict(
-                line.split(":\t", 1) for line in (await bash(box, "cat /proc/self/status")).stdout.text.splitlines()
-            )
+    async def test_a_process_has_no_capability_and_cannot_gain_any(self, box: Box) -> None:
+        status = dict(
+            line.split(":\t", 1) for line in (await bash(box, "cat /proc/self/status")).stdout.text.splitlines()
+        )
         assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
         assert status["NoNewPrivs"] == "1"
         assert status["Seccomp"] == "2"
         assert "0" not in status["Uid"].split()
 
-    async def test_programs_that_ask_for_more_power_fail(self, backend: SandboxBackend, spec: BoxSpec) -> None:
+    async def test_programs_that_ask_for_more_power_fail(self, box: Box) -> None:
         tries = ["su -c id", "sudo -n id", "mount -t tmpfs none /tmp", "unshare -U id", "unshare -r id"]
-        async with open_box(backend, spec) as box:
-            for line in tries:
-                assert not (await bash(box, f"{line} </dev/null")).ok, line
+        for line in tries:
+            assert not (await bash(box, f"{line} </dev/null")).ok, line
 
     async def test_a_setuid_program_gains_nothing(
         self, backend: SandboxBackend, spec: BoxSpec, workspace: Path
@@ -395,29 +397,21 @@ class WallsConformance:
         assert own != "0"
         assert set(others) <= {own}
 
-    async def test_risky_system_calls_are_refused(self, backend: SandboxBackend, spec: BoxSpec) -> None:
-        async with open_box(backend, spec) as box:
-            # A process for each: what one changed in itself must not decide on the next.
-            answers = {name: await python(box, _RAW_CALL, json.dumps(call)) for name, call in _CALLS.items()}
+    async def test_risky_system_calls_are_refused(self, box: Box) -> None:
+        # A process for each: what one changed in itself must not decide on the next.
+        answers = {name: await python(box, _RAW_CALL, json.dumps(call)) for name, call in _CALLS.items()}
         assert {name: answer for name, answer in answers.items() if answer not in ("EPERM", "ENOSYS")} == {}
 
-    async def test_a_box_is_the_first_to_go_when_the_machine_lacks_memory(
-        self, backend: SandboxBackend, spec: BoxSpec
-    ) -> None:
-        async with open_box(backend, spec) as box:
-            scores = (await bash(box, "cat /proc/1/oom_score_adj /proc/self/oom_score_adj")).stdout.text.split()
+    async def test_a_box_is_the_first_to_go_when_the_machine_lacks_memory(self, box: Box) -> None:
+        scores = (await bash(box, "cat /proc/1/oom_score_adj /proc/self/oom_score_adj")).stdout.text.split()
         assert min(map(int, scores)) >= 500
 
-    async def test_a_command_holds_no_descriptor_but_its_own(self, backend: SandboxBackend, spec: BoxSpec) -> None:
+    async def test_a_command_holds_no_descriptor_but_its_own(self, box: Box) -> None:
         look = "for n in {3..199}; do [ -e /proc/$$/fd/$n ] && readlink /proc/$$/fd/$n; done; echo none"
-        async with open_box(backend, spec) as box:
-            assert (await bash(box, look)).stdout.text == "none\n"
+        assert (await bash(box, look)).stdout.text == "none\n"
 
-    async def test_a_command_cannot_reach_into_the_guest_or_its_pipe(
-        self, backend: SandboxBackend, spec: BoxSpec
-    ) -> None:
-        async with open_box(backend, spec) as box:
-            assert json.loads(await python(box, _OTHERS_OPENED)) == []
+    async def test_a_command_cannot_reach_into_the_guest_or_its_pipe(self, box: Box) -> None:
+        assert json.loads(await python(box, _OTHERS_OPENED)) == []
 
 
 def _listener_in(folder: Path) -> socket.socket:

@@ -11,6 +11,7 @@ import { memoriesSection } from '../panel/sections/memories.js';
 import { pluginsSection } from '../panel/sections/plugins.js';
 import { runsSection } from '../panel/sections/runs.js';
 import { Sidebar } from '../panel/sidebar.js';
+import { VirtualList } from '../panel/virtualList.js';
 import { anApproval, aRun, english, FakeServer, HandPage, HandTimers } from './fakeServer.js';
 
 async function drawn(fill: (server: FakeServer) => void, closed: string[] = []): Promise<string> {
@@ -51,6 +52,28 @@ test('sections stand by their rank, and empty ones say what they are for', async
   ]) {
     assert.ok(html.includes(words), words);
   }
+});
+
+test('of ten thousand rows those are drawn that can be seen, and each says which of how many it is', () => {
+  const html = renderToStaticMarkup(
+    <VirtualList
+      items={Array.from({ length: 10_000 }, (_, number) => number)}
+      rowHeight={40}
+      label="Runs"
+      keyOf={String}
+      row={number => <span>task {number}</span>}
+      onNearEnd={() => undefined}
+    />
+  );
+  const drawn = [...html.matchAll(/aria-setsize="10000" aria-posinset="(\d+)"/g)].map(found =>
+    Number(found[1])
+  );
+  assert.ok(drawn.length > 0 && drawn.length < 80, String(drawn.length));
+  assert.deepEqual(
+    drawn,
+    drawn.map((_, index) => index + 1)
+  );
+  assert.ok(html.includes('height:400000px'));
 });
 
 test('a section that was closed stays closed', async () => {

@@ -34,6 +34,8 @@ from kagura_kernel.testing.model_server import ModelServer
 
 KEY = "dummy-key-0123456789-never-real"
 ECHO = {"word": "one"}
+# Each test starts the program, and none needs another: two workers share the file.
+SECOND = pytest.mark.xdist_group("claude: the service and its ending")
 
 
 def brain_at(server: ModelServer, state: Path, **knobs: Any) -> ClaudeBrain:
@@ -49,7 +51,9 @@ async def done_of(brain: ClaudeBrain, turn: Turn) -> BrainDone:
 # ------------------------------------------------------------- what it is given
 
 
-async def test_the_program_gets_nothing_of_this_environment_but_what_signs_it_in(tmp_path, monkeypatch):
+async def test_it_gets_our_tools_and_what_signs_it_in_alone_and_leaves_neither_key_nor_temporary_file(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("KAGURA_CANARY", "sings")
     seen: dict[str, str] = {}
     facts: list[tuple[bool, bool, Path]] = []
@@ -67,28 +71,42 @@ async def test_the_program_gets_nothing_of_this_environment_but_what_signs_it_in
         look()
         return ToolResult("seen")
 
-    with ModelServer([calls("echo", ECHO), says("ok")]) as server:
-        await done_of(brain_at(server, tmp_path), a_turn(call_tool))
+    with ModelServer([calls("echo", ECHO), says("ok"), says("word " * 400, delay=0.05)]) as server:
+        brain = brain_at(server, tmp_path)
+        await done_of(brain, a_turn(call_tool))
+        request = server.turns[0]
         url = server.url
 
-    assert facts == [(True, True, tmp_path / "empty")], "it leads a group and a session of its own"
-    assert "You are being tested" not in arguments[0]
-    assert KEY not in arguments[0]
-    assert "KAGURA_CANARY" not in seen
-    assert {name for name in seen if seen[name] == os.environ.get(name)} <= {"LANG", "TERM"}
-    assert seen["PATH"] == "/usr/bin:/bin"
-    assert seen["HOME"].startswith(str(tmp_path))
-    assert seen["ANTHROPIC_API_KEY"] == KEY
-    assert seen["ANTHROPIC_BASE_URL"] == url
+        # What the environment had.
+        assert facts == [(True, True, tmp_path / "empty")], "it leads a group and a session of its own"
+        assert "You are being tested" not in arguments[0]
+        assert KEY not in arguments[0]
+        assert "KAGURA_CANARY" not in seen
+        assert {name for name in seen if seen[name] == os.environ.get(name)} <= {"LANG", "TERM"}
+        assert seen["PATH"] == "/usr/bin:/bin"
+        assert seen["HOME"].startswith(str(tmp_path))
+        assert seen["ANTHROPIC_API_KEY"] == KEY
+        assert seen["ANTHROPIC_BASE_URL"] == url
+
+        # What the model was offered.
+        assert offered_tools(request.body) == ["mcp__kagura__echo"]
+        assert "You are being tested." in request.system
+
+        # What is left of a run that ended.
+        files = [file for file in tmp_path.rglob("*") if file.is_file()]
+        assert files
+        assert [file for file in files if KEY.encode() in file.read_bytes()] == []
+        assert tmp_path.joinpath("home").stat().st_mode & 0o077 == 0
+        assert list((tmp_path / "cache").iterdir()) == []
+        assert list((tmp_path / "empty").iterdir()) == []
+
+        # And of one that is cut off.
+        cut_off = brain.run(a_turn(ToolLog()))
+        await anext(cut_off)
+        assert len(list((tmp_path / "cache").iterdir())) == 1
+        await cut_off.aclose()
+    assert list((tmp_path / "cache").iterdir()) == []
     assert list((tmp_path / "empty").iterdir()) == []
-
-
-async def test_the_model_is_offered_our_tools_and_nothing_else(tmp_path):
-    with ModelServer([says("ok")]) as server:
-        await done_of(brain_at(server, tmp_path), a_turn(ToolLog()))
-        (request,) = server.turns
-    assert offered_tools(request.body) == ["mcp__kagura__echo"]
-    assert "You are being tested." in request.system
 
 
 async def test_a_built_in_tool_that_the_model_asks_for_all_the_same_does_not_run(tmp_path):
@@ -152,27 +170,6 @@ async def test_a_signed_in_person_lends_the_sign_in_and_nothing_else_of_the_conf
     assert not (tmp_path / "started").exists()
 
 
-async def test_the_key_is_written_nowhere(tmp_path):
-    with ModelServer([calls("echo", ECHO), says("ok")]) as server:
-        await done_of(brain_at(server, tmp_path), a_turn(ToolLog()))
-    files = [file for file in tmp_path.rglob("*") if file.is_file()]
-    assert files
-    assert [file for file in files if KEY.encode() in file.read_bytes()] == []
-    assert tmp_path.joinpath("home").stat().st_mode & 0o077 == 0
-
-
-async def test_a_run_leaves_no_temporary_file(tmp_path):
-    with ModelServer([calls("echo", ECHO), says("ok"), says("word " * 400, delay=0.05)]) as server:
-        brain = brain_at(server, tmp_path)
-        await done_of(brain, a_turn(ToolLog()))
-        cut_off = brain.run(a_turn(ToolLog()))
-        await anext(cut_off)
-        assert len(list((tmp_path / "cache").iterdir())) == 1
-        await cut_off.aclose()
-    assert list((tmp_path / "cache").iterdir()) == []
-    assert list((tmp_path / "empty").iterdir()) == []
-
-
 # ------------------------------------------------------------------------ tools
 
 
@@ -200,6 +197,13 @@ async def test_a_long_result_reaches_the_model_whole(tmp_path):
     with ModelServer([calls("echo", ECHO), see]) as server:
         await done_of(brain_at(server, tmp_path), a_turn(long))
     assert answers == [(whole, False)]
+
+
+async def test_it_uses_the_model_it_is_asked_for(tmp_path):
+    with ModelServer([says("ok")]) as server:
+        done = await done_of(brain_at(server, tmp_path), a_turn(ToolLog(), model="claude-sonnet-4-5"))
+        (request,) = server.turns
+    assert request.body["model"] == done.model == "claude-sonnet-4-5"
 
 
 async def test_a_tool_call_is_not_silence(tmp_path):
@@ -254,16 +258,10 @@ async def test_with_nothing_left_to_spend_nothing_is_asked(tmp_path, limit, stop
     assert (done.stopped, done.reported_usd) == (stopped, 0.0)
 
 
-async def test_it_uses_the_model_it_is_asked_for(tmp_path):
-    with ModelServer([says("ok")]) as server:
-        done = await done_of(brain_at(server, tmp_path), a_turn(ToolLog(), model="claude-sonnet-4-5"))
-        (request,) = server.turns
-    assert request.body["model"] == done.model == "claude-sonnet-4-5"
-
-
 # -------------------------------------------------------------------- the service
 
 
+@SECOND
 @pytest.mark.parametrize(
     ("status", "word"),
     [(401, "ANTHROPIC_API_KEY"), (403, "account"), (404, "--model"), (418, "418"), (429, "Wait"), (529, "Wait")],
@@ -281,6 +279,7 @@ async def test_a_refusal_names_its_status_and_what_to_do(tmp_path, status, word)
     assert asked <= 2
 
 
+@SECOND
 async def test_an_overloaded_service_is_asked_again(tmp_path):
     with ModelServer([Refusal(529), Refusal(429, retry_after=0.1), says("ok")]) as server:
         done = await done_of(brain_at(server, tmp_path), a_turn(ToolLog()))
@@ -288,6 +287,7 @@ async def test_an_overloaded_service_is_asked_again(tmp_path):
     assert done.text == "ok"
 
 
+@SECOND
 async def test_a_stream_that_breaks_is_asked_for_again_and_both_are_counted(tmp_path):
     with ModelServer([BrokenStream(says("A long text. " * 20)), says("The whole.")]) as server:
         events = await all_events(brain_at(server, tmp_path), a_turn(ToolLog()))
@@ -297,6 +297,7 @@ async def test_a_stream_that_breaks_is_asked_for_again_and_both_are_counted(tmp_
     assert sum(isinstance(event, BrainUsage) for event in events) == 2
 
 
+@SECOND
 async def test_a_stream_that_always_breaks_is_a_loss_and_its_text_comes_once(tmp_path):
     before = child_processes()
     events: list[BrainEvent] = []
@@ -316,6 +317,7 @@ async def test_a_stream_that_always_breaks_is_a_loss_and_its_text_comes_once(tmp
     assert child_processes() == before
 
 
+@SECOND
 async def test_a_server_that_cannot_be_reached_is_an_error_of_ours(tmp_path):
     brain = ClaudeBrain({"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}, tmp_path, max_retries=1)
     with pytest.raises((BrainRefused, BrainLost)):
@@ -325,6 +327,7 @@ async def test_a_server_that_cannot_be_reached_is_an_error_of_ours(tmp_path):
 # --------------------------------------------------------------------- its ending
 
 
+@SECOND
 async def test_silence_loses_it(tmp_path):
     before = child_processes()
     with ModelServer([Silence()]) as server:
@@ -333,6 +336,7 @@ async def test_silence_loses_it(tmp_path):
         assert child_processes() == before
 
 
+@SECOND
 async def test_a_program_that_is_killed_is_lost_and_the_tool_call_cancelled(tmp_path):
     log = ToolLog(wait=600)
 
@@ -346,6 +350,7 @@ async def test_a_program_that_is_killed_is_lost_and_the_tool_call_cancelled(tmp_
     assert log.cancelled == 1
 
 
+@SECOND
 async def test_a_program_that_is_no_program_is_lost(tmp_path):
     program = tmp_path / "claude"
     program.write_text("#!/bin/sh\necho 'I am not well' >&2\nexit 3\n")
@@ -355,6 +360,7 @@ async def test_a_program_that_is_no_program_is_lost(tmp_path):
         await all_events(brain, a_turn(ToolLog()))
 
 
+@SECOND
 async def test_without_a_program_nothing_is_tried(tmp_path):
     brain = ClaudeBrain({"ANTHROPIC_API_KEY": KEY}, tmp_path, program=tmp_path / "nowhere")
     assert not brain.resolve_auth().ready
@@ -362,6 +368,7 @@ async def test_without_a_program_nothing_is_tried(tmp_path):
         await all_events(brain, a_turn(ToolLog()))
 
 
+@SECOND
 async def test_without_a_sign_in_nothing_is_started(tmp_path):
     with ModelServer() as server:
         brain = ClaudeBrain({"HOME": str(tmp_path), "ANTHROPIC_BASE_URL": server.url}, tmp_path / "state")
@@ -370,6 +377,7 @@ async def test_without_a_sign_in_nothing_is_started(tmp_path):
         assert server.requests == []
 
 
+@SECOND
 async def test_closing_from_another_task_ends_it(tmp_path):
     before = child_processes()
     with ModelServer([says("word " * 400, delay=0.05)]) as server:
@@ -381,6 +389,7 @@ async def test_closing_from_another_task_ends_it(tmp_path):
             assert child_processes() == before
 
 
+@SECOND
 async def test_twenty_runs_at_once(tmp_path):
     with ModelServer(by_conversation({"": [calls("echo", ECHO), says("ok")]})) as server:
         brain = brain_at(server, tmp_path)

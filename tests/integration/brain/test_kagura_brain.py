@@ -67,12 +67,52 @@ async def done_of(brain: KaguraBrain, turn: Turn) -> BrainDone:
 # ------------------------------------------------------------------ what it can do
 
 
-async def test_the_model_is_offered_our_tools_and_nothing_else():
-    with ModelServer([says("ok")]) as server:
-        await done_of(brain_at(server), a_turn(ToolLog()))
-        (request,) = server.turns
+async def test_a_whole_run_from_what_it_is_offered_to_what_it_cost_and_nothing_is_left(scratch, monkeypatch):
+    """One run, because each is three processes that take seconds to start."""
+    monkeypatch.setenv("KAGURA_CANARY", "sings")
+    before = child_processes()
+    seen: list[tuple[str, str]] = []
+    # What killed kernels left; only that of days ago is nobody's.
+    old, fresh, foreign = scratch / "kagura-brain-old", scratch / "kagura-brain-new", scratch / "something"
+    for place in (old, fresh, foreign):
+        place.mkdir()
+    link = scratch / "kagura-brain-link"
+    link.symlink_to(foreign)
+    os.utime(old, (0, 0))
+    os.utime(foreign, (0, 0))
+    os.utime(link, (0, 0), follow_symlinks=False)
+
+    async def look(_call: ToolCall) -> ToolResult:
+        for pid in family():
+            process = Path(f"/proc/{pid}")
+            seen.append(((process / "cmdline").read_text(), (process / "environ").read_text()))
+        return ToolResult("seen")
+
+    with ModelServer([calls("echo", ECHO), says("ok")]) as server:
+        events = await all_events(brain_at(server), a_turn(look, model="claude-sonnet-4-5"))
+        request = server.turns[0]
+
     assert offered_tools(request.body) == ["mcp__kagura__echo"]
     assert "You are being tested." in request.system
+
+    assert len(seen) >= 3, "the launcher, the agent and the bridge"
+    assert all(KEY not in line for line, _ in seen)
+    assert all("You are being tested" not in line for line, _ in seen)
+    assert all("KAGURA_CANARY" not in environment for _, environment in seen)
+
+    assert {place.name for place in scratch.iterdir()} <= {fresh.name, foreign.name, link.name}
+    assert not old.exists()
+    assert fresh.exists()
+    assert foreign.exists()
+    assert child_processes() == before
+
+    (used,) = [event for event in events if isinstance(event, BrainUsage)]
+    done = events[-1]
+    assert isinstance(done, BrainDone)
+    assert used.usage == done.usage
+    assert done.usage.input_tokens == 2 * 1420
+    assert (done.model, done.turns) == ("claude-sonnet-4-5", 2)
+    assert done.reported_usd
 
 
 async def test_a_tool_of_the_program_s_own_does_not_run(tmp_path):
@@ -140,61 +180,7 @@ def test_a_signed_in_person_s_settings_hooks_servers_and_memory_are_not_read(tmp
     assert not (tmp_path / "started").exists()
 
 
-async def test_what_it_starts_gets_nothing_of_this_environment_and_no_key_in_its_arguments(monkeypatch):
-    monkeypatch.setenv("KAGURA_CANARY", "sings")
-    seen: list[tuple[str, str]] = []
-
-    async def look(_call: ToolCall) -> ToolResult:
-        for pid in family():
-            process = Path(f"/proc/{pid}")
-            seen.append(((process / "cmdline").read_text(), (process / "environ").read_text()))
-        return ToolResult("seen")
-
-    with ModelServer([calls("echo", ECHO), says("ok")]) as server:
-        await done_of(brain_at(server), a_turn(look))
-    assert len(seen) >= 3, "the launcher, the agent and the bridge"
-    assert all(KEY not in line for line, _ in seen)
-    assert all("You are being tested" not in line for line, _ in seen)
-    assert all("KAGURA_CANARY" not in environment for _, environment in seen)
-
-
-async def test_a_run_leaves_no_file_and_no_process(scratch):
-    before = child_processes()
-    with ModelServer([calls("echo", ECHO), says("ok")]) as server:
-        await done_of(brain_at(server), a_turn(ToolLog()))
-    assert list(scratch.iterdir()) == []
-    assert child_processes() == before
-
-
-async def test_what_a_killed_kernel_left_is_gone_after_some_days_and_nothing_else(scratch):
-    old, fresh, foreign = scratch / "kagura-brain-old", scratch / "kagura-brain-new", scratch / "something"
-    for place in (old, fresh, foreign):
-        place.mkdir()
-    link = scratch / "kagura-brain-link"
-    link.symlink_to(foreign)
-    os.utime(old, (0, 0))
-    os.utime(foreign, (0, 0))
-    os.utime(link, (0, 0), follow_symlinks=False)
-    with ModelServer([says("ok")]) as server:
-        await done_of(brain_at(server), a_turn(ToolLog()))
-    assert not old.exists()
-    assert fresh.exists()
-    assert foreign.exists()
-
-
 # ----------------------------------------------------------------------- its money
-
-
-async def test_what_it_used_and_cost_is_told_at_the_end():
-    with ModelServer([calls("echo", ECHO), says("ok")]) as server:
-        events = await all_events(brain_at(server), a_turn(ToolLog(), model="claude-sonnet-4-5"))
-    (used,) = [event for event in events if isinstance(event, BrainUsage)]
-    done = events[-1]
-    assert isinstance(done, BrainDone)
-    assert used.usage == done.usage
-    assert done.usage.input_tokens == 2 * 1420
-    assert (done.model, done.turns) == ("claude-sonnet-4-5", 2)
-    assert done.reported_usd
 
 
 @pytest.mark.parametrize(("limit", "stopped"), [({"budget_usd": 0.0}, "budget"), ({"max_turns": 0}, "turns")])

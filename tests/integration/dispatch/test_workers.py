@@ -24,7 +24,7 @@ from kagura_kernel.runs.order import ChildOrder
 from kagura_kernel.testing.brain import Ask, Together
 from kagura_kernel.testing.patience import wait_until
 from tests.integration.dispatch.conftest import events, hand_on, launch, only, told
-from tests.integration.dispatch.workers import cluster, cockpit_at, on_each, set_up, take_down
+from tests.integration.dispatch.workers import cluster, cockpit_at, on_each, set_up, set_up_for_good, take_down
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.usefixtures("open_for_boxes"), pytest.mark.timeout(300)]
@@ -225,7 +225,7 @@ def test_what_arrives_is_checked_and_never_unpickled() -> None:
 def doomed(tmp_path: Path) -> Iterator[Any]:
     """A cluster of its own, whose workers may be killed."""
     with cluster(2, 2) as made:
-        on_each(made.scheduler_address, set_up, str(tmp_path / "home"), {})
+        set_up_for_good(made.scheduler_address, str(tmp_path / "home"))
         yield made
 
 

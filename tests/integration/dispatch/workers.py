@@ -83,24 +83,50 @@ def take_down() -> None:
         cockpit.close()
 
 
+def preload() -> None:
+    """What Dask's workers need is imported once, where they are forked; each would take seconds for it."""
+    from distributed.utils import get_mp_context
+
+    # Dask says what to preload when it is asked for the first time, and this has to come after that.
+    get_mp_context().set_forkserver_preload(["distributed.nanny", "kagura_kernel.assembly.dask_worker", __name__])
+
+
 @contextmanager
 def cluster(number: int = 2, threads: int = 4, **more: Any) -> Iterator[Any]:
     """A scheduler and workers, each a process."""
+    import dask
     from distributed import LocalCluster
 
-    made = LocalCluster(
-        n_workers=number,
-        threads_per_worker=threads,
-        processes=True,
-        dashboard_address="127.0.0.1:0",
-        host="127.0.0.1",
-        silence_logs=50,
-        **more,
-    )
-    try:
-        yield made
-    finally:
-        made.close()
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        preload()
+        made = LocalCluster(
+            n_workers=number,
+            threads_per_worker=threads,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            host="127.0.0.1",
+            silence_logs=50,
+            **more,
+        )
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def set_up_for_good(address: str, home: str) -> None:
+    """Let every worker use such a cockpit, and those too that come in the place of killed ones."""
+    from distributed import Client, WorkerPlugin
+
+    class Cockpits(WorkerPlugin):
+        name = "cockpits"
+
+        def setup(self, worker: Any) -> None:
+            del worker
+            set_up(home, {})
+
+    with Client(address, set_as_default=False) as client:
+        client.register_plugin(Cockpits())
 
 
 def on_each(address: str, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:

@@ -1,10 +1,17 @@
-"""The examples of the page keep the promises of their kind: the shipped suites, run as the page says."""
+"""The examples of the page keep the promises of their kind: the shipped suites, run as the page says.
+
+What runs here, and why: the brain, the tokens and the chat are the example's own work, and their suites run whole. The
+boxes are bubblewrap's and the memory is SQLite's, started and opened by a line of the example: that they begin, work
+and end as such is proved here, and the rest by `test_bubblewrap_box.py` and `test_memory_sqlite.py`; with
+KAGURA_TEST_EVERYTHING set the suites run on them too.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import json
+import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,17 +21,23 @@ from typing import Any
 
 import pytest
 
+from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.membrane.credentials.secret_reference import SecretReference
-from kagura_kernel.sandbox.backend import SandboxBackend
+from kagura_kernel.sandbox.backend import Box, SandboxBackend
 from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
 from kagura_kernel.testing.conformance.box_commands import BoxCommandConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
+from kagura_kernel.testing.conformance.box_fixtures import BoxFixtures, sh
 from kagura_kernel.testing.conformance.brain import BrainConformance, BrainFor, Round
 from kagura_kernel.testing.conformance.credentials import ProviderConformance
-from kagura_kernel.testing.conformance.memory import MemoryConformance
+from kagura_kernel.testing.conformance.memory_crowds import MemoryCrowdsConformance
+from kagura_kernel.testing.conformance.memory_graph import MemoryGraphConformance
+from kagura_kernel.testing.conformance.memory_keeping import MemoryKeepingConformance
+from kagura_kernel.testing.conformance.memory_recall import MemoryRecallConformance
 from kagura_kernel.testing.conformance.memory_rig import MemoryRig
+from kagura_kernel.testing.conformance.memory_trust import MemoryTrustConformance
 from kagura_kernel.testing.conformance.transport import Chat, TransportConformance
 from kagura_kernel.testing.credential_rigs import SCOPE, ProviderRig
 from kagura_kernel.testing.credential_service import Call, LoopbackService, Reply
@@ -62,9 +75,7 @@ class TestSmallBrain(BrainConformance):
         return make
 
 
-class TestModestBoxes(BoxCommandConformance, BoxFilesConformance, BoxChangesConformance):
-    """Those parts of the suite that a box which is bubblewrap's own does not keep for that reason alone."""
-
+class ModestBoxes:
     @pytest.fixture
     async def backend(self, house: House) -> AsyncIterator[SandboxBackend]:
         backend = house("modest_backend").ModestBackend()
@@ -72,7 +83,21 @@ class TestModestBoxes(BoxCommandConformance, BoxFilesConformance, BoxChangesConf
         await backend.close()
 
 
-class TestTeamMemory(MemoryConformance):
+class TestModestBoxes(ModestBoxes, BoxFixtures):
+    async def test_they_are_its_own_and_start_run_keep_files_tell_changes_and_end(
+        self, backend: SandboxBackend, box: Box
+    ) -> None:
+        assert (backend.name, box.backend) == ("modest", "modest")
+        assert (await sh(box, "cat a.txt; echo more > more.txt")).stdout.data == b"alpha\n"
+        await box.files.write("new.txt", b"new")
+        assert await box.files.read("new.txt") == b"new"
+        assert [change.path for change in await box.changes()] == ["more.txt", "new.txt"]
+        await box.close()
+        with pytest.raises(SandboxUnavailable):
+            await sh(box, "true")
+
+
+class TeamMemories:
     @pytest.fixture
     def rig(self, house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryRig]:
         monkeypatch.setenv("TEAM_MEMORIES", str(tmp_path))
@@ -85,6 +110,25 @@ class TestTeamMemory(MemoryConformance):
         rig = MemoryRig(clock, fresh, lambda: open_team(f"team://{names[-1]}", clock))
         yield rig
         rig.close()
+
+
+class TestTeamMemory(TeamMemories, MemoryKeepingConformance):
+    """What is kept is there after a restart, which the name of the example decides on."""
+
+
+if os.environ.get("KAGURA_TEST_EVERYTHING"):
+
+    class TestTheRestOfModestBoxes(ModestBoxes, BoxCommandConformance, BoxFilesConformance, BoxChangesConformance):
+        """Those parts of the suite that a box which is bubblewrap's own does not keep for that reason alone."""
+
+    class TestTheRestOfTeamMemory(
+        TeamMemories,
+        MemoryRecallConformance,
+        MemoryTrustConformance,
+        MemoryGraphConformance,
+        MemoryCrowdsConformance,
+    ):
+        pass
 
 
 class FakeHouse(LoopbackService):

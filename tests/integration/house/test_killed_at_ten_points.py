@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from kagura_kernel.journal.checkpoints import history
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import runs
 from kagura_kernel.testing.conformance.load import processes_with
+from kagura_kernel.testing.credential_life import Lives
 from kagura_kernel.testing.killed_run import MARK, MOMENTS, SECRET
 from kagura_kernel.testing.patience import wait_until
 
@@ -29,33 +28,45 @@ THROUGH = ("between-command-and-result", "between-a-box-result-and-checkpoint", 
 """Moments that are tried with changes that reach the project at once, too."""
 
 
-class Place:
-    """A project, a data directory, and the file that stands for the world outside."""
+def state_of(pid: int) -> list[str]:
+    """What the system says of a process behind its name, from its state to its exit status."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
-    def __init__(self, folder: Path) -> None:
+
+class Place:
+    """A project, a data directory, and the file that stands for the world outside.
+
+    Args:
+        folder: Where it is.
+        lives: What starts its processes, each a fresh one.
+    """
+
+    def __init__(self, folder: Path, lives: Lives) -> None:
         self.home, self.project, self.side = folder / "home", folder / "project", folder / "side"
+        self.told = folder / "told"
+        self._lives = lives
         self.project.mkdir(parents=True)
         (self.project / "seed.txt").write_text("of the project\n")
         if os.geteuid() == 0:
             for directory in (self.project, folder, *folder.parents[:3]):
                 directory.chmod(0o755)
 
-    def run(self, **order: str) -> subprocess.CompletedProcess[str]:
-        """One process, to its end."""
-        told = {"home": str(self.home), "project": str(self.project), "side": str(self.side)} | order
-        return subprocess.run(
-            [sys.executable, "-m", "kagura_kernel.testing.killed_run", json.dumps(told)],
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
+    def run(self, **order: str) -> int:
+        """One process, to its end; its exit code, or the signal that ended it as a negative number."""
+        names = ("home", "project", "side", "told")
+        pid = self._lives.start(**{name: str(getattr(self, name)) for name in names}, **order)
+        try:
+            # Whoever started it has not yet asked how it ended.
+            wait_until(lambda: state_of(pid)[0] == "Z", 200)
+            return os.waitstatus_to_exitcode(int(state_of(pid)[-1]))
+        finally:
+            self._lives.kill(pid)
 
     def result(self, **order: str) -> dict[str, Any]:
         """What came of a process that lived."""
-        done = self.run(**order)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+        code = self.run(**order)
+        assert code == 0, self.told.read_text()
+        return json.loads(self.told.read_text())
 
     def files(self) -> dict[str, str]:
         """The project as it is."""
@@ -71,13 +82,21 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[dict[str, Any], dict[str, str]]]:
+def lives() -> Iterator[Lives]:
+    with Lives("kagura_kernel.testing.killed_run") as lives:
+        yield lives
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    tmp_path_factory: pytest.TempPathFactory, lives: Lives
+) -> Callable[[str], tuple[dict[str, Any], dict[str, str]]]:
     """What comes of the run when nobody kills it, by write mode."""
     known: dict[str, tuple[dict[str, Any], dict[str, str]]] = {}
 
     def result(write: str) -> tuple[dict[str, Any], dict[str, str]]:
         if write not in known:
-            place = Place(tmp_path_factory.mktemp("undisturbed") / write)
+            place = Place(tmp_path_factory.mktemp("undisturbed") / write, lives)
             known[write] = place.result(write=write), place.files()
             assert known[write][0]["status"] == "done"
             assert known[write][0]["failed"] == []
@@ -91,11 +110,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tup
     ("moment", "write"), [*((one, "ask") for one in MOMENTS), *((one, "through") for one in THROUGH)]
 )
 def test_a_fresh_kernel_ends_the_work_and_repeats_nothing(
-    moment: str, write: str, tmp_path: Path, undisturbed: Callable[[str], tuple[dict[str, Any], dict[str, str]]]
+    moment: str,
+    write: str,
+    tmp_path: Path,
+    lives: Lives,
+    undisturbed: Callable[[str], tuple[dict[str, Any], dict[str, str]]],
 ) -> None:
-    place = Place(tmp_path / "place")
-    killed = place.run(moment=moment, write=write)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    place = Place(tmp_path / "place", lives)
+    assert place.run(moment=moment, write=write) == -signal.SIGKILL, place.told.read_text()
 
     journal = Journal.open(place.home)
     try:

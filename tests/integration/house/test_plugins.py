@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from kagura_kernel.testing.model_server import ModelServer
 from kagura_kernel.testing.open_kernel import open_kernel
 from kagura_kernel.testing.patience import wait_until
 from kagura_kernel.testing.plugin_rig import write_plugin
+from kagura_kernel.testing.served import Commands
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.real_clock]
 
@@ -87,13 +89,22 @@ def environ(home: Path) -> dict[str, str]:
     return kernel_environ(home, JUPYTER_PREFER_ENV_PATH="1")
 
 
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    with Commands(tmp_path_factory.mktemp("commands")) as commands:
+        yield commands
+
+
 @pytest.fixture
-def terminal(environ: dict[str, str], project: Path) -> Terminal:
+def terminal(environ: dict[str, str], project: Path, commands: Commands) -> Terminal:
     def run(*words: str, before: tuple[str, ...] = (), code: int | None = 0) -> subprocess.CompletedProcess[str]:
         command = [*before, sys.executable, "-m", "kagura_kernel.cli.main", *words]
-        done = subprocess.run(
-            command, cwd=project, env=environ, capture_output=True, text=True, check=False, timeout=100
-        )
+        if before:
+            done = subprocess.run(
+                command, cwd=project, env=environ, capture_output=True, text=True, check=False, timeout=100
+            )
+        else:
+            done = commands.told(environ, project, *words)
         assert code is None or done.returncode == code, done.stdout + done.stderr
         return done
 
@@ -333,17 +344,12 @@ def test_a_full_disk_is_said_and_leaves_nothing_half_written(
 
 
 @pytest.mark.usefixtures("settled")
-def test_commands_at_once_do_not_lose_each_others_words(
-    environ: dict[str, str], terminal: Terminal, project: Path
-) -> None:
-    command = [sys.executable, "-m", "kagura_kernel.cli.main", "plugin"]
+def test_commands_at_once_do_not_lose_each_others_words(terminal: Terminal) -> None:
     at_once = [("approve", "greeter"), ("unapprove", "greeter"), ("approve", "other"), ("unapprove", "other")] * 2
-    going = [
-        subprocess.Popen([*command, deed, name], cwd=project, env=environ, stdout=subprocess.PIPE, text=True)
-        for deed, name in at_once
-    ]
-    said = [one.communicate(timeout=100)[0] for one in going]
-    assert [one.returncode for one in going] == [0] * len(going), said
+    # Processes that have their imports behind them, and so do meet.
+    with ThreadPoolExecutor(len(at_once)) as pool:
+        ended = list(pool.map(lambda words: terminal("plugin", *words, code=None), at_once))
+    assert [one.returncode for one in ended] == [0] * len(ended), [one.stderr for one in ended]
     for name, approved in (("greeter", True), ("other", False)):
         terminal("plugin", "approve" if approved else "unapprove", name)
         assert listed(terminal, name)["approved"] is approved

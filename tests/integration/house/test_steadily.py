@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 
-WORKERS = ("-p", "no:randomly", "-n", "2", "--dist", "loadgroup", ".")
+WORKERS = ("-n", "2", "--dist", "loadgroup", ".")
 
 TESTS = """
 import os
@@ -50,6 +50,8 @@ def run(project: Path, text: str, *arguments: str) -> tuple[int, str, Counter[st
     (project / "test_it.py").write_text(text, encoding="utf-8")
     (project / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    # Nothing but the workers is needed, and each of a dozen processes would wait for the rest to be imported.
+    environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist.plugin"}
     program = str(ROOT / "dev" / "steadily.py")
     ended = subprocess.run(
         [sys.executable, program, *arguments], cwd=project, env=environ, capture_output=True, text=True, check=False

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.plugins.jail.jail import Jail
@@ -14,6 +16,8 @@ from kagura_kernel.plugins.jail.parts import JailLimits, JailParts
 from kagura_kernel.plugins.permissions import JailPlan
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.jails import MODULE, NAME, small_content, small_manifest
+
+HERE = Path(__file__).parent
 
 
 @dataclass
@@ -51,13 +55,27 @@ class Jails:
         return jail
 
 
-@pytest.fixture
-async def jails() -> AsyncIterator[Jails]:
-    made = Jails(BubblewrapBackend())
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What asks for `jails` shares a loop with its module, as their boxes share a back-end."""
+    for item in items:
+        if item.path.parent == HERE and "jails" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_backend() -> AsyncIterator[BubblewrapBackend]:
+    """One for all tests of a module: a back-end starts a process of its own, and every jail has a box of its own."""
+    backend = BubblewrapBackend()
+    yield backend
+    await backend.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def jails(shared_backend: BubblewrapBackend) -> AsyncIterator[Jails]:
+    made = Jails(shared_backend)
     yield made
     for jail in made.made:
         await jail.close()
-    await made.backend.close()
 
 
 async def ask(jail: Jail, function: str, *arguments: Any, **named: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import pytest_asyncio
 
 from kagura_kernel.domain.errors import PluginError, PluginFailed, PluginJailBroken, PluginQuarantined, PluginTimeout
 from kagura_kernel.plugins.jail.parts import JailLimits
@@ -49,7 +50,7 @@ def create_host_functions(config):
 """
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def thief(jails: Jails):
     return await jails.start(THIEF)
 

@@ -21,10 +21,14 @@ def server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
-        return str(tmp_path / "home")
-    return request.getfixturevalue("server").new_database()
+        yield str(tmp_path / "home")
+        return
+    server: PostgresServer = request.getfixturevalue("server")
+    url = server.lend()
+    yield url
+    server.give_back(url)
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
-"""A kernel as a front end sees it: messages in, messages out."""
+"""A kernel as a front end sees it: messages in, messages out.
+
+Starting one takes seconds, so the tests of a module hand theirs on. Between two tests everything is closed and a
+kernel gets another project, home and environment, an empty namespace and a history that begins at 1.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +24,49 @@ Message = dict[str, Any]
 
 
 PRESS_SECONDS = 8.0
+CLOSE_SECONDS = 30.0
+
+# Both run silently, so that neither the history nor the count of cells knows of them.
+RENEW = """
+import os as _os, sys as _sys
+_os.chdir({project!r})
+_os.environ.clear()
+_os.environ.update({environ!r})
+get_ipython().reset(new_session=True)
+"""
+CLOSE = """
+import os as _os, sys as _sys
+if {unload!r}:
+    get_ipython().extension_manager.unload_extension("kagura_kernel")
+if "kagura_kernel.assembly" in _sys.modules:
+    _sys.modules["kagura_kernel.assembly"].close_cockpit()
+# A front end that comes later has not asked for comms yet.
+getattr(get_ipython().kernel, "_widget_clients", set()).clear()
+_os.chdir("/")
+"""
 
 
 class Kernel:
-    """A running kernel in a project of its own."""
+    """A running kernel in a project of its own.
+
+    Attributes:
+        name: `python3` or `kagura`.
+        project: Where it works.
+        spent: Whether a test has done to it what cannot be undone: no other test gets it.
+        id: As a server would know it.
+    """
 
     def __init__(self, project: Path, environ: dict[str, str], name: str = "python3") -> None:
+        self.name = name
         self.project = project
+        self.spent = False
         self.id = str(uuid4())
         runtime = Path(environ["JUPYTER_RUNTIME_DIR"])
         runtime.mkdir(parents=True, exist_ok=True)
         # Named as a server names it.
         file = str(runtime / f"kernel-{self.id}.json")
         self._manager = KernelManager(kernel_name=name, kernel_spec_manager=Specs(), connection_file=file)
+        self._environ = environ
         self._manager.start_kernel(cwd=str(project), env=environ)
         self._client = self._manager.client()
         self._client.start_channels()
@@ -42,6 +76,35 @@ class Kernel:
         """End it."""
         self._client.stop_channels()
         self._manager.shutdown_kernel(now=False)
+
+    def renew(self, project: Path, environ: dict[str, str]) -> None:
+        """Work elsewhere from now on, as a kernel that was just started there."""
+        self.project = project
+        kept = {name: self._environ[name] for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR")}
+        self._quietly(RENEW.format(project=str(project), environ=environ | kept))
+
+    def let_go(self) -> bool:
+        """Stop and close everything; whether it can be renewed."""
+        if self.spent or not self._manager.is_alive():
+            return False
+        try:
+            self._quietly(CLOSE.format(unload=self.name == "python3"))
+        except (Empty, RuntimeError):
+            # It still runs a cell, or an interrupt came late.
+            return False
+        for channel in (self._client.iopub_channel, self._client.stdin_channel, self._client.shell_channel):
+            while channel.msg_ready():
+                channel.get_msg(timeout=1)
+        return True
+
+    def _quietly(self, code: str) -> None:
+        request = self._client.execute(code, silent=True, store_history=False, allow_stdin=False)
+        while True:
+            reply = self._client.get_shell_msg(timeout=CLOSE_SECONDS)
+            if reply["parent_header"].get("msg_id") == request:
+                break
+        if reply["content"]["status"] != "ok":
+            raise RuntimeError(str(reply["content"]))
 
     def send(self, code: str, *, person: bool = False) -> str:
         """Ask for a cell to be run; `person` says that input is allowed, as a notebook does."""
@@ -163,6 +226,69 @@ class Kernel:
         pytest.fail("it goes on, whatever button is pressed")
 
 
+class Kernels:
+    """The kernels of a module's tests; each test has the ones that it takes for itself.
+
+    Args:
+        home: Where IPython's files are, for as long as the kernels live.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._idle: list[Kernel] = []
+        self._taken: list[Kernel] = []
+
+    def take(self, name: str, project: Path, environ: dict[str, str]) -> Kernel:
+        """A kernel without the extension, or the kagura kernel; the brain of the latter does what its prompt says.
+
+        Args:
+            name: `python3` or `kagura`.
+            project: Where it works.
+            environ: Its whole environment; see `kernel_environ`.
+        """
+        found = next((one for one in self._idle if one.name == name), None)
+        if found is None:
+            own = kernel_environ(self._home / f"{name}-{uuid4().hex[:6]}")
+            if name == "kagura":
+                start_with_it(own)
+            kept = {name: own[name] for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR")}
+            found = Kernel(project, environ | kept, name)
+        else:
+            self._idle.remove(found)
+            found.renew(project, environ)
+        self._taken.append(found)
+        return found
+
+    def take_back(self) -> None:
+        """What a test has taken is free for the next one, unless it is of no use any more."""
+        while self._taken:
+            kernel = self._taken.pop()
+            if kernel.let_go():
+                self._idle.append(kernel)
+            else:
+                kernel.close()
+
+    def close(self) -> None:
+        """End them."""
+        self.take_back()
+        while self._idle:
+            self._idle.pop().close()
+
+
+@pytest.fixture(scope="module")
+def _kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernels]:
+    found = Kernels(tmp_path_factory.mktemp("kernels"))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def kernels(_kernels: Kernels) -> Iterator[Kernels]:
+    """Where a test gets its kernels from."""
+    yield _kernels
+    _kernels.take_back()
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """The folder the kernel works in."""
@@ -178,23 +304,14 @@ def variables() -> dict[str, str]:
 
 
 @pytest.fixture
-def kernel(project: Path, private_home: Path, variables: dict[str, str]) -> Iterator[Kernel]:
+def kernel(kernels: Kernels, project: Path, private_home: Path, variables: dict[str, str]) -> Kernel:
     """A kernel with the extension loaded."""
-    found = Kernel(project, kernel_environ(private_home, JUPYTER_PREFER_ENV_PATH="1", **variables))
-    try:
-        found.run("%load_ext kagura_kernel")
-        yield found
-    finally:
-        found.close()
+    found = kernels.take("python3", project, kernel_environ(private_home, JUPYTER_PREFER_ENV_PATH="1", **variables))
+    found.run("%load_ext kagura_kernel")
+    return found
 
 
 @pytest.fixture
-def kagura(project: Path, private_home: Path, variables: dict[str, str]) -> Iterator[Kernel]:
+def kagura(kernels: Kernels, project: Path, private_home: Path, variables: dict[str, str]) -> Kernel:
     """The kagura kernel, with a brain that does what its prompt says."""
-    environ = kernel_environ(private_home, JUPYTER_PREFER_ENV_PATH="1", **variables)
-    start_with_it(environ)
-    found = Kernel(project, environ, "kagura")
-    try:
-        yield found
-    finally:
-        found.close()
+    return kernels.take("kagura", project, kernel_environ(private_home, JUPYTER_PREFER_ENV_PATH="1", **variables))

@@ -20,16 +20,13 @@ HOST = {"host": True, "reason": "the box cannot"}
 
 
 @pytest.fixture
-def second(kernel, tmp_path, private_home):
+def second(kernels, tmp_path, private_home):
     """A kernel of another notebook, in a project of its own, on the same journal."""
     project = tmp_path / "other"
     project.mkdir()
-    found = type(kernel)(project, kernel_environ(private_home, JUPYTER_PREFER_ENV_PATH="1"))
-    try:
-        found.run("%load_ext kagura_kernel")
-        yield found
-    finally:
-        found.close()
+    found = kernels.take("python3", project, kernel_environ(private_home, JUPYTER_PREFER_ENV_PATH="1"))
+    found.run("%load_ext kagura_kernel")
+    return found
 
 
 @pytest.fixture

@@ -192,20 +192,17 @@ def test_a_click_on_allow_is_heard_while_the_cell_waits(kernel):
     assert "Allowed by" in plain(messages)[-2]
 
 
-def test_an_approval_is_answered_from_another_kernel(kernel, private_home):
+def test_an_approval_is_answered_from_another_kernel(kernel, kernels, private_home):
     cassette(kernel.project, ("bash", {"command": "touch allowed", **HOST}))
     request = kernel.send("%%kagura --replay c.jsonl\nGo.", person=True)
     kernel.follow(request, lambda message: "Allow once" in json.dumps(sent_parts([message])))
-    other = type(kernel)(kernel.project, kernel_environ(private_home))
-    try:
-        other.run("%load_ext kagura_kernel")
-        assert "waiting   app-" in plain(other.run("%kagura status"))[0]
-        other.run(
-            "approvals = %kagura approvals\nget_ipython().run_line_magic('kagura', f'approve {approvals.approval[0]}')"
-        )
-        messages = kernel.follow(request)
-    finally:
-        other.close()
+    other = kernels.take("python3", kernel.project, kernel_environ(private_home))
+    other.run("%load_ext kagura_kernel")
+    assert "waiting   app-" in plain(other.run("%kagura status"))[0]
+    other.run(
+        "approvals = %kagura approvals\nget_ipython().run_line_magic('kagura', f'approve {approvals.approval[0]}')"
+    )
+    messages = kernel.follow(request)
     assert (kernel.project / "allowed").exists()
     assert "by command" in messages_html(messages)
 

@@ -23,6 +23,8 @@ class Debugger:
         return reply.get("body", {})
 
     def begin(self):
+        # A debugger that was attached leaves its traces in every thread.
+        self._kernel.spent = True
         self.send("initialize", clientID="test", adapterID="", pathFormat="path", linesStartAt1=True)
         self.send("attach")
 

@@ -28,8 +28,8 @@ CONFIG = """
 box = "bubblewrap"
 pool_size = 0
 preapproved_grants = ["cloud:read"]
-lease_seconds = 8.0
-lease_budget_seconds = 20.0
+lease_seconds = 5.0
+lease_budget_seconds = 12.0
 lease_renewals = 100
 """
 PROVIDERS = """
@@ -131,7 +131,7 @@ def test_nothing_is_asked_until_the_budget_ends_and_after_a_yes_from_elsewhere_i
     wait_until(mailbox.pending, 120)
     (question,) = mailbox.pending()
     assert question.kind is ApprovalKind.CREDENTIAL
-    assert question.title == "Hold cloud:read for up to 20 s more"
+    assert question.title == "Hold cloud:read for up to 12 s more"
     # Several credentials have come by then, all were used, and nothing was refused or asked.
     assert changes(journal)[:2] == ["acquired", "renewed"]
     assert len(cloud.opened) >= 2

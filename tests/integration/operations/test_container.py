@@ -21,7 +21,7 @@ from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.images.building import build_chain
 from kagura_kernel.sandbox.images.daemon import ImageDaemon
 from kagura_kernel.sandbox.images.recipes import Recipes
-from kagura_kernel.testing.docker_images import plan_here
+from kagura_kernel.testing.docker_images import building, plan_here
 from kagura_kernel.testing.dockerd import TestDaemon
 from kagura_kernel.testing.model_script import calls, message_text, says
 from kagura_kernel.testing.openai_server import OpenAIServer
@@ -150,7 +150,7 @@ def image(docker_daemon: TestDaemon, docker: Callable[..., str], tmp_path: Path)
 
 def _whole(daemon: TestDaemon, context: Path, _: Path) -> tuple[str, Image]:
     """Everything is installed in it, by its recipe and from a wheel."""
-    with ImageDaemon(Endpoint(daemon.host)) as images:
+    with building(daemon), ImageDaemon(Endpoint(daemon.host)) as images:
         build_chain(images, Recipes.found(), ["server"], plan_here())
     wheel = [
         sys.executable,
@@ -173,7 +173,7 @@ def _quick(daemon: TestDaemon, context: Path, scratch: Path) -> tuple[str, Image
     shutil.copytree(Recipes.found().directory, recipes.directory)
     (recipes.directory / "server.pip.lock").write_text("")
     prefix = "kagura-test/quick-"
-    with ImageDaemon(Endpoint(daemon.host)) as images:
+    with building(daemon), ImageDaemon(Endpoint(daemon.host)) as images:
         build_chain(images, recipes, ["server"], replace(plan_here(), prefix=prefix))
     lines = (context / "Dockerfile").read_text().splitlines()
     (context / "Dockerfile").write_text("\n".join(line for line in lines if not re.search(r"^COPY| -m pip ", line)))

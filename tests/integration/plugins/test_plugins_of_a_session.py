@@ -17,6 +17,7 @@ from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.journal.plugin_words import send_plugin_word
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.runs.cell import NONE_ENABLED
+from kagura_kernel.testing.compiled_rules import share_rules
 from kagura_kernel.testing.patience import wait_until
 from kagura_kernel.testing.plugin_rig import write_plugin
 
@@ -72,6 +73,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
         "KAGURA_BOX": "bubblewrap",
         "KAGURA_POOL_SIZE": "0",
     }
+    share_rules(home)
     cockpit = make_cockpit(environ)
     made = Session(project, cockpit, home)
     yield made

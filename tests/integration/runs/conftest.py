@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.domain.clock import SystemClock
@@ -27,6 +28,8 @@ from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.plugins import FakePlugins
+
+HERE = Path(__file__).parent
 
 
 @dataclass
@@ -129,11 +132,24 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture
-async def runs(project: Path, tmp_path: Path) -> AsyncIterator[Runs]:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What asks for `runs` shares a loop with its module, as their boxes share a back-end."""
+    for item in items:
+        if item.path.parent == HERE and "runs" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_backend() -> AsyncIterator[BubblewrapBackend]:
+    """One for all tests of a module: a back-end starts a process of its own, and every run has a box of its own."""
     backend = BubblewrapBackend()
+    yield backend
+    await backend.close()
+
+
+@pytest.fixture
+def runs(shared_backend: BubblewrapBackend, project: Path, tmp_path: Path) -> Iterator[Runs]:
     home = tmp_path / "home"
     journal = Journal.open(home)
-    yield Runs(backend, journal, home, project)
-    await backend.close()
+    yield Runs(shared_backend, journal, home, project)
     journal.close()

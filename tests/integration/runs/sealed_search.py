@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 MOST = 512 * 2**20
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def look(place: str, data: bytes, wanted: dict[str, bytes]) -> None:
@@ -33,12 +34,36 @@ def memory(process: Path) -> bytes:
             start, end = (int(border, 16) for border in borders.split("-"))
             if not rights.startswith("rw") or end - start > MOST:
                 continue
-            try:
-                mem.seek(start)
-                found += mem.read(end - start)
-            except OSError:
-                continue
+            for first, last in touched(process, start, end):
+                try:
+                    mem.seek(first)
+                    found += mem.read(last - first)
+                except OSError:
+                    continue
     return bytes(found)
+
+
+def touched(process: Path, start: int, end: int) -> list[tuple[int, int]]:
+    """Where something is in a region: a program reserves far more than it has ever written. All of it, if unknown."""
+    try:
+        with (process / "pagemap").open("rb", 0) as pagemap:
+            pagemap.seek(start // PAGE * 8)
+            words = pagemap.read((end - start) // PAGE * 8)
+    except OSError:
+        return [(start, end)]
+    if len(words) != (end - start) // PAGE * 8:
+        return [(start, end)]
+    found: list[tuple[int, int]] = []
+    # The last byte of a page's word says whether it is in memory, or has been moved out of it.
+    for number, bits in enumerate(words[7::8]):
+        if not bits & 0xC0:
+            continue
+        at = start + number * PAGE
+        if found and found[-1][1] == at:
+            found[-1] = (found[-1][0], at + PAGE)
+        else:
+            found.append((at, at + PAGE))
+    return found
 
 
 def processes(wanted: dict[str, bytes]) -> None:

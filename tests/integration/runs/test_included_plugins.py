@@ -8,6 +8,7 @@ import sys
 from contextlib import AsyncExitStack, closing
 
 import pytest
+import pytest_asyncio
 
 from kagura_kernel.plugins.jail.parts import JailParts
 from kagura_kernel.testing.included_plugins import included_jail
@@ -19,7 +20,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def included(runs, tmp_path):
     async with AsyncExitStack() as stack:
 

@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from kagura_kernel.domain.approvals import ApprovalKind, Verdict
 from kagura_kernel.domain.events import (
@@ -40,7 +41,7 @@ from kagura_kernel.testing.patience import eventually
 from kagura_kernel.testing.plugins import FakePlugin, FakePlugins
 from tests.integration.runs.sealed import KEY, SealedRuns, a_web_server, box_mates, holds, processes_with, programs_at
 
-pytestmark = [pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 
 FAULTY = "def add(one, other):\n    return one - other\n"
 TEST = """\
@@ -54,19 +55,47 @@ class Sums(unittest.TestCase):
 """
 
 
-@pytest.fixture(params=["bubblewrap", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])])
+IN_DOCKER = pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])
+
+anywhere = pytest.mark.parametrize(
+    "endpoint", ["bubblewrap", *([IN_DOCKER] if os.environ.get("KAGURA_TEST_EVERYTHING") else [])], indirect=True
+)
+"""For what is decided outside, by what comes out of a box of whatever kind."""
+
+
+@pytest.fixture(params=["bubblewrap", IN_DOCKER])
 def endpoint(request: pytest.FixtureRequest) -> Endpoint | None:
     """Where the daemon listens; None for the boxes that need none."""
     return request.getfixturevalue("docker_endpoint") if request.param == "docker" else None
 
 
-@pytest.fixture
-async def sealed(endpoint: Endpoint | None, project: Path, tmp_path: Path) -> AsyncIterator[SealedRuns]:
-    backend: SandboxBackend = BubblewrapBackend() if endpoint is None else DockerBackend(endpoint)
-    runs = SealedRuns(backend, None if endpoint is None else PYTHON, tmp_path / "home", project)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def backend_at() -> AsyncIterator[Callable[[Endpoint | None], SandboxBackend]]:
+    """The back-end there; the same for all, so that the program, which is large, is copied into a volume once."""
+    made: dict[str, SandboxBackend] = {}
+
+    def backend(endpoint: Endpoint | None) -> SandboxBackend:
+        if endpoint is None:
+            return made.setdefault("", BubblewrapBackend())
+        if endpoint.url not in made:
+            made[endpoint.url] = DockerBackend(endpoint)
+        return made[endpoint.url]
+
+    yield backend
+    for one in made.values():
+        await one.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def sealed(
+    endpoint: Endpoint | None,
+    backend_at: Callable[[Endpoint | None], SandboxBackend],
+    project: Path,
+    tmp_path: Path,
+) -> AsyncIterator[SealedRuns]:
+    runs = SealedRuns(backend_at(endpoint), None if endpoint is None else PYTHON, tmp_path / "home", project)
     yield runs
     runs.close()
-    await backend.close()
 
 
 def fetch(host: str, port: int) -> ModelTurn:
@@ -124,6 +153,7 @@ async def test_it_mends_a_project_is_denied_a_host_and_is_given_another(sealed: 
     }
 
 
+@anywhere
 async def test_the_model_is_offered_the_programs_own_tools_and_ours_that_cross_the_wall(sealed: SealedRuns) -> None:
     with ModelServer([says("ok")], key=KEY) as server:
         await sealed.run(server)
@@ -174,6 +204,7 @@ async def test_the_key_is_nowhere_in_the_box(sealed: SealedRuns) -> None:
         assert not any(wanted[1] in one for places in outside.values() for one in places.values())
 
 
+@anywhere
 async def test_only_what_thinks_passes_and_with_nobody_elses_key(sealed: SealedRuns) -> None:
     (sealed.project / "tries.py").write_text((Path(__file__).parent / "sealed_tries.py").read_text())
     with ModelServer([calls("Bash", {"command": "python3 tries.py"}), says("ok"), says("ok")], key=KEY) as server:
@@ -193,6 +224,7 @@ async def test_only_what_thinks_passes_and_with_nobody_elses_key(sealed: SealedR
     assert ended.of(RunFinished)[0].model == ended.of(TurnCounted)[0].model != "m"
 
 
+@anywhere
 async def test_a_budget_is_kept_outside_whatever_the_box_says(sealed: SealedRuns) -> None:
     again = calls("Bash", {"command": "true"})
     with ModelServer([again] * 9, key=KEY) as server:
@@ -203,6 +235,7 @@ async def test_a_budget_is_kept_outside_whatever_the_box_says(sealed: SealedRuns
     assert ended.outcome.cost.usd == pytest.approx(1.2)
 
 
+@anywhere
 async def test_changes_reach_the_project_as_they_are_made_where_that_was_asked_for(sealed: SealedRuns) -> None:
     seen: list[str] = []
 
@@ -243,6 +276,7 @@ async def test_plugins_and_host_commands_are_reached_from_inside_and_asked_about
     assert [request.kind for request in asked.requests] == [ApprovalKind.HOST_COMMAND] * 2
 
 
+@anywhere
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
 async def test_earned_trust_answers_nothing_that_a_box_asks(sealed: SealedRuns, tmp_path: Path) -> None:
     remote = tmp_path / "remote.git"
@@ -297,6 +331,7 @@ async def test_a_program_that_is_killed_by_its_own_box_is_told_of(sealed: Sealed
     assert "The sealed brain was lost: its program was killed" in ended.outcome.error
 
 
+@anywhere
 async def test_a_key_that_is_not_accepted_is_told_without_the_key(sealed: SealedRuns) -> None:
     with ModelServer([says("ok")], key="another-key") as server:
         ended = await sealed.run(server)
@@ -305,6 +340,7 @@ async def test_a_key_that_is_not_accepted_is_told_without_the_key(sealed: Sealed
     assert KEY not in "".join(event.model_dump_json() for event in ended.events)
 
 
+@anywhere
 async def test_a_service_that_says_no_is_told_in_its_words(sealed: SealedRuns) -> None:
     with ModelServer(lambda _request: Refusal(404), key=KEY) as server:
         ended = await sealed.run(server)
@@ -312,6 +348,7 @@ async def test_a_service_that_says_no_is_told_in_its_words(sealed: SealedRuns) -
     assert "no such model" in ended.outcome.error
 
 
+@anywhere
 async def test_a_token_for_a_gateway_stays_outside_like_a_key(sealed: SealedRuns) -> None:
     with ModelServer([calls("Bash", {"command": "env | grep ^ANTHROPIC | sort"}), says("ok")], key=KEY) as server:
         environ = {"ANTHROPIC_AUTH_TOKEN": KEY, "ANTHROPIC_BASE_URL": server.url}

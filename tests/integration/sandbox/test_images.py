@@ -21,7 +21,7 @@ from kagura_kernel.sandbox.images.findings import Kind
 from kagura_kernel.sandbox.images.recipes import Recipes
 from kagura_kernel.sandbox.images.traces import Machine
 from kagura_kernel.sandbox.images.verifying import verify_images
-from kagura_kernel.testing.docker_images import CHAIN, DEBIAN, client_of, ensure_images, plan_here
+from kagura_kernel.testing.docker_images import CHAIN, DEBIAN, building, client_of, ensure_images, plan_here
 from kagura_kernel.testing.dockerd import TestDaemon
 
 # Building the chain fetches some hundred megabytes where no test run has done so before.
@@ -50,6 +50,13 @@ def images(docker_daemon: TestDaemon) -> Iterator[ImageDaemon]:
                     client.images.remove(tag, force=True)
     finally:
         client.close()
+
+
+@pytest.fixture
+def alone(docker_daemon: TestDaemon) -> Iterator[None]:
+    """Nobody else builds meanwhile."""
+    with building(docker_daemon):
+        yield
 
 
 @pytest.fixture
@@ -114,12 +121,13 @@ def test_our_own_chain_is_clean(images: ImageDaemon):
 def test_nothing_of_the_fetching_stages_stays_with_the_daemon(chain: TestDaemon):
     client = client_of(chain)
     try:
-        assert client.images.list(filters={"label": "kagura.stage=fetch", "dangling": True}) == []
+        with building(chain):
+            assert client.images.list(filters={"label": "kagura.stage=fetch", "dangling": True}) == []
     finally:
         client.close()
 
 
-@pytest.mark.usefixtures("chain")
+@pytest.mark.usefixtures("chain", "alone")
 def test_what_is_up_to_date_is_not_built_again(images: ImageDaemon):
     made = build_chain(images, Recipes.found(), CHAIN, plan_here())
     assert [one.kept for one in made] == [True] * len(CHAIN)
@@ -142,7 +150,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.usefixtures("images")
+@pytest.mark.usefixtures("images", "alone")
 def test_everything_that_may_not_be_in_an_image_is_found_and_no_secret_is_told(
     docker_daemon: TestDaemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -177,6 +185,7 @@ def test_everything_that_may_not_be_in_an_image_is_found_and_no_secret_is_told(
     assert SECRET not in told
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_lock_that_the_archive_cannot_meet_is_told_and_the_name_stays_where_it_was(
     images: ImageDaemon, recipes: Recipes
 ):
@@ -196,6 +205,7 @@ def test_a_lock_that_the_archive_cannot_meet_is_told_and_the_name_stays_where_it
         assert found["Id"] == before.id
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_network_that_fails_is_tried_three_times(images: ImageDaemon, recipes: Recipes):
     text = "ARG BASE\nFROM ${BASE}\nRUN echo 'E: Failed to fetch x  Connection timed out' && false\n"
     (recipes.directory / "base.Dockerfile").write_text(text)
@@ -206,6 +216,7 @@ def test_a_network_that_fails_is_tried_three_times(images: ImageDaemon, recipes:
     assert len([line for line in said_so if "RUN" in line]) == 3
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_base_that_is_nowhere_is_told_with_what_helps(images: ImageDaemon):
     plan = BuildPlan(base="127.0.0.1:1/nowhere:none", prefix=PREFIX)
     with pytest.raises(ImageBuildFailed, match="--base IMAGE"):

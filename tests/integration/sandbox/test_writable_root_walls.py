@@ -13,12 +13,14 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.bwrap_line import ROOT_POWERS
+from kagura_kernel.testing.conformance.lending import LendsBoxes
 from kagura_kernel.testing.conformance.walls import WallsConformance, bash, open_box, python
 
 pytestmark = pytest.mark.skipif(
@@ -40,13 +42,6 @@ for kind, numbers in ((stat.S_IFBLK, (8, 0)), (stat.S_IFCHR, (1, 1)), (stat.S_IF
             pass
 print(json.dumps(made))
 """
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[BubblewrapBackend]:
-    started = BubblewrapBackend()
-    yield started
-    await started.close()
 
 
 async def outside(box: Box, *starter: str) -> dict[str, str]:
@@ -91,21 +86,27 @@ def hidden_program() -> Iterator[Path]:
     folder.rmdir()
 
 
-class TestWritableRootWalls(WallsConformance):
+class TestWritableRootWalls(LendsBoxes, WallsConformance):
     private_places = ("/run/docker.sock", "/var/run/docker.sock", "/root/.ssh", "/root/.bashrc")
 
-    @pytest.fixture
-    def spec(self, workspace: Path) -> BoxSpec:
+    @classmethod
+    def spec_of(cls, workspace: Path) -> BoxSpec:
         return BoxSpec(workspace=workspace, writable_root=True)
+
+    @pytest_asyncio.fixture(scope="class", loop_scope="class")
+    @classmethod
+    async def shared_backend(cls) -> AsyncIterator[SandboxBackend]:
+        started = BubblewrapBackend()
+        yield started
+        await started.close()
 
     # -------------------------------------- what is different, because it is root
 
-    async def test_the_passwords_it_can_read_are_nobodys(self, backend: SandboxBackend, spec: BoxSpec) -> None:
-        async with open_box(backend, spec) as box:
-            for path in ("/etc/shadow", "/etc/gshadow"):
-                rows = (await bash(box, f"cat {path}")).stdout.text.splitlines()
-                assert rows
-                assert {row.split(":")[1] for row in rows} == {"*"}
+    async def test_the_passwords_it_can_read_are_nobodys(self, box: Box) -> None:
+        for path in ("/etc/shadow", "/etc/gshadow"):
+            rows = (await bash(box, f"cat {path}")).stdout.text.splitlines()
+            assert rows
+            assert {row.split(":")[1] for row in rows} == {"*"}
 
     async def test_only_the_workspace_and_scratch_space_can_be_written(
         self, backend: SandboxBackend, spec: BoxSpec
@@ -124,15 +125,12 @@ class TestWritableRootWalls(WallsConformance):
         assert _state(Path("/usr/bin/wc"))
         assert _state(Path("/var/lib/dpkg/status"))[0] != hashlib.sha256(b"x\n").digest()
 
-    async def test_a_process_has_no_capability_and_cannot_gain_any(
-        self, backend: SandboxBackend, spec: BoxSpec
-    ) -> None:
+    async def test_a_process_has_no_capability_and_cannot_gain_any(self, box: Box) -> None:
         """Those that packages need, over its own users, and no others ever."""
-        async with open_box(backend, spec) as box:
-            status = await bash(box, "cat /proc/self/status")
-            inside = dict(line.split(":\t", 1) for line in status.stdout.text.splitlines())
-            maps = (await bash(box, "cat /proc/self/uid_map")).stdout.text.splitlines()
-            seen = await outside(box)
+        status = await bash(box, "cat /proc/self/status")
+        inside = dict(line.split(":\t", 1) for line in status.stdout.text.splitlines())
+        maps = (await bash(box, "cat /proc/self/uid_map")).stdout.text.splitlines()
+        seen = await outside(box)
         first, second = (list(map(int, line.split())) for line in maps)
         wanted = sum(1 << _NUMBERS[power] for power in ROOT_POWERS)
         for name in ("CapPrm", "CapEff", "CapBnd"):
@@ -155,11 +153,8 @@ class TestWritableRootWalls(WallsConformance):
             *("dmesg", "sysctl -w kernel.panic=1", "ip link add dummy0 type dummy", "chmod 777 /dev/null"),
         ],
     )
-    async def test_programs_that_ask_for_more_power_fail(
-        self, backend: SandboxBackend, spec: BoxSpec, line: str
-    ) -> None:
-        async with open_box(backend, spec) as box:
-            assert not (await bash(box, f"{line} </dev/null")).ok
+    async def test_programs_that_ask_for_more_power_fail(self, box: Box, line: str) -> None:
+        assert not (await bash(box, f"{line} </dev/null")).ok
 
     async def test_a_setuid_program_gains_nothing(
         self, backend: SandboxBackend, spec: BoxSpec, workspace: Path
@@ -175,9 +170,8 @@ class TestWritableRootWalls(WallsConformance):
 
     # ----------------------------------------------------------- root's own tries
 
-    async def test_no_device_can_be_made(self, backend: SandboxBackend, spec: BoxSpec) -> None:
-        async with open_box(backend, spec) as box:
-            assert json.loads(await python(box, _DEVICES)) == []
+    async def test_no_device_can_be_made(self, box: Box) -> None:
+        assert json.loads(await python(box, _DEVICES)) == []
 
     async def test_what_only_the_hosts_root_may_read_is_hidden_from_the_boxs(
         self, backend: SandboxBackend, spec: BoxSpec, hidden_program: Path
@@ -192,11 +186,8 @@ class TestWritableRootWalls(WallsConformance):
             assert (await bash(box, f"ls -A {hidden_program}/private")).stdout.text == ""
         assert (hidden_program / "key").read_text() == "secret of root"
 
-    async def test_a_process_of_another_user_in_the_box_is_nobody_outside_either(
-        self, backend: SandboxBackend, spec: BoxSpec
-    ) -> None:
-        async with open_box(backend, spec) as box:
-            seen = await outside(box, "setpriv", "--reuid", "33", "--regid", "33", "--clear-groups")
+    async def test_a_process_of_another_user_in_the_box_is_nobody_outside_either(self, box: Box) -> None:
+        seen = await outside(box, "setpriv", "--reuid", "33", "--regid", "33", "--clear-groups")
         numbers = {int(number) for number in (*seen["Uid"].split(), *seen["Gid"].split())}
         assert int(seen["CapEff"], 16) == 0
         assert min(numbers) >= 10**5

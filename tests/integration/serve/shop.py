@@ -19,6 +19,7 @@ from kagura_kernel.testing.kernel import kernel_environ
 from kagura_kernel.testing.model_script import ModelTurn, Request, calls, message_text, says
 from kagura_kernel.testing.openai_server import OpenAIServer
 from kagura_kernel.testing.patience import eventually
+from kagura_kernel.testing.served import Commands
 
 ANN, ANN_IN_DISCORD = "U0ANN", "10000000001"
 PROGRAM = (sys.executable, "-m", "kagura_kernel.cli.main")
@@ -44,11 +45,13 @@ class Shop:
     Attributes:
         folder: All of it.
         environ: Of every process.
+        commands: What carries out other commands; None starts a process for each.
         tables: The chats of its settings.
     """
 
     folder: Path
     environ: dict[str, str]
+    commands: Commands | None = None
     tables: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
@@ -86,7 +89,10 @@ class Shop:
 
     async def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         """The same while the chats go on; it has to succeed."""
-        done = await asyncio.to_thread(self.told, *words)
+        if self.commands is None:
+            done = await asyncio.to_thread(self.told, *words)
+        else:
+            done = await asyncio.to_thread(self.commands.told, self.environ, self.project, *words)
         assert done.returncode == 0, done.stderr
         return done
 
@@ -146,7 +152,7 @@ class Server:
 
 
 @asynccontextmanager
-async def shop(folder: Path, home: Path) -> AsyncIterator[Shop]:
+async def shop(folder: Path, home: Path, commands: Commands | None = None) -> AsyncIterator[Shop]:
     """One without a chat yet."""
     (folder / "project").mkdir()
     (folder / "tmp").mkdir()
@@ -162,6 +168,7 @@ async def shop(folder: Path, home: Path) -> AsyncIterator[Shop]:
                 KAGURA_MODEL="scripted",
                 TMPDIR=str(folder / "tmp"),
             ),
+            commands,
         )
         made.write()
         yield made

@@ -16,6 +16,7 @@ import pytest
 from kagura_kernel.cockpit.served import server_of
 from kagura_kernel.testing.leftovers import descendants
 from kagura_kernel.testing.patience import eventually
+from kagura_kernel.testing.served import Commands
 from tests.integration.serve.shop import ANN, ANN_IN_DISCORD, Gate, Shop, alive, environments, posted, press, shop
 
 pytest.importorskip("slack_bolt")
@@ -31,10 +32,17 @@ async def slack() -> AsyncIterator[SlackServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """What people type beside the server."""
+    with Commands(tmp_path_factory.mktemp("commands")) as commands:
+        yield commands
+
+
 @pytest.fixture
-async def place(tmp_path: Path, private_home: Path, slack: SlackServer) -> AsyncIterator[Shop]:
+async def place(tmp_path: Path, private_home: Path, slack: SlackServer, commands: Commands) -> AsyncIterator[Shop]:
     """One with a Slack, whose tokens lie in variables."""
-    async with shop(tmp_path, private_home) as place:
+    async with shop(tmp_path, private_home, commands) as place:
         place.with_slack(slack.api, BOT_TOKEN, APP_TOKEN)
         yield place
 
@@ -73,7 +81,9 @@ async def sleeping(pid: int, seconds: int) -> list[int]:
     """The processes below this one, once a command in a box sleeps so long."""
     found: list[int] = []
 
-    def sleeps() -> bool:
+    async def sleeps() -> bool:
+        # To look through all processes of a busy machine takes long, and what is waited for would wait for it.
+        await asyncio.sleep(0.2)
         below = descendants(pid)
         found[:] = [one.pid for one in below]
         return any(f"sleep\0{seconds}".encode() in one.command for one in below)

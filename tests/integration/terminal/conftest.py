@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,9 @@ import pexpect
 import pytest
 
 from kagura_kernel.testing.kernel import kernel_environ
+from kagura_kernel.testing.leftovers import Process, descendants
+from kagura_kernel.testing.patience import wait_until
+from kagura_kernel.testing.served import Commands
 
 PROGRAM = ["-m", "kagura_kernel.cli.main"]
 
@@ -25,6 +29,7 @@ class Shell:
 
     project: Path
     environ: dict[str, str]
+    commands: Commands
     open: list[pexpect.spawn] = field(default_factory=list)
 
     def cassette(self, *calls: dict[str, Any], answer: str = "Over.", name: str = "c.jsonl") -> str:
@@ -34,8 +39,13 @@ class Shell:
         (self.project / name).write_text("\n".join(map(json.dumps, lines)))
         return name
 
-    def run(self, *words: str, given: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        """The program without a terminal: what it printed, and its exit code."""
+    def run(self, *words: str, given: str = "", piped: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
+        """The program without a terminal: what it printed, and its exit code.
+
+        Unless it is given something or `piped`, it is a fork of one that was started before, and its streams are files.
+        """
+        if not given and not piped:
+            return self.commands.told(self.environ | more, self.project, *words)
         return subprocess.run(
             [sys.executable, *PROGRAM, *words],
             cwd=self.project,
@@ -75,6 +85,20 @@ def bash(command: str, **more: Any) -> dict[str, Any]:
     return {"name": "bash", "arguments": {"command": command, **more}}
 
 
+def runs(child: pexpect.spawn, command: bytes) -> list[Process]:
+    """All processes below a program, once one of them was started with these words."""
+    found: list[Process] = []
+
+    def is_there() -> bool:
+        # To look through all processes of a busy machine takes long, and what is waited for would wait for it.
+        time.sleep(0.2)
+        found[:] = descendants(child.pid)
+        return any(command in one.command for one in found)
+
+    wait_until(is_there)
+    return found
+
+
 def ended(child: pexpect.spawn) -> int:
     """Its exit code, once it is over."""
     child.expect(pexpect.EOF)
@@ -82,12 +106,19 @@ def ended(child: pexpect.spawn) -> int:
     return int(child.exitstatus if child.exitstatus is not None else -child.signalstatus)
 
 
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """Most of a command is its imports, which these have behind them."""
+    with Commands(tmp_path_factory.mktemp("commands")) as commands:
+        yield commands
+
+
 @pytest.fixture
-def shell(tmp_path: Path, private_home: Path) -> Iterator[Shell]:
+def shell(tmp_path: Path, private_home: Path, commands: Commands) -> Iterator[Shell]:
     """A shell in a project of its own."""
     project = tmp_path / "project"
     project.mkdir()
-    found = Shell(project, kernel_environ(private_home, KAGURA_BOX="bubblewrap"))
+    found = Shell(project, kernel_environ(private_home, KAGURA_BOX="bubblewrap"), commands)
     yield found
     for child in found.open:
         child.close(force=True)

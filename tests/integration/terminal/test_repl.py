@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.testing.leftovers import descendants
-from kagura_kernel.testing.patience import wait_until
-from tests.integration.terminal.conftest import PROGRAM, bash, ended
+from tests.integration.terminal.conftest import PROGRAM, bash, ended, runs
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 
@@ -46,7 +44,7 @@ def test_control_c_stops_the_run_and_the_conversation_goes_on(shell):
     child = shell.terminal("repl", "--replay", shell.cassette(bash("sleep 62")), "--idle", "0")
     child.expect_exact(PROMPT)
     child.sendline("Sleep.")
-    wait_until(lambda: any(b"sleep\x0062" in one.command for one in descendants(child.pid)))
+    runs(child, b"sleep\x0062")
     child.sendintr()
     child.expect_exact("ERR_RUN_KILLED")
     child.expect_exact(PROMPT)

@@ -13,16 +13,15 @@ import pytest
 from kagura_kernel.domain.memory import Author, Source
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.patterns.lessons import Failure, lesson_draft
-from kagura_kernel.testing.leftovers import descendants
 from kagura_kernel.testing.patience import wait_until
-from tests.integration.terminal.conftest import bash, ended
+from tests.integration.terminal.conftest import PROGRAM, bash, ended, runs
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 
 
 def test_the_answer_alone_goes_to_standard_output_and_a_pipe_sees_no_progress(shell):
     cassette = shell.cassette(bash("echo worked"), answer="It **worked**.")
-    ran = shell.run("run", "--replay", cassette, "Try it.")
+    ran = shell.run("run", "--replay", cassette, "Try it.", piped=True)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "It **worked**.\n", "")
 
 
@@ -39,7 +38,7 @@ def test_the_task_comes_as_words_from_a_file_or_by_standard_input(shell):
 
 def test_json_is_one_document_with_the_outcome_and_its_exit_code_agrees(shell):
     cassette = shell.cassette(bash("echo x > new.txt"))
-    ran = shell.run("run", "--replay", cassette, "--json", "Go.")
+    ran = shell.run("run", "--replay", cassette, "--json", "Go.", piped=True)
     told = json.loads(ran.stdout)
     assert ran.returncode == 0
     assert (told["ok"], told["status"], told["text"]) == (True, "done", "Over.")
@@ -53,7 +52,7 @@ def test_json_is_one_document_with_the_outcome_and_its_exit_code_agrees(shell):
 def test_a_named_session_goes_on_and_another_is_fresh(shell):
     cassette = shell.cassette()
     runs = [shell.run("run", "--replay", cassette, "--json", *words, "Go.") for words in (["--session", "mine"], [])]
-    sessions = [json.loads(ran.stdout)["session_id"] for ran in (*runs, shell.run(*runs[0].args[3:]))]
+    sessions = [json.loads(ran.stdout)["session_id"] for ran in (*runs, shell.run(*runs[0].args[len(PROGRAM) + 1 :]))]
     assert (sessions[0], sessions[2]) == ("mine", "mine")
     assert sessions[1].startswith("ses-")
 
@@ -187,8 +186,7 @@ def test_an_answer_from_another_terminal_takes_the_prompt_with_it(shell, host_ca
 
 def test_control_c_stops_the_run_calmly_and_nothing_stays_behind(shell):
     child = shell.terminal("run", "--replay", shell.cassette(bash("echo begun; sleep 60")), "--idle", "0", "Go.")
-    wait_until(lambda: any(b"sleep\x0060" in one.command for one in descendants(child.pid)))
-    below = descendants(child.pid)
+    below = runs(child, b"sleep\x0060")
     child.sendintr()
     child.expect_exact("Ctrl-C again leaves at once")
     child.expect_exact("ERR_RUN_KILLED")
@@ -200,7 +198,7 @@ def test_control_c_stops_the_run_calmly_and_nothing_stays_behind(shell):
 
 def test_sigterm_stops_it_as_well(shell):
     child = shell.terminal("run", "--replay", shell.cassette(bash("sleep 60")), "--idle", "0", "Go.")
-    wait_until(lambda: any(b"sleep\x0060" in one.command for one in descendants(child.pid)))
+    runs(child, b"sleep\x0060")
     child.kill(signal.SIGTERM)
     child.expect_exact("asked by SIGTERM")
     assert ended(child) == 143
@@ -211,8 +209,7 @@ def test_a_second_control_c_leaves_at_once_and_nothing_stays_behind_either(shell
     child = shell.terminal("run", "--replay", shell.cassette(call), "--idle", "0", "Go.")
     child.expect_exact("Allow it once? [y/N]")
     child.sendline("y")
-    wait_until(lambda: any(b"sleep\x0061" in one.command for one in descendants(child.pid)))
-    below = descendants(child.pid)
+    below = runs(child, b"sleep\x0061")
     os.kill(child.pid, signal.SIGSTOP)
     # Both arrive before the run can act on the first.
     os.kill(child.pid, signal.SIGINT)

@@ -190,6 +190,14 @@ def test_a_plan_with_lessons_lays_them_open_and_offers_to_trust_them():
     assert " open" not in learned_html(view, live=True)
 
 
+def test_a_plan_that_is_about_to_be_asked_about_lies_open_already():
+    view = seen(LEARNED.shown(how="lesson"), LEARNED.planned(asked=True, by=""))
+    assert 'data-keep="learned:plan" open' in learned_html(view, live=True)
+    assert " open" not in learned_html(view, live=False)
+    view.apply(LEARNED.planned(asked=True, by="ada"))
+    assert " open" not in learned_html(view, live=True)
+
+
 def test_a_question_of_a_child_names_whom_it_works_for():
     view = seen(RUN.asked(lineage=("run-a", "run-b")))
     assert "run-a → run-b" in ask_html(view.pending[0], view, live=True)

@@ -186,17 +186,31 @@ def proxying():
     return open_proxy
 
 
-@pytest.fixture(
-    params=["bubblewrap", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.timeout(600)])],
-)
-def walls(request: pytest.FixtureRequest) -> Callable[[], SandboxBackend]:
-    """Makes a back-end whose boxes have walls, and curl and Python in them; whoever makes it closes it."""
+IN_DOCKER = pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.timeout(600)])
+
+
+def _walls(request: pytest.FixtureRequest) -> Callable[[], SandboxBackend]:
     if request.param == "docker":
         endpoint = request.getfixturevalue("docker_endpoint")
         return lambda: DockerBackend(endpoint, default_image=BASE)
     if sys.platform != "linux" or shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not here")
     return BubblewrapBackend
+
+
+@pytest.fixture(params=["bubblewrap", IN_DOCKER])
+def walls(request: pytest.FixtureRequest) -> Callable[[], SandboxBackend]:
+    """Makes a back-end whose boxes have walls, and curl and Python in them; whoever makes it closes it."""
+    return _walls(request)
+
+
+@pytest.fixture(params=["bubblewrap", *([IN_DOCKER] if os.environ.get("KAGURA_TEST_EVERYTHING") else [])])
+def some_walls(request: pytest.FixtureRequest) -> Callable[[], SandboxBackend]:
+    """As `walls`, of one kind, for what the membrane alone decides: the same bytes come to it from boxes of any kind.
+
+    That a stream of any box carries them whole, in crowds and at their own pace, is proved by the suite of boxes.
+    """
+    return _walls(request)
 
 
 @pytest.fixture

@@ -92,10 +92,10 @@ async def held(proxy: Proxy, code: str, *arguments: object, processes: int = 1) 
 
 
 @pytest.mark.timeout(600)
-async def test_ten_thousand_half_open_connections_keep_nobody_out_and_leave_nothing(walls, proxying, serving):
+async def test_ten_thousand_half_open_connections_keep_nobody_out_and_leave_nothing(some_walls, proxying, serving):
     async with serving(answers) as port:
         tasks, before = asyncio.all_tasks(), descriptors()
-        async with proxying(f"127.0.0.1:{port}", backend=walls()) as proxy:
+        async with proxying(f"127.0.0.1:{port}", backend=some_walls()) as proxy:
             async with held(proxy, FLOOD, MANY // PROCESSES, processes=PROCESSES):
                 for _ in range(20):
                     page, other = await asyncio.gather(proxy.sh(GRANTED.format(port)), proxy.sh("echo here"))
@@ -146,9 +146,9 @@ print(ended)
 
 @pytest.mark.slow
 async def test_programs_that_say_where_they_want_to_go_a_letter_at_a_time_are_left_and_keep_nobody_out(
-    walls, proxying, serving
+    some_walls, proxying, serving
 ):
-    async with serving(answers) as port, proxying(f"127.0.0.1:{port}", backend=walls()) as proxy:
+    async with serving(answers) as port, proxying(f"127.0.0.1:{port}", backend=some_walls()) as proxy:
         dripping = asyncio.ensure_future(proxy.python(DRIP, 500, 0))
         while not dripping.done():
             assert (await proxy.sh(GRANTED.format(port))).stdout.text == "hello"
@@ -175,8 +175,8 @@ print(json.dumps(answers))
 """
 
 
-async def test_tunnels_beyond_the_limit_are_refused_until_others_are_closed(walls, proxying, serving):
-    async with serving(answers) as port, proxying(f"127.0.0.1:{port}", backend=walls(), connections=64) as proxy:
+async def test_tunnels_beyond_the_limit_are_refused_until_others_are_closed(some_walls, proxying, serving):
+    async with serving(answers) as port, proxying(f"127.0.0.1:{port}", backend=some_walls(), connections=64) as proxy:
         one_more = f"curl --silent --show-error --noproxy '' --proxytunnel http://127.0.0.1:{port}/"
         running = asyncio.ensure_future(proxy.python(TUNNELS, 200, port, 200, 0))
 
@@ -196,7 +196,7 @@ async def test_tunnels_beyond_the_limit_are_refused_until_others_are_closed(wall
 
 
 async def test_a_granted_host_that_never_answers_keeps_others_out_no_longer_than_it_takes_to_give_it_up(
-    walls, proxying, serving
+    some_walls, proxying, serving
 ):
     with socket.socket() as silent, socket.socket() as waiting:
         # Nobody accepts here and the queue is full: what comes now is not answered, as by a host that is not there.
@@ -206,7 +206,7 @@ async def test_a_granted_host_that_never_answers_keeps_others_out_no_longer_than
         stuck = silent.getsockname()[1]
         async with serving(answers) as port:
             words = (f"127.0.0.1:{port}", f"127.0.0.1:{stuck}")
-            async with proxying(*words, backend=walls(), connections=64, connect=1.0) as proxy:
+            async with proxying(*words, backend=some_walls(), connections=64, connect=1.0) as proxy:
                 async with held(proxy, TUNNELS, 1000, stuck, 0):
 
                     async def served() -> bool:

@@ -59,9 +59,9 @@ CURL = "curl --silent --show-error --noproxy '' --output /dev/null --write-out '
 @pytest.mark.parametrize(
     "way", ["", "--proxytunnel ", "--proxy socks5h://127.0.0.1:{port} "], ids=["plain", "tunnel", "socks"]
 )
-async def test_a_download_is_cut_exactly_at_the_limit_and_the_program_is_told(way, walls, proxying, serving):
+async def test_a_download_is_cut_exactly_at_the_limit_and_the_program_is_told(way, some_walls, proxying, serving):
     limit = 48 * MIB
-    async with serving(endless) as port, proxying(f"127.0.0.1:{port}", backend=walls(), bytes_in=limit) as proxy:
+    async with serving(endless) as port, proxying(f"127.0.0.1:{port}", backend=some_walls(), bytes_in=limit) as proxy:
         before = await peaks(proxy, anew=True)
         result = await proxy.sh(f"{CURL} {way.format(port=proxy.port)} http://127.0.0.1:{port}/")
         after = await peaks(proxy)
@@ -81,8 +81,8 @@ async def test_a_download_is_cut_exactly_at_the_limit_and_the_program_is_told(wa
 
 
 @pytest.mark.slow
-async def test_two_gibibytes_are_the_limit_of_one_download_unless_another_is_set(walls, proxying, serving):
-    async with serving(endless) as port, proxying(f"127.0.0.1:{port}", backend=walls()) as proxy:
+async def test_two_gibibytes_are_the_limit_of_one_download_unless_another_is_set(some_walls, proxying, serving):
+    async with serving(endless) as port, proxying(f"127.0.0.1:{port}", backend=some_walls()) as proxy:
         before = await peaks(proxy, anew=True)
         result = await proxy.sh(f"{CURL} http://127.0.0.1:{port}/")
         after = await peaks(proxy)
@@ -100,9 +100,9 @@ async def drops(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         pass
 
 
-async def test_an_upload_is_cut_exactly_at_the_limit_and_the_program_is_told(walls, proxying, serving):
+async def test_an_upload_is_cut_exactly_at_the_limit_and_the_program_is_told(some_walls, proxying, serving):
     limit = 24 * MIB
-    async with serving(drops) as port, proxying(f"127.0.0.1:{port}", backend=walls(), bytes_out=limit) as proxy:
+    async with serving(drops) as port, proxying(f"127.0.0.1:{port}", backend=some_walls(), bytes_out=limit) as proxy:
         before = await peaks(proxy, anew=True)
         result = await proxy.sh(f"{CURL} --proxytunnel --upload-file /dev/zero http://127.0.0.1:{port}/")
         after = await peaks(proxy)
@@ -112,7 +112,7 @@ async def test_an_upload_is_cut_exactly_at_the_limit_and_the_program_is_told(wal
     assert is_flat(before, after), (before, after)
 
 
-async def test_a_run_that_has_used_up_its_bytes_gets_no_further_connection(walls, proxying, serving):
+async def test_a_run_that_has_used_up_its_bytes_gets_no_further_connection(some_walls, proxying, serving):
     limit = 24 * MIB
     both_are_there = asyncio.Barrier(2)
 
@@ -120,7 +120,10 @@ async def test_a_run_that_has_used_up_its_bytes_gets_no_further_connection(walls
         await both_are_there.wait()
         await endless(reader, writer)
 
-    async with serving(together) as port, proxying(f"127.0.0.1:{port}", backend=walls(), run_bytes_in=limit) as proxy:
+    async with (
+        serving(together) as port,
+        proxying(f"127.0.0.1:{port}", backend=some_walls(), run_bytes_in=limit) as proxy,
+    ):
         line = f"{CURL} http://127.0.0.1:{port}/"
         both = await asyncio.gather(proxy.sh(line), proxy.sh(line))
         third = await proxy.sh(f"curl --silent --noproxy '' http://127.0.0.1:{port}/")
@@ -130,7 +133,7 @@ async def test_a_run_that_has_used_up_its_bytes_gets_no_further_connection(walls
     assert "has used up its bytes" in third.stdout.text
 
 
-async def test_a_server_that_drips_is_left_when_the_time_is_up(walls, proxying, serving):
+async def test_a_server_that_drips_is_left_when_the_time_is_up(some_walls, proxying, serving):
     async def drips(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
@@ -139,15 +142,18 @@ async def test_a_server_that_drips_is_left_when_the_time_is_up(walls, proxying, 
             await writer.drain()
             await asyncio.sleep(0.02)
 
-    async with serving(drips) as port, proxying(f"127.0.0.1:{port}", backend=walls(), idle=30.0, total=2.0) as proxy:
+    async with (
+        serving(drips) as port,
+        proxying(f"127.0.0.1:{port}", backend=some_walls(), idle=30.0, total=2.0) as proxy,
+    ):
         result = await proxy.sh(f"{CURL} http://127.0.0.1:{port}/")
         await eventually(lambda: proxy.records[-1].kind == "egress.closed")
     assert proxy.records[-1].ended == "time"
     assert result.exit_code == 56
 
 
-async def test_a_server_that_says_nothing_is_left_when_it_has_been_silent_for_too_long(walls, proxying, serving):
-    async with serving(drops) as port, proxying(f"127.0.0.1:{port}", backend=walls(), idle=1.0) as proxy:
+async def test_a_server_that_says_nothing_is_left_when_it_has_been_silent_for_too_long(some_walls, proxying, serving):
+    async with serving(drops) as port, proxying(f"127.0.0.1:{port}", backend=some_walls(), idle=1.0) as proxy:
         result = await proxy.sh(f"{CURL} http://127.0.0.1:{port}/")
         await eventually(lambda: proxy.records[-1].kind == "egress.closed")
     assert proxy.records[-1].ended == "idle"

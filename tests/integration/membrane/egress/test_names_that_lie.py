@@ -38,7 +38,7 @@ print(json.dumps([through(name) for name in ARGS[0]]))
 
 
 @pytest.fixture
-def told(walls, in_a_namespace, proxying, serving, identity) -> Callable[..., tuple[list[str], list[str]]]:
+def told(some_walls, in_a_namespace, proxying, serving, identity) -> Callable[..., tuple[list[str], list[str]]]:
     """What a box with these grants and names is told for each of the names that it asks for; and what was looked up."""
 
     def run(words: list[str], names: dict[str, list[list[str]]], ask: list[str]) -> tuple[list[str], list[str]]:
@@ -52,7 +52,7 @@ def told(walls, in_a_namespace, proxying, serving, identity) -> Callable[..., tu
                     reader, writer = await asyncio.open_connection(host, 443)
                     assert (await reader.read()).startswith(b"I am ")
                     writer.close()
-                proxy = await stack.enter_async_context(proxying(*words, names=names, backend=walls()))
+                proxy = await stack.enter_async_context(proxying(*words, names=names, backend=some_walls()))
                 found[0].extend(await proxy.python(ASK, ask))
                 found[1].extend(proxy.asked)
 

@@ -121,7 +121,7 @@ class Heard:
 
 
 @pytest.fixture
-def scene(walls, proxying, serving) -> Callable[[], AsyncIterator[tuple[Proxy, Heard, dict[str, object]]]]:
+def scene(some_walls, proxying, serving) -> Callable[[], AsyncIterator[tuple[Proxy, Heard, dict[str, object]]]]:
     """A box, what the servers heard, and their names for the words above."""
 
     @asynccontextmanager
@@ -148,7 +148,7 @@ def scene(walls, proxying, serving) -> Callable[[], AsyncIterator[tuple[Proxy, H
         async with (
             serving(granted) as mine,
             serving(hidden) as its,
-            proxying(f"127.0.0.1:{mine}", backend=walls()) as proxy,
+            proxying(f"127.0.0.1:{mine}", backend=some_walls()) as proxy,
         ):
             names = {"me": f"127.0.0.1:{mine}", "it": f"127.0.0.1:{its}", "itsport": its, "wrapped": mine + 65536}
             yield proxy, heard, names
@@ -206,7 +206,7 @@ CURL = "curl --silent --show-error --max-time 60 --write-out ' %{http_code}' --n
 @pytest.mark.parametrize(
     "place", ["http://{it}/", "http://127.0.0.1:80/", "http://169.254.169.254/latest/meta-data/", "https://a.example/"]
 )
-async def test_a_redirect_is_followed_to_nowhere_that_is_not_granted(place, walls, proxying, serving):
+async def test_a_redirect_is_followed_to_nowhere_that_is_not_granted(place, some_walls, proxying, serving):
     heard = []
 
     async def hidden(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -224,7 +224,7 @@ async def test_a_redirect_is_followed_to_nowhere_that_is_not_granted(place, wall
             writer.write(answer.encode())
             await writer.drain()
 
-        async with serving(redirects) as port, proxying(f"127.0.0.1:{port}", backend=walls()) as proxy:
+        async with serving(redirects) as port, proxying(f"127.0.0.1:{port}", backend=some_walls()) as proxy:
             for way in ("", "--proxytunnel "):
                 heard.clear()
                 result = await proxy.sh(f"{CURL} {way} --location http://127.0.0.1:{port}/first")
