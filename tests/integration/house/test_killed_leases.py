@@ -16,6 +16,7 @@ import pytest
 from kagura_kernel.assembly import make_cockpit
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.testing.compiled_rules import share_rules
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.credential_cloudflare import PARENT, FakeCloudflare
 from kagura_kernel.testing.credential_life import Lives
@@ -145,6 +146,7 @@ def configured(folder: Path, url: str, names: list[str]) -> dict[str, str]:
     (folder / "config.toml").write_text(CONFIG.format(grants=grants))
     providers = "".join(PROVIDER.format(name=name, key=key, url=url) for name in names)
     (folder / "credentials.toml").write_text(providers)
+    share_rules(folder / "home")
     return {
         **os.environ,
         "KAGURA_CONFIG": str(folder / "config.toml"),
