@@ -193,7 +193,7 @@ def main(arguments: Sequence[str]) -> int:
     tested: list[Step] = []
     made: list[Step] = []
     if "lint" not in arguments:
-        show("Every check, in full: about an hour" if everything else "Every check: about 20 minutes on two cores.")
+        show("Every check, in full: some hours." if everything else "Every check: under an hour on two cores.")
         tested = tests(everything=everything)
         made = images()
         beside += [_sidebar("tests", "test"), _sidebar("size", "size")]
