@@ -87,7 +87,7 @@ class Step:
         for number, word in _COUNTS.findall(summaries[0]) if summaries else ():
             found[word] += int(number)
         if self.code == 0:
-            found["passed"] += found.pop("failed", 0)
+            found["passed"] += found.pop("failed", 0) + found.pop("error", 0)
         return found
 
 

@@ -110,7 +110,8 @@ apt_install() {
   retry apt-get install -qq -y --no-install-recommends "${PACKAGES[@]}"
 }
 
-install_packages() {
+# Before anything else is begun: whoever has to install something first is told so at once.
+require_apt() {
   [ ${#PACKAGES[@]} -gt 0 ] || return 0
   if [ "$(uname -s)" != Linux ] || ! command -v apt-get >/dev/null; then
     say "Please install what this needs and run it again (names as in Debian): ${PACKAGES[*]}"
@@ -122,7 +123,10 @@ install_packages() {
     say "and then the same command again."
     exit 2
   fi
-  step packages "System packages (${PACKAGES[*]})" apt_install
+}
+
+install_packages() {
+  [ ${#PACKAGES[@]} = 0 ] || step packages "System packages (${PACKAGES[*]})" apt_install
 }
 
 # ---------------------------------------------------------------------- Python
@@ -184,7 +188,7 @@ make_environment() {
   mkdir -p labextension/dist
   local wanted
   read -r wanted _ < <(extras)
-  SKIP_JUPYTER_BUILDER=1 pip_install -e ".[$wanted]"
+  SKIP_JUPYTER_BUILDER=1 pip_install -e ".[$wanted]" || return 1
   fingerprint >"$VENV/.installed-$wanted"
 }
 
@@ -287,6 +291,7 @@ case $PURPOSE in demo | lab | lint | test) ;; *)
 esac
 
 mapfile -t PACKAGES < <(missing_packages | tr ' ' '\n')
+require_apt
 announce
 case " ${PACKAGES[*]:-} " in *" python3 "*) install_packages && PACKAGES=() ;; esac
 case $PURPOSE in

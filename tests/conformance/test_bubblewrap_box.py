@@ -26,6 +26,7 @@ from kagura_kernel.testing.conformance.box_fixtures import begun
 from kagura_kernel.testing.conformance.box_further import BoxFurtherConformance
 from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
 from kagura_kernel.testing.conformance.lending import LendsBoxes
+from tests.support.effort import EVERYTHING
 
 
 def _guests(pid: int) -> list[int]:
@@ -104,7 +105,7 @@ class TestParkedBubblewrapLife(DiesFromOutside):
         await pool.close()
 
 
-if os.environ.get("KAGURA_TEST_EVERYTHING"):
+if EVERYTHING:
 
     class TestTheRestOfAParkedBubblewrapBox(Parked, BoxRestConformance):
         pass

@@ -8,7 +8,6 @@ same stream; with KAGURA_TEST_EVERYTHING set the rest runs there too.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance
 from kagura_kernel.testing.docker_images import BASE
 from kagura_kernel.testing.dockerd import TestDaemon
+from tests.support.effort import EVERYTHING
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -129,7 +129,7 @@ class TestWarmDockerLife(DiesOtherwise):
         await pool.close()
 
 
-if os.environ.get("KAGURA_TEST_EVERYTHING"):
+if EVERYTHING:
 
     class TestTheRestOfAWarmDockerBox(Parked, BoxRestConformance):
         pass

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -39,6 +38,7 @@ from kagura_kernel.testing.conformance.walls import WallsConformance, bash, open
 from kagura_kernel.testing.docker_images import BASE
 from kagura_kernel.testing.dockerd import TestDaemon
 from kagura_kernel.testing.patience import eventually
+from tests.support.effort import EVERYTHING
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -46,8 +46,6 @@ pytestmark = [
 ]
 
 REQUEST = b"GET http://some.example/ HTTP/1.1\r\nHost: some.example\r\n\r\n"
-
-EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
 
 _OPENED = """
 import os

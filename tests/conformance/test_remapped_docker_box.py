@@ -7,7 +7,6 @@ here too.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 
 import pytest
@@ -29,6 +28,7 @@ from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance
 from kagura_kernel.testing.docker_images import BASE
 from kagura_kernel.testing.dockerd import TestDaemon
+from tests.support.effort import EVERYTHING
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -58,7 +58,7 @@ class TestWallsOfARemappedBox(Remapped, WallsConformance):
     pass
 
 
-if os.environ.get("KAGURA_TEST_EVERYTHING"):
+if EVERYTHING:
 
     class TestTheRestOfARemappedBox(
         Remapped,

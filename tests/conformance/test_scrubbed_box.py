@@ -7,8 +7,6 @@ each, and are `test_fake_box.py`'s; with KAGURA_TEST_EVERYTHING set they run her
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from kagura_kernel.membrane.credentials.scrub import Scrubber
@@ -26,6 +24,7 @@ from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
 from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
 from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
 from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance, says, told
+from tests.support.effort import EVERYTHING
 
 SECRETS = [Secret("ghs_never-printed-here")]
 
@@ -54,7 +53,7 @@ class TestScrubbedBox(Scrubbed, BoxCommandConformance, BoxOutputConformance, Box
         assert await told(box, port, "c = connected(); c.shutdown(1); print(said(c).decode())") == "answer"
 
 
-if os.environ.get("KAGURA_TEST_EVERYTHING"):
+if EVERYTHING:
 
     class TestTheRestOfAScrubbedBox(
         Scrubbed,

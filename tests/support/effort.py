@@ -54,6 +54,9 @@ def changed() -> tuple[str, ...] | None:
     begun = base()
     if not begun:
         return None
+    # A base that is not there must not look as if nothing had changed.
+    if not _git("rev-parse", "--verify", f"{begun}^{{commit}}"):
+        return None
     told = _git("diff", "--name-only", begun), _git("ls-files", "--others", "--exclude-standard")
     return tuple(path for text in told for path in text.splitlines())
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,6 +41,7 @@ from kagura_kernel.testing.conformance.transport import Chat, TransportConforman
 from kagura_kernel.testing.credential_rigs import SCOPE, ProviderRig
 from kagura_kernel.testing.credential_service import Call, LoopbackService, Reply
 from kagura_kernel.testing.patience import eventually
+from tests.support.effort import EVERYTHING
 
 House = Callable[[str], ModuleType]
 
@@ -116,7 +116,7 @@ class TestTeamMemory(TeamMemories, MemoryKeepingConformance):
     """What is kept is there after a restart, which the name of the example decides on."""
 
 
-if os.environ.get("KAGURA_TEST_EVERYTHING"):
+if EVERYTHING:
 
     class TestTheRestOfModestBoxes(ModestBoxes, BoxCommandConformance, BoxFilesConformance, BoxChangesConformance):
         """Those parts of the suite that a box which is bubblewrap's own does not keep for that reason alone."""

@@ -31,6 +31,7 @@ from tests.integration.operations.composed import create_arguments
 pytest.importorskip("slack_bolt")
 
 from kagura_kernel.testing.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
+from tests.support.effort import EVERYTHING
 
 pytestmark = [pytest.mark.docker, pytest.mark.real_clock, pytest.mark.timeout(900)]
 
@@ -38,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[3]
 ASKED = ROOT / "docs/operations"
 SERVER, NAME = "kagura-test/served:latest", "kagura-test-served"
 ANN = "U0ANN"
-WHOLE = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
+WHOLE = EVERYTHING
 
 IN_BOX = "cat /proc/self/status kept.txt; if [ -e /run/secrets ] || [ -e /var/lib/kagura ]; then echo open; fi"
 SETTINGS = """

@@ -40,6 +40,7 @@ from kagura_kernel.testing.model_server import ModelServer
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.testing.plugins import FakePlugin, FakePlugins
 from tests.integration.runs.sealed import KEY, SealedRuns, a_web_server, box_mates, holds, processes_with, programs_at
+from tests.support.effort import EVERYTHING
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 
@@ -57,9 +58,7 @@ class Sums(unittest.TestCase):
 
 IN_DOCKER = pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])
 
-anywhere = pytest.mark.parametrize(
-    "endpoint", ["bubblewrap", *([IN_DOCKER] if os.environ.get("KAGURA_TEST_EVERYTHING") else [])], indirect=True
-)
+anywhere = pytest.mark.parametrize("endpoint", ["bubblewrap", *([IN_DOCKER] if EVERYTHING else [])], indirect=True)
 """For what is decided outside, by what comes out of a box of whatever kind."""
 
 

@@ -34,6 +34,7 @@ from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.docker_images import BASE
 from kagura_kernel.testing.patience import wait_until
+from tests.support.effort import EVERYTHING
 
 CLONE_NEWNET = 0x4000_0000
 
@@ -204,7 +205,7 @@ def walls(request: pytest.FixtureRequest) -> Callable[[], SandboxBackend]:
     return _walls(request)
 
 
-@pytest.fixture(params=["bubblewrap", *([IN_DOCKER] if os.environ.get("KAGURA_TEST_EVERYTHING") else [])])
+@pytest.fixture(params=["bubblewrap", *([IN_DOCKER] if EVERYTHING else [])])
 def some_walls(request: pytest.FixtureRequest) -> Callable[[], SandboxBackend]:
     """As `walls`, of one kind, for what the membrane alone decides: the same bytes come to it from boxes of any kind.
 
