@@ -44,6 +44,7 @@ from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.credential_fake import FakeProvider
 from kagura_kernel.testing.credential_life import serve
 from kagura_kernel.testing.patience import wait_until
+from kagura_kernel.testing.redactors import shared_redactor
 
 MARK = "100086753"
 """Seconds that a program sleeps which outlives its command in the box: by it one finds what was left behind."""
@@ -201,4 +202,5 @@ if __name__ == "__main__":
     import kagura_kernel.membrane.leasing
     import kagura_kernel.runs.run  # noqa: F401
 
+    shared_redactor().wait()
     serve(sys.stdin, sys.stdout, live)

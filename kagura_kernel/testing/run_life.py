@@ -15,6 +15,7 @@ from typing import Any
 from kagura_kernel.assembly import make_cockpit
 from kagura_kernel.cockpit.intents import LaunchCell
 from kagura_kernel.testing.credential_life import serve
+from kagura_kernel.testing.redactors import shared_redactor
 
 
 def live(order: dict[str, Any]) -> None:
@@ -41,4 +42,5 @@ if __name__ == "__main__":
     import kagura_kernel.membrane.leasing
     import kagura_kernel.sandbox.bubblewrap  # noqa: F401
 
+    shared_redactor().wait()
     serve(sys.stdin, sys.stdout, live)

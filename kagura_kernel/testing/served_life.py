@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from kagura_kernel.testing.credential_life import serve
+from kagura_kernel.testing.redactors import shared_redactor
 
 COMMAND = "kagura_kernel.cli.main"
 """What `python -m` is given by a shell."""
@@ -83,4 +84,5 @@ def _command(words: list[str], given: str, out: str, err: str) -> NoReturn:
 if __name__ == "__main__":
     for name in _NEEDED:
         import_module(name)
+    shared_redactor().wait()
     serve(sys.stdin, sys.stdout, live)

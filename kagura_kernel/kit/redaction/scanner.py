@@ -97,7 +97,19 @@ class KnownFormats:
         self._done.set()
 
 
+_kept: list[Any] = []
+_keeping = threading.Lock()
+
+
 def _scanner(cache_dir: Path | None) -> Any:
+    """The one of this process: its rules are the same wherever they are kept, and reading them again takes long."""
+    with _keeping:
+        if not _kept:
+            _kept.append(_compiled(cache_dir))
+        return _kept[0]
+
+
+def _compiled(cache_dir: Path | None) -> Any:
     from kingfisher_sdk import Rules, Scanner
 
     if cache_dir is None:

@@ -1,4 +1,4 @@
-"""Kill -9 at 50 moments of the life of leases in real runs: the next start leaves nothing that no run owns."""
+"""Kill -9 at 50 moments, or 18, of the life of leases in real runs: the next start leaves nothing that no run owns."""
 
 from __future__ import annotations
 
@@ -22,10 +22,19 @@ from kagura_kernel.testing.credential_cloudflare import PARENT, FakeCloudflare
 from kagura_kernel.testing.credential_life import Lives
 from kagura_kernel.testing.credential_service import Call, Reply
 from kagura_kernel.testing.patience import wait_until
+from tests.support.effort import thorough
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(600)]
 
-MOMENTS = 50
+LEASING = (
+    "kagura_kernel/membrane/credentials/",
+    "kagura_kernel/membrane/leas",
+    "kagura_kernel/journal/leases",
+    "kagura_kernel/testing/run_life",
+    "tests/integration/house/test_killed_leases",
+)
+# With 18 every kind meets every phase twice.
+MOMENTS = 50 if thorough(*LEASING) else 18
 AT_ONCE = 8
 MARK = "kagura-killed-lease-86751"
 # One credential lives a second, so that it is renewed while the cell goes on.

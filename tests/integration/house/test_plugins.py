@@ -29,6 +29,7 @@ from kagura_kernel.testing.open_kernel import open_kernel
 from kagura_kernel.testing.patience import wait_until
 from kagura_kernel.testing.plugin_rig import write_plugin
 from kagura_kernel.testing.served import Commands
+from tests.support.effort import sample
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.real_clock]
 
@@ -296,6 +297,16 @@ def books(place: Path) -> dict[str, bytes]:
     }
 
 
+FULL_DISKS = sample(
+    [pytest.param(deed, left, id=f"{deed}-{left}") for deed in WRITING for left in (0, 40, 400)],
+    8,
+    "kagura_kernel/plugins/",
+    "kagura_kernel/journal/",
+    "tests/integration/house/test_plugins",
+)
+"""Deeds, and how many kilobytes are free for them: 24 pairs, or eight of them."""
+
+
 @pytest.mark.parametrize("deed", WRITING)
 def test_a_data_home_that_is_read_only_is_said_and_nothing_changes(
     deed: str, settled: Path, terminal: Terminal
@@ -309,8 +320,7 @@ def test_a_data_home_that_is_read_only_is_said_and_nothing_changes(
     assert books(settled) == before
 
 
-@pytest.mark.parametrize("left", [0, 40, 400], ids=["full", "almost", "nearly"])
-@pytest.mark.parametrize("deed", WRITING)
+@pytest.mark.parametrize(("deed", "left"), FULL_DISKS)
 def test_a_full_disk_is_said_and_leaves_nothing_half_written(
     deed: str, left: int, settled: Path, terminal: Terminal, tmp_path: Path
 ) -> None:

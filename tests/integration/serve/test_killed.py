@@ -1,4 +1,4 @@
-"""`kagura-kernel serve` is killed at 20 moments while five people write: nothing is lost, done twice or left."""
+"""`kagura-kernel serve` is killed at 20 moments, or eight, while five people write: nothing is lost, done twice or left."""
 
 from __future__ import annotations
 
@@ -30,11 +30,20 @@ pytest.importorskip("slack_bolt")
 
 from tests.integration.serve.people import ANN, Person, ended_run, goes_on
 from tests.integration.serve.town import MARK, Town, town
+from tests.support.effort import thorough
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(900)]
 
-KILLS = 20
 KINDS = ("starting", "said", "posting", "thinking", "in the box", "asking", "on the host", "answered")
+SERVING = (
+    "kagura_kernel/assembly/serv",
+    "kagura_kernel/cockpit/serv",
+    "kagura_kernel/cockpit/transports/",
+    "kagura_kernel/journal/",
+    "kagura_kernel/testing/served_life",
+    "tests/integration/serve/",
+)
+KILLS = 20 if thorough(*SERVING) else len(KINDS)
 SEED = int(os.environ.get("KAGURA_TEST_SEED", "1968"))
 """What draws the moments; another one tries others."""
 

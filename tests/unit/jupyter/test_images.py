@@ -14,6 +14,7 @@ from kagura_kernel.testing.gallery import DRAWING, png
 
 JPEG = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x0b\x08" + struct.pack(">HH", 48, 64) + b"\x01\x01\x11\x00"
 GIF = b"GIF89a" + struct.pack("<HH", 7, 5) + b"\x00\x00\x00"
+HUGE = png(4, 4, claims=(15_000, 15_000))
 WEBP = b"RIFF\x00\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x00\x00\x00\x00" + b"\x1f\x00\x00" + b"\x0f\x00\x00"
 
 
@@ -110,7 +111,7 @@ STYLE = "".join(f".c{level}{{{{fill:url(#a{level})}}}}" for level in range(9))
         '<?xml-stylesheet href="data:text/css,rect{}"?><svg></svg>',
         '<svg><image href="data:image/svg+xml,%3Csvg/%3E"/></svg>',
         f'<svg><image href="data:image/png;base64,{base64.b64encode(b"<svg></svg>").decode()}"/></svg>',
-        f'<svg><image href="data:image/png;base64,{base64.b64encode(png(15_000, 15_000)).decode()}"/></svg>',
+        f'<svg><image href="data:image/png;base64,{base64.b64encode(HUGE).decode()}"/></svg>',
         '<svg><rect style="fill:url(data:image/svg+xml,x)"/></svg>',
         "<svg><filter>" + "<feTurbulence/>" * 300 + "</filter></svg>",
     ],

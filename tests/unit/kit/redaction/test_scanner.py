@@ -2,12 +2,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from kagura_kernel.kit.redaction import scanner
 from kagura_kernel.kit.redaction.scanner import KnownFormats
+from kagura_kernel.testing.compiled_rules import compiled_rules
 
 
-def test_rules_are_kept_for_the_next_process_also_behind_a_link(tmp_path: Path) -> None:
+def test_rules_are_kept_for_the_next_process_also_behind_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanner, "_kept", [])
     kept, link = tmp_path / "kept", tmp_path / "link"
     kept.mkdir(mode=0o700)
     link.symlink_to(kept)
     KnownFormats(link).scan(b"")
     assert [one.suffix for one in kept.iterdir() if not one.name.startswith(".")] == [".vscdb"]
+
+
+def test_a_process_reads_its_rules_once_wherever_they_are_kept(tmp_path: Path) -> None:
+    known = KnownFormats(compiled_rules())
+    known.scan(b"")
+    another = KnownFormats(tmp_path / "another")
+    another.scan(b"")
+    assert another._scanner is known._scanner
+    assert not (tmp_path / "another").exists()
