@@ -122,7 +122,7 @@ def images() -> list[Step]:
 
 
 def tests(*, everything: bool) -> list[Step]:
-    """The browser's by themselves: its driver keeps a loop running in its thread, where no other could start one."""
+    """The browser's are a run of their own: its driver keeps a loop running in its thread."""
     environ = {}
     # Where the checks must be whole, a Docker daemon that does not start is a failure; elsewhere its tests are skipped.
     if os.environ.get("CI") == "true":
@@ -133,8 +133,9 @@ def tests(*, everything: bool) -> list[Step]:
         environ |= {"KAGURA_TEST_EVERYTHING": "1", "COVERAGE_FILE": str(COVERAGE / "data")}
         measuring = ["--cov", "--cov-report="]
     pytest = [sys.executable, "dev/steadily.py"]
-    # Most tests wait for boxes and kernels part of the time; pages never do.
-    many, few = (os.environ.get("WORKERS") or str(number) for number in (CORES + 1, CORES))
+    # Both go on at once: a page keeps its core busy, the others wait for boxes and kernels part of the time.
+    many = os.environ.get("WORKERS") or str(CORES)
+    few = str(max(1, int(many) // 2))
     return [
         Step(
             "tests",
@@ -197,7 +198,9 @@ def main(arguments: Sequence[str]) -> int:
         tested = tests(everything=everything)
         made = images()
         beside += [_sidebar("tests", "test"), _sidebar("size", "size")]
-    threads = [in_turn(steps) for steps in (tested, made, beside)]
+    # What they have run through is added to one file, so that has to be done in turn.
+    apart = [tested] if everything else [[step] for step in tested]
+    threads = [in_turn(steps) for steps in (*apart, made, beside)]
     told = ""
     while any(thread.is_alive() for thread in threads):
         until = time.monotonic() + _TOLD_EVERY

@@ -23,6 +23,7 @@ from kagura_kernel.sandbox.images.traces import Machine
 from kagura_kernel.sandbox.images.verifying import verify_images
 from kagura_kernel.testing.docker_images import CHAIN, DEBIAN, building, client_of, ensure_images, plan_here
 from kagura_kernel.testing.dockerd import TestDaemon
+from tests.support.effort import thorough
 
 # Building the chain fetches some hundred megabytes where no test run has done so before.
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
@@ -111,8 +112,10 @@ def test_every_image_of_the_chain_holds_what_it_promises_and_runs_as_nobody(chai
 
 @pytest.mark.usefixtures("chain")
 def test_our_own_chain_is_clean(images: ImageDaemon):
-    verdicts = verify_images(images, [f"kagura/{name}:latest" for name in CHAIN], Machine.of(plan_here().settings))
-    assert [one.findings for one in verdicts] == [()] * len(CHAIN)
+    # The last one holds the layers of all.
+    names = CHAIN if thorough("images/", "kagura_kernel/sandbox/images/") else (CHAIN[0], CHAIN[-1])
+    verdicts = verify_images(images, [f"kagura/{name}:latest" for name in names], Machine.of(plan_here().settings))
+    assert [one.findings for one in verdicts] == [()] * len(names)
     # Each holds its base's layers and more: nothing was passed over.
     assert [one.layers for one in verdicts] == sorted({one.layers for one in verdicts})
     assert all(one.files > 5_000 for one in verdicts)

@@ -1,4 +1,4 @@
-"""`kagura-kernel serve` is killed at 20 moments, or eight, while five people write: nothing is lost, done twice or left."""
+"""`kagura-kernel serve` is killed at 20 moments, or 8, while five people write: nothing is lost or done twice."""
 
 from __future__ import annotations
 
