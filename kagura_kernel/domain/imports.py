@@ -1,10 +1,13 @@
-"""Keeps a project's files from being imported in place of the libraries that this package works with.
+"""Keeps a project's files from being imported by anything but the person's own code.
 
 In a notebook the working directory is on the import path, in front of installed packages, and a box's changes end up
-in that directory. Without this, a file `pandas.py` that a box wrote would run in the kernel as soon as a table is
-shown. Two kinds of import see the path without the project: those of names in `GUARDED`, whoever asks, and whatever
-this package's own code sets off, directly or through a library. Everything else is left alone. On the way, what costs
-much and is not needed yet is postponed (`late_modules`).
+in that directory. Without this, a file `stack_data.py` that a box wrote would run in the kernel as soon as a cell
+fails, since IPython imports a module of that name then. So code of the standard library, of installed packages and of
+this package finds no module in the project, whatever it is called, and neither does anybody under a name of `GUARDED`.
+What a cell or a module of the project imports is found as ever.
+
+Who asks is read from the stack, and only where what was found lies in the project: every other import costs next to
+nothing more. On the way, what costs much and is not needed yet is postponed (`late_modules`).
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
 from typing import Any
 
-from kagura_kernel.domain.late_modules import later
-from kagura_kernel.domain.search_path import entries_outside, is_inside
+from kagura_kernel.domain.importers import Asker, Place, Places, asker_on, is_set_off_by_us
+from kagura_kernel.domain.late_modules import LATE, later
 
 LIBRARIES = frozenset(
     {
@@ -136,13 +139,11 @@ LIBRARIES = frozenset(
 )
 """The libraries that this package imports, and those that they do; checked against `pyproject.toml` by a test."""
 
-GUARDED = LIBRARIES | sys.stdlib_module_names
-"""Names that never mean a file of the project, not even to a person's own code."""
+GUARDED = LIBRARIES | sys.stdlib_module_names | {"autoreload", "storemagic"}
+"""Names that never mean a file of the project, not even to a person's own code.
 
-_PACKAGE = __name__.partition(".")[0]
-# The finder itself is on every such stack, and tests are somebody else's even where they are shipped with the package.
-_NOT_ASKING = (__name__, f"{_PACKAGE}.testing")
-_PACKAGES = ("site-packages", "dist-packages", "lib-dynload")
+The last are extensions that IPython brings, and that it looks for among all modules first.
+"""
 
 
 class OutsideProject(PathFinder):
@@ -154,57 +155,64 @@ class OutsideProject(PathFinder):
     """
 
     def __init__(self, resolve: Callable[[str], str], here: Callable[[], str]) -> None:
-        self._resolve = resolve
         self._here = here
-        self._projects: dict[str, None] = {}
+        self._places = Places(resolve)
         self._known: tuple[object, list[str]] = (None, [])
-        self._theirs: dict[str, bool] = {}
         self._note_working_directory()
 
     def distrust(self, directory: str) -> None:
         """Look for nothing in this directory from now on."""
-        if directory not in self._projects:
-            self._projects[directory] = None
-            self._theirs.clear()
+        self._places.distrust(directory)
 
     def find_spec(  # type: ignore[override] # an instance stands on the list, so nobody asks the class
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module as `PathFinder` finds it, outside of the project where that matters."""
-        if path is not None and not isinstance(path, list) and self._is_ours(_caller()):
-            # A namespace package that the person's code has loaded may have parts in the project.
-            path = self._outside(path)
-        if path is not None or not (fullname in GUARDED or self._is_ours(_caller())):
-            return PathFinder.find_spec(fullname, path, target)
-        spec = PathFinder.find_spec(fullname, self.trusted_path(), target)
-        if spec is not None and spec.loader is None and spec.submodule_search_locations is not None:
-            # A namespace package would look for further parts along the whole path later on.
-            spec.submodule_search_locations = list(spec.submodule_search_locations)
-        return spec if spec is None else later(spec)
+        if path is None and fullname in GUARDED:
+            return self._find_outside(fullname, path, target)
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and self._is_of_project(spec) and not self._is_loaded_from_project(target):
+            spec = self._for_asker(spec, path, target, asker_on(_caller(), self._places))
+        if fullname in LATE and spec is not None and is_set_off_by_us(_caller(), self._places):
+            return later(spec)
+        return spec
 
     def find_distributions(self, context: Any = None) -> Iterable[Any]:  # type: ignore[override] # as above
-        """Installed packages; for our own code, those that a project holds do not count as installed."""
+        """Installed packages; for all but a person's own code, those that a project holds do not count as installed."""
         from importlib.metadata import DistributionFinder, MetadataPathFinder
 
         context = DistributionFinder.Context() if context is None else context
-        if "path" not in vars(context) and self._is_ours(_caller()):
+        if "path" not in vars(context) and asker_on(_caller(), self._places) is Asker.LIBRARY:
             context = DistributionFinder.Context(name=context.name, path=self.trusted_path())
         return MetadataPathFinder.find_distributions(context)
 
     def trusted_path(self) -> list[str]:
         """`sys.path` without what a box may have written."""
         self._note_working_directory()
-        key = (tuple(sys.path), len(self._projects))
+        key = (tuple(sys.path), self._places.known)
         known, found = self._known
         if known != key:
-            found = self._outside(sys.path)
+            found = self._places.outside(sys.path)
             self._known = key, found
         return list(found)
 
-    def _outside(self, path: Iterable[object]) -> list[str]:
-        entries = [entry for entry in path if isinstance(entry, str)]
-        outside = set(entries_outside(entries, self._projects, self._resolve))
-        return [entry for entry in entries if entry in outside or self._in_environment(entry)]
+    def _for_asker(
+        self, spec: ModuleSpec, path: Sequence[str] | None, target: ModuleType | None, asker: Asker
+    ) -> ModuleSpec | None:
+        """What somebody gets in place of a module that lies in the project."""
+        outside = None if path is None else self._places.outside(path)
+        # A package that lies in the project as a whole has been imported by the person's own code.
+        if asker is Asker.PERSON or (isinstance(path, list) and not outside):
+            return spec
+        found = self._find_outside(spec.name, outside, target)
+        return spec if found is None and asker is Asker.DATA else found
+
+    def _find_outside(self, fullname: str, path: list[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, self.trusted_path() if path is None else path, target)
+        if spec is not None and spec.loader is None and spec.submodule_search_locations is not None:
+            # A namespace package would look for further parts along the whole path later on.
+            spec.submodule_search_locations = list(spec.submodule_search_locations)
+        return spec
 
     def _note_working_directory(self) -> None:
         try:
@@ -213,46 +221,17 @@ class OutsideProject(PathFinder):
             # It was removed: nothing can be imported from it.
             return
 
-    def _in_environment(self, entry: str) -> bool:
-        """Whether it belongs to the running interpreter's packages, wherever they are; no box's change gets there.
+    def _is_of_project(self, spec: ModuleSpec) -> bool:
+        """Whether a module, or a part of a namespace package, lies where a box may have written."""
+        self._note_working_directory()
+        files = [spec.origin] if spec.origin is not None else list(spec.submodule_search_locations or ())
+        # A loader that does not say where it takes its modules from is none that Python brings.
+        return not files or any(self._places.of(file) in (Place.PROJECT, None) for file in files)
 
-        An environment often lies in its project, as `.venv`.
-        """
-        if not entry.startswith("/") or not any(_holds_packages(name) for name in entry.split("/")):
-            return False
-        resolved = self._resolve(entry)
-        user = getattr(sys.modules.get("site"), "USER_SITE", None)
-        if user is not None and is_inside(resolved, [self._resolve(user)]):
-            return True
-        for prefix in {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}:
-            root = self._resolve(prefix)
-            if is_inside(resolved, [root]):
-                return any(_holds_packages(name) for name in resolved[len(root) :].split("/"))
-        return False
-
-    def _is_ours(self, frame: FrameType | None) -> bool:
-        """Whether this package's code set the import off: it is met on the stack before any code of the person's."""
-        while frame is not None:
-            name = frame.f_globals.get("__name__")
-            if not isinstance(name, str) or name == "__main__":
-                return False
-            if (name == _PACKAGE or name.startswith(f"{_PACKAGE}.")) and not name.startswith(_NOT_ASKING):
-                return True
-            if self._is_theirs(frame.f_code.co_filename):
-                return False
-            frame = frame.f_back
-        return False
-
-    def _is_theirs(self, file: str) -> bool:
-        """Whether a file that is running already belongs to the project: what it imports is its own affair."""
-        known = self._theirs.get(file)
-        if known is None:
-            known = self._theirs[file] = is_inside(file, self._projects) and not self._in_environment(file)
-        return known
-
-
-def _holds_packages(name: str) -> bool:
-    return name in _PACKAGES or name.startswith("python3")
+    def _is_loaded_from_project(self, module: ModuleType | None) -> bool:
+        """Whether somebody has imported it before who may, and it is read anew."""
+        file = None if module is None else getattr(module, "__file__", None)
+        return isinstance(file, str) and self._places.of(file) is Place.PROJECT
 
 
 def _caller() -> FrameType | None:
@@ -281,6 +260,11 @@ def trusted_path() -> list[str]:
     """Where modules are looked for outside of any project; for small processes of our own."""
     guard = _guard()
     return [] if guard is None else guard.trusted_path()
+
+
+def is_library(name: str) -> bool:
+    """Whether a module of this name is in the standard library, installed, or what this package works with."""
+    return name in GUARDED or PathFinder.find_spec(name, trusted_path()) is not None
 
 
 def _guard() -> OutsideProject | None:

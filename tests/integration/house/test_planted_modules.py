@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ pytestmark = [pytest.mark.timeout(300)]
 
 # Libraries try these before they go on without them.
 OPTIONAL = (
-    *("brotli", "brotlicffi", "chardet", "defusedxml", "h2", "msvcrt", "orjson", "paramiko", "pyodbc", "simplejson"),
-    *("_winapi", "socks", "socksio", "ujson", "uvloop", "win32api", "winreg", "zstandard", "evil"),
+    *("astroid", "backports", "brotli", "brotlicffi", "chardet", "compression", "defusedxml", "h2", "msvcrt", "orjson"),
+    *("_winapi", "paramiko", "pyodbc", "simplejson", "socks", "socksio", "ujson", "uvloop", "win32api", "winreg"),
+    *("zstandard", "autoreload", "java", "org", "sitecustomize", "usercustomize", "evil"),
 )
-NAMES = sorted({*LIBRARIES, *sys.stdlib_module_names, *OPTIONAL})
+INSTALLED = {name for name in packages_distributions() if name.isidentifier()}
+NAMES = sorted({*LIBRARIES, *sys.stdlib_module_names, *OPTIONAL, *INSTALLED})
 
 PLANT = """\
 %%sandbox python --write through
@@ -43,6 +46,43 @@ AFTERWARDS = [
     "%kagura cost",
     "%kagura approvals",
 ]
+ORDINARY = [
+    "1/0",
+    "def fails(value):\n    text = 'seven'\n    return text + value\nfails(7)",
+    "!echo from a shell",
+    "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2, 4]); plt.title('one')",
+    "import requests\nrequests.get('http://127.0.0.1:1/')",
+    "import pandas as pd\nframe = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']}); frame",
+    "frame.describe()",
+    "frame.to_csv('frame.csv'); frame.to_pickle('frame.pickle'); pd.read_pickle('frame.pickle').equals(frame)",
+    "frame.to_html()[:6]",
+    "import numpy as np; np.linspace(0, 1, 5) @ np.ones(5)",
+    "import mymodule; print(mymodule.value)",
+    "%load_ext autoreload\n%autoreload 2",
+    "import pathlib; pathlib.Path('mymodule.py').write_text('value = 88\\n')",
+    "print(mymodule.value)",
+    "%load_ext myextension",
+    "%run myscript.py",
+    "%run -m myscript",
+    "%timeit -n 1 -r 1 sum(range(10))",
+    "%%bash\necho from bash",
+    "%%writefile notes.txt\nsome notes",
+    "from IPython.display import HTML, Markdown, display; display(Markdown('*x*'), HTML('<b>y</b>'))",
+    "%who",
+    "%pinfo fails",
+    "get_ipython().complete('from my'); get_ipython().complete('import exec')",
+    "import asyncio; await asyncio.sleep(0)",
+    "import yaml, json, datetime, zoneinfo; yaml.safe_load('a: 1'), json.dumps({}), zoneinfo.ZoneInfo('UTC')",
+    "from concurrent.futures import ThreadPoolExecutor; list(ThreadPoolExecutor().map(fails, []))",
+    "import ipywidgets; ipywidgets.IntSlider()",
+    "fails(8)",
+    "import logging; logging.warning('told')",
+    "from importlib.metadata import entry_points; len(list(entry_points())) > 0",
+    "pd.read_excel('none.xlsx')",
+]
+"""What people do in any notebook, with and without success."""
+MEANT = {0, 1, 4, 28, 31}
+"""Those that fail whatever lies there."""
 SCRIPT = [
     ModelTurn((Calls("bash", {"command": "ls | wc -l"}),)),
     ModelTurn((Calls("bash", {"command": "true", "host": True, "reason": "to see"}),)),
@@ -66,15 +106,45 @@ def run(project: Path, tmp_path: Path, *cells: str) -> list[Ran]:
 def test_nothing_that_a_box_writes_through_runs_in_the_kernel(project: Path, tmp_path: Path) -> None:
     told = tmp_path / "told"
     plant = PLANT.format(told=str(told), names=" ".join(NAMES))
-    load, planted, *ran = run(project, tmp_path, "%load_ext kagura_kernel", plant, *AFTERWARDS)
+    load, planted, applied, *ran = run(
+        project, tmp_path, "%load_ext kagura_kernel", plant, "%kagura apply last", *AFTERWARDS
+    )
     assert not load.failed
     assert not planted.failed, planted.text
+    assert not applied.failed, applied.text
     assert (project / "pandas.py").exists()
     assert (project / "evil-1.0.dist-info" / "entry_points.txt").exists()
     assert told.exists() is False, told.read_text()
     assert [one.text for one in ran if one.failed] == []
     assert (project / "made.txt").read_text() == "new\n"
     assert ran[6].text == "done\n"
+
+
+@pytest.mark.parametrize("kernel", ["python3", "kagura"])
+def test_no_ordinary_cell_runs_a_file_that_has_the_name_of_a_library(
+    project: Path, tmp_path: Path, kernel: str
+) -> None:
+    told = tmp_path / "told"
+    trip = f"open({str(told)!r}, 'a').write(__name__ + '\\n')\n"
+    (project / "mymodule.py").write_text("value = 7\n")
+    (project / "myextension.py").write_text("def load_ipython_extension(shell): print('loaded')\n")
+    (project / "myscript.py").write_text("import mymodule\nprint('ran', mymodule.value)\n")
+    plant = (
+        f"import pathlib\nfor name in {' '.join(NAMES)!r}.split():\n    pathlib.Path(name + '.py').write_text({trip!r})"
+    )
+    environ = kernel_environ(tmp_path / "home")
+    cells = [
+        cell if cell.startswith("%%") or kernel == "python3" else f"%%py\n{cell}"
+        for cell in ["%load_ext kagura_kernel", plant, *ORDINARY]
+    ]
+    ran = run_cells(cells, environ=environ, cwd=project, kernel=kernel)[1:]
+    assert not ran[0].failed, ran[0].text
+    assert told.exists() is False, told.read_text()
+    assert {index for index, one in enumerate(ran[1:]) if one.failed} == MEANT, [one.text for one in ran]
+    texts = [one.text for one in ran[1:]]
+    assert "ZeroDivisionError" in texts[0]
+    told_by = [texts[index].partition("\n")[0].strip() for index in (2, 10, 13, 14, 15, 16)]
+    assert told_by == ["from a shell", "7", "88", "loaded", "ran 88", "ran 88"]
 
 
 def test_such_files_would_run_without_the_guard(project: Path, tmp_path: Path) -> None:
@@ -86,7 +156,7 @@ def test_such_files_would_run_without_the_guard(project: Path, tmp_path: Path) -
         "names = [type(finder).__name__ for finder in sys.meta_path]\n"
         "sys.meta_path[names.index('OutsideProject')] = PathFinder"
     )
-    run(project, tmp_path, "%load_ext kagura_kernel", plant, unguarded, "%kagura runs")
+    run(project, tmp_path, "%load_ext kagura_kernel", plant, "%kagura apply last", unguarded, "%kagura runs")
     assert "pandas" in told.read_text().split()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,138 @@ def test_but_not_a_library_of_an_environment_in_the_project(project, run):
     (project / "extra.py").write_text(PLANTED)
     code = f"sys.prefix = {str(project / '.venv')!r}\nsys.path.insert(0, sys.prefix + '/lib/python3/site-packages')\n"
     assert run(f"{code}ours('ask', 'def ask():\\n import library')()") == "not found"
+
+
+@pytest.fixture
+def library(project: Path) -> Path:
+    """An environment of the interpreter, which is a place for installed packages."""
+    packages = project / ".venv/lib/python3/site-packages"
+    packages.mkdir(parents=True)
+    return packages
+
+
+INSTALLED = (
+    "import os\nsys.prefix = os.getcwd() + '/.venv'\nsys.path.append(sys.prefix + '/lib/python3/site-packages')\n"
+)
+
+
+ASKS = [
+    "import extra",
+    "from extra import value",
+    "import importlib\nimportlib.import_module('extra')",
+    "__import__('extra')",
+    "exec('import extra', {})",
+    "exec('import extra')",
+    "import importlib\nimportlib.import_module('.inner', 'extra')",
+    "import pkgutil\npkgutil.resolve_name('extra:value')",
+    "import runpy\nrunpy.run_module('extra')",
+    "import importlib.metadata\nimportlib.metadata.EntryPoint('x', 'extra', 'y').load()",
+    "import concurrent.futures as all\ndef work():\n import extra\nall.ThreadPoolExecutor().submit(work).result()",
+    "import importlib.util\nif importlib.util.find_spec('extra'): import extra\nelse: raise ImportError",
+    "import other.part",
+]
+
+
+@pytest.mark.parametrize("how", ["import {}", "import mymodule; mymodule.ask('{}')", "import late; late.ask('{}')", ""])
+def test_an_installed_library_finds_no_module_in_the_project(project, run, library, how):
+    (project / "extra").mkdir()
+    (project / "extra" / "__init__.py").write_text(PLANTED)
+    (project / "extra" / "inner.py").write_text(PLANTED)
+    (project / "other").mkdir()
+    (project / "other" / "part.py").write_text(PLANTED)
+    (project / "mymodule.py").write_text("def ask(name):\n __import__(name)\n")
+    (library / "late.py").write_text("def ask(name):\n __import__(name)\n")
+    for number, asks in enumerate(ASKS):
+        tried = textwrap.indent(asks, " ")
+        text = f"try:\n{tried}\nexcept ImportError:\n print({number})\n"
+        (library / f"library{number}.py").write_text(text)
+    thread = "import threading, late; one = threading.Thread(target=late.ask, args=('{}',)); one.start(); one.join()"
+    code = "\n".join((how or thread).format(f"library{number}") for number in range(len(ASKS)))
+    assert run(INSTALLED + code).split() == [str(number) for number in range(len(ASKS))]
+
+
+def test_what_is_installed_is_found_by_a_library_though_the_project_has_the_name_too(project, run, library):
+    (project / "extra.py").write_text(PLANTED)
+    (library / "extra.py").write_text("value = 'installed'\n")
+    (library / "library.py").write_text("import extra\nprint(extra.value)\n")
+    assert run(f"{INSTALLED}import library") == "installed"
+
+
+def test_a_package_that_gathers_its_parts_along_the_path_gets_none_from_the_project(project, run, library):
+    for root, part in ((project, "extra"), (library, "fine")):
+        (root / "gathered").mkdir()
+        (root / "gathered" / f"{part}.py").write_text(PLANTED if root is project else "")
+        (root / "gathered" / "__init__.py").write_text(
+            "import pkgutil\n__path__ = pkgutil.extend_path(__path__, __name__)\n"
+        )
+    (library / "library.py").write_text(
+        "import gathered.fine\ntry:\n import gathered.extra\nexcept ImportError: print('not found')\n"
+    )
+    assert run(f"{INSTALLED}import library") == "not found"
+
+
+@pytest.mark.usefixtures("library")
+def test_nor_does_a_compiled_module_of_a_library(project, run):
+    """A compiled module has no frame of its own: what loads it stands right above the person's code."""
+    (project / "extra.py").write_text(PLANTED)
+    code = (
+        "from importlib.machinery import ExtensionFileLoader\n"
+        "class Loads(ExtensionFileLoader):\n"
+        "    def __init__(self): self.path = os.path.join(sys.prefix, 'lib/python3/site-packages/fast.so')\n"
+        "source = 'def exec_module(self):\\n __import__(\"extra\")\\n'\n"
+        "space = {'__name__': 'importlib._bootstrap_external'}\n"
+        "exec(source, space)\n"
+        "try:\n space['exec_module'](Loads())\nexcept ImportError: print('not found')"
+    )
+    assert run(INSTALLED + code) == "not found"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import mymodule",
+        "import importlib; mymodule = importlib.import_module('mymodule')",
+        "mymodule = __import__('mymodule')",
+        "space = {}; exec('import mymodule', space); mymodule = space['mymodule']",
+        "import mymodule, importlib; mymodule = importlib.reload(mymodule)",
+        "import late; mymodule = late.call(lambda: __import__('mymodule'))",
+        "def mine():\n import mymodule\n return mymodule\nimport late; mymodule = late.call(mine)",
+        "import late, sys; late.again(__import__('mymodule')); import mymodule",
+        "import other.part; mymodule = other.part.mymodule",
+        "import types, runpy; mymodule = types.SimpleNamespace(**runpy.run_module('mymodule'))",
+        "import concurrent.futures as all; mymodule = all.ThreadPoolExecutor().submit(__import__, 'mymodule').result()",
+        "import asyncio, importlib; mymodule = asyncio.run(asyncio.to_thread(importlib.import_module, 'mymodule'))",
+        "import pickle; mymodule = pickle.loads(b'cmymodule\\nKnown\\n.')",
+        "import late; mymodule = late.unpickled(b'cmymodule\\nKnown\\n.')",
+        "import late; mymodule = late.unpickled_slowly(b'cmymodule\\nKnown\\n.')",
+        "from unittest import mock\nwith mock.patch('mymodule.value', 8): import mymodule\n",
+        "sys.path.insert(0, os.getcwd() + '/code.zip'); import zipped; mymodule = zipped.mymodule",
+        "sys.path.insert(0, os.getcwd() + '/../elsewhere'); import sibling; mymodule = sibling.later()",
+        "sys.path.insert(0, os.getcwd() + '/../elsewhere'); import sibling, late; mymodule = late.call(sibling.later)",
+    ],
+)
+def test_every_way_of_a_person_s_own_leads_to_the_project(project, run, library, code):
+    (project / "mymodule.py").write_text("value = 7\nclass Known: value = 7\n")
+    (project / "other").mkdir()
+    (project / "other" / "part.py").write_text("import mymodule\n")
+    with zipfile.ZipFile(project / "code.zip", "w") as packed:
+        packed.writestr("zipped.py", "import mymodule\n")
+    (project.parent / "elsewhere").mkdir()
+    (project.parent / "elsewhere" / "sibling.py").write_text("def later():\n import mymodule\n return mymodule\n")
+    (library / "late.py").write_text(
+        "import pickle, io, importlib\n"
+        "def call(back): return back()\n"
+        "def again(module): importlib.reload(module)\n"
+        "def unpickled(data): return pickle.loads(data)\n"
+        "def unpickled_slowly(data): return pickle._Unpickler(io.BytesIO(data)).load()\n"
+    )
+    assert run(f"{INSTALLED}{code}\nprint(mymodule.value)") == "7"
+
+
+def test_a_name_in_pickled_data_means_what_is_installed_first(project, run, library):
+    (project / "extra.py").write_text(PLANTED)
+    (library / "extra.py").write_text("class Known: value = 'installed'\n")
+    assert run(f"{INSTALLED}import pickle; print(pickle.loads(b'cextra\\nKnown\\n.').value)") == "installed"
 
 
 def test_a_namespace_package_gets_no_part_from_the_project(project, run, tmp_path):
