@@ -222,6 +222,7 @@ def make_cockpit(
         check_credentials=lambda grants: check_grants(grants, registry()),
         resolve_agent=resolve_for(kits),
         read_mcp_config=partial(read_mcp_config, home),
+        git_places=partial(_git_places, environ),
         checkpoint=partial(checkpoint_of, journal, check_project=check),
     )
     return join(
@@ -322,6 +323,12 @@ def _replay(path: Path) -> tuple[BrainProvider, str]:
     from kagura_kernel.brain.replay import open_cassette
 
     return open_cassette(path)
+
+
+def _git_places(environ: Mapping[str, str], project: Path) -> tuple[str, ...]:
+    from kagura_kernel.runs.git_places import git_places
+
+    return git_places(project, environ)
 
 
 def _record(home: Path, brain: BrainProvider, path: Path) -> BrainProvider:

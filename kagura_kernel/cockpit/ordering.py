@@ -69,6 +69,7 @@ class Choices:
         check_credentials: Raises when one of these is given by no provider.
         resolve_agent: A reference to an agent.
         read_mcp_config: A file to the MCP servers that it names.
+        git_places: A project root to the paths below it that git reads or runs.
         checkpoint: A run, as a person names it, to where it stood last; raises `RunError`, and `UsageError` where
             several fit.
     """
@@ -84,6 +85,7 @@ class Choices:
     check_credentials: Callable[[Sequence[Grant]], None]
     resolve_agent: ResolveAgent
     read_mcp_config: ReadMcpConfig
+    git_places: Callable[[Path], tuple[str, ...]] = lambda _: ()
     checkpoint: Callable[[str], Checkpoint] = no_checkpoint
 
 
@@ -123,7 +125,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
         "run_id": (handoff.run_id if handoff is not None else intent.run_id) or new_run_id(),
         "session_id": session_id,
         "project": project,
-        "spec": _spec(project, grant, settings, image_required=bool(intent.image)),
+        "spec": _spec(project, grant, settings, _protected(project, intent, choices), bool(intent.image)),
         "grant": grant,
         "box": box,
         "write_mode": write_mode(intent, agent, settings),
@@ -183,12 +185,31 @@ def _image(name: str) -> str:
     return f"{DEFAULT_PREFIX}{name}:latest" if name in NAMES else name
 
 
-def _spec(project: Path, grant: RunGrant, settings: Settings, *, image_required: bool) -> BoxSpec:
+def _protected(project: Path, intent: Launch, choices: Choices) -> tuple[str, ...]:
+    """What of the project stays as it is: beside our own and git's directories, what git runs, and the notebook itself.
+
+    A run that could write the notebook that it is asked for in could put its own words into the place of what is
+    known of it.
+    """
+    held = [*SandboxPolicy().read_only_subpaths, *choices.git_places(project)]
+    if intent.place.notebook:
+        # As its server names it, and where links lead from there.
+        own = Path(intent.place.notebook)
+        held += [place.relative_to(project).as_posix() for place in (own, own.resolve()) if project in place.parents]
+    return tuple(dict.fromkeys(held))
+
+
+def _spec(
+    project: Path, grant: RunGrant, settings: Settings, protected: tuple[str, ...], image_required: bool
+) -> BoxSpec:
     """The box. Every one has the proxy's variables, so that a program without a grant is told why it gets nothing."""
     return BoxSpec(
         project,
         grant.image or None,
-        SandboxPolicy(network_access=bool(grant.egress.granted) or grant.egress.ask),
+        SandboxPolicy(
+            network_access=bool(grant.egress.granted) or grant.egress.ask,
+            read_only_subpaths=protected,
+        ),
         _box_limits(settings),
         env=usual_variables() | settings.env | proxy_variables(PROXY_PORT),
         writable_root=grant.writable_root,

@@ -17,8 +17,10 @@ def place_of(shell: Any) -> CellPlace:
     parent = kernel.get_parent("shell") or {}
     metadata = parent.get("metadata") or {}
     cell = metadata.get("cellId") or metadata.get("cell_id") or ""
+    # VS Code tells it by a variable of its own.
+    notebook = os.environ.get("JPY_SESSION_NAME") or getattr(shell, "user_ns", {}).get("__vsc_ipynb_file__", "")
     return CellPlace(
-        notebook=os.environ.get("JPY_SESSION_NAME", ""),
+        notebook=str(notebook),
         kernel_id=_kernel_id(kernel),
         cell_id=str(cell),
     )

@@ -70,8 +70,12 @@ class Protection:
         return any(self._guards("/".join(parts[:depth]), parts[0]) for depth in range(len(parts)))
 
     def refuses_link(self, path: str, target: str) -> bool:
-        """Whether a link may not stand there, because it could lead out of the project or to what is protected."""
-        return is_protected_name(target) or not stays_inside(path, target, self._links_at)
+        """Whether a link may not stand there, because it could lead out of the project or to what is protected.
+
+        Nor may it where it would bring something else to a protected path below it.
+        """
+        hides = any(is_below(root, path) for root in self._subpaths)
+        return hides or is_protected_name(target) or not stays_inside(path, target, self._links_at)
 
     def _links_at(self, path: str) -> Iterator[str]:
         yield from self._links.get(folded_path(path), ())

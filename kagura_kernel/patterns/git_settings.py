@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 # Settings that name programs, or that change what is pushed and to where.
@@ -25,6 +25,22 @@ _HARMLESS = re.compile(
 _REMOTE = re.compile(r"remote\..*\.(push)?url")
 # A colon before the first slash is a host; see git-push, GIT URLS.
 _ELSEWHERE = re.compile(r"[^/]*:")
+
+
+# Settings that name a file or a directory which git reads, and what of it is run.
+_INCLUDED = re.compile(r"include(if\..*)?\.path")
+_PLACE = re.compile(r"core\.(attributesfile|hookspath)|init\.templatedir")
+# Settings that name nothing: their words may be those of any file.
+_PROSE = re.compile(r"(author|branch|color|committer|user)\..*")
+# Settings that run what they name.
+_RUNS = re.compile(
+    r"alias\..*|core\.(askpass|editor|fsmonitor|gitproxy|pager|sshcommand)|credential\.(.*\.)?helper|"
+    r"diff\.(external|.*\.(command|textconv))|filter\..*\.(clean|process|smudge)|gpg\.(.*\.)?program|"
+    r"(browser|difftool|guitool|man|mergetool|tar|trailer)\..*\.(cmd|command|path)|hook\..*\.command|"
+    r"interactive\.difffilter|merge\..*\.driver|pager\..*|remote\..*\.(receivepack|uploadpack)|"
+    r"sendemail\..*cmd|sequence\.editor|submodule\..*\.update|uploadpack\.packobjectshook"
+)
+_WORD_ENDS = re.compile(r"[\s;&|()<>\"'`$={}!]+")
 
 
 class GitSetting(NamedTuple):
@@ -74,6 +90,39 @@ def runs_more(settings: Iterable[GitSetting], hooks: Iterable[str], project: str
         if _TELLING.fullmatch(setting.name) and not _HARMLESS.fullmatch(f"{setting.name}={setting.value}"):
             return f"git's setting {setting.name} may change what it runs or where it pushes"
     return ""
+
+
+def named_paths(settings: Iterable[GitSetting], top: str, home: str, is_file: Callable[[str], bool]) -> Iterator[str]:
+    """Absolute paths of the files that hold these settings, and of what they name: what git reads, and what it runs.
+
+    What a setting names counts when it is a file; a path that is none yet counts where the setting reads or runs it.
+
+    Args:
+        settings: All that hold in a repository.
+        top: The root of its working tree, where git starts programs.
+        home: The person's home directory.
+        is_file: Whether a path is a file.
+    """
+    for setting in settings:
+        yield setting.file
+        if _PROSE.fullmatch(setting.name):
+            continue
+        base = os.path.dirname(setting.file) if _INCLUDED.fullmatch(setting.name) else top  # noqa: PTH120 - only text
+        whole = _from(base, setting.value, home)
+        if _INCLUDED.fullmatch(setting.name) or _PLACE.fullmatch(setting.name):
+            yield whole
+            continue
+        for word in _WORD_ENDS.split(setting.value):
+            path = _from(base, word, home)
+            if ("/" in word and _RUNS.fullmatch(setting.name)) or (word and is_file(path)):
+                yield path
+        if is_file(whole):
+            yield whole
+
+
+def _from(base: str, path: str, home: str) -> str:
+    path = f"{home}{path[1:]}" if path.startswith("~/") else path
+    return os.path.join(base, path)  # noqa: PTH118 - only text
 
 
 def _local(url: str, project: str) -> str:

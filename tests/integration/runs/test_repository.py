@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kagura_kernel.runs.git_places import git_places
 from kagura_kernel.runs.repository import UNCLEAR, more_than_git
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
@@ -58,3 +59,85 @@ async def test_hooks_of_a_worktree_are_those_of_its_repository(repository: Path,
 
 async def test_where_git_says_nothing_it_is_unclear(tmp_path: Path) -> None:
     assert await more_than_git(tmp_path) == UNCLEAR
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "held"),
+    [
+        ("core.hooksPath", ".husky", ".husky"),
+        ("core.hooksPath", ".husky/_", ".husky"),
+        ("core.hooksPath", "{project}/tools/hooks", "tools/hooks"),
+        ("include.path", "../.gitconfig", ".gitconfig"),
+        ("includeIf.onbranch:never.path", "../more/settings", "more/settings"),
+        ("core.attributesFile", "attributes", "attributes"),
+        ("init.templateDir", "{project}/template", "template"),
+        ("core.fsmonitor", ".fsmonitor.sh", ".fsmonitor.sh"),
+        ("core.fsmonitor", "tools/not-there-yet", "tools/not-there-yet"),
+        ("filter.clear.clean", "python3 tools/clean.py %f", "tools/clean.py"),
+        ("diff.image.textconv", "./tools/text.sh", "tools/text.sh"),
+        ("diff.image.command", "tools/text.sh --diff", "tools/text.sh"),
+        ("merge.mine.driver", "sh -c 'tools/text.sh %A %O %B'", "tools/text.sh"),
+        ("alias.go", "!sh -c tools/text.sh", "tools/text.sh"),
+        ("core.editor", "{link}/text.sh", "tools/text.sh"),
+        ("core.sshCommand", "tools/text.sh", "tools/text.sh"),
+        ("hook.mine.command", "sh go.sh", "go.sh"),
+    ],
+)
+def test_what_git_would_run_or_read_of_the_project_is_told(
+    repository: Path, tmp_path: Path, setting: str, value: str, held: str
+) -> None:
+    (repository / "tools").mkdir()
+    (tmp_path / "link").symlink_to(repository / "tools")
+    for name in (".fsmonitor.sh", "tools/clean.py", "tools/text.sh", "go.sh"):
+        (repository / name).write_text("#!/bin/sh\n")
+    git(repository, "config", setting, value.format(project=repository, link=tmp_path / "link"))
+    assert git_places(repository, {"HOME": str(tmp_path)}) == (held,)
+
+
+def test_an_included_file_and_what_it_names_are_told(repository: Path, tmp_path: Path) -> None:
+    (repository / "tools").mkdir()
+    (repository / "tools" / "watch").write_text("#!/bin/sh\n")
+    (repository / ".gitconfig").write_text("[core]\n\tfsmonitor = tools/watch\n[include]\n\tpath = other\n")
+    git(repository, "config", "include.path", "../.gitconfig")
+    assert git_places(repository, {"HOME": str(tmp_path)}) == (".gitconfig", "other", "tools/watch")
+
+
+def test_a_hook_that_is_a_link_into_the_project_leads_to_its_file(repository: Path, tmp_path: Path) -> None:
+    (repository / "check.sh").write_text("#!/bin/sh\n")
+    hooks = repository / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    (hooks / "pre-commit").symlink_to("../../check.sh")
+    assert git_places(repository, {"HOME": str(tmp_path)}) == ("check.sh",)
+
+
+def test_the_person_s_own_settings_may_lie_in_the_project_too(repository: Path, tmp_path: Path) -> None:
+    (repository / "dotfiles").mkdir()
+    (repository / "dotfiles" / "gitconfig").write_text("[init]\n\ttemplateDir = ~/shop/template\n")
+    (tmp_path / ".gitconfig").symlink_to(repository / "dotfiles" / "gitconfig")
+    assert git_places(repository, {"HOME": str(tmp_path)}) == ("dotfiles/gitconfig", "template")
+
+
+def test_a_repository_around_the_project_and_one_inside_count(repository: Path, tmp_path: Path) -> None:
+    project = repository / "part"
+    subprocess.run(["git", "init", "--quiet", str(project / "libs" / "inner")], check=True)
+    subprocess.run(
+        ["git", "init", "--quiet", f"--separate-git-dir={project / 'kept'}", str(project / "two")], check=True
+    )
+    git(repository, "config", "core.hooksPath", "part/hooks")
+    git(project / "libs" / "inner", "config", "core.hooksPath", ".husky")
+    assert git_places(project, {"HOME": str(tmp_path)}) == ("hooks", "kept", "libs/inner/.husky")
+
+
+def test_an_ordinary_repository_and_none_at_all_hold_nothing_more(repository: Path, tmp_path: Path) -> None:
+    for name in ("Ann", "main", "origin", "tools", "vim"):
+        (repository / name).write_text("")
+    git(repository, "remote", "add", "origin", "https://example.com/ann/shop.git")
+    git(repository, "config", "user.name", "Ann")
+    git(repository, "config", "branch.main.remote", "origin")
+    git(repository, "config", "branch.main.merge", "refs/heads/main")
+    git(repository, "config", "core.worktree", "..")
+    git(repository, "config", "filter.lfs.clean", "git-lfs clean -- %f")
+    git(repository, "config", "alias.lg", "log --oneline")
+    assert git_places(repository, {"HOME": str(tmp_path)}) == ()
+    (tmp_path / "plain").mkdir()
+    assert git_places(tmp_path / "plain", {"HOME": str(tmp_path)}) == ()

@@ -23,6 +23,13 @@ def test_a_cell_knows_its_notebook_its_kernel_and_its_id(monkeypatch, name):
     assert place_of(shell_of({name: "ab12"})) == CellPlace("work/sales.ipynb", "4a1b-22", "ab12")
 
 
+def test_the_notebook_is_known_where_the_editor_alone_tells_it(monkeypatch):
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    shell = shell_of()
+    shell.user_ns = {"__vsc_ipynb_file__": "/books/sales.ipynb"}
+    assert place_of(shell).notebook == "/books/sales.ipynb"
+
+
 @pytest.mark.parametrize("file", ["", "/run/mine.json", "/run/kernel-1.txt"])
 def test_what_nobody_told_stays_empty(monkeypatch, file):
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)

@@ -99,3 +99,10 @@ def test_a_link_to_what_is_protected_or_out_of_the_project_is_refused(root: Path
     ):
         assert protection.refuses_link(path, target), (path, target)
     assert not protection.refuses_link("a", "d/x")
+
+
+def test_a_link_above_what_a_policy_names_is_refused(root: Path) -> None:
+    protection = Protection(ProjectFiles(root), {"tools": "mine", "other": "mine"}, ("tools/hooks",))
+    assert protection.refuses_link("tools", "mine")
+    assert protection.refuses_link("Tools", "mine")
+    assert not protection.refuses_link("other", "mine")
