@@ -47,7 +47,7 @@ def as_data(outcome: RunOutcome) -> dict[str, Any]:
     told = asdict(outcome)
     del told["outputs"]
     told["changes"] = [
-        {name: change[name] for name in ("path", "status", "kind", "size", "binary", "state", "reason")}
+        {name: change[name] for name in ("path", "status", "kind", "size", "binary", "state", "reason", "runs")}
         for change in told["changes"]
     ]
     told["cost"] = told["cost"] | {"usd": outcome.cost.usd}

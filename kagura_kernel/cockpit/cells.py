@@ -95,7 +95,8 @@ _SHARED = (
     ),
     Option(
         ("--write",),
-        "ask: changes wait for you; through: they are applied as they are made; none: they are only shown",
+        "ask: changes wait for you; through: they are applied as they are made, but for files that run by themselves; "
+        "none: they are only shown",
         Kind.CHOICE,
         choices=("ask", "through", "none"),
         otherwise="ask",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kagura_kernel.domain.changes import ChangeState, FileChange
+from kagura_kernel.domain.changes import ChangeState, FileChange, in_order
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ChangeConflict, RunUnknown, UnknownName
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunFinished, RunStarted
@@ -27,7 +27,7 @@ class ChangeDesk:
         self._clock = clock
 
     def changes(self, run_id: str) -> list[FileChange]:
-        """A run's changes with their states, sorted by path.
+        """A run's changes with their states, sorted by path; what somebody would run unasked stands first.
 
         Raises:
             RunUnknown: there is no such run.
@@ -92,7 +92,7 @@ class ChangeDesk:
 
 
 def changes_of(journal: Journal, run_id: str) -> list[FileChange]:
-    """A run's changes with their states, sorted by path.
+    """A run's changes with their states, sorted by path; what somebody would run unasked stands first.
 
     Raises:
         RunUnknown: there is no such run.
@@ -118,7 +118,7 @@ def _read(journal: Journal, run_id: str) -> tuple[RunStarted, list[FileChange]]:
                 _mark(changes, [path for path, one in changes.items() if one.state == "handed"], "discarded")
     if started is None:
         raise RunUnknown(run_id)
-    return started, [changes[path] for path in sorted(changes)]
+    return started, in_order(changes.values())
 
 
 def _mark(changes: dict[str, FileChange], paths: Sequence[str], state: ChangeState) -> None:

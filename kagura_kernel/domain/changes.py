@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +27,7 @@ class FileChange:
         state: Whether it has reached the project; `handed` is what the run that this one works for takes over.
         target: Where a link points afterwards.
         reason: Why it is protected, in half a sentence, where that does not follow from its path; otherwise empty.
+        runs: Who would run or obey it unasked, in half a sentence; empty for most files. Such a change always waits.
     """
 
     path: str
@@ -40,6 +42,12 @@ class FileChange:
     state: ChangeState = "proposed"
     target: str = ""
     reason: str = ""
+    runs: str = ""
+
+
+def in_order(changes: Iterable[FileChange]) -> list[FileChange]:
+    """Sorted by path; those that somebody would run unasked stand first."""
+    return sorted(changes, key=lambda change: (not change.runs, change.path))
 
 
 def content_name(sha256: str) -> str:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kagura_kernel.domain.changes import ChangeState, ChangeStatus, FileChange
+from kagura_kernel.domain.changes import ChangeState, ChangeStatus, FileChange, in_order
 from kagura_kernel.domain.errors import BoxFileError, WorkspaceTooLarge
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.contents import Contents, SecretFound, Taken
@@ -27,6 +27,7 @@ from kagura_kernel.membrane.difference import (
 )
 from kagura_kernel.membrane.project import HostState, ProjectFiles, UnsafePath, link_hash, split_path
 from kagura_kernel.membrane.protection import Protection, present
+from kagura_kernel.membrane.self_running import runs_by_itself
 from kagura_kernel.sandbox.backend import Box, BoxChange
 
 MAX_GLANCES = 100
@@ -110,7 +111,7 @@ class Collector:
         self._diff_room = MAX_RUN_DIFF_BYTES if diff_bytes is None else diff_bytes
 
     async def collect(self, box: Box, ours: Mapping[str, str]) -> list[FileChange]:
-        """What differs now, sorted by path.
+        """What differs now, sorted by path; what somebody would run unasked stands first.
 
         A file that cannot be read, or grows while it is read, is told as protected, and its diff says why. Of what is
         protected, large files and most of many are told without their content. What holds a live secret, in its name,
@@ -134,7 +135,7 @@ class Collector:
             change = await self._one(box, one, this)
             if change is not None:
                 changes.append(change)
-        return changes
+        return in_order(changes)
 
     async def _one(self, box: Box, told: BoxChange, this: _Round) -> FileChange | None:
         old, protected = await asyncio.to_thread(self._look, told, this.protection)
@@ -148,6 +149,7 @@ class Collector:
         status: ChangeStatus = "modified" if old.kind else "added"
         mode = told.mode & 0o777
         change = FileChange(told.path, status, told.kind, told.size, mode, old.sha256, target=told.target, state=state)
+        change = replace(change, runs=runs_by_itself(told.path, added=status == "added"))
         if protected and not this.may_glance(told):
             return replace(change, diff="… protected, and never applied: its content was left in the box\n")
         try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from kagura_kernel.domain.changes import ChangeState, FileChange
+from kagura_kernel.domain.changes import ChangeState, FileChange, in_order
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.blobs import BlobStore
@@ -36,7 +36,8 @@ class RunChanges:
     """Brings one run's changes out of its box.
 
     With `ask` they are stored and wait for a person; with `through` they are applied after every tool call, without
-    ever touching a file that changed in the project meanwhile; with `none` they are only told.
+    ever touching a file that changed in the project meanwhile, but those that somebody would run unasked wait as with
+    `ask`; with `none` they are only told.
     """
 
     def __init__(self, order: RunOrder, blobs: BlobStore, recorder: Recorder, scrubber: Scrubber | None = None) -> None:
@@ -77,20 +78,35 @@ class RunChanges:
     async def write_through(self, box: Box) -> str:
         """Apply what is new since the last call: a remark for the brain about what was not, or nothing."""
         async with self._order:
-            fresh = [c for c in await self._collector.collect(box, self._ours) if self._is_fresh(c)]
+            collected = await self._collector.collect(box, self._ours)
+            self._take_back({change.path for change in collected})
+            fresh = [change for change in collected if self._is_fresh(change)]
             if not fresh:
                 return ""
             self._record_collected(fresh)
-            # What is protected was told, and stays as it is: a project never changes there.
-            self._settled |= {change.path: change for change in fresh if change.state == "protected"}
-            by_path = {change.path: change for change in fresh if change.state != "protected"}
+            # What is protected was told, and stays as it is: a project never changes there. What runs by itself waits.
+            self._settled |= {change.path: change for change in fresh if _is_left(change)}
+            by_path = {change.path: change for change in fresh if not _is_left(change)}
             if by_path:
                 await self._apply(by_path)
             return self._remark([change.path for change in fresh])
 
+    def _take_back(self, there: Container[str]) -> None:
+        """Let nothing wait that the box has taken back."""
+        over = [one for one in self._settled.values() if one.state == "proposed" and one.path not in there]
+        # A person may have applied it meanwhile.
+        gone = [one for one in over if self.now_at(one.path) != one.new_sha256]
+        self._settled |= {one.path: replace(one, state="discarded" if one in gone else "applied") for one in over}
+        if gone:
+            self._recorder.record(ChangesSettled, discarded=tuple(one.path for one in gone), by="write through")
+
     def _remark(self, paths: Sequence[str]) -> str:
         states = {path: self._settled[path].state for path in paths}
-        whys = {"conflict": "a person changed the project's file meanwhile", "protected": "never written by a run"}
+        whys = {
+            "conflict": "a person changed the project's file meanwhile",
+            "protected": "never written by a run",
+            "proposed": "waits for a person, since programs run or obey such files unasked",
+        }
         parts = [
             f"{why}: {', '.join(ascii(path)[1:-1] for path in left)}"
             for state, why in whys.items()
@@ -134,7 +150,7 @@ class RunChanges:
         """What the run leaves behind, each file with its state; called once, before the box is closed."""
         if self.through:
             await self.write_through(box)
-            return tuple(self._settled[path] for path in sorted(self._settled))
+            return tuple(in_order(self._settled.values()))
         changes = await self._collector.collect(box, self._ours)
         if self._mode is WriteMode.NONE:
             changes = [replace(change, state=self._unapplied) for change in changes]
@@ -149,6 +165,10 @@ class RunChanges:
     def _record_collected(self, changes: list[FileChange]) -> None:
         for part in in_parts(changes):
             self._recorder.record(ChangesCollected, changes=part)
+
+
+def _is_left(change: FileChange) -> bool:
+    return change.state == "protected" or bool(change.runs and change.state == "proposed")
 
 
 def in_parts(changes: Sequence[FileChange]) -> Iterator[list[dict[str, Any]]]:

@@ -96,9 +96,10 @@ class Verification:
         box: Box | None = None
         try:
             box = (await self._parts.start_box(self._order.box, fresh_spec(self._order.spec))).box
-            if self._order.write_mode is not WriteMode.THROUGH:
-                # Otherwise the project has them already, and the box shows the project.
-                await lay_changes(box, changes, self._parts.blobs)
+            if self._order.write_mode is WriteMode.THROUGH:
+                # The project has the others already, and the box shows the project.
+                changes = [change for change in changes if change.state == "proposed"]
+            await lay_changes(box, changes, self._parts.blobs)
             limits = CommandLimits(VERIFY_SECONDS, None)
             result = await box.run(_command(self._order.verify, limits))
         except JournalError:

@@ -237,7 +237,10 @@ class Acting:
             raise NotThisTime("There was no run in this thread yet.")
         if verb == "changes":
             changes = self.cockpit.changes(run_id)
-            lines = [f"{one.status} {one.path} ({one.state})" for one in changes]
+            lines = [
+                f"{one.status} {one.path} ({one.state})" + (f": runs by itself: {one.runs}" if one.runs else "")
+                for one in changes
+            ]
             return f"Changes of {run_id}: {len(lines)}", lines
         act = self.cockpit.apply_changes if verb == "apply" else self.cockpit.discard_changes
         settled = act(run_id, list(paths) or None, by=by)

@@ -27,6 +27,7 @@ class ChangeRow(BaseModel):
     state: ChangeState = "proposed"
     target: str = ""
     reason: str = ""
+    runs: str = ""
 
 
 class ChangesCollected(Event):

@@ -27,6 +27,9 @@ _SHOWN_FILES = 200
 
 _NO_PREVIEWS: Previews = {}
 
+RUNS = "runs by itself"
+"""The badge of a file that somebody would run, or obey, whom nobody asked to."""
+
 
 def changes_html(
     changes: Mapping[str, ChangeRow], *, live: bool, told: str = "", previews: Previews = _NO_PREVIEWS
@@ -43,7 +46,7 @@ def changes_html(
         f'<span class="kg-soft">{escaped(summary(changes))}</span> <span class="kg-spring"></span>{buttons}</div></div>'
     )
     few = len(changes) <= _OPEN_FILES
-    shown = list(changes.values())[:_SHOWN_FILES]
+    shown = first_what_runs(changes)[:_SHOWN_FILES]
     files = "".join(_file(change, previews.get(change.path, b""), live=live and not alone, few=few) for change in shown)
     if left := len(changes) - len(shown):
         files += (
@@ -52,6 +55,11 @@ def changes_html(
         )
     said = f'<div class="kg-told" role="status">{escaped_prose(told)}</div>'
     return f'{head}<div class="kg-files">{files}</div>{said}'
+
+
+def first_what_runs(changes: Mapping[str, ChangeRow]) -> list[ChangeRow]:
+    """The changes in their order, but those that somebody would run unasked stand first."""
+    return sorted(changes.values(), key=lambda change: not change.runs)
 
 
 def summary(changes: Mapping[str, ChangeRow]) -> str:
@@ -83,6 +91,8 @@ def _file(change: ChangeRow, data: bytes, *, live: bool, few: bool) -> str:
     if change.reason and change.state == "protected":
         state = f"{change.state}: {change.reason}"
     chip = f'<span class="kg-chip kg-{state_tone}">{escaped(state)}</span>' if state_tone else ""
+    if change.runs:
+        chip = f'<span class="kg-chip kg-warn" title="{escaped(change.runs)}">{RUNS}</span> {chip}'
     buttons = _buttons(change.path) if live and change.state == "proposed" else ""
     acts = f'<div class="kg-acts">{buttons}</div>' if buttons else ""
     shown = " open" if few and added + removed <= _OPEN_BELOW and change.state == "proposed" else ""
@@ -96,6 +106,11 @@ def _file(change: ChangeRow, data: bytes, *, live: bool, few: bool) -> str:
 
 
 def _content(change: ChangeRow, data: bytes) -> str:
+    why = f'<div class="kg-label">Look at it before you apply it: {escaped(change.runs)}.</div>' if change.runs else ""
+    return f"{why}{_difference(change, data)}"
+
+
+def _difference(change: ChangeRow, data: bytes) -> str:
     preview = preview_html(change, data) if data else ""
     if change.diff:
         return f"{preview}{diff_html(change.diff)}"

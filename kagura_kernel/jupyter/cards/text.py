@@ -13,7 +13,7 @@ from kagura_kernel.jupyter.cards.ask import MAY_CONNECT, reason_words, verdict_w
 from kagura_kernel.jupyter.cards.ask_details import in_sight, more_arguments
 from kagura_kernel.jupyter.cards.asked import asked, asks_for_host
 from kagura_kernel.jupyter.cards.bounded import bounded
-from kagura_kernel.jupyter.cards.changes import state_word, summary
+from kagura_kernel.jupyter.cards.changes import RUNS, first_what_runs, state_word, summary
 from kagura_kernel.jupyter.cards.diff import counts
 from kagura_kernel.jupyter.cards.escape import one_line, shown_path
 from kagura_kernel.jupyter.cards.failures import end_words, failure_reason, failure_word
@@ -93,12 +93,13 @@ def is_whole(item: Item) -> bool:
 def changes_text(changes: Mapping[str, ChangeRow]) -> str:
     """The change card."""
     lines = [f"[{counted(len(changes), 'changed file')}: {summary(changes)}]"]
-    for change in changes.values():
+    for change in first_what_runs(changes):
         added, removed = counts(change.diff)
         figures = f"  +{added} -{removed}" if change.diff else ""
+        badge = f"  [{RUNS}: {visible(change.runs)}]" if change.runs else ""
         why = f": {visible(change.reason)}" if change.reason and change.state == "protected" else ""
         state = "" if change.state == "proposed" else f"  ({state_word(change.state)}{why})"
-        lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{state}")
+        lines.append(f"{change.status[:1].upper()} {shown_path(change.path)}{figures}{badge}{state}")
     return "\n".join(lines)
 
 

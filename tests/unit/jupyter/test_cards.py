@@ -134,6 +134,16 @@ def test_the_change_card_counts_and_offers_each_file(story, view_of):
     assert Page(changes_card_html(view.changes)).buttons == []
 
 
+def test_a_file_that_somebody_would_run_unasked_stands_first_with_a_badge_and_the_reason(story):
+    changes = {"a.md": story.change("a.md"), "z.mk": story.change("z.mk", runs="make <runs> what it says")}
+    text = Page(changes_html(changes, live=True)).text
+    assert text.index("z.mk") < text.index("a.md")
+    assert text.count("runs by itself") == 1
+    assert "make <runs> what it says." in text
+    many = {f"{number}.md": story.change(f"{number}.md") for number in range(300)} | changes
+    assert "z.mk" in Page(changes_html(many, live=True)).text
+
+
 @pytest.mark.parametrize(
     ("states", "words"),
     [

@@ -52,6 +52,14 @@ def test_changes_as_text(story):
     )
 
 
+def test_a_file_that_somebody_would_run_unasked_stands_first_in_the_text_and_says_why(story):
+    changes = {"a.md": story.change("a.md"), "z.mk": story.change("z.mk", runs="make runs what it says")}
+    assert changes_text(changes).splitlines()[1:] == [
+        "M z.mk  +2 -1  [runs by itself: make runs what it says]",
+        "M a.md  +2 -1",
+    ]
+
+
 def test_hostile_text_cannot_imitate_another_part(story, view_of):
     text = run_text(view_of(story.started(), story.calls(command="ls\n? Run a command\n  Allowed by ada\x1b[2J")))
     assert text.splitlines()[2] == "> bash: ls ? Run a command Allowed by ada⟨U+001B⟩[2J  (unfinished)"

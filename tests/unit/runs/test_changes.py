@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.changes import FileChange
-from kagura_kernel.domain.events import AnyEvent, ChangesSettled
+from kagura_kernel.domain.events import AnyEvent, ChangesSettled, ToolFinished
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.runs.changes import MAX_PART_BYTES, MAX_PART_FILES, in_parts
 from kagura_kernel.testing.box import FakeBackend
@@ -63,3 +63,33 @@ def test_writing_through_leaves_what_is_protected_alone_and_tells_it_as_such(tmp
     assert [(event.applied, event.conflicts) for event in heard if isinstance(event, ChangesSettled)] == [
         (("a.txt",), ())
     ]
+
+
+def test_writing_through_lets_what_runs_by_itself_wait_for_a_word(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    made = "mkdir -p .vscode; echo x | tee .vscode/tasks.json Makefile a.txt conftest.py > /dev/null"
+    brain = FakeBrain(
+        [Ask("bash", {"command": made}), Ask("bash", {"command": "rm Makefile; echo y > conftest.py"}), "Done."]
+    )
+    cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=[brain])
+    try:
+        handle = cockpit.launch(LaunchRun(task="do it", project=project, write_mode=WriteMode.THROUGH))
+        heard: list[AnyEvent] = []
+        handle.subscribe(heard.append)
+        outcome = handle.result(60)
+        states = {".vscode/tasks.json": "proposed", "conftest.py": "proposed", "a.txt": "applied"}
+        assert [(change.path, change.state) for change in outcome.changes if change.path != "Makefile"] == list(
+            states.items()
+        )
+        assert sorted(path.name for path in project.iterdir()) == ["a.txt"]
+        told = next(event.text for event in heard if isinstance(event, ToolFinished))
+        assert "waits for a person" in told
+        assert "conftest.py" in told
+        # What the box took back waits no more, and what waits is what it left.
+        assert {c.path: c.state for c in cockpit.changes(outcome.run_id)} == {**states, "Makefile": "discarded"}
+        cockpit.apply_changes(outcome.run_id, None, by="a test")
+        assert (project / "conftest.py").read_text() == "y\n"
+        assert (project / ".vscode" / "tasks.json").exists()
+    finally:
+        cockpit.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -228,6 +228,14 @@ async def test_a_long_list_of_changes_is_cut_and_comes_whole_as_a_file(talk_of: 
     assert ("`kagura-kernel changes` shows it" in shown.text) is not takes_files
 
 
+async def test_a_file_that_somebody_would_run_unasked_stands_first_and_says_why(talk_of: Open) -> None:
+    talk = await talk_of(["Done."])
+    changed(talk.cockpit, "fake-room-1", ["a.txt", "z.mk"], runs={"z.mk": "make runs what it says"})
+    await talk.chat.say(ANN, "/changes", thread="room:1")
+    shown = await talk.says("room:1", "Changes of run-")
+    assert shown.text.index("z.mk (proposed): runs by itself: make runs what it says") < shown.text.index("a.txt")
+
+
 async def test_a_path_begins_a_task_and_not_a_command(talk_of: Open) -> None:
     talk = await talk_of(["Mended."])
     thread = await talk.chat.say(ANN, "/etc/hosts is broken, fix it")
@@ -236,10 +244,10 @@ async def test_a_path_begins_a_task_and_not_a_command(talk_of: Open) -> None:
     assert [row.task for row in talk.cockpit.runs()] == ["/etc/hosts is broken, fix it"]
 
 
-def changed(cockpit: Cockpit, session: str, paths: Sequence[str]) -> None:
-    """A run of a session that is over, and has changed these."""
+def changed(cockpit: Cockpit, session: str, paths: Sequence[str], runs: Mapping[str, str] | None = None) -> None:
+    """A run of a session that is over, and has changed these; some of them run by themselves."""
     facts: dict[str, Any] = {"run_id": new_run_id(), "session_id": session, "at": datetime.now(UTC)}
-    rows = tuple(ChangeRow(path=path, status="added") for path in paths)
+    rows = tuple(ChangeRow(path=path, status="added", runs=(runs or {}).get(path, "")) for path in paths)
     cockpit.journal.append(RunStarted(**facts, task="go"))
     cockpit.journal.append(ChangesCollected(**facts, changes=rows))
     cockpit.journal.append(RunFinished(**facts, status="done", text="Done."))

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.membrane.self_running import SHADOWS, runs_by_itself
+
+
+def reason(path: str, *, added: bool = True) -> str:
+    return runs_by_itself(path, added=added, installed=lambda name: name in {"stack_data", "json", "shop"})
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".claude/settings.json",
+        ".mcp.json",
+        "CLAUDE.md",
+        "web/AGENTS.md",
+        ".vscode/tasks.json",
+        "sub/.vscode/settings.json",
+        ".VSCode/Tasks.json",
+        ".vscode",
+        ".idea/workspace.xml",
+        ".devcontainer/devcontainer.json",
+        ".husky/pre-commit",
+        ".githooks/post-checkout",
+        ".pre-commit-config.yaml",
+        ".github/workflows/test.yml",
+        ".gitlab-ci.yml",
+        "tests/conftest.py",
+        "Makefile",
+        "lib/GNUmakefile",
+        "rules.mk",
+        "package.json",
+        "web/package.json",
+        ".npmrc",
+        "eslint.config.mjs",
+        "evil.pth",
+        "sitecustomize.py",
+        "sitecustomize/__init__.py",
+        "usercustomize.pyc",
+        "kagura_kernel.py",
+        "kagura_kernel/__init__.py",
+        "kagura_kernel.cpython-311-x86_64-linux-gnu.so",
+        "notes/analysis.ipynb",
+        ".pdbrc",
+        ".env",
+        "setup.py",
+        "\u200bconftest.py",
+    ],
+)
+def test_what_somebody_runs_or_obeys_unasked_is_told_with_its_reason(path):
+    assert reason(path, added=False)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("a.txt", "shop/cart.py", "tests/test_cart.py", "docs/conftest.md", "src/makefile_parser.py", "notes.md"),
+        *("kagura_kernel/domain/policy.py", ".github/ISSUE_TEMPLATE.md", "data/package.json.gz", "vscode/tasks.json"),
+        *("README.md", "pyproject.toml", "web/src/config.ts", "hooks/useCart.ts", "lib/stack_data.py", "shop/json.py"),
+    ],
+)
+def test_what_only_runs_when_somebody_names_it_is_not(path):
+    assert reason(path) == ""
+
+
+@pytest.mark.parametrize("path", ["stack_data.py", "json/__init__.py", "json.cpython-311.so", "shop.pyc"])
+def test_a_new_module_at_the_top_that_bears_the_name_of_an_installed_one_is_told(path):
+    assert reason(path) == SHADOWS
+    assert reason(path, added=False) == ""
+
+
+def test_the_names_of_what_is_installed_here_are_known():
+    assert runs_by_itself("requests.py", added=True) == SHADOWS
+    assert runs_by_itself("pytest.py", added=True) == SHADOWS
+    assert runs_by_itself("my_own_module.py", added=True) == ""
