@@ -6,144 +6,95 @@ wait for a word where other changes are applied at once, and stand first where a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 
 from kagura_kernel.domain.imports import is_library
 from kagura_kernel.membrane.names import folded_path
 
-# Patterns are compared as `folded` writes names. One that ends with a slash means a folder with all that is in it, and
-# each may lie anywhere in the project.
+# Patterns are compared as `folded` writes names, and may lie anywhere in the project. A star stands for any part of one
+# name; one that ends with a slash means a folder with all that is in it.
 _PATTERNS = {
-    "an agent takes commands and settings from it": (
-        *(
-            ".aider*",
-            ".amazonq/",
-            ".claude/",
-            ".clinerules",
-            ".codex/",
-            ".continue/",
-            ".cursor/",
-            ".gemini/",
-            ".goose*",
-        ),
-        *(".junie/", ".kiro/", ".mcp.json", ".opencode/", ".roo/", ".windsurf/", "opencode.json*"),
-    ),
-    "an agent obeys it": (
-        *(".cursorrules", ".github/copilot-instructions.md", ".github/instructions/", ".goosehints", ".windsurfrules"),
-        *("agents.md", "agents.*.md", "claude.md", "claude.*.md", "gemini.md"),
-    ),
-    "an editor runs what it says when the folder is opened": (
-        *(
-            "*.code-workspace",
-            "*.sublime-project",
-            ".dir-locals*.el",
-            ".exrc",
-            ".fleet/",
-            ".idea/",
-            ".lvimrc",
-            ".nvim.lua",
-        ),
-        *(".nvimrc", ".vim/", ".vimrc", ".vs/", ".vscode/", ".zed/"),
-    ),
-    "an editor starts a container as it says, and commands on this machine before": (
-        ".devcontainer/",
-        ".devcontainer.json",
-    ),
-    "git, or what it starts at a commit, runs what it says": (
-        *(
-            ".gitattributes",
-            ".gitconfig",
-            ".githooks/",
-            ".gitmodules",
-            ".husky/",
-            ".huskyrc*",
-            ".lefthook*",
-            ".lintstagedrc*",
-        ),
-        *(
-            ".overcommit.yml",
-            ".pre-commit-config.yaml",
-            ".pre-commit-hooks.yaml",
-            "lefthook*.y*ml",
-            "lint-staged.config.*",
-        ),
-    ),
-    "a build service runs it after a push, with that project's secrets": (
-        *(".appveyor.yml", ".buildkite/", ".circleci/", ".cirrus.yml", ".drone.y*ml", ".forgejo/", ".gitea/"),
-        *(".github/actions/", ".github/workflows/", ".gitlab-ci*.yml", ".gitlab/", ".semaphore/", ".travis.yml"),
-        *(".woodpecker*", "appveyor.yml", "azure-pipelines*.yml", "bitbucket-pipelines.yml", "cloudbuild.y*ml"),
-        *("action.y*ml", "buildspec.yml", "jenkinsfile", "jenkinsfile.*"),
-    ),
-    "tools take variables from it, and with them what they run": (
-        ".env",
-        ".env.*",
-        ".flaskenv",
-        ".rprofile",
-        ".renviron",
-    ),
-    "a shell, or what manages its tools, runs it when the folder is entered": (
-        *(".autoenv*", ".mise*", ".mise/", ".tool-versions", "devenv.nix", "flake.nix", "mise*.toml", "shell.nix"),
-    ),
-    "make, or a tool like it, runs what it says": (
-        *(
-            "*.gemspec",
-            "*.gradle",
-            "*.gradle.kts",
-            "*.mk",
-            ".cargo/",
-            ".justfile",
-            ".mvn/",
-            "build.rs",
-            "cmakelists.txt",
-        ),
-        *(
-            "dodo.py",
-            "gemfile",
-            "gnumakefile",
-            "gradlew",
-            "gradlew.bat",
-            "justfile",
-            "makefile",
-            "makefile.*",
-            "mvnw",
-            "mvnw.cmd",
-            "noxfile.py",
-            "podfile",
-        ),
-        *("rakefile", "sconstruct", "setup.py", "taskfile.y*ml", "tox.ini", "vagrantfile", "wscript"),
-    ),
-    "npm, or a tool like it, runs the scripts that it names": (
-        *(
-            ".npmrc",
-            ".pnp.*",
-            ".pnpmfile.*",
-            ".yarn/",
-            ".yarnrc*",
-            "bunfig.toml",
-            "package.json",
-            "pnpm-workspace.yaml",
-        ),
-    ),
-    "JavaScript tools and editors run it as their settings": (
-        *("*.config.cjs", "*.config.cts", "*.config.js", "*.config.mjs", "*.config.mts", "*.config.ts"),
-        *(".babelrc*", ".eslintrc*", ".prettierrc*", ".stylelintrc*"),
-    ),
-    "pytest runs it before any test": ("conftest.py", "pytest.ini", ".pytest.ini"),
-    "Python runs it when it starts": (
-        "*.pth",
-        "sitecustomize.*",
-        "sitecustomize/",
-        "usercustomize.*",
-        "usercustomize/",
-    ),
-    "a debugger runs its lines when it starts": (".gdbinit", ".lldbinit", ".pdbrc"),
-    "a tool that looks at code runs what it says": (".flake8", ".pylintrc", "pylintrc"),
-    "it stands in the place of this package when a notebook loads it": ("kagura_kernel.*", "kagura_kernel/__init__.*"),
-    "it is shown and run as a notebook of yours": ("*.ipynb",),
-    "a file manager starts it": ("*.desktop", "autorun.inf"),
+    "an agent takes commands and settings from it": """
+        .aider* .amazonq/ .claude/ .clinerules .codex/ .continue/ .cursor/ .gemini/ .goose* .junie/ .kiro/
+        .mcp.json .opencode/ .roo/ .windsurf/ opencode.json*
+    """,
+    "an agent obeys it": """
+        .cursorrules .github/copilot-instructions.md .github/instructions/ .goosehints .windsurfrules
+        agents.md agents.*.md claude.md claude.*.md gemini.md
+    """,
+    "an editor runs what it says when the folder is opened": """
+        *.code-workspace *.sublime-project .dir-locals*.el .exrc .fleet/ .idea/ .lvimrc .nvim.lua .nvimrc
+        .vim/ .vimrc .vs/ .vscode/ .zed/
+    """,
+    "an editor starts a container as it says, and commands on this machine before": """
+        .devcontainer/ .devcontainer.json
+    """,
+    "git, or what it starts at a commit, runs what it says": """
+        .gitattributes .gitconfig .githooks/ .gitmodules .husky/ .huskyrc* .lefthook* .lintstagedrc*
+        .overcommit.yml .pre-commit-config.yaml .pre-commit-hooks.yaml lefthook*.y*ml lint-staged.config.*
+    """,
+    "a build service runs it after a push, with that project's secrets": """
+        .appveyor.yml .buildkite/ .circleci/ .cirrus.yml .drone.y*ml .forgejo/ .gitea/ .github/actions/
+        .github/workflows/ .gitlab-ci*.yml .gitlab/ .semaphore/ .travis.yml .woodpecker* appveyor.yml
+        azure-pipelines*.yml bitbucket-pipelines.yml cloudbuild.y*ml action.y*ml buildspec.yml jenkinsfile
+        jenkinsfile.*
+    """,
+    "tools take variables from it, and with them what they run": """
+        .env .env.* .flaskenv .rprofile .renviron
+    """,
+    "a shell, or what manages its tools, runs it when the folder is entered": """
+        .autoenv* .mise* .mise/ .tool-versions devenv.nix flake.nix mise*.toml shell.nix
+    """,
+    "make, or a tool like it, runs what it says": """
+        *.gemspec *.gradle *.gradle.kts *.mk .cargo/ .justfile .mvn/ build.rs cmakelists.txt dodo.py gemfile
+        gnumakefile gradlew gradlew.bat justfile makefile makefile.* mvnw mvnw.cmd noxfile.py podfile
+        rakefile sconstruct setup.py taskfile.y*ml tox.ini vagrantfile wscript
+    """,
+    "npm, or a tool like it, runs the scripts that it names": """
+        .npmrc .pnp.* .pnpmfile.* .yarn/ .yarnrc* bunfig.toml package.json pnpm-workspace.yaml
+    """,
+    "JavaScript tools and editors run it as their settings": """
+        *.config.cjs *.config.cts *.config.js *.config.mjs *.config.mts *.config.ts .babelrc* .eslintrc*
+        .prettierrc* .stylelintrc*
+    """,
+    "pytest runs it before any test": """
+        conftest.py pytest.ini .pytest.ini
+    """,
+    "Python runs it when it starts": """
+        *.pth sitecustomize.* sitecustomize/ usercustomize.* usercustomize/
+    """,
+    "a debugger runs its lines when it starts": """
+        .gdbinit .lldbinit .pdbrc
+    """,
+    "a tool that looks at code runs what it says": """
+        .flake8 .pylintrc pylintrc
+    """,
+    "it stands in the place of this package when a notebook loads it": """
+        kagura_kernel.* kagura_kernel/__init__.*
+    """,
+    "it is shown and run as a notebook of yours": """
+        *.ipynb
+    """,
+    "a file manager starts it": """
+        *.desktop autorun.inf
+    """,
 }
-_RULES = tuple((pattern, reason) for reason, patterns in _PATTERNS.items() for pattern in patterns)
+_REASONS = tuple(_PATTERNS)
+
+
+def _expression(pattern: str) -> str:
+    name = re.escape(pattern.rstrip("/")).replace(r"\*", "[^/]*")
+    return f"{name}(?:/.*)?" if pattern.endswith("/") else name
+
+
+# All at once, since a run may change tens of thousands of files.
+_FITTING = re.compile(
+    "(?:^|.*/)(?:"
+    + "|".join(f"({'|'.join(map(_expression, patterns.split()))})" for patterns in _PATTERNS.values())
+    + ")",
+    re.DOTALL,
+)
 
 SHADOWS = "Python may take it for the installed package of that name"
 
@@ -156,19 +107,12 @@ def runs_by_itself(path: str, *, added: bool, installed: Callable[[str], bool] =
         added: Whether it is new: a module may bear the name of an installed one, and be what that was installed from.
         installed: Whether a module of a name is there outside of the project.
     """
-    parts = folded_path(path).split("/")
-    for pattern, reason in _RULES:
-        if _fits(parts, pattern):
-            return reason
+    fitting = _FITTING.fullmatch(folded_path(path))
+    if fitting is not None and fitting.lastindex is not None:
+        return _REASONS[fitting.lastindex - 1]
     if added and (module := _module(path)) and installed(module):
         return SHADOWS
     return ""
-
-
-def _fits(parts: list[str], pattern: str) -> bool:
-    wanted = pattern.rstrip("/").split("/")
-    lengths = range(len(wanted), len(parts) + 1) if pattern.endswith("/") else (len(parts),)
-    return any(end >= len(wanted) and all(map(fnmatchcase, parts[end - len(wanted) : end], wanted)) for end in lengths)
 
 
 def _module(path: str) -> str:
