@@ -64,6 +64,11 @@ class AuditVerdict(StrEnum):
     REVIEW = "review"
     REJECT = "reject"
 
+    @property
+    def rank(self) -> int:
+        """0 for the kindest."""
+        return list(AuditVerdict).index(self)
+
 
 class CanaryStatus(StrEnum):
     """Whether the auditor noticed what was planted for it."""

@@ -24,7 +24,7 @@ from kagura_kernel.journal.plugin_views import PluginHistory
 from kagura_kernel.plugins.approvals import ApprovalRecord
 from kagura_kernel.plugins.configuring import complete, shown
 from kagura_kernel.plugins.enabled import JailedPlugin, JailOrder
-from kagura_kernel.plugins.gate import check_bytes, check_modules, why_barred
+from kagura_kernel.plugins.gate import check_bytes, check_modules, why_audit_bars, why_barred, why_outlived
 from kagura_kernel.plugins.library import Library
 from kagura_kernel.plugins.parts import ManagerParts
 from kagura_kernel.plugins.permissions import plan_jail
@@ -63,13 +63,21 @@ class Enabler:
     # ------------------------------------------------------------------ the gate, any thread
 
     def approval(self, name: str, content_hash: str) -> ApprovalRecord | None:
-        """The approval of these very bytes, at a risk that is allowed now."""
+        """The approval of these very bytes, at a risk that is allowed now, and which no audit has overtaken."""
         record = self._parts.approvals.valid(name, content_hash)
-        return record if record is not None and record.risk.rank <= self._parts.max_risk.rank else None
+        if record is None or record.risk.rank > self._parts.max_risk.rank:
+            return None
+        # The book of a process that was killed after its audit still holds the approval; the journal has the audit.
+        return None if why_outlived(record, self._history.audit(name, content_hash)) else record
 
     def why_off(self, name: str, content_hash: str) -> str:
         """Why exactly these files are in quarantine; empty when they are not."""
         return self._put_off.get((name, content_hash), "") or self._parts.quarantine.reason(name, content_hash)
+
+    def why_audit_bars(self, name: str, content_hash: str) -> str:
+        """Why the latest audit of exactly these files lets nobody have them; empty when it does, or there is none."""
+        audit = self._history.audit(name, content_hash)
+        return why_audit_bars(audit, self._parts.max_risk) if audit is not None else ""
 
     def release(self, name: str, content_hash: str) -> bool:
         """Let these files of a plugin out of quarantine; False when they were in none."""
@@ -129,6 +137,8 @@ class Enabler:
             raise PluginRefused(examined.name, "is not approved, and nobody has decided about it")
         if record.content_hash != examined.content_hash:
             raise PluginChangedSince(examined.name, "approved")
+        if why := why_outlived(record, self._history.audit(examined.name, examined.content_hash)):
+            raise PluginRefused(examined.name, why, f"See `plugin audit {examined.name}`, and decide anew.")
         if self.approval(examined.name, examined.content_hash) is None:
             highest = self._parts.max_risk
             why = f"is approved at the risk {record.risk}, and {highest} is the highest that is allowed here"

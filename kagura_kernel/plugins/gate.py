@@ -15,6 +15,7 @@ from kagura_kernel.plugins.wording import first_danger
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kagura_kernel.plugins.approvals import ApprovalRecord
     from kagura_kernel.plugins.content import PluginContent
     from kagura_kernel.plugins.rows import Examined
 
@@ -33,11 +34,34 @@ def why_barred(examined: Examined, audit: PluginAudit | None, highest: Risk) -> 
         return ""
     if audit.content_hash != examined.content_hash:
         return "has other files than those that were audited"
+    return why_audit_bars(audit, highest)
+
+
+def why_audit_bars(audit: PluginAudit, highest: Risk) -> str:
+    """Why nobody can have what this audit is about; empty when somebody can."""
     if found := first_danger(audit.findings):
         return f"may not be loaded: {found}"
     if audit.risk.rank > highest.rank:
         return f"has the risk {audit.risk}, and {highest} is the highest that is allowed here (plugin_max_risk)"
     return ""
+
+
+def why_outlived(approval: ApprovalRecord, audit: PluginAudit | None) -> str:
+    """Why an approval counts no more: an audit of the same bytes says worse than the one that it was given on.
+
+    Where no brain has looked, only a danger is worse: that the risk is not known says nothing new.
+
+    Args:
+        approval: The approval.
+        audit: Of the bytes that it is about; None where none is known.
+    """
+    if audit is None:
+        return ""
+    graver = audit.risk.rank > approval.risk.rank or audit.verdict.rank > approval.verdict.rank
+    if not (audit.dangerous or (graver and not audit.static_only)):
+        return ""
+    was = f"risk {approval.risk}, {approval.verdict}"
+    return f"was approved at {was}, and an audit of the same files says risk {audit.risk}, {audit.verdict}"
 
 
 def check_bytes(content: PluginContent, content_hash: str) -> None:

@@ -17,7 +17,7 @@ from kagura_kernel.plugins.approvals import ApprovalRecord
 from kagura_kernel.plugins.calling import EnabledPlugin
 from kagura_kernel.plugins.enabled import JailedPlugin
 from kagura_kernel.plugins.enabling import CHANGED, Enabler
-from kagura_kernel.plugins.gate import why_barred
+from kagura_kernel.plugins.gate import why_barred, why_outlived
 from kagura_kernel.plugins.library import Library
 from kagura_kernel.plugins.parts import ManagerParts
 from kagura_kernel.plugins.rows import Examined, PluginRow, unusable_row, usable_row
@@ -145,7 +145,9 @@ class PluginManager:
     # ------------------------------------------------------------------ any thread: deciding
 
     def audited(self, session_id: str, examined: Examined, audit: PluginAudit, *, by: str, stored: bool) -> None:
-        """Take note of a fresh audit: the session's state, and a way out of quarantine.
+        """Take note of a fresh audit: the session's state, a way out of quarantine, and an end of approvals.
+
+        One that says worse than the audit that an approval was given on takes that back, for every session and process.
 
         Args:
             session_id: The session that asked.
@@ -156,11 +158,15 @@ class PluginManager:
 
         Raises:
             PluginChangedSince: it is about other bytes.
+            ConfigurationError: the approval cannot be taken out of its file; it counts for nothing nevertheless.
         """
         if audit.content_hash != examined.content_hash or audit.plugin != examined.name:
             raise PluginChangedSince(examined.name, "audited")
         if not stored:
             self._tell.audited(session_id, audit, by=by)
+        approval = self._parts.approvals.valid(examined.name, examined.content_hash)
+        if approval is not None and (why := why_outlived(approval, audit)):
+            self.unapprove(session_id, examined.name, by=ITSELF, via="audit", why=f"it {why}")
         if self._enabler.why_off(examined.name, examined.content_hash):
             self.release(session_id, examined, by=by, via="audit", why="it was audited anew")
         standing = self._sessions.standing(session_id, examined.name)
@@ -348,6 +354,9 @@ class PluginManager:
         if why := self._enabler.why_off(name, plugin.content_hash):
             await self._enabler.put_off(session_id, plugin, why)
             return f"{name} is in quarantine and off: {why}"
+        if why := self._enabler.why_audit_bars(name, plugin.content_hash):
+            await self.disable(session_id, name, by=ITSELF, via="", why=f"by its latest audit it {why}")
+            return f"{name} is off: by its latest audit it {why}"
         now = await asyncio.to_thread(self._library.hash_now, plugin.found)
         if now == plugin.content_hash:
             return ""

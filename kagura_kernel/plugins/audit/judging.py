@@ -25,7 +25,6 @@ from kagura_kernel.plugins.discovery import Found
 if TYPE_CHECKING:
     from kagura_kernel.plugins.scan.result import ScanResult
 
-_VERDICTS = (AuditVerdict.APPROVE, AuditVerdict.REVIEW, AuditVerdict.REJECT)
 _QUOTED = 300
 
 
@@ -39,7 +38,7 @@ class _Judgement:
 
     def worsen(self, risk: Risk, verdict: AuditVerdict, finding: PluginFinding | None = None) -> None:
         self.risk = self.risk.at_least(risk)
-        self.verdict = max(self.verdict, verdict, key=_VERDICTS.index)
+        self.verdict = max(self.verdict, verdict, key=lambda one: one.rank)
         if finding is not None:
             self.findings.append(finding)
 

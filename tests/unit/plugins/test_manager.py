@@ -4,7 +4,9 @@ import asyncio
 import json
 import stat
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +17,8 @@ from kagura_kernel.domain.errors import (
     PluginNotConfigured,
     PluginRefused,
 )
-from kagura_kernel.domain.events import PluginChanged
-from kagura_kernel.domain.plugins import PluginState, Risk
+from kagura_kernel.domain.events import PluginAudited, PluginChanged
+from kagura_kernel.domain.plugins import AuditVerdict, PluginFinding, PluginState, Risk, Severity
 from kagura_kernel.journal.plugin_views import one_plugin
 from kagura_kernel.testing.plugin_rig import SESSION, PluginRig
 
@@ -258,6 +260,72 @@ async def test_taking_an_approval_back_leaves_what_runs_to_its_session(rig: Plug
     assert not rig.row().approved
     assert names(rig) == ["greeter"]
     assert await rig.manager.refresh(SESSION, rig.project) == []
+
+
+WORSE = {
+    "another risk": {"risk": Risk.CRITICAL},
+    "another verdict": {"verdict": AuditVerdict.REJECT},
+    "a danger": {"findings": (PluginFinding(Severity.DANGER, "auditor", "it calls home"),)},
+}
+
+
+@pytest.mark.parametrize("worse", WORSE.values(), ids=WORSE)
+async def test_a_worse_audit_of_the_same_files_takes_the_approval_back_in_every_process(
+    rig: PluginRig, tmp_path: Path, worse: dict[str, Any]
+) -> None:
+    rig.write()
+    rig.approve()
+    other = PluginRig(tmp_path)
+    assert other.row().approved
+    examined = rig.audit(**worse)
+    for one in (rig, other):
+        assert not one.row().approved
+        assert one.manager.approval(examined) is None
+        with pytest.raises(PluginRefused):
+            await one.enable(approved=True, session=OTHER)
+    assert rig.changes() == ["approved", "unapproved"]
+    assert not one_plugin(rig.journal, "greeter", project=str(rig.project)).approved
+    rig.audit()
+    assert not rig.row().approved
+    await other.close()
+
+
+async def test_an_approval_that_stands_in_its_file_beside_a_worse_audit_counts_for_nothing(rig: PluginRig) -> None:
+    rig.write()
+    rig.approve()
+    examined = rig.examine()
+    # As a process leaves it that is killed after its audit was stored.
+    audit = replace(rig.report(examined), risk=Risk.MEDIUM, verdict=AuditVerdict.REVIEW)
+    rig.journal.append(PluginAudited(run_id="", session_id=OTHER, at=rig.clock.now(), audit=audit, by="ada"))
+    assert not rig.row().approved
+    with pytest.raises(PluginRefused, match="approved at risk LOW, approve, and an audit of the same files says risk"):
+        await rig.enable(approved=True)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{}, {"static_only": True, "risk": Risk.UNKNOWN, "verdict": AuditVerdict.REVIEW}],
+    ids=["as good", "the scan alone"],
+)
+async def test_an_audit_that_says_nothing_worse_leaves_the_approval(rig: PluginRig, facts: dict[str, Any]) -> None:
+    rig.write()
+    rig.approve()
+    rig.audit(**facts)
+    assert rig.row().approved
+    await rig.enable(approved=True)
+
+
+async def test_what_an_audit_bars_is_off_before_the_next_run_of_every_session(rig: PluginRig, tmp_path: Path) -> None:
+    rig.write()
+    rig.approve()
+    await rig.enable(approved=True)
+    other = PluginRig(tmp_path)
+    other.audit(risk=Risk.CRITICAL)
+    (note,) = await rig.manager.refresh(SESSION, rig.project)
+    assert note.startswith("greeter is off: by its latest audit it has the risk CRITICAL")
+    assert (names(rig), rig.jails.open) == ([], [])
+    assert rig.row().state is PluginState.DISABLED
+    await other.close()
 
 
 async def test_a_rejection_is_written_down_and_nothing_else(rig: PluginRig) -> None:
