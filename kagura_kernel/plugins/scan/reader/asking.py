@@ -83,7 +83,6 @@ class Files(Protocol):
     uses: set[str]
     library: set[str]
     doubts: list[tuple[str, int]]
-    formats: list[tuple[str, int]]
     suspicious: bool
     rings: int
     schema: Any

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .annotations import DISPATCHING, hidden_code
 from .asking import Files, Meaning
+from .formats import (
+    BY_NAME,
+    FORMATTER,
+    OF_FORMATTERS,
+    PUT_TOGETHER,
+    derives_from_formatter,
+    grade_of,
+    is_formatter,
+)
 from .given import lets_callers_reach, opened_for
 from .joining import doubt_of
 from .memory import IN_MEMORY
@@ -37,11 +46,11 @@ from .references import (
 )
 from .saying import LIBRARY, SAID
 from .texts import is_suspicious, of_text
-from .values import NO_DOUBT, Doubt, Values, ref
+from .values import NO_DOUBT, Doubt, Value, Values, is_made_of_text, ref
 
 _INDIRECT = frozenset(
     "builtins.getattr builtins.setattr builtins.delattr builtins.globals builtins.locals builtins.vars "
-    "operator.attrgetter operator.methodcaller".split()
+    "operator.attrgetter operator.methodcaller functools.wraps functools.update_wrapper".split()
 )
 _BOUND = ("__self__", "__func__")
 _STORES = ("builtins.setattr", "builtins.delattr")
@@ -50,7 +59,15 @@ _OPEN = ("builtins.open", "io.open", "codecs.open", "io.FileIO", "os.open")
 _SHORTEST, _LONGEST = 4, 400
 # A path by itself opens nothing; what is done with it counts.
 _NO_USE = ("tempfile", "zoneinfo", "pathlib.Path", "pathlib.PosixPath", "pathlib.WindowsPath")
-_FORMATS = ("format", "format_map", "vformat", "get_field")
+_COPIERS = {"functools.wraps": 0, "functools.update_wrapper": 1}
+"""What copies attributes by their names, and at which place it is told from what."""
+_COPIED = ("functools.WRAPPER_ASSIGNMENTS", "functools.WRAPPER_UPDATES")
+_ANCHORED = frozenset(
+    f"importlib.resources.{name}"
+    for name in "files contents is_resource open_binary open_text path read_binary read_text".split()
+)
+"""What imports the module that it is told the name of."""
+_ITSELF = ("builtins.__name__", "builtins.__package__")
 
 
 class Checks:
@@ -62,6 +79,12 @@ class Checks:
         self._plugin = plugin
         self._unit = meaning.unit
         self._functions = {id(node.func) for node in self._walk.nodes if isinstance(node, ast.Call)}
+        # `importlib` as the way to what of it is no danger.
+        self._ways = {
+            id(node.value)
+            for node in self._walk.nodes
+            if isinstance(node, ast.Attribute) and f"importlib.{node.attr}" in MODULES
+        }
 
     def run(self) -> None:
         """Look at every node."""
@@ -103,7 +126,9 @@ class Checks:
         if node.level:
             self._relative(node)
             return
-        if self._import(module, node.lineno):
+        parts = [f"{module}.{alias.name}" for alias in node.names]
+        within = parts if module == "importlib" and MODULES.keys() >= set(parts) else [module]
+        if any(self._import(one, node.lineno) for one in within):
             return
         if module == SDK:
             for alias in node.names:
@@ -146,6 +171,10 @@ class Checks:
         if full in _INDIRECT and id(node) not in self._functions and id(node) not in self._walk.plain:
             message = f"{_shown(full)} is handed on, so that nobody can tell what it will reach."
             self._say("computed-attribute", message, node.lineno)
+        if full in _ANCHORED and id(node) not in self._functions:
+            self._say("dynamic-import", SAID["dynamic-import"].format(full), node.lineno)
+        if full == "importlib" and id(node) in self._ways:
+            return
         if full.startswith("types.") and (id(node) in self._walk.typing or id(node) in self._walk.plain):
             return
         if full in CAPABLE and id(node) not in self._walk.plain and id(node) not in self._walk.typing:
@@ -182,6 +211,8 @@ class Checks:
         bases = self._of.values(node.value)
         if isinstance(node.ctx, ast.Load):
             self._reach(node, bases, node.attr)
+            if node.attr in BY_NAME and id(node) not in self._functions:
+                self._reaching_text(node, [node.value], (), objects=False)
             for value in self._of.values(node):
                 if value.kind == "ref":
                     self._referred(node, value.name)
@@ -271,6 +302,7 @@ class Checks:
             elif node.args:
                 self._say("computed-attribute", f"What {_shown(full)} sets cannot be told.", node.lineno)
         self._namespace(node, names)
+        self._naming(node, names)
         if "inspect.getmembers" in names and node.args:
             self.reached(node, self._of.values(node.args[0]), [], Doubt("unknown"))
         if "builtins.type" in names and len(node.args) > 1:
@@ -281,6 +313,21 @@ class Checks:
             self._say(CODE, SAID[CODE].format("eval_str"), node.lineno)
         if isinstance(node.func, ast.Attribute):
             self._method(node, node.func)
+
+    def _naming(self, node: ast.Call, names: set[str]) -> None:
+        """What is told names, or a text with names in it, of attributes and modules."""
+        for full in names & set(_COPIERS):
+            self._copied(node, _COPIERS[full])
+        if names & _ANCHORED:
+            self._anchored(node)
+        if "builtins.getattr" in names and any(
+            one in BY_NAME for at in node.args[1:2] for one in self._of.names(at)[0]
+        ):
+            self._reaching_text(node, node.args[:1], (), objects=False)
+        if names & {"builtins.str.format", "builtins.str.format_map"}:
+            self._reaching_text(node, node.args[:1], node.args[1:], objects=False)
+        if names & {"logging.Formatter", "logging.basicConfig"}:
+            self._log_format(node)
 
     def _namespace(self, node: ast.Call, functions: set[str]) -> None:
         """The whole namespace of a module, handed on."""
@@ -293,23 +340,90 @@ class Checks:
     def _method(self, node: ast.Call, function: ast.Attribute) -> None:
         if function.attr in ("__setattr__", "__delattr__") and node.args:
             self._stored(node, frozenset(), node.args[-2] if len(node.args) > 1 else node.args[0])
-        if function.attr in _FORMATS:
+        if function.attr in (*BY_NAME, *OF_FORMATTERS):
             self._formatted(node, function)
-        if function.attr == "get_field" and node.args and self._of.names(node.args[0])[1]:
-            # Unlike the other three it gives the object itself, not its text.
-            message = "Attributes are reached by a field name that the source does not show."
-            self._say("computed-attribute", message, node.lineno)
 
     def _formatted(self, node: ast.Call, function: ast.Attribute) -> None:
-        for one in [function.value, *node.args[:1]] if function.attr in ("vformat", "get_field") else [function.value]:
-            if isinstance(one, ast.Constant):
-                continue
-            values = self._of.values(one)
-            if any(value.kind == "computed" for value in values):
-                self._plugin.formats.append((self._unit, node.lineno))
-            for value in values:
+        receivers = self._of.values(function.value)
+        if receivers == {ref("builtins.str")}:
+            return  # with the text as its first argument: looked at as the function that it is
+        given = [*node.args, *(one.value for one in node.keywords)]
+        formatter = any(is_formatter(self._of, one) for one in receivers)
+        if ref(FORMATTER) in receivers:
+            self._reaching_text(node, given[1:2], given[2:], objects=True)
+        elif function.attr == "get_field":
+            if any(grade_of(self._of, one) for one in given[:1]):
+                message = "Attributes are reached by a field name that the source does not show."
+                self._say("computed-attribute", message, node.lineno)
+            self._reaching_text(node, given[:1], (), objects=False)
+        elif function.attr in OF_FORMATTERS or formatter:
+            self._reaching_text(node, given[:1], given[1:], objects=True)
+        elif not all(one.kind in ("object", "class") or _is_other(one) for one in receivers):
+            self._reaching_text(node, [function.value], given, objects=False)
+
+    def _reaching_text(
+        self, node: ast.expr, texts: Sequence[ast.expr], given: Sequence[ast.expr], *, objects: bool
+    ) -> None:
+        """A text whose fields reach attributes of what is given: their texts, or the `objects` themselves."""
+        for one in texts:
+            for value in self._of.values(one) if not isinstance(one, ast.Constant) else ():
                 if value.kind == "const" and isinstance(value.data, str):
                     self._look(value.data, node.lineno)
+        grade = max((grade_of(self._of, one) for one in texts), default=PUT_TOGETHER)
+        bases = self._of.union(self._of.values(one) for one in given)
+        if grade == PUT_TOGETHER:
+            self.reached(node, frozenset(), [], Doubt("computed"))
+        elif grade and objects:
+            self.reached(node, bases, [], Doubt("unknown"))
+        elif grade:
+            # The text of an attribute of a constant says nothing that the source does not.
+            foreign = frozenset(one for one in bases if one.kind != "const")
+            self.reached(node, foreign, [], Doubt("unknown"))
+
+    def _log_format(self, node: ast.Call) -> None:
+        """A format text of braces for records; in the other styles a field reaches no attribute."""
+        named = {one.arg: one.value for one in node.keywords}
+        style = named.get("style") or (node.args[2] if len(node.args) > len(("fmt", "datefmt")) else None)
+        if style is None or (isinstance(style, ast.Constant) and style.value != "{"):
+            return
+        texts = [one for one in (*node.args[:1], named.get("fmt"), named.get("format")) if one is not None]
+        if texts:
+            self._reaching_text(node, texts[:1], (), objects=False)
+
+    def _copied(self, node: ast.Call, place: int) -> None:
+        """`update_wrapper(wrapper, wrapped, assigned, updated)`, and `wraps` without the first of them."""
+        if any(isinstance(one, ast.Starred) for one in node.args) or any(one.arg is None for one in node.keywords):
+            self.reached(node, frozenset(), [], Doubt("computed"))
+            return
+        named = {one.arg: one.value for one in node.keywords}
+        words = dict(zip(("wrapped", "assigned", "updated"), node.args[place:], strict=False)) | named
+        bases = self._of.values(words["wrapped"]) if "wrapped" in words else frozenset()
+        for word in ("assigned", "updated"):
+            if word in words:
+                self.reached(node, bases, *self._listed(words[word]))
+
+    def _listed(self, node: ast.expr) -> tuple[list[str], Doubt]:
+        """Which names are in a list of them, and whether others too."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            (left, doubt), (right, other) = self._listed(node.left), self._listed(node.right)
+            grade = "computed" if "computed" in (doubt.grade, other.grade) else doubt.grade or other.grade
+            return [*left, *right], Doubt(grade, doubt.parts + other.parts)
+        values = frozenset(one for one in self._of.values(node) if one not in {ref(name) for name in _COPIED})
+        inside = self._of.elements(values)
+        names = [one.data for one in inside if one.kind == "const" and isinstance(one.data, str)]
+        parts = tuple(one for one in inside if one.kind == "part")
+        others = [one for one in inside if one.kind not in ("const", "part")]
+        grade = "computed" if any(is_made_of_text(one) for one in others) else "unknown" if others else ""
+        return names, Doubt(grade, parts)
+
+    def _anchored(self, node: ast.Call) -> None:
+        """A function that imports the module whose files it gives."""
+        given = [*node.args, *(one.value for one in node.keywords if one.arg in (None, "anchor", "package"))][:1]
+        for value in self._of.union(self._of.values(one) for one in given):
+            if value.kind == "const" and isinstance(value.data, str):
+                self._import(value.data, node.lineno)
+            elif not (value.kind == "ref" and value.name in _ITSELF):
+                self._say("dynamic-import", SAID["dynamic-import"].format("importlib.resources"), node.lineno)
 
     def _stored(self, node: ast.Call, bases: Values, at: ast.expr) -> None:
         names, doubt = self._of.names(at)
@@ -386,6 +500,16 @@ class Checks:
             for value in self._of.values(one):
                 if value.kind == "computed":
                     self._say("computed-attribute", "A class derives from what cannot be told.", node.lineno)
+        if derives_from_formatter(self._of, node):
+            if any(getattr(one, "name", "") == "parse" for one in node.body):
+                message = "A formatter's fields are made while the code runs, and give whatever attribute they name."
+                self._say("computed-attribute", message, node.lineno)
+            self._plugin.doubts.append((self._unit, node.lineno))
+
+
+def _is_other(value: Value) -> bool:
+    """Whether it is something outside that is no text, but has a method of that name."""
+    return value.kind == "made" and value.name.rpartition(".")[2][:1].isupper() and value.name != "string.Template"
 
 
 def _shown(full: str) -> str:

@@ -33,7 +33,9 @@ from .values import (
 
 BUILTINS = frozenset(dir(builtins)) | frozenset(
     # Of a module, and what `site` adds where it is not left out.
-    "__builtins__ __file__ __loader__ __spec__ __cached__ __path__ help exit quit license credits copyright".split()
+    "__builtins__ __file__ __loader__ __spec__ __cached__ __path__ help exit quit license credits copyright "
+    # What a notebook adds.
+    "get_ipython".split()
 )
 
 _MAX_DEPTH = 90

@@ -39,6 +39,7 @@ gzip bz2 lzma threading kagura_plugin
 """
 _FILES = """
 configparser dbm dbm.dumb filecmp fileinput glob json.tool linecache mailbox mmap netrc plistlib shutil
+importlib.metadata importlib.resources
 sqlite3 tarfile tempfile zipfile wave fcntl xml.dom.expatbuilder xml.dom.pulldom xml.etree.ElementInclude
 """
 _NETWORK = """

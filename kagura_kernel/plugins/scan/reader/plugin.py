@@ -32,7 +32,6 @@ class Plugin:
         uses: What its source reaches for: `read`, `write`, `net`.
         library: What it reaches for through `kagura_plugin`.
         doubts: Where an attribute is reached by a name that is not known.
-        formats: Where a format text is put together.
         suspicious: Whether a text names something that is never reached honestly.
         rings: How often what was asked for was just being worked out: values that depend on themselves.
         schema: The value of `SCHEMA`.
@@ -42,7 +41,6 @@ class Plugin:
         self.uses: set[str] = set()
         self.library: set[str] = set()
         self.doubts: list[tuple[str, int]] = []
-        self.formats: list[tuple[str, int]] = []
         self.suspicious = False
         self.rings = 0
         self.schema: Any = None
@@ -73,8 +71,6 @@ class Plugin:
             else:
                 message = "An attribute is reached by a name that the source does not show."
                 self.report("unfollowed-attribute", message, path, line)
-        for path, line in self.formats if self.suspicious else ():
-            self.report("format-attribute", "A format text is put together while the code runs.", path, line)
         return list(self._found)
 
     @functools.cached_property

@@ -66,7 +66,7 @@ _WORDS: dict[str, dict[str, str]] = {
     "builtins": {
         CODE: "eval exec compile breakpoint help execfile",
         IMPORT: "__import__ __loader__ __spec__ __build_class__ reload",
-        ESCAPE: "__builtins__ license credits copyright __cached__",
+        ESCAPE: "__builtins__ license credits copyright __cached__ get_ipython",
         FILES: "open file",
         MUTATION: "exit quit input",
         PATHS: "__file__ __path__",
@@ -113,7 +113,7 @@ _WORDS: dict[str, dict[str, str]] = {
         ESCAPE: "currentframe stack trace getouterframes getinnerframes getframeinfo getmodule "
         "getmembers_static getattr_static getclosurevars getcallargs getgeneratorlocals getcoroutinelocals "
         "getargvalues getasyncgenlocals getmro getgeneratorstate unwrap getclasstree walktree modulesbyfile",
-        UNFOLLOWED: "getmembers",
+        UNFOLLOWED: "getmembers classify_class_attrs",
         CODE: "get_annotations",
         FILES: "getsource getsourcefile getsourcelines getfile getabsfile findsource getcomments",
     },
@@ -137,7 +137,12 @@ _WORDS: dict[str, dict[str, str]] = {
     "mimetypes": {FILES: "init read_mime_types"},
     "pathlib.Path": {ENVIRONMENT: "home", FILES: "cwd"},
     "pathlib": {FILES: "Path PosixPath WindowsPath"},
-    "ast": {MITIGATION: "literal_eval"},
+    "ast": {MITIGATION: "literal_eval", UNFOLLOWED: "iter_fields"},
+    "importlib.metadata": {
+        IMPORT: "EntryPoint EntryPoints entry_points SelectableGroups DistributionFinder MetadataPathFinder "
+        "MetaPathFinder import_module"
+    },
+    "optparse.Values": {COMPUTED: "ensure_value"},
     "hmac": {MITIGATION: "compare_digest"},
     "html": {MITIGATION: "escape"},
     "shlex": {MITIGATION: "quote"},
@@ -225,7 +230,9 @@ GRAVE_METHODS = {
         PROCESS,
     ),
     **dict.fromkeys("load_extension enable_load_extension LoadLibrary CDLL dlopen".split(), NATIVE),
-    **dict.fromkeys("exec_module load_module find_loader import_module run_module run_path".split(), IMPORT),
+    **dict.fromkeys(
+        "exec_module load_module find_loader import_module run_module run_path entry_points".split(), IMPORT
+    ),
     **dict.fromkeys("runcode runsource eval_str writepy".split(), CODE),
     "_convert_": ESCAPE,
 }

@@ -36,7 +36,7 @@ REFUSED_MODULES = [
     "imp",
     "importlib",
     "importlib.util",
-    "importlib.resources",
+    "importlib.machinery",
     "lib2to3",
     "logging.config",
     "mailcap",
