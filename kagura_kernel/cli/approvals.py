@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.cli.opening import read_journal
 from kagura_kernel.cli.printing import as_json, cut, moment, table
 from kagura_kernel.cli.runs import LATEST
+from kagura_kernel.domain.asked import asked
 from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
@@ -87,10 +88,17 @@ def _lessons(rows: Sequence[ApprovalRow]) -> dict[str, list[str]]:
 def _in_full(row: ApprovalRow, lessons: Sequence[str]) -> Iterator[str]:
     """A question as somebody has to know it who answers: all of it, why, for whom, and what it would have trusted."""
     above = "".join(f", which works for {one}" for one in reversed(row.lineage))
+    what = asked(row.kind, row.title, row.detail, row.arguments)
     yield shown(f"{row.id}: {row.title} (asked by {row.run_id}{above})")
-    if _what(row) != "-":
+    yield from (f"    {shown(line)}" for line in what.title.split("\n") if what.title != row.title)
+    yield from [f"    {shown(what.target)}"] if what.target else []
+    for block in what.blocks:
+        yield from [f"  {shown(block.label)}:"] if block.label else []
         # One line of it stays one line, whatever it holds.
-        yield from (f"    {shown(line)}" for line in row.detail.split("\n"))
+        yield from (f"    {shown(line)}" for line in block.text.split("\n"))
+        yield from [f"  ({block.size})"] if block.size else []
+    yield from [f"  directory: {shown(what.place)}"] if what.place else []
+    yield from (f"    {shown(line)}" for line in what.means.split("\n") if line)
     yield from (f"    {shown(line)}" for line in lessons)
     if row.reason.strip():
         yield f"  why, in the asker’s words: {shown(cut(row.reason, _REASON))}"

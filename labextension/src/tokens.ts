@@ -78,6 +78,26 @@ export interface IDecision {
 
 export type Verdict = 'allow' | 'deny' | 'abort';
 
+/** What is to be read of an approval, as every display shows it: the server says it, so that none says it otherwise. */
+export interface IShown {
+  readonly title: string;
+  /** The host that is asked for; empty for other questions. */
+  readonly target: string;
+  /** What would be used, in full. */
+  readonly blocks: readonly IShownBlock[];
+  /** The directory on the host that it would work in; empty where there is none. */
+  readonly place: string;
+  /** What it would mean, in the words of whoever composed the question; empty where the rest is all. */
+  readonly means: string;
+}
+
+export interface IShownBlock {
+  readonly label: string;
+  readonly text: string;
+  /** How many lines it has, in words; empty for one. */
+  readonly size: string;
+}
+
 export interface IApproval extends IOrigin {
   id: string;
   run_id: string;
@@ -98,6 +118,8 @@ export interface IApproval extends IOrigin {
   answer: string;
   /** The runs that the asking one works for, the first one first; empty for a person's own. */
   lineage: readonly string[];
+  /** Null once it is decided. */
+  shown: IShown | null;
 }
 
 export interface ILease {

@@ -19,7 +19,9 @@ from tests.browser.sidebar import Sidebar
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
 ASK = "%%kagura --replay ask.jsonl --write none\nLeave a mark."
-ON_THE_HOST = {"command": "echo once >> mark", "host": True, "reason": "The box cannot see this machine."}
+# More than there is room for: its last line comes into sight only when somebody looks for it.
+SCRIPT = "\n".join([*(f": {number}" for number in range(60)), "echo once >> mark"])
+ON_THE_HOST = {"command": SCRIPT, "host": True, "reason": "The box cannot see this machine."}
 FILES = {"ask.jsonl": host(ON_THE_HOST["command"])}
 
 
@@ -62,10 +64,20 @@ def ran_once(notebook):
     return (notebook.folder / "mark").read_text() == "once\n"
 
 
+def allow_when_read(place, text):
+    """Press Allow, which cannot be pressed before the end of the text has been on screen."""
+    allow = place.get_by_role("button", name=re.compile("^Allow once"))
+    expect(allow).to_be_disabled()
+    allow.click(force=True)
+    place.locator(text).evaluate("text => { text.scrollTop = text.scrollHeight }")
+    expect(allow).to_be_enabled()
+    allow.click()
+
+
 def test_a_click_in_the_cell_decides_once_and_a_later_answer_is_told_so(asking, another, lab):
     notebook, ident = asking
     expect(another.tell(1, "%kagura approvals")).to_contain_text(ident)
-    notebook.output(1).get_by_role("button", name="Allow once").click()
+    allow_when_read(notebook.output(1), ".kg-full")
     expect(notebook.output(1).locator(".kg-verdict")).to_contain_text(f"Allowed by {getpass.getuser()}")
     error = another.tell(1, f"%kagura deny {ident}")
     expect(error).to_contain_text("ERR_APPROVAL_DECIDED")
@@ -91,7 +103,7 @@ def test_a_reload_in_the_middle_changes_nothing(asking, another, lab):
     expect(sidebar.approval(ident)).to_contain_text("echo once >> mark")
     attached = another.tell(1, f"%kagura attach {run_id}")
     expect(attached.get_by_role("button", name="Allow once")).to_be_visible()
-    sidebar.approval(ident).get_by_role("button", name=re.compile("^Allow once")).click()
+    allow_when_read(sidebar.approval(ident), ".kgs-exactly >> nth=0")
     expect(attached.locator(".kg-verdict")).to_contain_text("in the sidebar")
     expect(attached.locator(".kg-pill")).to_have_text("Done")
     expect(sidebar.approval(ident)).to_have_count(0)

@@ -61,7 +61,7 @@ class Deciding:
         """
         request = self.open_request(approval_id)
         if allow and self._is_cut(request):
-            raise Refused(f"only its beginning stands here: {IN_FULL}", approval_id)
+            raise Refused(f"only a part of it stands here: {IN_FULL}", approval_id)
         try:
             return self.cockpit.decide(approval_id, allow, by=by, via=self.via, answer=answer)
         except ApprovalError as error:

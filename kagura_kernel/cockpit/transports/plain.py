@@ -32,6 +32,19 @@ def cut(text: str, limit: int) -> tuple[str, bool]:
     return (head[:line_end] if line_end > limit // 2 else head) + "\n…", True
 
 
+def cut_inside(text: str, limit: int) -> tuple[str, bool]:
+    """A visible text with its beginning and its end, together at most `limit` characters, and how much is left out
+    between them; and whether anything is.
+    """  # noqa: D205 - one sentence
+    shown = printed(text).strip("\n")
+    if len(shown) <= limit:
+        return shown, False
+    room = limit - len(f"\n… {len(shown)} characters left out …\n")
+    tail = shown[-(room // 2) :]
+    head = shown[: room - len(tail)]
+    return f"{head}\n… {len(shown) - len(head) - len(tail)} characters left out …\n{tail}", True
+
+
 def listed(lines: Sequence[str], limit: int) -> tuple[str, bool]:
     """As many of these lines as fit, with how many are left; and whether anything is missing."""
     shown = [one_line(line, _LISTED) for line in lines]

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kagura_kernel.cockpit.resuming import may_be_resumed
-from kagura_kernel.cockpit.transports.plain import cut, one_line
+from kagura_kernel.cockpit.transports.plain import cut, cut_inside, one_line
 from kagura_kernel.cockpit.transports.transport import Button, Post
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
+from kagura_kernel.domain.asked import asked
 from kagura_kernel.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -19,6 +20,7 @@ from kagura_kernel.domain.events import (
     TextWritten,
     ToolCalled,
 )
+from kagura_kernel.domain.plainly import plainly
 from kagura_kernel.domain.visible import printed
 from kagura_kernel.journal.rows import RunRow
 
@@ -165,14 +167,14 @@ def question_post(request: ApprovalRequest, token: str, limit: int, *, has_file:
         limit: Characters that it may have.
         has_file: Whether one that does not fit was sent whole, as a file; otherwise it can only be denied.
     """
-    told, more = cut(question_text(request), limit)
+    told, more = cut_inside(question_text(request), limit)
     lineage = f", which works for {request.lineage[-1]}" if request.lineage else ""
     kind = str(request.kind).replace("_", " ")
     head = f"{request.run_id}{lineage} asks · {kind} · {request.id} · no answer within {request.deadline:.0f} s is a no"
     if more and has_file:
-        head += " · read the file first: this is only its beginning"
+        head += " · read the file first: only the beginning and the end stand here"
     elif more:
-        head += f" · this is only its beginning, and the rest could not be put here: {IN_FULL}"
+        head += f" · only the beginning and the end stand here, and the rest could not be put here: {IN_FULL}"
         return Post(head, told, (_deny(request, token),))
     if _numbered(request.options):
         head += " · answer with a number, or in words"
@@ -181,10 +183,18 @@ def question_post(request: ApprovalRequest, token: str, limit: int, *, has_file:
 
 def question_text(request: ApprovalRequest) -> str:
     """A question in full."""
-    parts = [printed(request.title), printed(request.detail)]
+    what = asked(request.kind, request.title, request.detail, request.arguments)
+    parts = [f"{what.title} {what.target}?" if what.target else what.title]
+    for block in what.blocks:
+        # A line of it never passes for one of ours.
+        lines = "\n".join(f"| {line}" for line in block.text.split("\n"))
+        head = f"{block.label}, {block.size}" if block.label and block.size else block.label or block.size
+        parts.append(f"{head}:\n{lines}" if head else lines)
+    parts += [f"Directory: {what.place}"] if what.place else []
+    parts.append(what.means)
     if request.reason:
-        parts.append(f"Reason given by the asker: {printed(request.reason)}")
-    parts += [f"{number}. {printed(option)}" for number, option in enumerate(request.options, start=1)]
+        parts.append(f"Reason given by the asker: {plainly(request.reason)}")
+    parts += [f"{number}. {plainly(option)}" for number, option in enumerate(request.options, start=1)]
     return "\n".join(dict.fromkeys(part for part in parts if part.strip()))
 
 

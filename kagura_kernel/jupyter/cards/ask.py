@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from kagura_kernel.domain.asked import Block
 from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.domain.plainly import plainly
 from kagura_kernel.jupyter.cards.ask_buttons import NEVER, buttons_html, chooses
 from kagura_kernel.jupyter.cards.ask_details import details_html
-from kagura_kernel.jupyter.cards.asked import asked, asks_for_host
+from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.escape import escaped, reachable
 from kagura_kernel.jupyter.cards.view import Ask, RunView
 from kagura_kernel.jupyter.cards.words import clock_face
@@ -30,9 +32,6 @@ _KINDS = {
 
 NO_REASON = "The agent gave no reason."
 
-MAY_CONNECT = "May the box connect to"
-"""What stands before a host that is asked for; the host follows."""
-
 _VIA = {"cell": ", in the cell", "command": ", by command", "sidebar": ", in the sidebar"}
 
 _VERDICTS = {
@@ -47,15 +46,16 @@ def ask_html(ask: Ask, view: RunView, *, live: bool) -> str:
     """The approval card. It has buttons when it is live and undecided."""
     request = ask.request
     label, meaning = _KINDS.get(request.subject, (request.subject, ""))
-    title = request.detail or request.title if request.subject == "question" else request.title
+    title = asked(request).title
     open_now = ask.decision is None and view.finished is None and live
-    name = f'aria-label="{escaped(label)}: {escaped(title)}"'
+    about = plainly(request.title) if asked(request).target else title
+    name = f'aria-label="{escaped(label)}: {escaped(about)}"'
     # The host stands large below its title, and again in what it would mean: that is often enough.
-    top = _top(label, MAY_CONNECT if asks_for_host(request) else title)
+    top = _top(label, title)
     if request.subject == "network" and ask.decision is not None:
         return f'<blockquote class="kg-ask kg-closed kg-brief" role="group" {name}>{_line(ask)}</blockquote>'
     if not open_now:
-        inside = f"{top}{_detail(request)}{_reason(request)}{details_html(request, view)}{_answer(ask)}"
+        inside = f"{top}{_detail(request, live=False)}{_reason(request)}{details_html(request, view)}{_answer(ask)}"
         return f'<blockquote class="kg-ask kg-closed" role="group" {name}>{inside}</blockquote>'
     if ask.brief:
         tone = " kg-brief"
@@ -105,7 +105,7 @@ def _line(ask: Ask) -> str:
     answer = _answer(ask) if ask.decision is not None else ""
     label = f'<span class="kg-kind">{_KINDS["network"][0]}</span> ' if answer else ""
     return (
-        f'<div class="kg-ask-top">{label}<code class="kg-where">{escaped(asked(ask.request).subject)}</code> '
+        f'<div class="kg-ask-top">{label}<code class="kg-where">{escaped(asked(ask.request).what)}</code> '
         f"{answer}</div>"
     )
 
@@ -116,18 +116,20 @@ def _meaning(meaning: str, request: ApprovalRequested) -> str:
     return f'<div class="kg-soft">{means}</div>' if means else ""
 
 
-def _detail(request: ApprovalRequested) -> str:
+def _detail(request: ApprovalRequested, *, live: bool = True) -> str:
     parts = asked(request)
-    if not parts.subject or parts.subject == request.title or request.subject == "question":
-        return ""
-    if request.subject == "network":
+    if parts.target:
         means = f"<div>{escaped(parts.means)}</div>" if parts.means else ""
-        return f'<div class="kg-target"><code>{escaped(parts.subject)}</code></div>{means}'
-    shown = f'<pre class="kg-pre kg-full"{reachable(parts.subject)}>{escaped(parts.subject)}</pre>'
-    if parts.stdin:
-        shown += '<div class="kg-label">It would read</div>'
-        shown += f'<pre class="kg-pre kg-full"{reachable(parts.stdin)}>{escaped(parts.stdin)}</pre>'
-    return shown
+        return f'<div class="kg-target"><code>{escaped(parts.target)}</code></div>{means}'
+    return "".join(block_html(block, live=live) for block in parts.blocks)
+
+
+def block_html(block: Block, *, live: bool) -> str:
+    """A text that is decided about, with its size; a live card is told by `data-end` when it was read to its end."""
+    label = f'<div class="kg-label">{escaped(block.label)}</div>' if block.label else ""
+    size = f'<div class="kg-soft kg-size">{block.size}</div>' if block.size else ""
+    end = "<i data-end></i>" if live else ""
+    return f'{label}<pre class="kg-pre kg-full"{reachable(block.text)}>{escaped(block.text)}{end}</pre>{size}'
 
 
 def reason_words(request: ApprovalRequested) -> tuple[str, str]:

@@ -1,10 +1,8 @@
-"""What an approval rests on beyond its subject: who asks, a difference, and every argument as it would be used."""
+"""What an approval rests on beyond its subject: who asks, a difference, and every argument that it does not show."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-
+from kagura_kernel.domain.asked import in_sight, more_arguments
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.jupyter.cards.bounded import bounded
 from kagura_kernel.jupyter.cards.diff import diff_html
@@ -12,10 +10,6 @@ from kagura_kernel.jupyter.cards.escape import escaped, reachable
 from kagura_kernel.jupyter.cards.view import RunView
 
 _LINES, _CHARACTERS = 2000, 100_000
-# What the question itself shows already.
-_SHOWN = frozenset({"host", "port", "command", "stdin", "directory", "question", "options", "diff"})
-# Of these the arguments are the question; elsewhere a composed text says what they mean.
-_IN_SIGHT = frozenset({"plugin", "tool", "write"})
 
 
 def details_html(request: ApprovalRequested, view: RunView) -> str:
@@ -25,27 +19,12 @@ def details_html(request: ApprovalRequested, view: RunView) -> str:
     return f"{difference}{_arguments(request)}{_origin(request, view)}"
 
 
-def more_arguments(request: ApprovalRequested) -> Mapping[str, str]:
-    """Arguments that the question does not show by itself, each as it would be used."""
-    return {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
-        for name, value in request.arguments.items()
-        if name not in _SHOWN and value not in (None, "", [], {}, ())
-    }
-
-
-def in_sight(request: ApprovalRequested) -> bool:
-    """Whether the arguments are what is decided about, so that nobody has to unfold them."""
-    return request.subject in _IN_SIGHT
-
-
 def _arguments(request: ApprovalRequested) -> str:
-    given = more_arguments(request)
+    # Those that are the question stand in it.
+    given = {} if in_sight(request.subject) else more_arguments(request.subject, request.arguments)
     if not given:
         return ""
     blocks = "".join(f'<div class="kg-label">{escaped(name)}</div>{_block(text)}' for name, text in given.items())
-    if in_sight(request):
-        return f"<div>{blocks}</div>"
     return (
         f'<details class="kg-args" data-keep="{escaped("args:" + request.approval_id)}">'
         '<summary><span class="kg-soft">Arguments in full</span></summary>'

@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.domain.plainly import plainly
 from kagura_kernel.domain.visible import visible
+from kagura_kernel.jupyter.cards.ask import block_html
 from kagura_kernel.jupyter.cards.ask_buttons import buttons_html
 from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.escape import escaped, one_line, shown_path
@@ -179,15 +181,16 @@ def _question(line: RunLine, *, live: bool) -> str:
     if not (live and is_simple(first)):
         return f'<div class="kg-why">Waits for you: {escaped(line.waits_for)}</div>'
     parts = asked(first)
-    where = f'<div class="kg-why">in {escaped(shown_path(parts.place))}</div>' if parts.place else ""
+    where = f'<div class="kg-why">in {escaped(shown_path(parts.directory))}</div>' if parts.directory else ""
     means = f'<div class="kg-why">{escaped(parts.means)}</div>' if parts.means else ""
     # A model's reason is its own word, and stands in quotation marks.
     why = f'<div class="kg-why kg-says"><q>{escaped(one_line(first.reason, 300))}</q></div>' if first.reason else ""
-    subject = f'<pre class="kg-pre kg-full">{escaped(parts.subject)}</pre>' if parts.subject != first.title else ""
+    subject = f'<div class="kg-target"><code>{escaped(parts.target)}</code></div>' if parts.target else ""
+    subject += "".join(block_html(block, live=live) for block in parts.blocks)
     more = f'<div class="kg-why">{len(line.asks) - 1} more after this one</div>' if len(line.asks) > 1 else ""
     return (
         f'<div class="kg-ask kg-open kg-brief" data-approval="{escaped(first.approval_id)}" data-block role="group" '
         f'aria-label="{escaped(first.title)}">'
-        f'<div class="kg-ask-top"><span class="kg-ask-title">{escaped(first.title)}</span></div>'
+        f'<div class="kg-ask-top"><span class="kg-ask-title">{escaped(plainly(first.title))}</span></div>'
         f"{subject}{where}{means}{why}{more}{buttons_html(first)}</div>"
     )

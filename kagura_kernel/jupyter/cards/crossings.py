@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Literal
 
 from kagura_kernel.domain.events import EgressClosed, EgressDecided, LeaseChanged, LeaseUsed
+from kagura_kernel.domain.hosts import place
 
 KEPT_PLACES = 500
 """Places that a view tells apart, refused ones and reached ones each; what comes after them is only counted."""
@@ -268,8 +269,3 @@ def lease_end(why: str) -> LeaseEnd:
     if why.startswith("revoked"):
         return "revoked"
     return "left to expire" if why.startswith("left to expire") else "given back"
-
-
-def place(host: str, port: int) -> str:
-    """`example.org:443`, `[2001:db8::1]:443`."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.events import RunGranted
+from kagura_kernel.domain.hosts import shown_word
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.cards.escape import escaped
-from kagura_kernel.jupyter.cards.hosts import shown_word
 from kagura_kernel.jupyter.cards.view import RunView
 
 _SHOWN = 12

@@ -32,7 +32,7 @@ def many_html(view: RunView, *, live: bool) -> str:
 
 
 def _allow(waiting: list[Ask], ids: str) -> str:
-    places = "".join(f"<li><code>{escaped(asked(ask.request).subject)}</code></li>" for ask in waiting)
+    places = "".join(f"<li><code>{escaped(asked(ask.request).what)}</code></li>" for ask in waiting)
     # Kept open under the very questions: when one more comes, it folds and has to be unfolded again.
     return (
         f'<details class="kg-all" data-keep="all:{escaped(ids)}"><summary>Allow all for this run …</summary>'

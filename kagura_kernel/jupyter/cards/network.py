@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
+from kagura_kernel.domain.hosts import shown_place
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.cards.crossings import Network, Reached, Refused
 from kagura_kernel.jupyter.cards.escape import escaped
-from kagura_kernel.jupyter.cards.hosts import shown_place
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.cards.words import counted, data_size, seconds
 

@@ -130,7 +130,7 @@ def run_metadata(view: RunView) -> dict[str, Any]:
 def _approval(ask: Ask) -> dict[str, Any]:
     request, decision = ask.request, ask.decision
     facts: dict[str, Any] = {"id": request.approval_id, "hash": request.content_hash}
-    facts["directory"] = asked(request).place
+    facts["directory"] = asked(request).directory
     if decision is not None:
         facts |= {"by": decision.by, "at": decision.at.isoformat(), "waited": round(decision.waited, 3)}
     return facts

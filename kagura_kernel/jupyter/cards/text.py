@@ -9,9 +9,8 @@ from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.domain.visible import printed, visible
-from kagura_kernel.jupyter.cards.ask import MAY_CONNECT, reason_words, verdict_words
-from kagura_kernel.jupyter.cards.ask_details import in_sight, more_arguments
-from kagura_kernel.jupyter.cards.asked import asked, asks_for_host
+from kagura_kernel.jupyter.cards.ask import reason_words, verdict_words
+from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.bounded import bounded
 from kagura_kernel.jupyter.cards.changes import RUNS, first_what_runs, state_word, summary
 from kagura_kernel.jupyter.cards.diff import counts
@@ -117,19 +116,13 @@ def _call(call: Call) -> str:
 
 def _ask(ask: Ask) -> str:
     parts = asked(ask.request)
-    lines = [f"? {visible(ask.request.title)}"]
-    if asks_for_host(ask.request):
-        lines = [f"? {MAY_CONNECT} {visible(parts.subject)}?"]
-    elif parts.subject and parts.subject != ask.request.title:
-        lines.extend(f"    {line}" for line in visible(parts.subject).split("\n"))
-    if parts.stdin:
-        lines.append("  it would read")
-        lines.extend(f"    {line}" for line in visible(parts.stdin).split("\n"))
-    if in_sight(ask.request):
-        for name, value in more_arguments(ask.request).items():
-            lines += [f"  {visible(name)}:", *(f"    {line}" for line in visible(value).split("\n"))]
+    lines = [f"? {parts.title} {parts.target}?" if parts.target else f"? {parts.title}"]
+    for block in parts.blocks:
+        lines += [f"  {block.label}:"] if block.label else []
+        lines += [f"    {line}" for line in block.text.split("\n")]
+        lines += [f"  ({block.size})"] if block.size else []
     if parts.means:
-        lines.extend(f"  {line}" for line in visible(parts.means).split("\n"))
+        lines.extend(f"  {line}" for line in parts.means.split("\n"))
     whose, reason = reason_words(ask.request)
     if whose:
         lines.append(f"  {whose[:1].lower()}{whose[1:]} {one_line(reason, 300)}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, talk_in_text
 from kagura_kernel.domain.errors import KaguraError
-from kagura_kernel.domain.visible import visible
+from kagura_kernel.domain.plainly import plainly
 from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.audit_record import report_lines
 from kagura_kernel.jupyter.cards.audit_view import Subject
@@ -106,7 +106,7 @@ class TextAudit:
         elif new := [ask for ask in view.asks if ask.key not in self._put]:
             self._asking = new[0]
             self._put.add(new[0].key)
-            self._say(visible(new[0].request.detail or new[0].request.title))
+            self._say(plainly(new[0].request.detail or new[0].request.title))
             self._prompt(f"{_choices(new[0])}: ")
 
     def finish(self, view: AuditView) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kagura_kernel.domain.approvals import Decision
+from kagura_kernel.domain.asked import asked
 from kagura_kernel.journal.encoding import stamp
 from kagura_kernel.journal.lease_views import LeaseView
 from kagura_kernel.journal.pages import StoredText
@@ -37,6 +38,7 @@ def approval_fields(row: ApprovalRow) -> dict[str, Any]:
         "requested_at": stamp(row.requested_at),
         "deadline_at": stamp(row.deadline_at),
         "decided_at": _moment(row.decided_at),
+        "shown": _shown(row) if row.verdict is None else None,
     }
 
 
@@ -94,6 +96,18 @@ def budget_fields(use: BudgetUse) -> dict[str, Any]:
 def plain(text: str) -> Any:
     """What is in a text of ours that is nearly JSON: Python writes NaN and Infinity, which browsers refuse."""
     return json.loads(text, parse_constant=str)
+
+
+def _shown(row: ApprovalRow) -> dict[str, Any]:
+    """What is to be read before it is answered, as every display shows it."""
+    what = asked(row.kind, row.title, row.detail, row.arguments)
+    return {
+        "title": what.title,
+        "target": what.target,
+        "blocks": [{"label": one.label, "text": one.text, "size": one.size} for one in what.blocks],
+        "place": what.place,
+        "means": what.means,
+    }
 
 
 def _fields(row: RunRow | ApprovalRow) -> dict[str, Any]:

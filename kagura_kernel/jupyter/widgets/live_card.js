@@ -11,6 +11,9 @@ const GONE_STATUS = new Set(["restarting", "autorestarting", "terminating", "dea
 // another one. The same for the rows of leases. The keyboard aims at a button, not at a place.
 const SETTLE_MS = 400;
 const GRAVE = '[data-act="allow"], [data-act="allow-all"], [data-act="revoke"]';
+// Nobody allows what they have not had on screen to its end.
+const WAITS = '[data-act="allow"]';
+const NOT_READ = "Read it to its end first: it can be allowed once the end has been on screen.";
 const ABOVE = ["head", "kit", "learned", "leases"];
 const BELOW = ["many", "net"];
 
@@ -86,6 +89,13 @@ const remark = (root, text) => {
   if (!said) root.prepend(line);
 };
 
+// Where the texts of a question end that nobody has had on screen yet.
+const unread = (button, read) => {
+  if (!button.matches(WAITS)) return [];
+  const block = button.closest("[data-approval]");
+  return [...(block?.querySelectorAll("[data-end]") ?? [])].filter((end) => !read.has(end));
+};
+
 const able = (root, yes) => {
   for (const control of root.querySelectorAll("[data-act], .kg-input")) control.disabled = !yes;
 };
@@ -126,6 +136,7 @@ const place = (root, key, html, opened) => {
   if (after) after.scrollTop = followed ? after.scrollHeight : scrolled;
   if (focused && focused !== document.activeElement) refocus(slot, focused);
   if (subjects(slot) !== shown) settle(root);
+  root.watch();
 };
 
 // Whoever works by keyboard stays where they were: on the same button, or on what became of it.
@@ -243,11 +254,37 @@ export default () => {
       }
       el.append(root);
       views.add(root);
+      // The ends are the elements themselves: what is drawn anew in their place has to be read anew.
+      const read = new WeakSet();
+      const allowable = () => {
+        for (const button of root.querySelectorAll(WAITS)) {
+          const waits = unread(button, read).length > 0;
+          if (waits) button.setAttribute("aria-disabled", "true");
+          else button.removeAttribute("aria-disabled");
+        }
+      };
+      const watcher = new IntersectionObserver(
+        (entries) => {
+          for (const { isIntersecting, target } of entries) if (isIntersecting) read.add(target);
+          allowable();
+        },
+        { threshold: 0.5 },
+      );
+      root.watch = () => {
+        for (const end of root.querySelectorAll("[data-end]")) watcher.observe(end);
+        allowable();
+      };
       for (const [key, html] of parts) place(root, key, html, opened);
       if (gone) retire(root);
 
       const press = (button) => {
         const block = button.closest("[data-block], [data-lease]") ?? root;
+        const [end] = unread(button, read);
+        if (end) {
+          const told = block.querySelector(".kg-told");
+          if (told) told.textContent = NOT_READ;
+          return;
+        }
         const content = { act: button.dataset.act, id: button.dataset.id ?? "", path: button.dataset.path ?? null };
         if (button.dataset.ids) content.ids = button.dataset.ids.split(" ");
         if (button.dataset.answer !== undefined) content.answer = button.dataset.answer;
@@ -321,6 +358,7 @@ export default () => {
       }, TICK_MS);
       return () => {
         clearInterval(timer);
+        watcher.disconnect();
         views.delete(root);
       };
     },

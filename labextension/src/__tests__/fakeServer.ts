@@ -228,6 +228,13 @@ export function anApproval(id: string, changes: IRow = {}): IRow {
     requested_at: '2026-01-01T00:00:00Z',
     deadline_at: '2026-01-01T00:05:00Z',
     verdict: null,
+    shown: {
+      title: changes['title'] ?? 'Run a command on this machine',
+      target: '',
+      blocks: [{ label: '', text: changes['detail'] ?? 'git push', size: '' }],
+      place: '',
+      means: ''
+    },
     ...changes
   };
 }

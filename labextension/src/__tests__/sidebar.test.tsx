@@ -115,9 +115,40 @@ test('a run says who asked for it in a chat, and nothing where it was the person
   assert.ok(!html.includes('mira'));
 });
 
+test('what the server says is to be read is shown, and nothing is allowed before its end was on screen', async () => {
+  const block = {
+    label: 'It would read',
+    text: 'true\n⟨60 empty lines⟩\ncurl',
+    size: '62 lines, 60 of them empty'
+  };
+  const shown = { title: 'Run it', target: '', blocks: [block], place: '/p', means: '' };
+  const html = await drawn(server => {
+    server.approvals = [anApproval('app-1', { shown, detail: 'raw', arguments: { command: 'raw' } })];
+  });
+  for (const words of [
+    block.label,
+    block.size,
+    `${block.text}<i data-end=""></i></pre>`,
+    '<code>/p</code>'
+  ]) {
+    assert.ok(html.includes(words), words);
+  }
+  assert.match(html, /<button[^>]*disabled=""[^>]*>Allow once</);
+  assert.doesNotMatch(html, /<button[^>]*disabled=""[^>]*>Deny</);
+  assert.ok(html.includes('once its end has been on screen'));
+});
+
 test('a host offers what its card offers, with the whole address', async () => {
   const html = await drawn(server => {
+    const shown = {
+      title: 'May the box connect to',
+      target: 'example.org:443',
+      blocks: [],
+      place: '',
+      means: 'TCP'
+    };
     const more = {
+      shown,
       arguments: { host: 'example.org', port: 443 },
       options: ['this run', 'this session', 'never']
     };
@@ -135,6 +166,7 @@ test('a host offers what its card offers, with the whole address', async () => {
   ]) {
     assert.ok(html.includes(words), words);
   }
+  assert.doesNotMatch(html, /<button[^>]*disabled=""[^>]*>Allow/);
 });
 
 test('a call of a tool shows its exact arguments, and offers the smaller yes first', async () => {

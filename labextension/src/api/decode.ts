@@ -5,6 +5,7 @@
 import {
   TOPICS,
   type IApproval,
+  type IShown,
   type IAuditRun,
   type IBudget,
   type IChange,
@@ -112,7 +113,22 @@ export function approval(value: unknown): IApproval {
     decided_at: textOrNull(from.decided_at),
     answer: text(from.answer),
     lineage: texts(from.lineage),
+    shown: from.shown ? shown(from.shown) : null,
     ...origin(from)
+  };
+}
+
+function shown(value: unknown): IShown {
+  const from = fields(value);
+  return {
+    title: text(from.title),
+    target: text(from.target),
+    blocks: list(from.blocks).map(block => {
+      const { label, text: words, size } = fields(block);
+      return { label: text(label), text: text(words), size: text(size) };
+    }),
+    place: text(from.place),
+    means: text(from.means)
   };
 }
 

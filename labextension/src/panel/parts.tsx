@@ -49,11 +49,12 @@ export function Problem({ problem }: { readonly problem: IProblem | null }) {
   ) : null;
 }
 
-/** Text of unknown authors, exactly as it is, with what cannot be seen made visible. */
-export function Exactly({ text }: { readonly text: string }) {
+/** Text of unknown authors, exactly as it is, with what cannot be seen made visible; with its end marked where that counts. */
+export function Exactly({ text, end = false }: { readonly text: string; readonly end?: boolean }) {
   return (
     <pre className="kgs-exactly" tabIndex={-1}>
       {visible(text)}
+      {end && <i data-end="" />}
     </pre>
   );
 }

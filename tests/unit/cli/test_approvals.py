@@ -68,7 +68,7 @@ def test_what_waits_is_told_in_full_with_whom_it_is_for(journal: Journal, capsys
         "app-5: Run a command on this machine (asked by run-3, which works for run-2, which works for run-1)"
     )
     assert lines[:2] == ["    git push ⟨U+001B⟩[2J", f"      && {'x' * 300}"]
-    assert lines[2] == "  why, in the asker’s words: the box has no network"
+    assert lines[2:4] == ["  (2 lines)", "  why, in the asker’s words: the box has no network"]
     assert lines[-1] == "  `kagura-kernel approve app-5` or `kagura-kernel deny app-5`"
 
 
@@ -78,11 +78,12 @@ def test_a_command_of_the_host_is_told_by_its_own_words_in_the_table(
     told = SampleRun("run-3", at=SystemClock().now())
     journal.append(told.started())
     detail = "Command:\n    git push\nDirectory: /home/ada"
-    Mailbox(journal).post(told.request("app-5", detail=detail))
+    arguments = {"command": "git push", "directory": "/home/ada"}
+    Mailbox(journal).post(told.request("app-5", detail=detail, arguments=arguments))
     assert main(["approvals"]) == 0
     _, row, *lines = capsys.readouterr().out.splitlines()
     assert row.endswith("  git push")
-    assert "    Directory: /home/ada" in lines
+    assert "  directory: /home/ada" in lines
 
 
 def test_a_plan_that_waits_tells_what_its_lessons_say_and_the_journal_does_not(

@@ -30,7 +30,7 @@ def test_the_command_on_the_card_is_the_command_that_would_run(story, command: s
     request = story.asks(detail=f"{command}\n\nin {PLACE}", arguments=arguments)
     view = RunView().apply_all([story.started(), request])
     page = ask_html(Ask("k", request), view, live=True)
-    shown = html.unescape(page).split('kg-full">', 1)[1].split("</pre>", 1)[0]
+    shown = html.unescape(page).split('kg-full">', 1)[1].split("<i data-end", 1)[0]
     assert asked(request).subject == command
     assert shown.replace("⟨U+000D⟩", "\r").replace("⟨U+001B⟩", "\x1b") == command
     text = item_text(Ask("k", request))

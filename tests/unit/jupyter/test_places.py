@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kagura_kernel.domain.hosts import shown_place, shown_word
 from kagura_kernel.jupyter.cards.frame import run_html
-from kagura_kernel.jupyter.cards.hosts import shown_place, shown_word
 from kagura_kernel.jupyter.cards.network import SHOWN_REFUSALS
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.text import run_text

@@ -8,10 +8,12 @@ import { Button } from '../parts.js';
 interface IAnswersProps {
   readonly approval: IApproval;
   readonly disabled: boolean;
+  /** Whether something of it has not been on screen to its end, so that it cannot be allowed yet. */
+  readonly unread: boolean;
 }
 
 /** What an approval can be answered with: the same choices as on its card in the notebook. */
-export function Answers({ approval, disabled }: IAnswersProps) {
+export function Answers({ approval, disabled, unread }: IAnswersProps) {
   const { kagura, trans } = usePanel();
   const decide = (verdict: Verdict, answer = '') =>
     void kagura.approvals.decide(approval.id, verdict, answer);
@@ -26,7 +28,7 @@ export function Answers({ approval, disabled }: IAnswersProps) {
       {trans.__('Stop the run')}
     </Button>
   );
-  const choices = { approval, disabled, decide, about };
+  const choices = { approval, disabled, unread, decide, about };
   return (
     <div className="kgs-answers">
       {approval.kind === 'question' ? (
@@ -39,6 +41,9 @@ export function Answers({ approval, disabled }: IAnswersProps) {
         <Plain {...choices} />
       )}
       {stop}
+      {unread && (
+        <div className="kgs-soft">{trans.__('It can be allowed once its end has been on screen.')}</div>
+      )}
     </div>
   );
 }
@@ -49,7 +54,7 @@ interface IChoicesProps extends IAnswersProps {
   readonly about: string;
 }
 
-function Plain({ approval, disabled, decide, about }: IChoicesProps) {
+function Plain({ approval, disabled, unread, decide, about }: IChoicesProps) {
   const { trans } = usePanel();
   const once = !['launch', 'credential'].includes(approval.kind);
   const trust = approval.kind === 'trust';
@@ -57,7 +62,12 @@ function Plain({ approval, disabled, decide, about }: IChoicesProps) {
   const deny = trust ? trans.__('Not now') : trans.__('Deny');
   return (
     <>
-      <Button look="primary" disabled={disabled} name={`${allow}: ${about}`} onClick={() => decide('allow')}>
+      <Button
+        look="primary"
+        disabled={disabled || unread}
+        name={`${allow}: ${about}`}
+        onClick={() => decide('allow')}
+      >
         {allow}
       </Button>
       <Button disabled={disabled} name={`${deny}: ${about}`} onClick={() => decide('deny')}>
@@ -68,12 +78,15 @@ function Plain({ approval, disabled, decide, about }: IChoicesProps) {
 }
 
 /** A plan begins with the budget that stands in its field; nothing there is said as well. */
-function Plan({ approval, disabled, decide, about }: IChoicesProps) {
+function Plan({ approval, disabled, unread, decide, about }: IChoicesProps) {
   const { trans } = usePanel();
   const proposed = approval.arguments['budget_usd'];
   const [budget, setBudget] = useState(typeof proposed === 'number' ? proposed.toFixed(2) : '');
   const begin = (event: FormEvent) => {
     event.preventDefault();
+    if (unread) {
+      return;
+    }
     decide('allow', budget.trim() || 'no budget');
   };
   return (
@@ -94,7 +107,7 @@ function Plan({ approval, disabled, decide, about }: IChoicesProps) {
         type="submit"
         className="kgs-button kgs-primary"
         aria-label={`${trans.__('Begin')}: ${about}`}
-        disabled={disabled}
+        disabled={disabled || unread}
       >
         {trans.__('Begin')}
       </button>
@@ -105,7 +118,7 @@ function Plan({ approval, disabled, decide, about }: IChoicesProps) {
   );
 }
 
-function Options({ approval, disabled, decide, about }: IChoicesProps) {
+function Options({ approval, disabled, unread, decide, about }: IChoicesProps) {
   const { trans } = usePanel();
   const allowing = approval.options.filter(option => option !== NEVER);
   const word = (option: string) => {
@@ -127,7 +140,7 @@ function Options({ approval, disabled, decide, about }: IChoicesProps) {
         <Button
           key={option}
           look={index === 0 ? 'primary' : 'plain'}
-          disabled={disabled}
+          disabled={disabled || unread}
           name={`${word(option)}: ${about}`}
           onClick={() => decide('allow', option)}
         >

@@ -2,13 +2,13 @@ import { useId, useLayoutEffect, useRef } from 'react';
 import type { Remark } from '../../model/approvals.js';
 import { visible } from '../../model/visible.js';
 import { clockFace, decisionWords, kindWords, remarkWords } from '../../model/words.js';
-import type { IApproval } from '../../tokens.js';
+import type { IApproval, IShown } from '../../tokens.js';
 import { Answers } from './answers.js';
-import { argumentsText, asked, asksForHost } from '../asked.js';
+import { argumentsText } from '../asked.js';
 import { usePanel } from '../context.js';
-import { Diff, isDiff } from '../diff.js';
 import { onActivate, useNow } from '../hooks.js';
 import { Exactly, Origin } from '../parts.js';
+import { useRead } from '../reading.js';
 
 export interface IApprovalCardProps {
   readonly approval: IApproval;
@@ -33,6 +33,8 @@ export function ApprovalCard({
   const card = useRef<HTMLElement>(null);
   const heading = useId();
   const { label } = kindWords(trans, approval.kind);
+  const shown = approval.shown ?? alone(approval);
+  const read = useRead(card, shown.blocks.length);
   useLayoutEffect(() => {
     if (claimsFocus) {
       card.current?.focus();
@@ -40,7 +42,9 @@ export function ApprovalCard({
   });
   // The first stop of the keyboard is the question itself, never one of its buttons.
   const enter = onActivate(() =>
-    card.current?.querySelector<HTMLElement>('.kgs-answers button, .kgs-answers input')?.focus()
+    card.current
+      ?.querySelector<HTMLElement>('.kgs-answers button:enabled, .kgs-answers input:enabled')
+      ?.focus()
   );
   return (
     <article
@@ -56,17 +60,15 @@ export function ApprovalCard({
     >
       <div id={heading} className="kgs-approval-head">
         <span className="kgs-kind">{label}</span>{' '}
-        <strong className="kgs-title">
-          {asksForHost(approval) ? trans.__('May the box connect to') : visible(title(approval))}
-        </strong>
-        {asksForHost(approval) && <code className="kgs-target">{visible(asked(approval).subject)}</code>}
+        <strong className="kgs-title">{visible(shown.title)}</strong>
+        {shown.target && <code className="kgs-target">{visible(shown.target)}</code>}
       </div>
       <Lineage approval={approval} />
-      <What approval={approval} />
+      <What kind={approval.kind} shown={shown} />
       <Why approval={approval} />
       <Arguments approval={approval} />
       <Countdown approval={approval} />
-      <Answers approval={approval} disabled={answering} />
+      <Answers approval={approval} disabled={answering} unread={!read} />
       <RemarkLine approval={approval} remark={remark} />
     </article>
   );
@@ -99,6 +101,12 @@ export function DecidedApproval({
   );
 }
 
+/** What there is to read where the server has not said it. */
+function alone(approval: IApproval): IShown {
+  const blocks = [{ label: '', text: approval.detail, size: '' }];
+  return { title: title(approval), target: '', blocks, place: '', means: '' };
+}
+
 /** A question's text is its detail; the title of the others says it in one line. */
 function title(approval: IApproval): string {
   return approval.kind === 'question' ? approval.detail || approval.title : approval.title;
@@ -117,25 +125,19 @@ function Lineage({ approval }: { readonly approval: IApproval }) {
   ) : null;
 }
 
-function What({ approval }: { readonly approval: IApproval }) {
+function What({ kind, shown }: { readonly kind: string; readonly shown: IShown }) {
   const { trans } = usePanel();
-  const { subject, stdin, place, means } = asked(approval);
-  const { meaning } = kindWords(trans, approval.kind);
-  const own = subject && subject !== approval.title && approval.kind !== 'question' && !asksForHost(approval);
+  const { meaning } = kindWords(trans, kind);
+  const { blocks, place, means } = shown;
   return (
     <>
-      {own &&
-        (isDiff(subject) ? (
-          <Diff text={subject} label={trans.__('The changes')} />
-        ) : (
-          <Exactly text={subject} />
-        ))}
-      {stdin && (
-        <div>
-          <div className="kgs-soft">{trans.__('It would read')}</div>
-          <Exactly text={stdin} />
+      {blocks.map(({ label, text, size }, index) => (
+        <div key={index}>
+          {label && <div className="kgs-soft">{visible(label)}</div>}
+          <Exactly text={text} end />
+          {size && <div className="kgs-soft">{size}</div>}
         </div>
-      )}
+      ))}
       <div className="kgs-soft">
         {means ? visible(means) : meaning}
         {place && (

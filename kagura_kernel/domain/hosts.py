@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from kagura_kernel.jupyter.cards.crossings import place
-
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _WORD = re.compile(r"(?P<host>[^:\s]+)(?::(?P<port>[0-9]{1,5}))?")
+
+
+def place(host: str, port: int) -> str:
+    """`example.org:443`, `[2001:db8::1]:443`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def shown_place(host: str, port: int) -> str:
