@@ -82,7 +82,7 @@ class Keyboard:
         if self._asking is not None and all(ask.key != self._asking.key for ask in waiting):
             self._hush()
         if self._asking is None and waiting and _in_foreground():
-            self._put_question(waiting[0])
+            self._put_question(waiting[0], len(waiting) - 1)
 
     def deny(self) -> bool:
         """Say no to the question that waits for a line; False where there is none."""
@@ -98,14 +98,14 @@ class Keyboard:
         if self._asking is not None:
             self._hush()
 
-    def _put_question(self, ask: Ask) -> None:
+    def _put_question(self, ask: Ask, more: int) -> None:
         from kagura_kernel.jupyter.terminal import forget_typed, prompt_of, question_text
 
         self._asking = ask
         first = ask.key not in self._put
         self._put.add(ask.key)
         if first:
-            self._say(question_text(ask, self._memory))
+            self._say(question_text(ask, self._memory, more))
             sys.stderr.write("\a")
         # What was typed before the question was there is no answer to it.
         forget_typed()

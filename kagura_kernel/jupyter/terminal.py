@@ -18,6 +18,7 @@ from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.kit_text import kit_text
 from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, is_whole, item_text
 from kagura_kernel.jupyter.cards.view import Ask, Item, Printout, RunView
+from kagura_kernel.jupyter.cards.words import counted
 from kagura_kernel.patterns.plan_answers import read_answer
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class TerminalDisplay:
                 self._printed.add(item.key)
                 self._say(self._words(item))
         if self._asking is None:
-            self._ask(next(iter(waiting), None))
+            self._ask(next(iter(waiting), None), len(waiting) - 1)
 
     def finish(self, view: RunView) -> None:
         """The rest, how it ended, and the changes."""
@@ -84,7 +85,7 @@ class TerminalDisplay:
         if self._asking is not None:
             self._ask(None)
 
-    def _ask(self, ask: Ask | None) -> None:
+    def _ask(self, ask: Ask | None, more: int = 0) -> None:
         """Put this question, or with None take the one away that waits for a line."""
         if self._asking is not None:
             self._hush()
@@ -93,7 +94,7 @@ class TerminalDisplay:
             if ask.key not in self._put:
                 ring()
             self._put.add(ask.key)
-            self._say(question_text(ask, lambda: self._cockpit.memory))
+            self._say(question_text(ask, lambda: self._cockpit.memory, more))
             self._listen(ask)
 
     def _words(self, item: Item) -> str:
@@ -155,12 +156,13 @@ def forget_typed() -> None:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
-def question_text(ask: Ask, memory: Callable[[], MemoryDesk]) -> str:
+def question_text(ask: Ask, memory: Callable[[], MemoryDesk], more: int = 0) -> str:
     """A question as somebody has to know it who answers: all of it, for whom, and what it would have trusted. Blocks.
 
     Args:
         ask: The question, not answered yet.
         memory: Where the lessons of a plan can be read.
+        more: How many other questions wait behind it.
     """
     request = ask.request
     lines = [item_text(ask).rsplit("\n", 1)[0]]
@@ -169,6 +171,8 @@ def question_text(ask: Ask, memory: Callable[[], MemoryDesk]) -> str:
         lines.append(f"  that is {visible(request.run_id)}{visible(above)}")
     if _is_plan(ask):
         lines += [f"  {visible(line)}" for line in lessons_told(memory, request.arguments)]
+    if more > 0:
+        lines.append(f"  {counted(more, 'more question')} behind this one")
     return "\n".join(lines)
 
 

@@ -5,16 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from weakref import WeakValueDictionary
 
-from kagura_kernel.domain.approvals import ApprovalRequest, Approver, Decision, Verdict, asked_fields
+from kagura_kernel.domain.approvals import (
+    ApprovalKind,
+    ApprovalRequest,
+    Approver,
+    Decision,
+    Verdict,
+    asked_fields,
+)
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted
-from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested
+from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Noted
+from kagura_kernel.domain.patience import LIMIT, Patience
 from kagura_kernel.runs.recorder import Recorder
+
+_PATIENCE: WeakValueDictionary[str, Patience] = WeakValueDictionary()
+"""By the run that a person began: what works for it wears down the same person."""
 
 
 class RecordedApprover:
     """Puts another approver's questions and answers into a run's record.
+
+    After so many refusals in a row of one kind, and beyond so many that wait at once, it answers no itself, and puts
+    no question. For hosts the membrane does that, which has words for whoever connects.
 
     The order is claim, record, act: the approver claims the decision, it is stored here, and only then does the
     caller get it and may act on it.
@@ -26,6 +41,7 @@ class RecordedApprover:
         lineage: The runs that this one works for, the first one first.
         offered: Makes of each question what is asked in the end, before it is stored.
         decided: Told of every answer.
+        answered: Whether a question, as it was offered, has its answer without anybody being asked.
     """
 
     def __init__(
@@ -37,6 +53,7 @@ class RecordedApprover:
         lineage: tuple[str, ...] = (),
         offered: Callable[[ApprovalRequest], Awaitable[ApprovalRequest]] | None = None,
         decided: Callable[[ApprovalRequest, Decision], None] | None = None,
+        answered: Callable[[ApprovalRequest], bool] | None = None,
     ) -> None:
         self._inner = inner
         self._recorder = recorder
@@ -44,16 +61,23 @@ class RecordedApprover:
         self._lineage = lineage
         self._offered = offered
         self._decided = decided
-        self.denied = 0
+        self._answered = answered
+        root = lineage[0] if lineage else recorder.run_id
+        self._patience = _PATIENCE.setdefault(root, Patience())
+        self._told: set[str] = set()
 
     async def approve(self, request: ApprovalRequest) -> Decision:
         """Ask, record and answer; see `Approver.approve`."""
         request = replace(request, lineage=self._lineage)
         if self._offered is not None:
             request = await self._offered(request)
+        earned = self._answered is not None and self._answered(request)
+        if request.kind is not ApprovalKind.NETWORK and not earned and (why := self._patience.why_not(request.kind)):
+            return self._refusal(request, why)
         self._recorder.record(ApprovalRequested, **asked_fields(request))
         began = self._clock.monotonic()
         verdict, by, via, answer = Verdict.ABORTED, "run", "run", "the run ended before an answer came"
+        self._patience.asks(request.kind)
         try:
             decision = await self._inner.approve(request)
         except ApprovalAborted:
@@ -63,11 +87,13 @@ class RecordedApprover:
             raise
         else:
             verdict, by, via, answer = decision.verdict, decision.by, decision.via, decision.answer
-            self.denied += not decision.allowed
+            if not earned:
+                self._patience.heard(request.kind, decision)
             if self._decided is not None:
                 self._decided(request, decision)
             return decision
         finally:
+            self._patience.withdrawn(request.kind)
             self._recorder.record(
                 ApprovalDecided,
                 approval_id=request.id,
@@ -78,3 +104,10 @@ class RecordedApprover:
                 content_hash=request.content_hash,
                 waited=self._clock.monotonic() - began,
             )
+
+    def _refusal(self, request: ApprovalRequest, why: str) -> Decision:
+        """The no that nobody had to say; the person is told of it once."""
+        if why not in self._told:
+            self._told.add(why)
+            self._recorder.record(Noted, text=f"The agent was not let ask: {why.partition(':')[0]}.")
+        return Decision(request.id, Verdict.DENY, LIMIT, "policy", self._clock.now(), why)

@@ -20,6 +20,7 @@ class Recorder:
     """Makes, stores and hands on the events of one run.
 
     Attributes:
+        run_id: The run.
         scrub: Takes live secrets out of the fields of every event; set before there are any.
         redact: Takes every other secret out of them, when the live ones are hidden; told what event it is for.
     """
@@ -29,7 +30,7 @@ class Recorder:
         self.redact: Callable[[type[Event], Mapping[str, Any]], Mapping[str, Any]] = _as_they_are
         self._journal = journal
         self._clock = clock
-        self._run_id = run_id
+        self.run_id = run_id
         self._session_id = session_id
         self._queue: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
 
@@ -52,7 +53,7 @@ class Recorder:
         """An event of the run, which somebody else stores."""
         said = self.redact(kind, self.scrub(fields))
         return kind.model_validate(
-            {"run_id": self._run_id, "session_id": self._session_id, "at": self._clock.now(), **said}
+            {"run_id": self.run_id, "session_id": self._session_id, "at": self._clock.now(), **said}
         )
 
     def hand_on(self, event: Event) -> None:

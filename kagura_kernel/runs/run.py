@@ -93,6 +93,7 @@ class Run:
             lineage=order.handoff.lineage,
             offered=self._trusting.offered,
             decided=self._heard,
+            answered=self._trusting.answers,
         )
         self._membrane = Membrane(
             order.grant,

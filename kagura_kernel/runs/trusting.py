@@ -140,6 +140,11 @@ class Trusting:
             return request
         return replace(request, options=tuple(option for option in request.options if option != THIS_SESSION))
 
+    def answers(self, request: ApprovalRequest) -> bool:
+        """Whether an earned grant answers a question that was offered, so that nobody is asked."""
+        question = self._questions.get(request.id)
+        return question is not None and question.category is not None and question.answered
+
     async def approve(self, request: ApprovalRequest) -> Decision:
         """The answer that was earned, or a person's; see `Approver.approve`."""
         question = self._questions.get(request.id) or await self._judged(request)

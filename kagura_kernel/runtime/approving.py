@@ -16,6 +16,7 @@ from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approv
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, ApprovalDenied, ApprovalRequired
 from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.domain.patience import LIMIT
 
 _APPROVER: ContextVar[Approver | None] = ContextVar("kagura_approver", default=None)
 
@@ -105,5 +106,7 @@ def require_allowed(decision: Decision, subject: str) -> Decision:
         return decision
     if decision.verdict is Verdict.TIMEOUT:
         raise ApprovalDenied(subject, "nobody answered in time")
+    if decision.by == LIMIT:
+        raise ApprovalDenied(subject, decision.answer)
     remark = f" ({decision.answer})" if decision.answer else ""
     raise ApprovalDenied(subject, f"{decision.by} said no{remark}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind, Verdict
 from kagura_kernel.domain.errors import ApprovalRequired
+from kagura_kernel.domain.patience import LIMIT
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.runtime.approving import Asker
 from kagura_kernel.tools import schema
@@ -46,6 +47,8 @@ class AskUserTool:
             return _no_answer("Nobody can answer questions here: decide yourself, or say what you would need to know.")
         if decision.verdict is Verdict.TIMEOUT:
             return _no_answer("Nobody answered in time: decide yourself, or say what you would need to know.")
+        if decision.by == LIMIT:
+            return _no_answer(f"The person was not asked: {decision.answer}.")
         if not decision.allowed:
             remark = f": {decision.answer}" if decision.answer else "."
             nobody = decision.by == "policy"

@@ -13,6 +13,7 @@ from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approv
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, EgressBusy, EgressDenied
 from kagura_kernel.domain.identity import new_approval_id
+from kagura_kernel.domain.patience import Patience
 from kagura_kernel.membrane.egress.advising import advice
 from kagura_kernel.membrane.egress.hostsets import HOST_SETS, HostSets
 from kagura_kernel.membrane.egress.names import HTTP, HTTPS, Target
@@ -30,9 +31,6 @@ MAX_QUESTIONS = 8
 
 MAX_ASKED = 20
 """In one run, those that were withdrawn included."""
-
-MAX_REFUSED = 3
-"""In a row; whoever says no so often does not want to be asked."""
 
 
 @dataclass(slots=True)
@@ -77,7 +75,7 @@ class Asking:
         self._session = session or Answers()
         self._open: Once[Target, tuple[bool, str]] = Once()
         self._asked = 0
-        self._refused = 0
+        self._patience = Patience()
 
     async def require(self, target: Target, sets: HostSets = HOST_SETS) -> str:
         """Who allowed it, as `name, for this run`; waits for an answer if there is none yet.
@@ -106,8 +104,8 @@ class Asking:
         return by
 
     def _require_patience(self, target: Target, how: str) -> None:
-        if self._refused >= MAX_REFUSED:
-            why = f"is not granted, and {self._refused} hosts in a row were refused: no more questions in this run"
+        if refused := self._patience.refused(ApprovalKind.NETWORK):
+            why = f"is not granted, and {refused} hosts in a row were refused: no more questions in this run"
             raise EgressDenied(target.host, target.port, why, how)
         if self._asked >= MAX_ASKED:
             why = f"is not granted, and this run has asked {MAX_ASKED} questions: no more of them"
@@ -125,7 +123,7 @@ class Asking:
         # An answer to another question must never open this door.
         allowed = decision.allowed and decision.approval_id == request.id
         for_session = decision.answer == (THIS_SESSION if allowed else NEVER)
-        self._refused = 0 if allowed else self._refused + 1
+        self._patience.heard(ApprovalKind.NETWORK, decision)
         said = (allowed, _who(decision, allowed=allowed, for_session=for_session))
         (self._session if for_session else self._run).said[target] = said
         return said

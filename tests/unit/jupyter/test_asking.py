@@ -274,3 +274,9 @@ def test_a_question_of_a_child_says_for_whom_it_is_in_text(view_of):
     assert "  asked for by a part that was handed on" in run_text(view).splitlines()
     [own] = view_of(RUN.started(), RUN.asked()).pending
     assert "handed on" not in terminal.question_text(own, pytest.fail)
+
+
+def test_a_question_says_in_text_how_many_more_wait_behind_it(view_of):
+    [ask] = view_of(RUN.started(), RUN.asked()).pending
+    assert terminal.question_text(ask, pytest.fail, 2).endswith("\n  2 more questions behind this one")
+    assert "behind" not in terminal.question_text(ask, pytest.fail)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from .asking import Meaning
-from .bindings import Binding
+from .bindings import Binding, Scope
 from .folding import NotConstant
 from .values import Value, Values, is_made_of_text
 
@@ -115,8 +115,8 @@ class _Grading:
                 return None
             case ast.BinOp(op=ast.Add() | ast.Mod() | ast.Mult()):
                 return [node.left, node.right]
-            case ast.Call(func=ast.Attribute(attr=name)) if name in _JOINING:
-                return [node.func.value, *node.args, *(one.value for one in node.keywords)]
+            case ast.Call(func=ast.Attribute(attr=name, value=base)) if name in _JOINING:
+                return [base, *node.args, *(one.value for one in node.keywords)]
             case ast.Call() if self._of.named(node.func) in _KEEPING:
                 return [*node.args, *(one.value for one in node.keywords)]
             case _:
@@ -126,10 +126,10 @@ class _Grading:
     def _given(self, node: ast.Name) -> list[ast.AST] | None:
         """What a name was given in the one place where it is bound, and what was put into it later."""
         scope = self._of.walk.scope_of.get(id(node), self._of.walk.module)
-        at = scope.elsewhere.get(node.id, scope)
+        at: Scope | None = scope.elsewhere.get(node.id, scope)
         while at is not None and node.id not in at.bindings:
             at = at.parent
-        bindings = at.bindings[node.id] if at is not None else []
+        bindings = [] if at is None else at.bindings[node.id]
         if not bindings or not all(_is_plain(one) for one in bindings):
             return None
         given = [one.node.value if isinstance(one.node, ast.AugAssign) else one.node for one in bindings]
