@@ -37,6 +37,15 @@ MAX_GLANCES = 100
 HOLDS_LEASED = "it holds a leased credential"
 """The reason of a change that is protected because its name, its target or its content holds a live secret."""
 
+AT_ONCE = 16
+"""Files of the project that are looked at before the first of them is compared; their contents are in memory."""
+
+SHORT = 8 * 1024
+"""Bytes of both sides up to which a diff takes less than asking a thread for it."""
+
+LEFT = "it was left in the box"
+"""The reason of a change whose content was not brought out before something ended the collection."""
+
 _OLD_HOLDS_LEASED = "… no diff is shown: the project's own file holds a leased credential\n"
 
 
@@ -110,7 +119,9 @@ class Collector:
         self._compared: dict[str, _Compared] = {}
         self._diff_room = MAX_RUN_DIFF_BYTES if diff_bytes is None else diff_bytes
 
-    async def collect(self, box: Box, ours: Mapping[str, str]) -> list[FileChange]:
+    async def collect(
+        self, box: Box, ours: Mapping[str, str], into: list[FileChange] | None = None
+    ) -> list[FileChange]:
         """What differs now, sorted by path; what somebody would run unasked stands first.
 
         A file that cannot be read, or grows while it is read, is told as protected, and its diff says why. Of what is
@@ -120,6 +131,8 @@ class Collector:
         Args:
             box: A box that is still running.
             ours: Hash of each path that this run has already put into the project, so that it is no conflict.
+            into: Filled and returned. Whatever ends the collection early, it has all that differs then: what was
+                brought out, and what was not as protected.
 
         Raises:
             WorkspaceTooLarge: the new contents weigh more than the limit.
@@ -127,18 +140,40 @@ class Collector:
         """
         told = [one for one in await box.changes() if _is_safe(one.path)]
         this = _Round(Protection(self._project, present(told), self._protected), ours)
-        changes: list[FileChange] = []
-        for one in told:
-            if self._holds(one.path) or self._holds(one.target):
-                changes.append(self._without_secret(one, this))
-                continue
-            change = await self._one(box, one, this)
-            if change is not None:
-                changes.append(change)
-        return in_order(changes)
+        changes: list[FileChange] = [] if into is None else into
+        done = 0
+        try:
+            while done < len(told):
+                few = told[done : done + AT_ONCE]
+                # One thread for a few of them: of many small files, asking for threads would take most of the time.
+                looked = await asyncio.to_thread(lambda few=few: [self._look(one, this.protection) for one in few])
+                for one, (old, protected) in zip(few, looked, strict=True):
+                    if self._is_secret(one):
+                        change: FileChange | None = self._without_secret(one, this)
+                    else:
+                        change = await self._one(box, one, this, old, protected=protected)
+                    if change is not None:
+                        changes.append(change)
+                    done += 1
+        finally:
+            changes += [self._left(one, this) for one in told[done:]]
+            changes[:] = in_order(changes)
+        return changes
 
-    async def _one(self, box: Box, told: BoxChange, this: _Round) -> FileChange | None:
-        old, protected = await asyncio.to_thread(self._look, told, this.protection)
+    def _left(self, told: BoxChange, this: _Round) -> FileChange:
+        if self._is_secret(told):
+            return self._without_secret(told, this)
+        mode = told.mode & 0o777
+        return FileChange(
+            told.path, told.status, told.kind, told.size, mode, target=told.target, state="protected", reason=LEFT
+        )
+
+    def _is_secret(self, told: BoxChange) -> bool:
+        return self._holds(told.path) or self._holds(told.target)
+
+    async def _one(
+        self, box: Box, told: BoxChange, this: _Round, old: HostState, *, protected: bool
+    ) -> FileChange | None:
         state: ChangeState = "protected" if protected else self._verdict(told, old, this.ours)
         if told.status == "deleted":
             if not old.kind:
@@ -159,7 +194,12 @@ class Collector:
         if new.sha256 == old.sha256 and (told.kind == "link" or _executable(mode) == _executable(old.mode)):
             return None
         change = replace(change, size=new.size, new_sha256=new.sha256)
-        return await asyncio.to_thread(self._with_diff, change, old, new.content)
+        short = new.size + old.size < SHORT
+        return (
+            self._with_diff(change, old, new.content)
+            if short
+            else await asyncio.to_thread(self._with_diff, change, old, new.content)
+        )
 
     def _holds(self, content: str | bytes | None) -> bool:
         return self._scrubber is not None and bool(content) and self._scrubber.holds(os.fsencode(content or b""))

@@ -69,19 +69,21 @@ class Contents:
 
         async def pieces() -> AsyncIterator[bytes]:
             offset = 0
-            while True:
-                piece = await files.read(told.path, offset=offset, limit=min(_PIECE, most - offset + 1))
+            ended = False
+            while not ended:
+                asked = min(_PIECE, most - offset + 1)
+                piece = await files.read(told.path, offset=offset, limit=asked)
                 if search is not None and search.feed(piece):
                     raise SecretFound
                 digest.update(piece)
                 offset += len(piece)
                 if offset > most:
                     raise BoxFileError(told.path, "EFBIG", "it grew while it was read")
-                is_new = not looks_known if piece else digest.hexdigest() not in self._known
+                # Less than was asked for is the end, so that a small file takes one question.
+                ended = len(piece) < asked
+                is_new = digest.hexdigest() not in self._known if ended else not looks_known
                 if is_new and self._stored + offset > self._limit:
                     raise WorkspaceTooLarge(told.path, self._stored + offset, self._limit)
-                if not piece:
-                    return
                 if len(kept) <= MAX_DIFF_INPUT:
                     kept.extend(piece[: MAX_DIFF_INPUT + 1 - len(kept)])
                 yield piece

@@ -13,7 +13,7 @@ from kagura_kernel.domain.changes import ChangeState, FileChange, in_order
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.collect import Collector
+from kagura_kernel.membrane.collect import LEFT, Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
 from kagura_kernel.membrane.writeback import apply_changes
@@ -78,14 +78,15 @@ class RunChanges:
     async def write_through(self, box: Box) -> str:
         """Apply what is new since the last call: a remark for the brain about what was not, or nothing."""
         async with self._order:
-            collected = await self._collector.collect(box, self._ours)
-            self._take_back({change.path for change in collected})
-            fresh = [change for change in collected if self._is_fresh(change)]
-            if not fresh:
-                return ""
-            self._record_collected(fresh)
-            # What is protected was told, and stays as it is: a project never changes there. What runs by itself waits.
-            self._settled |= {change.path: change for change in fresh if _is_left(change)}
+            changes: list[FileChange] = []
+            try:
+                await self._collector.collect(box, self._ours, changes)
+            finally:
+                # What is protected was told, and stays as it is: a project never changes there. What runs by itself
+                # waits for a person, as all else of a collection that was cut short does.
+                fresh = [change for change in changes if self._is_fresh(change)]
+                self._tell(fresh)
+            self._take_back({change.path for change in changes})
             by_path = {change.path: change for change in fresh if not _is_left(change)}
             if by_path:
                 await self._apply(by_path)
@@ -146,25 +147,47 @@ class RunChanges:
         async with self._order:
             return await self._collector.collect(box, self._ours)
 
-    async def settle(self, box: Box) -> tuple[FileChange, ...]:
-        """What the run leaves behind, each file with its state; called once, before the box is closed."""
+    @property
+    def left(self) -> tuple[FileChange, ...]:
+        """What the run leaves behind, as far as it is known: each file with its state, sorted by path.
+
+        What somebody would run unasked stands first.
+        """
+        return tuple(in_order(self._settled.values()))
+
+    async def settle(self, box: Box) -> None:
+        """Bring out what the run leaves behind; called once, before the box is closed.
+
+        Whatever ends it early, what had been brought out by then is stored, and is in `left` with what was not.
+
+        Raises:
+            WorkspaceTooLarge: the new contents weigh more than the limit.
+            SandboxError: the box is gone, or has told of more than anybody takes.
+        """
         if self.through:
             await self.write_through(box)
-            return tuple(in_order(self._settled.values()))
-        changes = await self._collector.collect(box, self._ours)
-        if self._mode is WriteMode.NONE:
-            changes = [replace(change, state=self._unapplied) for change in changes]
-        if changes:
-            self._record_collected(changes)
-        return tuple(changes)
+            return
+        changes: list[FileChange] = []
+        try:
+            await self._collector.collect(box, self._ours, changes)
+        finally:
+            if self._mode is WriteMode.NONE:
+                changes = [replace(change, state=self._unapplied) for change in changes]
+            self._tell(changes)
 
     def _is_fresh(self, change: FileChange) -> bool:
         before = self._settled.get(change.path)
-        return before is None or (before.new_sha256, before.mode) != (change.new_sha256, change.mode)
+        if before is None or (before.state == "proposed" and not before.runs):
+            return True
+        if change.reason == LEFT:
+            # What is in the project already is most probably what lies in the box.
+            return (before.size, before.mode) != (change.size, change.mode)
+        return (before.new_sha256, before.mode) != (change.new_sha256, change.mode)
 
-    def _record_collected(self, changes: list[FileChange]) -> None:
+    def _tell(self, changes: list[FileChange]) -> None:
         for part in in_parts(changes):
             self._recorder.record(ChangesCollected, changes=part)
+        self._settled |= {change.path: change for change in changes}
 
 
 def _is_left(change: FileChange) -> bool:

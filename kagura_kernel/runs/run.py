@@ -13,13 +13,22 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision
 from kagura_kernel.domain.changes import FileChange
-from kagura_kernel.domain.errors import JournalError, KaguraError, RunKilled, SandboxDied
+from kagura_kernel.domain.errors import (
+    ChangesIncomplete,
+    JournalError,
+    KaguraError,
+    RunKilled,
+    SandboxDied,
+    WorkspaceUnreadable,
+)
 from kagura_kernel.domain.events import AnyEvent, BoxClosed, BoxStarted, Noted, RunFinished, RunStarted, RunVerified
 from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.membrane.collect import LEFT
 from kagura_kernel.membrane.credentials.scrub_fields import scrub_fields
 from kagura_kernel.membrane.credentials.terms import Holder
 from kagura_kernel.membrane.leasing import Leasing
@@ -29,7 +38,7 @@ from kagura_kernel.runs.cell import run_cell
 from kagura_kernel.runs.changes import RunChanges
 from kagura_kernel.runs.checkpointing import Checkpointing
 from kagura_kernel.runs.conversation import converse
-from kagura_kernel.runs.ending import Ending
+from kagura_kernel.runs.ending import Ending, ending_of
 from kagura_kernel.runs.kit import OpenKit, open_kit
 from kagura_kernel.runs.laying import lay_changes
 from kagura_kernel.runs.learning import Learning
@@ -51,11 +60,8 @@ from kagura_kernel.sandbox.backend import Box
 
 log = logging.getLogger(__name__)
 
-SETTLE_SECONDS = 60.0
-"""How long a run that ended by itself may take to bring its changes out."""
-
 KILLED_SETTLE_SECONDS = 5.0
-"""How long a run that was stopped may."""
+"""How long a run that was stopped may take to bring its changes out; any other, as long as its box says something."""
 
 GIVE_BACK_SECONDS = 2.0
 """How long a box waits for the run's leases to be given back before it is closed all the same."""
@@ -134,6 +140,8 @@ class Run:
         self._left: tuple[str, ...] = ()
         self._brought = Brought()
         self._settling: asyncio.Timeout | None = None
+        self._cut_by: BaseException | None = None
+        self._is_cut = False
         self._giving_back: asyncio.Task[None] | None = None
 
     @property
@@ -171,7 +179,8 @@ class Run:
             # Nothing of the run needs them any more, and collecting changes may take its time.
             self._give_back()
             self._brought = await self._bring_back(ending)
-            changes = await self._settle(ending)
+            ending = await self._settle(ending)
+            changes = self._changes.left
             await self._learn(ending, changes)
         finally:
             await self._close()
@@ -282,26 +291,48 @@ class Run:
         self._verification.stop()
         self._trusting.stop()
         if self._settling is not None:
-            # It has ended by itself, and takes its time to bring its changes out.
+            # It has ended by itself, and takes its time to bring out what it leaves.
+            self._cut_by = self._cut_by or cause
             latest = asyncio.get_running_loop().time() + KILLED_SETTLE_SECONDS
             self._settling.reschedule(min(self._settling.when() or latest, latest))
 
     # ------------------------------------------------------------------ settle
 
-    async def _settle(self, ending: Ending) -> tuple[FileChange, ...]:
+    async def _settle(self, ending: Ending) -> Ending:
+        """Bring the changes out; how the run ended after that."""
         if self._box is None or isinstance(ending.error, SandboxDied):
-            return ()
+            return ending
         try:
-            seconds = KILLED_SETTLE_SECONDS if ending.status == "killed" else SETTLE_SECONDS
-            async with asyncio.timeout(seconds) as self._settling:
-                return await self._changes.settle(self._box)
+            async with self._settles(ending):
+                await self._changes.settle(self._box)
         except JournalError:
             raise
         except (KaguraError, TimeoutError) as error:
-            why = error.message if isinstance(error, KaguraError) else "the box did not answer in time"
-            self._recorder.record(Noted, text=f"The run's changes could not be brought out of its box: {why}")
-            self._verification.lost(why)
-            return ()
+            lost = self._lost(error)
+            why = error.message if isinstance(error, KaguraError) else "the run was stopped meanwhile"
+            self._recorder.record(Noted, text=lost.message)
+            self._is_cut = True
+            if ending.status == "done":
+                self._verification.lost(why)
+                return replace(ending_of(self._cut_by or lost), text=ending.text, brain_session=ending.brain_session)
+        return ending
+
+    def _lost(self, error: KaguraError | TimeoutError) -> KaguraError:
+        if isinstance(error, WorkspaceUnreadable):
+            # All of it is out of the box, and did not get into the project.
+            return error
+        why = error.message if isinstance(error, KaguraError) else "the run was stopped meanwhile"
+        changes = self._changes.left
+        left = sum(change.reason == LEFT for change in changes)
+        return ChangesIncomplete(self.order.run_id, len(changes) - left, left, why)
+
+    @contextlib.asynccontextmanager
+    async def _settles(self, ending: Ending) -> AsyncIterator[None]:
+        """What is done in it may take as long as the box says something; a run that somebody stops, not long."""
+        stopped = ending.status == "killed" or self._cut_by is not None
+        try:
+            async with asyncio.timeout(KILLED_SETTLE_SECONDS if stopped else None) as self._settling:
+                yield
         finally:
             self._settling = None
 
@@ -312,10 +343,12 @@ class Run:
     async def _learn(self, ending: Ending, changes: tuple[FileChange, ...]) -> None:
         """Try the work out where that was asked for, and keep what later runs can learn from this one."""
         record = self._recorder.record
-        await self._checkpoints.ended(ending, changes)
+        # What was cut short is no state to go on from; an earlier look is.
+        await self._checkpoints.ended(ending, () if self._is_cut else changes)
         if self.order.brain is None:
             return
-        if ending.status == "done":
+        if ending.status == "done" or self._verification.why_lost:
+            # Of work that got lost it is told that it has not passed.
             self._verified = await self._verification.run(changes)
         try:
             if self.order.leaves:
@@ -346,16 +379,14 @@ class Run:
             # What a failed program has left half done is not wanted under its name.
             return Brought()
         try:
-            async with asyncio.timeout(SETTLE_SECONDS) as self._settling:
+            async with self._settles(ending):
                 return await collect_outputs(stage, stage.tray)
         except JournalError:
             raise
         except (KaguraError, TimeoutError) as error:
-            why = error.message if isinstance(error, KaguraError) else "the box did not answer in time"
+            why = error.message if isinstance(error, KaguraError) else "the run was stopped meanwhile"
             self._recorder.record(Noted, text=f"The run's variables could not be brought out of its box: {why}")
-            return Brought()
-        finally:
-            self._settling = None
+            return Brought(missing=tuple((name, why) for name in stage.tray.outputs))
 
     async def _close(self) -> None:
         closing = asyncio.ensure_future(self._free())

@@ -41,6 +41,9 @@ class Verification:
         parts: What carries it out.
         record: Stores what came of it.
         show: Takes secrets out of what was printed.
+
+    Attributes:
+        why_lost: Why what the run changed is not known; empty where it is.
     """
 
     def __init__(self, order: RunOrder, parts: RunParts, record: RecordFact, show: Callable[[str], str]) -> None:
@@ -50,11 +53,11 @@ class Verification:
         self._show = show
         self._task: asyncio.Task[RunVerified] | None = None
         self._stopped = False
-        self._lost = ""
+        self.why_lost = ""
 
     def lost(self, why: str) -> None:
         """What the run changed is not known, so that nothing can be tried out: it has not passed then."""
-        self._lost = why
+        self.why_lost = why
 
     def stop(self) -> None:
         """End it at once, or let it not begin: it has not passed then."""
@@ -90,8 +93,8 @@ class Verification:
         return verified
 
     async def _tried_out(self, changes: Sequence[FileChange]) -> RunVerified:
-        if self._lost:
-            return self._fact(why=f"the run's changes could not be brought out of its box: {self._lost}")
+        if self.why_lost:
+            return self._fact(why=f"the run's changes could not be brought out of its box: {self.why_lost}")
         began = time.monotonic()
         box: Box | None = None
         try:

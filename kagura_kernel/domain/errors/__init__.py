@@ -53,6 +53,7 @@
     │   ├── WorkspaceRefused             ERR_WORKSPACE_REFUSED
     │   ├── WorkspaceTooLarge            ERR_WORKSPACE_TOO_LARGE
     │   ├── PathNotShown                 ERR_PATH_NOT_SHOWN
+    │   ├── ChangesIncomplete            ERR_CHANGES_INCOMPLETE
     │   └── ChangeConflict               ERR_CHANGE_CONFLICT
     ├── BrainError
     │   ├── BrainNotConfigured           ERR_BRAIN_NOT_CONFIGURED
@@ -236,6 +237,7 @@ from kagura_kernel.domain.errors.sandbox import (
 from kagura_kernel.domain.errors.variables import VariableError, VariableMissing, VariableRefused
 from kagura_kernel.domain.errors.workspace import (
     ChangeConflict,
+    ChangesIncomplete,
     PathNotShown,
     WorkspaceError,
     WorkspaceRefused,
@@ -265,6 +267,7 @@ __all__ = [
     "CassetteMissing",
     "CellFailed",
     "ChangeConflict",
+    "ChangesIncomplete",
     "CommandTimeout",
     "ConfigurationError",
     "CredentialError",

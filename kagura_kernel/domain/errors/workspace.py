@@ -63,6 +63,27 @@ class WorkspaceTooLarge(WorkspaceError):
         self.limit_bytes = limit_bytes
 
 
+class ChangesIncomplete(WorkspaceError):
+    """Not all that a run changed could be brought out of its box, which is gone by now."""
+
+    code = "ERR_CHANGES_INCOMPLETE"
+
+    def __init__(self, run_id: str, taken: int, left: int, why: str) -> None:
+        counted = (
+            f"{left:,} of {taken + left:,} changed files were left in it"
+            if left
+            else "what it had not handed over is lost"
+        )
+        super().__init__(
+            f"Not all that {run_id} changed could be brought out of its box: {why.rstrip('.')}. The box is gone, and "
+            f"{counted}. `kagura-kernel changes {run_id}` names them, and keeps those that were brought out."
+        )
+        self.run_id = run_id
+        self.taken = taken
+        self.left = left
+        self.why = why
+
+
 class ChangeConflict(WorkspaceError):
     """Files of the project changed while the run went on; nothing of theirs was overwritten."""
 

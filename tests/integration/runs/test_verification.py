@@ -165,7 +165,8 @@ async def test_work_that_could_not_be_brought_out_has_not_passed(run, runs):
     event = verified(ended)
     assert (event.passed, event.exit_code) == (False, None)
     assert "could not be brought out of its box" in event.why
-    assert ended.outcome.changes == ()
+    assert (ended.outcome.status, ended.outcome.verified) == ("failed", False)
+    assert [(change.path, change.state) for change in ended.outcome.changes] == [("large.bin", "protected")]
 
 
 async def test_a_kill_ends_a_verification_at_once(runs, memory):

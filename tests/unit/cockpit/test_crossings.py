@@ -437,7 +437,7 @@ def test_a_run_that_is_stopped_while_it_brings_its_changes_out_ends_soon(
     # Nothing needs the credential any more.
     wait_until(lambda: provider.books == {})
     handle.kill("ann")
-    assert handle.result(50).status == "done"
+    assert handle.result(50).status == "killed"
 
 
 def test_a_provider_that_does_not_answer_does_not_keep_the_box_alive(

@@ -17,6 +17,7 @@ from kagura_kernel.membrane.difference import MAX_DIFF_BYTES, MAX_RUN_DIFF_BYTES
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.membrane.writeback import WrittenBack, apply_changes
 from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec
+from kagura_kernel.sandbox.files import BoxFiles
 from kagura_kernel.testing.box import FakeBackend
 
 
@@ -300,9 +301,22 @@ async def test_comparing_does_not_hold_the_loop_up(collected: Collected, monkeyp
         return ""
 
     monkeypatch.setattr("kagura_kernel.membrane.collect.unified_diff", seen)
-    await collected.after("echo x > new; rm data.csv")
+    await collected.after("seq 5000 > new; rm data.csv")
     assert len(threads) == 2
     assert threading.main_thread() not in threads
+
+
+async def test_a_small_file_takes_one_question(collected: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    read = BoxFiles.read
+
+    async def counted(self: BoxFiles, path: str, **where: int) -> bytes:
+        asked.append(path)
+        return await read(self, path, **where)
+
+    monkeypatch.setattr(BoxFiles, "read", counted)
+    await collected.after("for n in 1 2 3; do echo $n > f$n; done; : > empty")
+    assert asked == ["empty", "f1", "f2", "f3"]
 
 
 async def test_a_large_environment_is_told_without_being_read(collected: Collected, tmp_path: Path) -> None:

@@ -1,13 +1,29 @@
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from kagura_kernel.cockpit.intents import LaunchRun
+import pytest
+
+from kagura_kernel.cli.run_outcome import NOT_DONE, exit_code
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.changes import FileChange
+from kagura_kernel.domain.errors import SandboxProtocolError
 from kagura_kernel.domain.events import AnyEvent, ChangesSettled, ToolFinished
+from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.domain.settings import Settings
+from kagura_kernel.membrane.collect import LEFT
+from kagura_kernel.membrane.contents import Contents, Taken
 from kagura_kernel.runs.changes import MAX_PART_BYTES, MAX_PART_FILES, in_parts
+from kagura_kernel.sandbox.backend import BoxChange
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -93,3 +109,94 @@ def test_writing_through_lets_what_runs_by_itself_wait_for_a_word(tmp_path: Path
         assert (project / ".vscode" / "tasks.json").exists()
     finally:
         cockpit.close()
+
+
+THREE = "for name in a b c; do head -c 700000 /dev/urandom > $name; done"
+"""Of these only the first one fits into a MiB."""
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Iterator[Callable[..., LaunchCell]]:
+    project = tmp_path / "project"
+    project.mkdir()
+    return lambda code, **options: LaunchCell(code=code, language="bash", project=project, **options)
+
+
+@pytest.fixture
+def cockpit(tmp_path: Path) -> Iterator[Cockpit]:
+    cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), settings=Settings(workspace_mib=1))
+    yield cockpit
+    cockpit.close()
+
+
+def states(changes: tuple[FileChange, ...]) -> dict[str, tuple[str, str]]:
+    return {change.path: (change.state, change.reason) for change in changes}
+
+
+@pytest.mark.parametrize(
+    ("mode", "code"),
+    # What is written through is brought out while the run goes on, and stops it.
+    [(WriteMode.ASK, "ERR_CHANGES_INCOMPLETE"), (WriteMode.THROUGH, "ERR_WORKSPACE_TOO_LARGE")],
+)
+def test_a_bound_that_strikes_ends_the_run_with_a_failure_and_keeps_what_was_brought_out(
+    cockpit: Cockpit, cell: Callable[..., LaunchCell], mode: WriteMode, code: str
+) -> None:
+    intent = cell(THREE, write_mode=mode)
+    outcome = cockpit.launch(intent).result(60)
+    assert (outcome.status, outcome.error_code) == ("failed", code)
+    assert exit_code(outcome) == NOT_DONE
+    assert states(outcome.changes) == {"a": ("proposed", ""), "b": ("protected", LEFT), "c": ("protected", LEFT)}
+    assert states(tuple(cockpit.changes(outcome.run_id))) == states(outcome.changes)
+    assert cockpit.runs()[0].changed_files == 3
+    cockpit.apply_changes(outcome.run_id, by="ann")
+    assert [(path.name, path.stat().st_size) for path in intent.project.iterdir()] == [("a", 700_000)]
+
+
+def test_bringing_changes_out_may_take_any_time_while_the_box_answers(
+    cockpit: Cockpit, cell: Callable[..., LaunchCell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, late = Contents.take, itertools.count(100, 100)
+
+    async def slowly(self: Contents, *args: Any) -> Taken:
+        # Its loop's clock goes forward, and with it whatever waits for a time.
+        loop, seconds = asyncio.get_running_loop(), next(late)
+        monkeypatch.setattr(loop, "time", lambda: time.monotonic() + seconds)
+        await asyncio.sleep(0)
+        return await take(self, *args)
+
+    monkeypatch.setattr(Contents, "take", slowly)
+    outcome = cockpit.launch(cell("for n in 1 2 3; do echo $n > f$n; done")).result(60)
+    assert (outcome.status, len(outcome.changes)) == ("done", 3)
+
+
+def test_a_person_who_stops_a_run_while_its_changes_are_brought_out_gets_those_that_are(
+    cockpit: Cockpit, cell: Callable[..., LaunchCell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, hangs = Contents.take, threading.Event()
+
+    async def once(self: Contents, files: FileSystem, told: BoxChange) -> Taken:
+        if told.path == "f2":
+            hangs.set()
+            await asyncio.Event().wait()
+        return await take(self, files, told)
+
+    monkeypatch.setattr(Contents, "take", once)
+    monkeypatch.setattr("kagura_kernel.runs.run.KILLED_SETTLE_SECONDS", 0.1)
+    handle = cockpit.launch(cell("for n in 1 2 3; do echo $n > f$n; done"))
+    assert hangs.wait(60)
+    handle.kill("ann")
+    outcome = handle.result(60)
+    assert (outcome.status, outcome.error_code) == ("killed", "ERR_RUN_KILLED")
+    assert states(outcome.changes) == {"f1": ("proposed", ""), "f2": ("protected", LEFT), "f3": ("protected", LEFT)}
+
+
+def test_variables_that_could_not_be_brought_out_are_told_as_missing(
+    cockpit: Cockpit, cell: Callable[..., LaunchCell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(*_: object) -> None:
+        raise SandboxProtocolError("box-1", "it said nothing about a file for too long")
+
+    monkeypatch.setattr("kagura_kernel.runs.run.collect_outputs", gone)
+    outcome = cockpit.launch(cell("true", outputs=("x", "y"))).result(60)
+    assert [name for name, _ in outcome.missing] == ["x", "y"]
+    assert "said nothing about a file" in outcome.missing[0][1]
