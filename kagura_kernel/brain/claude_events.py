@@ -215,11 +215,13 @@ def usage_of(figures: Mapping[str, Any]) -> Usage:
     read = int(figures.get("cache_read_input_tokens") or 0)
     written = int(figures.get("cache_creation_input_tokens") or 0)
     fresh = int(figures.get("input_tokens") or 0)
+    by_age = figures.get("cache_creation") or {}
     return Usage(
         input_tokens=fresh + read + written,
         output_tokens=int(figures.get("output_tokens") or 0),
         cache_read_tokens=read,
         cache_write_tokens=written,
+        cache_write_1h_tokens=int(by_age.get("ephemeral_1h_input_tokens") or 0),
     )
 
 

@@ -79,11 +79,16 @@ def read_claude(printed: Printed, secrets: Sequence[str]) -> Said:
         raise _refused(status if isinstance(status, int) else None, str(found.get("result") or ""), secrets)
     used = found.get("usage") or {}
     read, written = int(used.get("cache_read_input_tokens") or 0), int(used.get("cache_creation_input_tokens") or 0)
+    hour = int((used.get("cache_creation") or {}).get("ephemeral_1h_input_tokens") or 0)
     cost = found.get("total_cost_usd")
     return Said(
         text=str(found.get("result") or ""),
         usage=Usage(
-            int(used.get("input_tokens") or 0) + read + written, int(used.get("output_tokens") or 0), read, written
+            int(used.get("input_tokens") or 0) + read + written,
+            int(used.get("output_tokens") or 0),
+            read,
+            written,
+            hour,
         ),
         model=next(iter(found.get("modelUsage") or {}), ""),
         turns=int(found.get("num_turns") or 0),

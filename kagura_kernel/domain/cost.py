@@ -14,12 +14,14 @@ class Usage:
         output_tokens: Tokens written.
         cache_read_tokens: Of the input, those read from a cache.
         cache_write_tokens: Of the input, those written to a cache.
+        cache_write_1h_tokens: Of those, what the cache keeps for an hour, which costs more.
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         """The sum, field by field."""
@@ -28,6 +30,7 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.cache_read_tokens + other.cache_read_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
+            self.cache_write_1h_tokens + other.cache_write_1h_tokens,
         )
 
 

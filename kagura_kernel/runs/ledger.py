@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from kagura_kernel.domain.cost import Cost, Usage
@@ -99,11 +99,14 @@ class Account:
         Args:
             asked: The model that was asked for, where none has answered.
         """
-        cost = self.cost
+        cost, usage = self.cost, self.usage
         return {
             "model": self.model or asked,
             "turns": self.turns,
-            **asdict(self.usage),
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_read_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
             "reported_usd": cost.reported_usd,
             "computed_usd": cost.computed_usd,
             "cost_source": cost.source,

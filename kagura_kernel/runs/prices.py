@@ -29,6 +29,7 @@ def price(usage: Usage, model: str, at: datetime, *, provider: str = "") -> tupl
             output_tokens=usage.output_tokens,
             cache_read_tokens=usage.cache_read_tokens,
             cache_write_tokens=usage.cache_write_tokens,
+            cache_write_1h_tokens=usage.cache_write_1h_tokens,
         )
         found = calc_price(counted, model, provider_id=provider or None, genai_request_timestamp=at)
     except (LookupError, ValueError):

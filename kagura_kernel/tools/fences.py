@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 _LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+_UNSEEN_SIGNS = (
+    "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+_UNSEEN = re.compile(f"[{_UNSEEN_SIGNS}]")
 _ANGLES = "<\u02c2\u2039\u226e\u2329\u276e\u27e8\u3008\ufe64\uff1c"
 _SLASHES = "/\u2044\u2215\u29f8\uff0f"
 
@@ -46,9 +47,10 @@ def plain(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _look_alike(tag: str) -> re.Pattern[str]:
-    """An angle that is followed by the tag's name, however that is spelt."""
-    letters = "".join(f"[{re.escape(_spellings(letter))}]" for letter in tag)
-    return re.compile(rf"[{_ANGLES}](?=\s*[{_SLASHES}]?\s*{letters}\b)", re.IGNORECASE)
+    """An angle that is followed by the tag's name, however that is spelt, and whatever unseen stands in it."""
+    letters = "".join(f"[{re.escape(_spellings(letter))}][{_UNSEEN_SIGNS}]*" for letter in tag)
+    gap = rf"[\s{_UNSEEN_SIGNS}]*"
+    return re.compile(rf"[{_ANGLES}](?={gap}(?:[{_SLASHES}]{gap})?{letters}(?!\w))", re.IGNORECASE)
 
 
 def _spellings(letter: str) -> str:

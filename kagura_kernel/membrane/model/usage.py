@@ -111,6 +111,7 @@ def usage_of(figures: dict[str, Any]) -> Usage:
         output_tokens=_number(figures.get("output_tokens")),
         cache_read_tokens=read,
         cache_write_tokens=written,
+        cache_write_1h_tokens=_number(_dict(figures.get("cache_creation")).get("ephemeral_1h_input_tokens")),
     )
 
 

@@ -27,6 +27,8 @@ def test_tokens_from_a_cache_are_part_of_the_input_and_cheaper() -> None:
     plain = usd(Usage(input_tokens=1000))
     assert usd(Usage(input_tokens=1000, cache_read_tokens=1000)) == pytest.approx(plain / 10)
     assert usd(Usage(input_tokens=1000, cache_write_tokens=1000)) == pytest.approx(plain * 1.25)
+    kept_for_an_hour = Usage(input_tokens=1000, cache_write_tokens=1000, cache_write_1h_tokens=1000)
+    assert usd(kept_for_an_hour) == pytest.approx(plain * 2)
 
 
 def test_a_dated_name_of_a_model_has_the_same_price() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -37,6 +38,14 @@ def test_an_answer_that_is_no_stream_tells_them_too() -> None:
     body = json.dumps(message_body(says("Hello."), {"model": "m-1"}))
     assert read(body.encode()) == Counted(EACH, "m-1", whole=True)
     assert read(f"{body}\n".encode()) == Counted(EACH, "m-1", whole=True)
+
+
+def test_what_a_cache_keeps_for_an_hour_is_counted_apart() -> None:
+    body = message_body(says("Hello."), {"model": "m-1"})
+    body["usage"]["cache_creation"] = {"ephemeral_5m_input_tokens": 100, "ephemeral_1h_input_tokens": 200}
+    found = read(json.dumps(body).encode())
+    assert found is not None
+    assert found.usage == replace(EACH, cache_write_1h_tokens=200)
 
 
 @given(st.integers(1, 400), st.text(max_size=300))
