@@ -42,8 +42,22 @@ _HEADERS = frozenset(
 )
 _HEADER_BEGINNINGS = (b"x-stainless-",)
 
-# Sorts of tools that the program carries out itself, in the box; every other sort is the service's own.
-_CLIENT_TOOLS = ("bash_", "text_editor_", "computer_", "memory_", "tool_search_tool_")
+# Sorts of tools that the program carries out itself, in the box, or that look for others in this very request; every
+# other sort is the service's own, or one that somebody has to look at first.
+_CLIENT_TOOLS = frozenset(
+    {
+        "custom",
+        *("bash_20241022", "bash_20250124"),
+        *("text_editor_20241022", "text_editor_20250124", "text_editor_20250429", "text_editor_20250728"),
+        *("computer_20241022", "computer_20250124", "computer_20251124"),
+        "memory_20250818",
+        *("tool_search_tool_regex", "tool_search_tool_regex_20251119"),
+        *("tool_search_tool_bm25", "tool_search_tool_bm25_20251119"),
+    }
+)
+
+# Where what a message shows comes from: the request itself.
+_SOURCES = frozenset({"base64", "text", "content"})
 
 _REMOTE = ("mcp_servers", "container")
 
@@ -111,7 +125,7 @@ def _check_tools(tools: Any) -> None:
         raise BadRequest(400, "`tools` is no list.")
     for tool in tools:
         sort = tool.get("type") if isinstance(tool, dict) else tool
-        ours = sort is None or (isinstance(sort, str) and (sort == "custom" or sort.startswith(_CLIENT_TOOLS)))
+        ours = sort is None or (isinstance(sort, str) and sort in _CLIENT_TOOLS)
         if not ours or not isinstance(tool, dict):
             raise BadRequest(400, f"A tool of the sort {str(sort)[:60]!r} is the service's own: {_ADVICE}.")
 
@@ -124,9 +138,18 @@ def _check_sources(values: Iterable[Any]) -> None:
         if isinstance(value, list):
             waiting += value
         elif isinstance(value, dict):
-            if value.get("type") == "url" or "file_id" in value or value.get("type") == "container_upload":
+            if value.get("type") in ("url", "container_upload") or "file_id" in value or not _is_here(value):
                 raise BadRequest(400, f"A message points to what the service would fetch by itself: {_ADVICE}.")
             waiting += [part for name, part in value.items() if name not in _FREE]
+
+
+def _is_here(value: dict[str, Any]) -> bool:
+    """Whether the source of a content, if it names one, is the request; a text only says where something was found."""
+    source = value.get("source")
+    if isinstance(source, dict):
+        sort = source.get("type")
+        return isinstance(sort, str) and sort in _SOURCES
+    return source is None or isinstance(source, str)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

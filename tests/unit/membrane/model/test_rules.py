@@ -81,11 +81,28 @@ def test_a_plain_request_tells_its_model() -> None:
         {"messages": [{"role": "user", "content": [{"type": "container_upload", "file_id": "f"}]}]},
         {"messages": [{"content": [{"type": "tool_result", "content": [{"source": {"file_id": "f"}}]}]}]},
         {"system": [{"type": "document", "source": {"type": "file", "file_id": "f"}}]},
+        {"tools": [{"type": "memory_cloud_20300101", "name": "memory"}]},
+        {"tools": [{"type": "bash_", "name": "bash"}]},
+        {"tools": [{"type": "computer_20990101", "name": "computer"}]},
+        {"messages": [{"content": [{"type": "document", "source": {"type": "bucket", "name": "b"}}]}]},
+        {"messages": [{"content": [{"type": "image", "source": {"data": "…"}}]}]},
+        {"messages": [{"content": [{"type": "image", "source": {"type": ["base64"]}}]}]},
+        {"messages": [{"content": [{"type": "image", "source": [{"type": "base64"}]}]}]},
     ],
 )
 def test_what_the_service_would_reach_out_for_is_refused(more: dict[str, Any]) -> None:
     with pytest.raises(BadRequest):
         check_body(asked(**more))
+
+
+def test_what_lies_in_the_request_itself_passes() -> None:
+    text = {"type": "text", "media_type": "text/plain", "data": "hello"}
+    whole = {"type": "content", "content": [{"type": "text", "text": "hello"}]}
+    image = {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}
+    found = {"type": "search_result", "source": "https://a.example", "title": "t", "content": []}
+    content = [{"type": "document", "source": text}, {"type": "document", "source": whole}, found]
+    told = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "image", "source": image}]}
+    assert check_body(asked(messages=[{"role": "user", "content": [*content, told]}])) == "m-1"
 
 
 def test_what_a_model_says_to_its_tools_may_be_anything() -> None:
