@@ -77,7 +77,14 @@ def look(settings: Settings, place: Path | str, since: datetime) -> list[Finding
 def beside_boxes(settings: Settings, place: Path | str, since: datetime) -> list[Finding]:
     """All else: network, secrets, Jupyter, clock, disk, and what the journal tells; arguments as of `look`."""
     from kagura_kernel.cli.doctor_extensions import extension_findings
-    from kagura_kernel.cli.doctor_machine import clock, disk, egress_rules, jupyter, secret_places
+    from kagura_kernel.cli.doctor_machine import (
+        clock,
+        data_directory,
+        disk,
+        egress_rules,
+        jupyter,
+        secret_places,
+    )
 
     return [
         egress_rules(settings),
@@ -85,6 +92,7 @@ def beside_boxes(settings: Settings, place: Path | str, since: datetime) -> list
         secret_places(os.environ),
         *jupyter(),
         clock(place),
+        *data_directory(os.environ),
         *disk(os.environ),
         *extension_findings(settings),
         *_books(place, since),

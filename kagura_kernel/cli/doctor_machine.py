@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -107,6 +109,30 @@ def _newest_row(place: Path | str) -> datetime | None:
     except KaguraError:
         # Whether there is one, and what is wrong with it, has a row of its own.
         return None
+
+
+def data_directory(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether nobody else can look into our data, or change it; nothing where there is none yet.
+
+    It is made for its owner alone; one that was there before keeps the permissions that it has.
+    """
+    from kagura_kernel.journal.place import data_home
+
+    home = data_home(environ)
+    try:
+        found = home.stat()
+    except OSError:
+        return
+    name, mode = "data directory", stat.S_IMODE(found.st_mode)
+    then = f"`chmod 700 {shlex.quote(str(home))}`"
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        said = f"others can write in {home} (mode {mode:04o}): they could approve plugins and forge records in your name"
+        yield Finding(name, FAIL, said, then)
+    elif mode & (stat.S_IRWXG | stat.S_IRWXO):
+        said = f"others can look into {home} (mode {mode:04o}), where your runs, their outputs and changed files are kept"
+        yield Finding(name, WARN, said, then)
+    else:
+        yield Finding(name, OK, f"{home} is yours alone")
 
 
 def disk(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -33,7 +33,8 @@ _SETS: Mapping[Installer, str] = {
     "cargo": "rust",
     "github": "github",
 }
-# Narrower than the set of the same tool: what fetches toolchains, or takes uploads, is none of an installer's business.
+# Narrower than the set of the same tool: what fetches toolchains is none of an installer's business. Go's storage takes
+# uploads all the same, see `GO_INSTALL`.
 _HOSTS: Mapping[Installer, tuple[Target, ...]] = {
     "pip": PYTHON_PACKAGES,
     "npm": NPM,

@@ -92,6 +92,7 @@ class PlannedSkill:
         where: Its directory, as the person may read it.
         root: Its directory in the box, absolute.
         files: What would be staged, SKILL.md among them; of a skill of the workspace, its SKILL.md alone.
+        written: Its name as it stands on the host, in SKILL.md or as that of its directory: not yet redacted.
         asks: Whether a person's word is needed: it lies outside of the project, and only a definition that somebody
             else wrote wants it, without having named it.
     """
@@ -102,6 +103,7 @@ class PlannedSkill:
     where: str
     root: str
     files: tuple[PlannedFile, ...]
+    written: str = field(default="", repr=False)
     asks: bool = False
 
 

@@ -156,7 +156,7 @@ class _Place:
         if self._place.foreign and os.fstat(root.handle).st_uid not in (os.geteuid(), 0):
             self._leave_out(entry, "it belongs to somebody else")
         elif name in self._here:
-            self._leave_out(entry, f"another skill beside it is called {name!r} too")
+            self._leave_out(entry, "another skill beside it has the same name")
         elif other := self._found.skills.get(name):
             self._note(f"The skill {name!r} of {self._shown} is passed over for that in {other.where}.")
         else:
@@ -180,6 +180,7 @@ class _Place:
                 where=place,
                 root=str(PurePosixPath(WORKSPACE, inner)) if live else f"{KIT_DIR}/skills/{name}",
                 files=files,
+                written=matter.name or entry,
             )
 
     def _live(self, root: Root, directory: Path, why: str) -> tuple[PlannedFile, ...]:

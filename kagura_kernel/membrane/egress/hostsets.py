@@ -47,8 +47,9 @@ GO = _https("go.dev", "dl.google.com", "proxy.golang.org", "sum.golang.org")
 NODE = _https("nodejs.org")
 UV = _https("astral.sh", "releases.astral.sh")
 
-# What installing one finished tool takes, narrower than the sets above: no toolchains, no forge, nothing to upload to
-# that is not the installer's own source. Go's proxy sends larger modules on to its storage.
+# What installing one finished tool takes, narrower than the sets above: no toolchains, and no forge but where that is
+# the installer's own source. Go's proxy sends larger modules on to a storage that everybody can rent room in, so that a
+# run which has this set can send data to a stranger.
 GO_INSTALL = _https("proxy.golang.org", "sum.golang.org", "storage.googleapis.com")
 CARGO_INSTALL = _https("index.crates.io", "static.crates.io")
 GITHUB_RELEASES = _https("github.com", "objects.githubusercontent.com", "release-assets.githubusercontent.com")

@@ -34,10 +34,6 @@ ARGUMENTS = "arguments"
 VALUE = "value"
 """What it returned is no JSON, or too much."""
 
-# What functions raise to say that something is not there or not right. Other classes of Python's own say that the
-# function itself is not.
-_ANSWERS = (OSError, ValueError, LookupError)
-
 
 class NotHostFunctions(Exception):
     """What the plugin gave is no table of functions; the text says what it is."""
@@ -114,14 +110,16 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def explain(error: BaseException, package: str) -> dict[str, str]:
-    """An error as an answer; where it is a defect its traceback goes to the log.
+    """An error as an answer, or as a defect, whose traceback goes to the log.
 
     Args:
         error: What the plugin raised.
         package: Name of the plugin's package.
     """
     own = type(error).__module__.partition(".")[0] in (SDK, package) and isinstance(error, Exception)
-    code = FAILED if own or isinstance(error, _ANSWERS) else DEFECT
+    # What the system says (a file that is not there) is about what was asked for. Any other class of Python's own may
+    # come from anywhere in the code; whoever means to answer has a class for it.
+    code = FAILED if own or isinstance(error, OSError) else DEFECT
     if code == DEFECT:
         import traceback
 

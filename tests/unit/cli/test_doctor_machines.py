@@ -113,6 +113,16 @@ def test_a_clock_that_went_back_behind_the_journal_is_a_failure(machine, capsys,
     assert (row["state"], row["then"]) == ("fail", "set it: `timedatectl set-ntp true`")
 
 
+@pytest.mark.parametrize(
+    ("mode", "state"), [(0o700, "ok"), (0o750, "warn"), (0o755, "warn"), (0o770, "fail"), (0o777, "fail")]
+)
+def test_a_data_directory_that_others_may_use_is_told_with_what_closes_it(machine, capsys, books, mode, state):
+    books.mkdir()
+    books.chmod(mode)
+    row = machine(capsys)[1]["data directory"]
+    assert (row["state"], row["then"]) == (state, "" if state == "ok" else f"`chmod 700 {books}`")
+
+
 @pytest.mark.parametrize(("free", "state"), [(LITTLE, "ok"), (LITTLE - 1, "warn"), (TOO_LITTLE - 1, "fail")])
 def test_a_disk_that_fills_is_warned_of_before_it_is_full(machine, capsys, monkeypatch, free, state):
     monkeypatch.setattr(doctor_machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))

@@ -153,7 +153,7 @@ def test_a_skill_of_an_odd_name_is_told(rig):
     assert "The skill in ~/.agents/skills/plain calls itself 'other-name'." in plan.notes
     assert left_out(plan) == {
         "skills/Käse": "its name cannot be made kebab-case of at most 64 characters",
-        "skills/zwei": "another skill beside it is called 'other-name' too",
+        "skills/zwei": "another skill beside it has the same name",
     }
 
 
@@ -170,7 +170,7 @@ def test_a_skill_may_be_a_link_to_another_directory_of_home_and_to_none_elsewher
     assert [skill.name for skill in plan.skills] == ["real"]
     assert left_out(plan) == {
         "skills/evil": "it is a link that leads out of its directory",
-        "skills/relative": "another skill beside it is called 'real' too",
+        "skills/relative": "another skill beside it has the same name",
         "skills/upwards": "it is a link that leads out of its directory",
     }
 

@@ -15,7 +15,7 @@ from kagura_kernel.kit.staging import copying, reading, reaping, state
 from kagura_kernel.kit.staging.reaping import FEW
 from kagura_kernel.kit.staging.stage import build_kit
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.kit_rig import SECRET, HomeRig, KnownWords
+from kagura_kernel.testing.kit_rig import KIND, SECRET, HomeRig, KnownWords
 
 DAY = 24 * 3600
 
@@ -228,6 +228,23 @@ def test_what_cannot_be_redacted_is_left_out_and_a_skill_without_its_first_file_
         ("skills/zipped/data.zip", "it is an archive"),
     ]
     assert sorted(contents(kit.directory)) == ["manifest.json", "skills/named/SKILL.md", "skills/zipped/SKILL.md"]
+
+
+def test_a_secret_in_a_skills_name_is_found_before_the_name_is_changed(rig, build):
+    token = "Swordfish_4711_Ab"
+    rig.skill(token)
+    rig.skill("plain", {"SKILL.md": f"---\nname: {token}\ndescription: d\n---\n"})
+    rig.skill("other")
+    rig.write(rig.project / f".agents/skills/{token}/SKILL.md", "---\nname: here\ndescription: d\n---\n")
+    kit = build(redactor=KnownWords(token))
+    assert [skill.name for skill in kit.skills] == ["other"]
+    assert {(one.target, one.reason) for one in kit.left_out} >= {
+        (f"skills/[REDACTED:{KIND}]", "its name holds what looks like a secret"),
+        ("skills/here", "its name holds what looks like a secret"),
+    }
+    told = json.dumps([str(kit.skills), str(kit.left_out)]) + "".join(map(str, contents(kit.directory)))
+    assert "swordfish" not in told.lower()
+    assert b"ordfish" not in b"".join(contents(kit.directory).values())
 
 
 def test_of_much_that_is_left_out_the_first_is_told_and_the_rest_counted(rig, build, monkeypatch):

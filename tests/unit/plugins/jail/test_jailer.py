@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import linecache
 import sys
 
@@ -103,22 +104,30 @@ class _Mute(ValueError):
 
 
 @pytest.mark.parametrize(
-    ("error", "code"),
+    "error",
     [
-        (FileNotFoundError(2, "No such file", "/plugin/read/0/x"), FAILED),
-        (ValueError("no"), FAILED),
-        (KeyError("name"), FAILED),
-        (ZeroDivisionError("by zero"), DEFECT),
-        (AttributeError("x"), DEFECT),
-        (SystemExit(1), DEFECT),
-        (KeyboardInterrupt(), DEFECT),
-        (_Mute(), FAILED),
+        ValueError("no"),
+        KeyError("name"),
+        IndexError("list index out of range"),
+        json.JSONDecodeError("Expecting value", "x", 0),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+        ZeroDivisionError("by zero"),
+        AttributeError("x"),
+        SystemExit(1),
+        KeyboardInterrupt(),
+        _Mute(),
     ],
 )
-def test_an_answer_is_told_from_a_defect(error, code, capsys):
+def test_an_error_that_neither_the_plugin_nor_the_sdk_has_a_class_for_is_a_defect(error, capsys):
     told = explain(error, "plugin_small")
-    assert (told["code"], told["kind"]) == (code, type(error).__name__)
-    assert bool(capsys.readouterr().err) == (code == DEFECT)
+    assert (told["code"], told["kind"]) == (DEFECT, type(error).__name__)
+    assert capsys.readouterr().err
+
+
+def test_what_the_system_says_is_an_answer(capsys):
+    told = explain(FileNotFoundError(2, "No such file", "/plugin/read/0/x"), "plugin_small")
+    assert (told["code"], told["kind"]) == (FAILED, "FileNotFoundError")
+    assert not capsys.readouterr().err
 
 
 def test_an_error_of_the_plugins_own_making_is_an_answer():
