@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -180,7 +180,7 @@ def make_cockpit(
     owner = process_owner()
     known = make_brains(environ, settings, home) if brains is None else {brain.name: brain for brain in brains}
     boxes = Boxes(environ, settings, owner, one_run=one_run)
-    registry = cache(partial(load_registry, environ))
+    registry = kept_registry(environ)
     terms = lease_terms(settings)
     preapproved = _preapproved(settings)
     journal = Journal.open(settings.journal_url or home, clock=clock)
@@ -281,6 +281,28 @@ def load_registry(environ: Mapping[str, str]) -> Registry:
     return parse_registry(text_of(path), SecretReader(environ), str(path))
 
 
+def kept_registry(environ: Mapping[str, str]) -> Callable[[], Registry]:
+    """Reads the credential providers when they are first needed, and anew when their file has changed since.
+
+    What is made raises as `load_registry`, for as long as the file is wrong.
+    """
+    path = settings_file(environ).with_name("credentials.toml")
+
+    @lru_cache(maxsize=1)
+    def read(stamp: tuple[int, ...]) -> Registry:
+        del stamp
+        return load_registry(environ)
+
+    def registry() -> Registry:
+        try:
+            found = path.stat()
+        except OSError:
+            return read(())
+        return read((found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+
+    return registry
+
+
 def load_providers(environ: Mapping[str, str]) -> Mapping[str, CredentialProvider]:
     """Where the user's credentials come from, by name; raises as `load_registry`."""
     return load_registry(environ).providers
@@ -306,8 +328,7 @@ def make_sweep(
     async def sweeping(told: Callable[[SweepReport], None]) -> None:
         from kagura_kernel.membrane.credentials.sweep import keep_sweeping, sweep
 
-        providers = registry().providers
-        await keep_sweeping(lambda: sweep(ledger, providers, alive, owner=owner, clock=clock), clock, told)
+        await keep_sweeping(lambda: sweep(ledger, registry().providers, alive, owner=owner, clock=clock), clock, told)
 
     return sweeping
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly.brains import Prices, compatible_brain, make_brains, make_endpoints
 from kagura_kernel.brain.openai_compatible import joined_model, split_model
+from kagura_kernel.brain.selection import AUTO, choose, usual_model
 from kagura_kernel.cockpit.brains import BrainReport, Thinking, report_brains
 from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.settings import Settings
@@ -30,20 +31,17 @@ def brain_reports(
         model: The model asked for; empty for what each would take.
     """
     compatible = compatible_brain(environ, settings)
-    asked = model or settings.model
     endpoints = make_endpoints(environ, settings)
+    brains = make_brains(environ, settings, home)
 
     def thinking(name: str) -> Thinking:
+        meant = model or usual_model(settings, name, lambda: choose(AUTO, brains)[0].name)
         if name != compatible.name:
-            # The settings name one model, which is meant for the brain that they name.
-            meant = model or (settings.model if settings.brain in ("auto", name) else "")
             return Thinking("" if split_model(meant, list(endpoints))[0] else meant)
         try:
-            endpoint, found = compatible.thinks_with(asked)
+            endpoint, found = compatible.thinks_with(meant)
         except BrainNotConfigured:
             return Thinking("")
         return Thinking(joined_model(endpoint.name, found), compatible.window(endpoint, found))
 
-    return report_brains(
-        make_brains(environ, settings, home), thinking, Prices(settings).price, journal, datetime.now(UTC)
-    )
+    return report_brains(brains, thinking, Prices(settings).price, journal, datetime.now(UTC))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from kagura_kernel.brain.openai_compatible import KNOWN, split_model
+from kagura_kernel.brain.openai_compatible import NAME as COMPATIBLE
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.domain.errors import BrainNotConfigured, UnknownName, UsageError
+from kagura_kernel.domain.settings import Settings
 
 AUTO = "auto"
 REPLAY = "replay"
+CLAUDE, SEALED = "claude", "sealed"
 
 _WAYS = (
     "No brain is configured ({found}). Four ways to get one: `kagura-kernel setup brain` in a terminal walks you "
@@ -55,6 +59,30 @@ def choose(
         message = f"The {asked} brain cannot think: {auth.reason}."
         raise BrainNotConfigured(message)
     return brains[asked], f"asked for, {auth.reason}"
+
+
+def usual_model(settings: Settings, brain: str, choose_auto: Callable[[], str]) -> str:
+    """The model of the settings, where a brain is the one that it was set for; empty where it is another's.
+
+    It was set for the brain that the settings name. Where they name none, it was for a service if they name one, with
+    the model or beside it, and otherwise for whichever is taken then.
+
+    Args:
+        settings: The user's.
+        brain: Name of the brain that is to think.
+        choose_auto: Name of the one that `auto` takes; raises `BrainNotConfigured`.
+    """
+    meant = settings.brain
+    if split_model(settings.model, [*settings.endpoints, *KNOWN])[0] or (meant == AUTO and settings.endpoint):
+        meant = COMPATIBLE
+    elif settings.model and meant == AUTO:
+        try:
+            meant = choose_auto()
+        except BrainNotConfigured:
+            return ""
+    # The sealed one is the same program, with the same service.
+    same = meant == brain or {meant, brain} == {CLAUDE, SEALED}
+    return settings.model if same else ""
 
 
 def _first_ready(brains: Mapping[str, BrainProvider]) -> tuple[BrainProvider, str]:

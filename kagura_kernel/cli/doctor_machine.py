@@ -126,10 +126,14 @@ def data_directory(environ: Mapping[str, str]) -> Iterator[Finding]:
     name, mode = "data directory", stat.S_IMODE(found.st_mode)
     then = f"`chmod 700 {shlex.quote(str(home))}`"
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        said = f"others can write in {home} (mode {mode:04o}): they could approve plugins and forge records in your name"
+        said = (
+            f"others can write in {home} (mode {mode:04o}): they could approve plugins and forge records in your name"
+        )
         yield Finding(name, FAIL, said, then)
     elif mode & (stat.S_IRWXG | stat.S_IRWXO):
-        said = f"others can look into {home} (mode {mode:04o}), where your runs, their outputs and changed files are kept"
+        said = (
+            f"others can look into {home} (mode {mode:04o}), where your runs, their outputs and changed files are kept"
+        )
         yield Finding(name, WARN, said, then)
     else:
         yield Finding(name, OK, f"{home} is yours alone")

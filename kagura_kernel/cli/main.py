@@ -23,12 +23,8 @@ from kagura_kernel.cli.streams import drop_output, flush_output, guard_streams
 from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.parsing import parse_words
 from kagura_kernel.domain.errors import (
-    BrainNotConfigured,
-    IsolationTooWeak,
     KaguraError,
     OutputUnwritable,
-    SandboxDied,
-    SandboxUnavailable,
     UsageError,
 )
 
@@ -162,9 +158,10 @@ def told(error: KaguraError) -> str:
 
 
 def exit_code(error: KaguraError) -> int:
-    """3 when something has to be installed or configured first, otherwise 2."""
-    missing = isinstance(error, (SandboxUnavailable, IsolationTooWeak, BrainNotConfigured))
-    return NOT_SET_UP if missing and not isinstance(error, SandboxDied) else FAILED
+    """3 when something has to be installed, configured or reachable first, otherwise 2."""
+    from kagura_kernel.cli.run_outcome import error_exit_code
+
+    return error_exit_code(error.code)
 
 
 def _run(words: list[str]) -> int:

@@ -9,6 +9,7 @@ from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     IsolationTooWeak,
     KaguraError,
+    MemoryUnavailable,
     SandboxUnavailable,
     WorkNotVerified,
 )
@@ -19,14 +20,21 @@ if TYPE_CHECKING:
 
 DONE, NOT_DONE, NOT_SET_UP = 0, 2, 3
 
-_NOT_SET_UP = frozenset(error.code for error in (SandboxUnavailable, IsolationTooWeak, BrainNotConfigured))
+_NOT_SET_UP = frozenset(
+    error.code for error in (SandboxUnavailable, IsolationTooWeak, BrainNotConfigured, MemoryUnavailable)
+)
+
+
+def error_exit_code(code: str) -> int:
+    """3 for an error that says what has to be installed, configured or reachable first, otherwise 2."""
+    return NOT_SET_UP if code in _NOT_SET_UP else NOT_DONE
 
 
 def exit_code(outcome: RunOutcome) -> int:
     """0 for work that is done and, where it was tried out, good; 3 where the machine is not set up; otherwise 2."""
     if outcome.ok and outcome.verified is not False:
         return DONE
-    return NOT_SET_UP if outcome.error_code in _NOT_SET_UP else NOT_DONE
+    return error_exit_code(outcome.error_code)
 
 
 def trouble(outcome: RunOutcome, by: str) -> str:

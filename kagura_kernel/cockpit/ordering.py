@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kagura_kernel.brain.provider import BrainProvider
-from kagura_kernel.brain.selection import AUTO
+from kagura_kernel.brain.selection import AUTO, CLAUDE, SEALED, usual_model
 from kagura_kernel.cockpit.agents import (
     ReadMcpConfig,
     ResolveAgent,
@@ -28,6 +28,7 @@ from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.kit.definitions.definition import AgentDefinition
 from kagura_kernel.membrane.credentials.grants import Grant
 from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables, usual_variables
 from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
@@ -37,7 +38,6 @@ from kagura_kernel.runs.sealing import model_api, sealed_needs, with_program
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
 
-CLAUDE, SEALED = "claude", "sealed"
 """The brain that `--seal` seals, and its name when it is."""
 
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -241,6 +241,7 @@ def _brain_order(
         task = task if task.strip() else recorded
     else:
         brain, reason = choices.choose_brain(_brain_name(intent, wanted.brain, settings))
+    model = _model(intent, wanted, brain.name, choices)
     session_id = str(common["session_id"])
     goes_on = choices.resume(session_id, brain.name) if resumes is None else brain_session(resumes, brain.name)
     resume = goes_on if brain.capabilities().resume else ""
@@ -260,7 +261,7 @@ def _brain_order(
         brain=brain,
         brain_reason=reason,
         agent=agent,
-        model=intent.model if intent.model is not None else wanted.model or settings.model,
+        model=model,
         budget_usd=handed_budget(left_budget(budget(intent, wanted, settings), intent, resumes), intent.handoff),
         max_turns=intent.max_turns if intent.max_turns is not None else wanted.budget.turns,
         resume=resume,
@@ -278,6 +279,15 @@ def _brain_order(
         trust=TrustTerms(settings.trust_successes, settings.trust_tasks, settings.trust_days),
         **common,  # type: ignore[arg-type]
     )
+
+
+def _model(intent: LaunchRun, wanted: AgentDefinition, brain: str, choices: Choices) -> str:
+    """The model that was asked for; a definition's and the settings' count for the brain that they are meant for."""
+    if intent.model is not None:
+        return intent.model
+    if wanted.model and (wanted.brain in ("", AUTO, brain) or {wanted.brain, brain} == {CLAUDE, SEALED}):
+        return wanted.model
+    return usual_model(choices.settings, brain, lambda: choices.choose_brain(AUTO)[0].name)
 
 
 def _brain_name(intent: LaunchRun, wanted: str, settings: Settings) -> str:

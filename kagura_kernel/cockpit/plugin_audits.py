@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.brain.selection import REPLAY
+from kagura_kernel.brain.selection import AUTO, REPLAY, usual_model
 from kagura_kernel.cockpit.ordering import login_name
 from kagura_kernel.cockpit.plugin_talk import AuditorSilent, PluginTalk
 from kagura_kernel.domain.approvals import ApprovalKind, Approver, Verdict
@@ -98,6 +98,12 @@ def was_played(audit: PluginAudit) -> bool:
     return audit.auditor.partition(" ")[0] == REPLAY
 
 
+def _model(auditor: Auditor, choices: Choices) -> str:
+    if auditor.brain is None:
+        return ""
+    return usual_model(choices.settings, auditor.brain.name, lambda: choices.choose_brain(AUTO)[0].name)
+
+
 async def run_audit(
     around: PluginSurroundings,
     intent: AuditPlugin,
@@ -143,7 +149,7 @@ async def run_audit(
         scan=examined.scan,
         brain=None if known is not None else auditor.brain,
         brain_reason="" if known is not None else auditor.reason,
-        model=intent.model or settings.model,
+        model=intent.model or _model(auditor, around.choices),
         by=intent.by,
         headless=intent.headless,
         recorded=auditor.recorded,

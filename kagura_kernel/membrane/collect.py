@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kagura_kernel.domain.changes import ChangeState, ChangeStatus, FileChange, in_order
@@ -146,12 +146,13 @@ class Collector:
             while done < len(told):
                 few = told[done : done + AT_ONCE]
                 # One thread for a few of them: of many small files, asking for threads would take most of the time.
-                looked = await asyncio.to_thread(lambda few=few: [self._look(one, this.protection) for one in few])
+                looked = await asyncio.to_thread(self._look_at, few, this.protection)
                 for one, (old, protected) in zip(few, looked, strict=True):
-                    if self._is_secret(one):
-                        change: FileChange | None = self._without_secret(one, this)
-                    else:
-                        change = await self._one(box, one, this, old, protected=protected)
+                    change = (
+                        self._without_secret(one, this)
+                        if self._is_secret(one)
+                        else await self._one(box, one, this, old, protected=protected)
+                    )
                     if change is not None:
                         changes.append(change)
                     done += 1
@@ -180,7 +181,7 @@ class Collector:
                 return None
             change = FileChange(told.path, "deleted", old_sha256=old.sha256, state=state)
             change = replace(change, kind="link") if old.kind == "link" else change
-            return await asyncio.to_thread(self._with_diff, change, old, b"")
+            return await self._with_diff(change, old, b"")
         status: ChangeStatus = "modified" if old.kind else "added"
         mode = told.mode & 0o777
         change = FileChange(told.path, status, told.kind, told.size, mode, old.sha256, target=told.target, state=state)
@@ -194,12 +195,7 @@ class Collector:
         if new.sha256 == old.sha256 and (told.kind == "link" or _executable(mode) == _executable(old.mode)):
             return None
         change = replace(change, size=new.size, new_sha256=new.sha256)
-        short = new.size + old.size < SHORT
-        return (
-            self._with_diff(change, old, new.content)
-            if short
-            else await asyncio.to_thread(self._with_diff, change, old, new.content)
-        )
+        return await self._with_diff(change, old, new.content)
 
     def _holds(self, content: str | bytes | None) -> bool:
         return self._scrubber is not None and bool(content) and self._scrubber.holds(os.fsencode(content or b""))
@@ -210,6 +206,9 @@ class Collector:
         mode = told.mode & 0o777
         change = FileChange(path, told.status, told.kind, told.size, mode, target=target, state="protected")
         return replace(change, reason=HOLDS_LEASED)
+
+    def _look_at(self, few: Sequence[BoxChange], protection: Protection) -> list[tuple[HostState, bool]]:
+        return [self._look(one, protection) for one in few]
 
     def _look(self, told: BoxChange, protection: Protection) -> tuple[HostState, bool]:
         old = self._old_state(told.path)
@@ -242,7 +241,12 @@ class Collector:
             return "conflict"
         return "proposed"
 
-    def _with_diff(self, change: FileChange, old: HostState, new: bytes | None) -> FileChange:
+    async def _with_diff(self, change: FileChange, old: HostState, new: bytes | None) -> FileChange:
+        if change.size + old.size < SHORT:
+            return self._compare(change, old, new)
+        return await asyncio.to_thread(self._compare, change, old, new)
+
+    def _compare(self, change: FileChange, old: HostState, new: bytes | None) -> FileChange:
         if self._holds(old.content):
             return replace(change, diff=_OLD_HOLDS_LEASED)
         known = self._compared.get(change.path)

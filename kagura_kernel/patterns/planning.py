@@ -12,12 +12,16 @@ from kagura_kernel.journal.precedents import Precedent
 LEAST_USD = 0.01
 """The smallest budget that is proposed."""
 
+STOPPED_BY_A_PERSON = "killed"
+"""How a run ended that somebody stopped."""
+
 
 def estimate_of(similar: Sequence[Precedent]) -> Estimate | None:
     """What these runs needed; None where there are none.
 
     Cost and time are those of runs that came to their end; where none did, of those that broke off by themselves. A run
-    that a person stopped or did not let begin counts as a failure alone. What is unknown is left out, and is never 0.
+    that a person did not let begin counts as a failure alone, and one that a person stopped says nothing of how such
+    runs go. What is unknown is left out, and is never 0.
     """
     if not similar:
         return None
@@ -33,7 +37,7 @@ def estimate_of(similar: Sequence[Precedent]) -> Estimate | None:
         seconds_low=min(seconds, default=None),
         seconds_high=max(seconds, default=None),
         retries=_retries(similar),
-        failed=sum(not row.went_well for row in similar),
+        failed=sum(not row.went_well and row.status != STOPPED_BY_A_PERSON for row in similar),
     )
 
 
@@ -83,10 +87,10 @@ def _exceeds(figure: float | None, limit: float | None) -> bool:
 def _retries(similar: Iterable[Precedent]) -> float:
     """The median number of failed tries before one that went well, tries being runs of the very same task.
 
-    Failures that nothing good has followed yet are no such tries, nor is what a person did not let begin.
+    Failures that nothing good has followed yet are no such tries, nor is what a person did not let begin, or stopped.
     """
     tries: dict[str, list[Precedent]] = {}
-    begun = (row for row in similar if row.status != "denied")
+    begun = (row for row in similar if row.status not in {"denied", STOPPED_BY_A_PERSON})
     for row in sorted(begun, key=lambda row: row.started_at):
         tries.setdefault(" ".join(row.task.split()).casefold(), []).append(row)
     counts: list[int] = []

@@ -61,7 +61,7 @@ from kagura_kernel.sandbox.backend import Box
 log = logging.getLogger(__name__)
 
 KILLED_SETTLE_SECONDS = 5.0
-"""How long a run that was stopped may take to bring its changes out; any other, as long as its box says something."""
+"""How long a run that was stopped may take to bring its changes out; any other may while its box says something."""
 
 GIVE_BACK_SECONDS = 2.0
 """How long a box waits for the run's leases to be given back before it is closed all the same."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
 from kagura_kernel.kit.staging.manifest import Manifest, ManifestFile, bounded
+from kagura_kernel.kit.staging.naming import shown_name
 from kagura_kernel.kit.staging.planned import PlannedFile, PlannedPrompt, PlannedSkill
 from kagura_kernel.kit.staging.prompt_files import MAX_BYTES as MAX_PROMPT_BYTES
 from kagura_kernel.kit.staging.reading import Root, Unfit, open_root, why_unread
-from kagura_kernel.kit.staging.naming import shown_name
 from kagura_kernel.kit.staging.skills import SKILL_FILE
 from kagura_kernel.kit.staging.tree import MAX_FILE_BYTES
 from kagura_kernel.kit.staging.writing import make_directory, write_file
@@ -29,7 +29,7 @@ MAX_LEFT_OUT = 200
 """As many of what was left out are told one by one."""
 
 
-_NAMED_SECRET = "its name holds what looks like a secret"
+_BAD_NAME = "its name holds what looks like a secret"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class _Copy:
         # In the form that a name is staged in, nobody would know it for a secret any more.
         written = self._plain(skill.written)
         if written != skill.written or self._plain(skill.root) != skill.root:
-            self._leave_out(f"skills/{shown_name(written)}", _NAMED_SECRET)
+            self._leave_out(f"skills/{shown_name(written)}", _BAD_NAME)
             return None
         description = self._plain(skill.description)
         if skill.place == "workspace":
@@ -138,7 +138,7 @@ class _Copy:
 
     def _file(self, file: PlannedFile) -> ManifestFile | None:
         if self._plain(file.target) != file.target:
-            self._leave_out(file.target, _NAMED_SECRET)
+            self._leave_out(file.target, _BAD_NAME)
             return None
         redacted = self._read(file, MAX_FILE_BYTES)
         if redacted is None or redacted.data is None:

@@ -27,7 +27,9 @@ def fingerprint(plan: KitPlan) -> str:
         "layout": _LAYOUT,
         "redaction": redaction_version(),
         "agent": [plan.agent, plan.definition],
-        "skills": [[one.name, one.written, one.description, one.place, one.root, _states(one.files)] for one in plan.skills],
+        "skills": [
+            [one.name, one.written, one.description, one.place, one.root, _states(one.files)] for one in plan.skills
+        ],
         "prompts": [[one.name, one.place, one.path, one.own, _states((one.file,))] for one in plan.prompt_files],
         "agents": [[one.name, one.text] for one in plan.agents],
         "left_out": [[one.target, one.reason] for one in plan.left_out],

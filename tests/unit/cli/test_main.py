@@ -19,6 +19,7 @@ from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     IsolationTooWeak,
     KaguraError,
+    MemoryUnavailable,
     RunUnknown,
     SandboxDied,
     SandboxUnavailable,
@@ -158,6 +159,7 @@ def test_a_command_s_own_help_says_what_it_is_for(words: list[str], capsys: pyte
         (SandboxUnavailable("nothing is installed", "apt-get install bubblewrap"), 3),
         (IsolationTooWeak("bubblewrap", "namespace", "gvisor"), 3),
         (BrainNotConfigured("no key"), 3),
+        (MemoryUnavailable("postgresql://…", "nobody answers", "Start it."), 3),
     ],
 )
 def test_an_expected_error_is_its_code_and_text_without_a_stack_trace(

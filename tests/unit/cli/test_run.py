@@ -91,6 +91,7 @@ def outcome(status: str = "done", **more: Any) -> RunOutcome:
         (outcome("failed", error_code="ERR_BRAIN_LOST", error="Gone."), 2, "ERR_RUN_FAILED: run-1 failed (ERR_BRAIN_"),
         (outcome("failed", error_code="ERR_SANDBOX_UNAVAILABLE", error="None."), 3, "ERR_RUN_FAILED"),
         (outcome("denied", error_code="ERR_ISOLATION_TOO_WEAK", error="Weak."), 3, "ERR_RUN_DENIED"),
+        (outcome("failed", error_code="ERR_MEMORY_UNAVAILABLE", error="Away."), 3, "ERR_RUN_FAILED"),
         (outcome("killed"), 2, "ERR_RUN_KILLED: run-1 was stopped by ada"),
         (outcome("lost", error="gone"), 2, "ERR_RUN_LOST"),
     ],

@@ -5,10 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from kagura_kernel.brain.selection import usual_model
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
-from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.errors import BrainNotConfigured, UsageError
+from kagura_kernel.domain.events import AnyEvent, RunStarted
+from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.testing.box import FakeBackend
+from kagura_kernel.testing.brain import FakeBrain
+from kagura_kernel.testing.cockpit import fake_cockpit
 
 UNWRITABLE = "half \ud800"
 
@@ -42,3 +48,50 @@ def test_a_run_cannot_change_the_notebook_that_it_is_asked_for_in(
         outcome = cockpit.launch(intent).result(60)
         assert {change.path for change in outcome.changes} == {"a.txt", "books/other.ipynb", "books/own.ipynb"} - {own}
     assert (project / "books" / "own.ipynb").read_text() == "{}"
+
+
+@pytest.mark.parametrize(
+    ("brain", "intent", "asked"),
+    [
+        ("one", {}, "model-of-one"),
+        ("one", {"brain": "one"}, "model-of-one"),
+        ("one", {"brain": "two"}, ""),
+        ("two", {"brain": "one"}, ""),
+        ("auto", {"brain": "one"}, "model-of-one"),
+        ("auto", {"brain": "two"}, ""),
+        ("one", {"brain": "two", "model": "mine"}, "mine"),
+    ],
+)
+def test_the_model_of_the_settings_goes_to_the_brain_that_it_was_set_for(
+    tmp_path: Path, project: Path, brain: str, intent: dict[str, str], asked: str
+) -> None:
+    brains = [FakeBrain(name="one"), FakeBrain(name="two")]
+    settings = Settings(brain=brain, model="model-of-one")
+    cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=brains, settings=settings)
+    heard: list[AnyEvent] = []
+    try:
+        handle = cockpit.launch(LaunchRun(task="do it", project=project, **intent))  # type: ignore[arg-type]
+        handle.subscribe(heard.append)
+        handle.result(60)
+    finally:
+        cockpit.close()
+    assert [event.model for event in heard if isinstance(event, RunStarted)] == [asked]
+
+
+def test_a_service_that_the_settings_name_is_whose_model_it_is() -> None:
+    def choose() -> str:
+        return "claude"
+
+    for settings in (Settings(model="ollama:qwen3:32b"), Settings(model="qwen3:32b", endpoint="ollama")):
+        assert usual_model(settings, "claude", choose) == ""
+        assert usual_model(settings, "pydantic_ai", choose) == settings.model
+    plain = Settings(model="claude-opus-4-1")
+    assert usual_model(plain, "sealed", choose) == plain.model
+    assert usual_model(plain, "pydantic_ai", choose) == ""
+
+
+def test_where_no_brain_is_ready_the_model_of_the_settings_was_set_for_none() -> None:
+    def choose() -> str:
+        raise BrainNotConfigured("none")
+
+    assert usual_model(Settings(model="m"), "claude", choose) == ""

@@ -301,7 +301,7 @@ async def test_comparing_does_not_hold_the_loop_up(collected: Collected, monkeyp
         return ""
 
     monkeypatch.setattr("kagura_kernel.membrane.collect.unified_diff", seen)
-    await collected.after("seq 5000 > new; rm data.csv")
+    await collected.after("seq 5000 > new; seq 5000 >> data.csv")
     assert len(threads) == 2
     assert threading.main_thread() not in threads
 

@@ -26,7 +26,7 @@ def test_what_is_unknown_is_left_out_and_never_nothing(past) -> None:
     assert (nothing.runs, nothing.usd, nothing.usd_high, nothing.seconds) == (1, None, None, None)
 
 
-@pytest.mark.parametrize("status", ["killed", "denied", "lost", "failed", "stopped"])
+@pytest.mark.parametrize("status", ["denied", "lost", "failed", "stopped"])
 def test_a_run_that_did_not_come_to_its_end_counts_as_a_failure_and_not_in_the_median(past, status: str) -> None:
     found = estimate_of([past(usd=0.4), past(status=status, usd=9.0)])
     assert (found.runs, found.failed, found.usd, found.usd_high) == (2, 1, 0.4, 0.4)
@@ -34,7 +34,12 @@ def test_a_run_that_did_not_come_to_its_end_counts_as_a_failure_and_not_in_the_m
 
 def test_where_none_came_to_its_end_those_that_broke_off_by_themselves_are_better_than_nothing(past) -> None:
     found = estimate_of([past(status="failed", usd=0.7), past(status="killed", usd=0.1)])
-    assert (found.usd, found.failed) == (0.7, 2)
+    assert (found.usd, found.failed) == (0.7, 1)
+
+
+def test_what_a_person_stopped_is_no_failure_and_no_try(past) -> None:
+    found = estimate_of([past(status="killed", usd=9.0), past(usd=0.4)])
+    assert (found.runs, found.failed, found.usd, found.usd_high, found.retries) == (2, 0, 0.4, 0.4, 0.0)
 
 
 def test_work_that_failed_its_verification_cost_what_it_cost_and_did_not_go_well(past) -> None:

@@ -116,7 +116,7 @@ THREE = "for name in a b c; do head -c 700000 /dev/urandom > $name; done"
 
 
 @pytest.fixture
-def cell(tmp_path: Path) -> Iterator[Callable[..., LaunchCell]]:
+def cell(tmp_path: Path) -> Callable[..., LaunchCell]:
     project = tmp_path / "project"
     project.mkdir()
     return lambda code, **options: LaunchCell(code=code, language="bash", project=project, **options)
@@ -139,17 +139,16 @@ def states(changes: tuple[FileChange, ...]) -> dict[str, tuple[str, str]]:
     [(WriteMode.ASK, "ERR_CHANGES_INCOMPLETE"), (WriteMode.THROUGH, "ERR_WORKSPACE_TOO_LARGE")],
 )
 def test_a_bound_that_strikes_ends_the_run_with_a_failure_and_keeps_what_was_brought_out(
-    cockpit: Cockpit, cell: Callable[..., LaunchCell], mode: WriteMode, code: str
+    tmp_path: Path, cockpit: Cockpit, cell: Callable[..., LaunchCell], mode: WriteMode, code: str
 ) -> None:
-    intent = cell(THREE, write_mode=mode)
-    outcome = cockpit.launch(intent).result(60)
+    outcome = cockpit.launch(cell(THREE, write_mode=mode)).result(60)
     assert (outcome.status, outcome.error_code) == ("failed", code)
     assert exit_code(outcome) == NOT_DONE
     assert states(outcome.changes) == {"a": ("proposed", ""), "b": ("protected", LEFT), "c": ("protected", LEFT)}
     assert states(tuple(cockpit.changes(outcome.run_id))) == states(outcome.changes)
     assert cockpit.runs()[0].changed_files == 3
     cockpit.apply_changes(outcome.run_id, by="ann")
-    assert [(path.name, path.stat().st_size) for path in intent.project.iterdir()] == [("a", 700_000)]
+    assert [(path.name, path.stat().st_size) for path in (tmp_path / "project").iterdir()] == [("a", 700_000)]
 
 
 def test_bringing_changes_out_may_take_any_time_while_the_box_answers(
