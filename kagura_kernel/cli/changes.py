@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import home_of, open_journal, place_of
 from kagura_kernel.cli.printing import as_json
-from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.cockpit.naming import here_of, named_run, told_run
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
@@ -36,18 +36,19 @@ def run(arguments: SimpleNamespace) -> int:
 
     place = place_of(arguments)
     with open_journal(place) as journal:
-        run_id = named_run(journal, arguments.run)
+        run_id = named_run(journal, arguments.run, here_of())
         desk = ChangeDesk(journal, BlobStore(home_of(place) / "blobs"), SystemClock())
         if arguments.action == "changes":
-            _show(run_id, desk.changes(run_id), as_lines=not arguments.json)
+            _show(told_run(journal, run_id), desk.changes(run_id), as_lines=not arguments.json)
             return ALL_WELL
         settle = desk.apply if arguments.action == "apply" else desk.discard
         settled = settle(run_id, list(arguments.paths) or None, by=person())
-    _tell(settled, as_lines=not arguments.json)
+        run = told_run(journal, run_id)
+    _tell(settled, run, as_lines=not arguments.json)
     return SOME_LEFT if settled.conflicts else ALL_WELL
 
 
-def _show(run_id: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
+def _show(run: str, changes: Sequence[FileChange], *, as_lines: bool) -> None:
     from kagura_kernel.domain.events import ChangeRow
     from kagura_kernel.domain.visible import visible
     from kagura_kernel.jupyter.cards.text import changes_text
@@ -56,19 +57,20 @@ def _show(run_id: str, changes: Sequence[FileChange], *, as_lines: bool) -> None
         print(as_json([asdict(change) for change in changes]))
         return
     if not changes:
-        print(f"{run_id} changed no files.")
+        print(f"{run} changed no files.")
         return
+    print(f"{run}:")
     print(changes_text({change.path: ChangeRow(**asdict(change)) for change in changes}))
     for change in changes:
         if change.diff:
             print(f"\n{visible(change.diff).rstrip()}")
 
 
-def _tell(settled: ChangesSettled, *, as_lines: bool) -> None:
+def _tell(settled: ChangesSettled, run: str, *, as_lines: bool) -> None:
     from kagura_kernel.jupyter.steering.working import told
 
     if as_lines:
-        print(told(settled))
+        print(told(settled, run))
     else:
         fields = ("run_id", "applied", "discarded", "conflicts", "by")
         print(as_json({name: getattr(settled, name) for name in fields}))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json
-from kagura_kernel.cockpit.naming import run_to_stop
+from kagura_kernel.cockpit.naming import here_of, run_to_stop
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.surface import person
 
@@ -49,7 +49,7 @@ def run(arguments: SimpleNamespace) -> int:
     if bool(arguments.run) == arguments.all:
         raise UsageError("Say which runs to kill, or --all. `kagura-kernel runs` lists them.")
     with open_journal(place_of(arguments)) as journal:
-        named = [run_to_stop(journal, word) for word in arguments.run]
+        named = [run_to_stop(journal, word, here_of()) for word in arguments.run]
         wanted = list(dict.fromkeys(named)) or _going_on(journal)
         ends = contain(journal, wanted, by=person(), seconds=arguments.wait)
     if arguments.json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.cli.opening import read_journal
 from kagura_kernel.cli.printing import as_json, moment, span, table
 from kagura_kernel.cli.runs import LATEST
-from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.cockpit.naming import here_of, named_run
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import CostRow
@@ -29,7 +29,7 @@ def run(arguments: SimpleNamespace) -> int:
     from kagura_kernel.journal.children import with_children
 
     with read_journal(arguments) as journal:
-        named = [named_run(journal, word) for word in arguments.run]
+        named = [named_run(journal, word, here_of()) for word in arguments.run]
         limit = len(named) or arguments.limit or LATEST
         if arguments.calibration:
             return _calibration(journal, named, limit, as_rows=arguments.json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cli.printing import as_json
-from kagura_kernel.cockpit.naming import named_approval
+from kagura_kernel.cockpit.naming import here_of, named_approval
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run(arguments: SimpleNamespace) -> int:
 
     verdict = Verdict.ALLOW if arguments.action == "approve" else Verdict.DENY
     with open_journal(place_of(arguments)) as journal:
-        approval_id = named_approval(journal, arguments.approval)
+        approval_id = named_approval(journal, arguments.approval, here_of())
         heard = _heard(journal, approval_id)
         answer = " ".join(arguments.answer)
         mailbox = Mailbox(journal)

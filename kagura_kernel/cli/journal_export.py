@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import open_journal, place_of
 from kagura_kernel.cockpit.moments import read_time
-from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.cockpit.naming import here_of, named_run
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
@@ -49,6 +49,6 @@ def _lines(journal: Journal, arguments: SimpleNamespace) -> Iterator[str]:
     part = ExportPart(
         since=read_time(arguments.since, now) if arguments.since else None,
         until=read_time(arguments.until, now, "--until") if arguments.until else None,
-        run_id=named_run(journal, arguments.run) if arguments.run is not None else None,
+        run_id=named_run(journal, arguments.run, here_of()) if arguments.run is not None else None,
     )
     return export_lines(journal, part)

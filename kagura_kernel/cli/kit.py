@@ -101,10 +101,10 @@ def _show_file(kit: StagedKit, arguments: SimpleNamespace) -> int:
 
 def _of_run(kits: KitDesk, word: str) -> StagedKit:
     from kagura_kernel.cli.opening import open_journal, place_in_use
-    from kagura_kernel.cockpit.naming import named_run
+    from kagura_kernel.cockpit.naming import here_of, named_run
 
     with open_journal(place_in_use()) as journal:
-        return kits.of_run(journal, named_run(journal, word))
+        return kits.of_run(journal, named_run(journal, word, here_of()))
 
 
 def _record(kit: StagedKit) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kagura_kernel.cli.opening import read_journal
 from kagura_kernel.cockpit.moments import read_time
-from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.cockpit.naming import here_of, named_run
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
@@ -33,5 +33,5 @@ def read_log(
     """
     since = read_time(arguments.since, datetime.now(UTC)) if arguments.since else None
     with read_journal(arguments) as journal:
-        run_id = named_run(journal, arguments.run) if arguments.run is not None else None
+        run_id = named_run(journal, arguments.run, here_of()) if arguments.run is not None else None
         return view(journal, run_id, since, arguments.limit)

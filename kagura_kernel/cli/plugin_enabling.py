@@ -20,7 +20,7 @@ from kagura_kernel.cli.audit_report import print_audit
 from kagura_kernel.cli.plugin import VIA, as_data, cockpit
 from kagura_kernel.cli.plugin_session import as_in, live_sessions, named_session, wait_for
 from kagura_kernel.cli.printing import as_json
-from kagura_kernel.cockpit.ordering import working_directory
+from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, enabled_text, talk_in_text
 from kagura_kernel.cockpit.plugin_talk import AuditDone, PluginEnabled
 from kagura_kernel.domain.errors import PluginRefused, UsageError

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kagura_kernel.cockpit.naming import LAST, here_of
 from kagura_kernel.domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,14 +15,13 @@ if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.plugins.manager import PluginRow
 
-LAST = "last"
 _SHOWN = 5
 _ANSWER_SECONDS = 6.0
 _LOOK_SECONDS = 0.1
 
 
 def named_session(journal: Journal, name: str | None, *, needed: bool = True) -> str:
-    """The session that is named, `last` being that of the latest run; without a name the only one that goes on.
+    """The session that is named, `last` being that of the folder’s latest run; without a name the only one going on.
 
     Args:
         journal: Knows the sessions.
@@ -37,11 +37,12 @@ def named_session(journal: Journal, name: str | None, *, needed: bool = True) ->
     if name is not None and name != LAST:
         return session_name(name)
     if name == LAST:
-        rows = views.runs(journal, limit=200)
+        here = here_of()
+        rows = views.runs(journal, limit=200, here=here)
         latest = next((row.session_id for row in rows if row.flavour != "audit"), "")
         if latest:
             return latest
-        raise UsageError("No notebook has run anything yet, so there is no last session.")
+        raise UsageError(f"Nothing has run in {here} yet, so it has no last session. Name one: `--session NAME`.")
     going_on = live_sessions(journal)
     if len(going_on) == 1:
         return going_on[0]

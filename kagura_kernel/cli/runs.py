@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import read_journal
 from kagura_kernel.cli.printing import as_json, cut, moment, span, table
-from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.cockpit.naming import here_of, named_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def run(arguments: SimpleNamespace) -> int:
     from kagura_kernel.journal import views
 
     with read_journal(arguments) as journal:
-        named = [named_run(journal, word) for word in arguments.run]
+        named = [named_run(journal, word, here_of()) for word in arguments.run]
         rows = views.runs(journal, limit=len(named) or arguments.limit or LATEST, run_ids=named or None)
     if arguments.json:
         print(as_json([asdict(row) | {"live": is_live(row), "parent": row.parent} for row in rows]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, moment, table
-from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.cockpit.naming import here_of, named_run
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _change(arguments: SimpleNamespace, desk: TrustDesk) -> int:
 
 
 def _vouch(arguments: SimpleNamespace, desk: TrustDesk, journal: Journal) -> int:
-    run_id = named_run(journal, arguments.run)
+    run_id = named_run(journal, arguments.run, here_of())
     found = desk.vouch(run_id, by=person(), via="terminal")
     if arguments.json:
         print(as_json({"run": run_id, "categories": found}))

@@ -23,7 +23,9 @@ GROUPS = (LOOK, ANSWER, WORK, LEARNED, KITS, PLUGINS, MACHINE)
 """Headings, in the order of the help."""
 
 _BOOKS = (JSON, *PLACE)
-_RUN = Argument("run", Kind.RUN, "its id or the end of it; `last` is the newest")
+_RUN = Argument(
+    "run", Kind.RUN, "its id or the end of it; `last` is this notebook’s newest, in a terminal the folder’s"
+)
 _RUNS = Argument("run", Kind.RUN, "only these: an id, the end of one, or `last`", required=False, many=True)
 _PATHS = Argument(
     "paths", Kind.CHANGED_PATH, "only these files; all that wait when none is named", required=False, many=True
@@ -31,7 +33,8 @@ _PATHS = Argument(
 _APPROVAL = Argument(
     "approval",
     Kind.APPROVAL,
-    "of an approval, as `approvals` shows it, or the end of one; `last`: the only one that waits",
+    "of an approval, as `approvals` shows it, or the end of one; `last`: this notebook’s only one that waits, in a "
+    "terminal the folder’s",
 )
 _LIMIT = Option(("--limit",), "how many, the newest first", Kind.COUNT, otherwise="20, in a notebook 100")
 
@@ -186,14 +189,14 @@ _STEERING = (
             Argument(
                 "run",
                 Kind.RUN,
-                "an id or the end of one; `last` is the newest that goes on",
+                "an id or the end of one; `last` is this notebook’s newest that goes on",
                 many=True,
                 surfaces=NOTEBOOK,
             ),
             Argument(
                 "run",
                 Kind.RUN,
-                "an id or the end of one; `last` is the newest that goes on",
+                "an id or the end of one; `last` is this folder’s newest that goes on",
                 required=False,
                 many=True,
                 surfaces=TERMINAL,

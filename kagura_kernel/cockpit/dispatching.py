@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.cockpit.dispatched import Dispatched, SessionParts
 from kagura_kernel.cockpit.handed import delegation_terms
 from kagura_kernel.cockpit.intents import LaunchRun
-from kagura_kernel.cockpit.ordering import login_name, working_directory
+from kagura_kernel.cockpit.naming import working_directory
+from kagura_kernel.cockpit.ordering import login_name
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.events import MemoryChanged
 from kagura_kernel.domain.identity import new_session_id

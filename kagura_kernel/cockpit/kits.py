@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cockpit.ordering import working_directory
+from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.staged_kit import StagedKit, staged_of
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import KitError, RunUnknown, UsageError

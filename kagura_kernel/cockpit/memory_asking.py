@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kagura_kernel.cockpit.moments import read_time
-from kagura_kernel.cockpit.ordering import working_directory
+from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.memory import Author, Draft, Query, Source, Tier, project_scope
 

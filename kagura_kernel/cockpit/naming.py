@@ -1,16 +1,21 @@
 """What a person names, as ids of the journal: whole, by the end of it, or `last`.
 
-A name that fits nothing is an error: whoever mistypes one in an emergency must not read that all is well.
+An id means the same everywhere. `last` is about where it is said, a notebook or a terminal's folder: others use the
+same journal, and nobody who says it there means theirs. A name that fits nothing is an error: whoever mistypes one in
+an emergency must not read that all is well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown, UsageError
 
 if TYPE_CHECKING:
+    from kagura_kernel.domain.variables import CellPlace
+    from kagura_kernel.journal.rows import Here, RunRow
     from kagura_kernel.journal.store import Journal
 
 LAST = "last"
@@ -18,8 +23,25 @@ _REMEMBERED = 1000
 _SHOWN = 3
 
 
-def named_run(journal: Journal, word: str) -> str:
-    """A run's id: as given, the one that ends like this, or the newest for `last`.
+def working_directory() -> Path:
+    """Where the kernel or the terminal is; a path that does not exist when that is gone."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        # check_project says it in the words of a workspace error.
+        return Path("(the kernel's working directory, which is gone)")
+
+
+def here_of(place: CellPlace | None = None, project: Path | None = None) -> Here:
+    """Where a cell stands; where that is not known, the folder: the one that is given, or that of this process."""
+    from kagura_kernel.journal.rows import Here
+
+    folder = str((project or working_directory()).resolve())
+    return Here(folder) if place is None else Here(folder, place.notebook, place.kernel_id)
+
+
+def named_run(journal: Journal, word: str, here: Here) -> str:
+    """A run's id: as given, the one that ends like this, or for `last` the newest that a person began here.
 
     Raises:
         RunUnknown: no run fits.
@@ -29,9 +51,9 @@ def named_run(journal: Journal, word: str) -> str:
     from kagura_kernel.journal import views
 
     if word == LAST:
-        newest = views.runs(journal, limit=1)
+        newest = views.runs(journal, limit=1, here=here)
         if not newest:
-            raise RunUnknown(LAST)
+            raise no_last_run(journal, here)
         return newest[0].run_id
     if journal.events(run_id=word, limit=1):
         return word
@@ -41,8 +63,26 @@ def named_run(journal: Journal, word: str) -> str:
     return only(word, found, "runs", "%kagura runs")
 
 
-def run_to_stop(journal: Journal, word: str) -> str:
-    """As `named_run`, but `last` is the newest run that goes on.
+def no_last_run(journal: Journal, here: Here) -> RunUnknown:
+    """There is no last run here; the newest of those elsewhere is told, to be named by its id."""
+    from kagura_kernel.journal import views
+
+    others = views.runs(journal, limit=1)
+    if not others:
+        return RunUnknown(LAST)
+    return RunUnknown(LAST, f"`{LAST}` is the newest run of {here}, which has none yet{_elsewhere(others)}.")
+
+
+def told_run(journal: Journal, run_id: str) -> str:
+    """How an answer names a run: `run-… in /the/project`."""
+    from kagura_kernel.journal import views
+
+    found = views.runs(journal, limit=1, run_ids=[run_id])
+    return _told(found[0]) if found else run_id
+
+
+def run_to_stop(journal: Journal, word: str, here: Here) -> str:
+    """As `named_run`, but `last` is the newest run of this place that goes on.
 
     Raises:
         RunUnknown: no run fits.
@@ -53,15 +93,19 @@ def run_to_stop(journal: Journal, word: str) -> str:
     from kagura_kernel.journal.owner import owner_alive
 
     if word != LAST:
-        return named_run(journal, word)
-    going = views.unfinished(journal)
+        return named_run(journal, word, here)
+    going = views.unfinished(journal, here=here)
     if not going:
-        raise UsageError("There is nothing to stop: no run is going on. `%kagura runs` lists those that ended.")
+        others = views.unfinished(journal)
+        where = f" in {here}{_elsewhere(others)}" if others else ""
+        raise UsageError(f"There is nothing to stop: no run is going on{where}. `%kagura runs` lists all.")
     return next((row.run_id for row in going if owner_alive(row.owner)), going[0].run_id)
 
 
-def named_approval(journal: Journal, word: str) -> str:
-    """An approval's id: as given, or the one that ends like this; of several, the one that waits. `last` is that one.
+def named_approval(journal: Journal, word: str, here: Here) -> str:
+    """An approval's id: as given, or the one that ends like this; of several, the one that waits.
+
+    `last` is the one that waits for an answer to a run of this place, or to one that such a run has handed work to.
 
     Raises:
         ApprovalUnknown: none fits.
@@ -71,9 +115,14 @@ def named_approval(journal: Journal, word: str) -> str:
     from kagura_kernel.journal import views
 
     if word == LAST:
-        waiting = [row.id for row in views.approvals(journal, pending_only=True, limit=_REMEMBERED)]
+        pending = views.approvals(journal, pending_only=True, limit=_REMEMBERED)
+        asking = {row.id: row.lineage[0] if row.lineage else row.run_id for row in pending}
+        runs = list(dict.fromkeys(asking.values()))
+        ours = {row.run_id for row in views.runs(journal, limit=len(runs), run_ids=runs, here=here)}
+        waiting = [approval for approval, run_id in asking.items() if run_id in ours]
         if not waiting:
-            raise UsageError("No approval waits. `%kagura approvals` lists those that were answered.")
+            where = f" in {here}; elsewhere {', '.join(list(asking)[:_SHOWN])} does" if asking else ""
+            raise UsageError(f"No approval waits{where}. `%kagura approvals` lists all.")
         # Never the newest of several: a question may come up between the look and the word.
         return only(word, waiting, "approvals that wait", "%kagura approvals")
     rows = views.approvals(journal, limit=_REMEMBERED)
@@ -84,6 +133,16 @@ def named_approval(journal: Journal, word: str) -> str:
         raise ApprovalUnknown(word)
     waiting = [row.id for row in fitting if row.verdict is None]
     return only(word, waiting or [row.id for row in fitting], "approvals", "%kagura approvals")
+
+
+def _elsewhere(rows: Sequence[RunRow]) -> str:
+    return f"; the newest elsewhere is {_told(rows[0])}"
+
+
+def _told(row: RunRow) -> str:
+    from kagura_kernel.membrane.names import shown
+
+    return f"{row.run_id} in {shown(row.project)}" if row.project else row.run_id
 
 
 def only(word: str, found: Sequence[str], what: str, command: str) -> str:

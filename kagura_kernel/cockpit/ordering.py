@@ -22,12 +22,14 @@ from kagura_kernel.cockpit.agents import (
 from kagura_kernel.cockpit.handed import delegation_terms, handed_budget, handed_routing
 from kagura_kernel.cockpit.intents import Launch, LaunchCell, LaunchRun
 from kagura_kernel.cockpit.lines.reading import is_text
+from kagura_kernel.cockpit.naming import here_of, working_directory
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError, VariableRefused
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.journal.rows import Here
 from kagura_kernel.kit.definitions.definition import AgentDefinition
 from kagura_kernel.membrane.credentials.grants import Grant
 from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables, usual_variables
@@ -43,12 +45,13 @@ from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-def no_checkpoint(run: str) -> Checkpoint:
+def no_checkpoint(run: str, here: Here) -> Checkpoint:
     """Of a program that was put together without checkpoints.
 
     Raises:
         NotThisTime: always.
     """
+    del here
     raise NotThisTime(f"{run} cannot be resumed: this program was put together without checkpoints.")
 
 
@@ -70,7 +73,7 @@ class Choices:
         resolve_agent: A reference to an agent.
         read_mcp_config: A file to the MCP servers that it names.
         git_places: A project root to the paths below it that git reads or runs.
-        checkpoint: A run, as a person names it, to where it stood last; raises `RunError`, and `UsageError` where
+        checkpoint: A run, as a person names it there, to where it stood last; raises `RunError`, and `UsageError` where
             several fit.
     """
 
@@ -86,7 +89,7 @@ class Choices:
     resolve_agent: ResolveAgent
     read_mcp_config: ReadMcpConfig
     git_places: Callable[[Path], tuple[str, ...]] = lambda _: ()
-    checkpoint: Callable[[str], Checkpoint] = no_checkpoint
+    checkpoint: Callable[[str, Here], Checkpoint] = no_checkpoint
 
 
 def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
@@ -105,7 +108,7 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
     if isinstance(intent, LaunchRun):
         _check_words(intent)
     if isinstance(intent, LaunchRun) and intent.resume is not None:
-        resumes = choices.checkpoint(intent.resume)
+        resumes = choices.checkpoint(intent.resume, here_of(intent.place, intent.project))
         intent = continued(intent, resumes)
     box = intent.box or settings.box
     if box != "auto" and box not in choices.boxes:
@@ -357,15 +360,6 @@ def _check_variables(intent: Launch, settings: Settings) -> None:
             f"The variables of this cell have {size:,} bytes, and {room:,} may cross (the setting "
             f"`variables_mib`). The largest is {largest.name}.",
         )
-
-
-def working_directory() -> Path:
-    """Where the kernel or the terminal is; a path that does not exist when that is gone."""
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        # check_project says it in the words of a workspace error.
-        return Path("(the kernel's working directory, which is gone)")
 
 
 def _command_limits(intent: Launch, settings: Settings) -> CommandLimits:

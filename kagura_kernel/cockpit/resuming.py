@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.intents import LaunchRun
-from kagura_kernel.cockpit.naming import LAST, named_run
+from kagura_kernel.cockpit.naming import LAST, named_run, no_last_run
 from kagura_kernel.domain.errors import ResumeRefused, RunUnknown, WorkspaceError
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.domain.policy import WriteMode
@@ -16,7 +16,7 @@ from kagura_kernel.patterns.resuming import left_usd
 from kagura_kernel.runs.past import gone_on_with
 
 if TYPE_CHECKING:
-    from kagura_kernel.journal.rows import RunRow
+    from kagura_kernel.journal.rows import Here, RunRow
     from kagura_kernel.journal.store import Journal
 
 _LOOKED_AT = 200
@@ -28,8 +28,8 @@ _CHANGED = (
 )
 
 
-def checkpoint_of(journal: Journal, word: str, *, check_project: Callable[[Path], Path]) -> Checkpoint:
-    """Where the run stood that a person names: an id, the end of one, or `last` for the newest that can be resumed.
+def checkpoint_of(journal: Journal, word: str, here: Here, *, check_project: Callable[[Path], Path]) -> Checkpoint:
+    """Where the run stood that a person names: an id, the end of one, or `last` for the newest of here that can be.
 
     Raises:
         RunUnknown: no run fits.
@@ -44,9 +44,10 @@ def checkpoint_of(journal: Journal, word: str, *, check_project: Callable[[Path]
     # A run whose process is gone goes on nowhere, whichever kernel looks first.
     mark_lost(journal, journal.clock)
     if word == LAST:
-        row = _newest(journal, views.runs(journal, limit=_LOOKED_AT), lambda one: latest(journal, one) is not None)
+        rows = views.runs(journal, limit=_LOOKED_AT, here=here)
+        row = _newest(journal, rows, here, lambda one: latest(journal, one) is not None)
     else:
-        run_id = named_run(journal, word)
+        run_id = named_run(journal, word, here)
         found = views.runs(journal, limit=1, run_ids=[run_id])
         if not found:
             raise RunUnknown(run_id)
@@ -115,7 +116,7 @@ def continued(intent: LaunchRun, stood: Checkpoint) -> LaunchRun:
     )
 
 
-def _newest(journal: Journal, rows: list[RunRow], has_checkpoint: Callable[[str], bool]) -> RunRow:
+def _newest(journal: Journal, rows: list[RunRow], here: Here, has_checkpoint: Callable[[str], bool]) -> RunRow:
     brains = [row for row in rows if row.brain]
     for row in brains:
         if not _why_not(row) and has_checkpoint(row.run_id) and not gone_on_with(journal, row.run_id):
@@ -124,7 +125,7 @@ def _newest(journal: Journal, rows: list[RunRow], has_checkpoint: Callable[[str]
         newest = brains[0]
         why = _why_not(newest) or gone_on_with(journal, newest.run_id) or _without_checkpoint(newest)
         raise ResumeRefused(newest.run_id, why)
-    raise RunUnknown(LAST)
+    raise no_last_run(journal, here)
 
 
 def _why_not(row: RunRow) -> str:

@@ -43,7 +43,11 @@ TRUST_COMMANDS: tuple[Command, ...] = (
         "graduation vouch",
         "say that a run went well: evidence for the categories in which you had allowed it something",
         BOTH,
-        (Argument("run", Kind.RUN, "its id or the end of it; `last` is the newest"),),
+        (
+            Argument(
+                "run", Kind.RUN, "its id or the end of it; `last` is this notebook’s newest, in a terminal the folder’s"
+            ),
+        ),
         _BOOKS,
         ("graduation vouch last",),
         detail="For what neither an exit code nor a verification can tell. It counts once for a run, from today on.",

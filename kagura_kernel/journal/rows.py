@@ -19,6 +19,24 @@ Word = Literal["kill", "leases"]
 
 
 @dataclass(frozen=True, slots=True)
+class Here:
+    """Where a person is, who speaks of the last run: a notebook or, where its name is not known, a folder.
+
+    Attributes:
+        project: The folder, as runs name their project.
+        notebook: The notebook, as its server names it; empty elsewhere.
+        kernel_id: Its kernel's id, which stays when the notebook is renamed; empty elsewhere.
+    """
+
+    project: str
+    notebook: str = ""
+    kernel_id: str = ""
+
+    def __str__(self) -> str:
+        return "this notebook" if self.notebook else f"this folder ({self.project})"
+
+
+@dataclass(frozen=True, slots=True)
 class StoredEvent:
     """One row of the journal.
 

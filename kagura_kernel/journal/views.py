@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, select, update
+from sqlalchemy import Connection, Row, Select, case, delete, select, update
 
 from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.domain.events import (
@@ -25,10 +25,10 @@ from kagura_kernel.domain.events import (
     LeaseUsed,
 )
 from kagura_kernel.journal import schema
-from kagura_kernel.journal.encoding import decode, stamp
+from kagura_kernel.journal.encoding import as_text, decode, stamp
 from kagura_kernel.journal.projected import APPROVALS, RUNS, approval_row, cost_row, run_row
 from kagura_kernel.journal.projection import project
-from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, LeaseUseRow, RunRow, StoredEvent
+from kagura_kernel.journal.rows import ApprovalRow, CostRow, EgressRow, Here, LeaseUseRow, RunRow, StoredEvent
 from kagura_kernel.journal.store import Journal
 
 _CHUNK = 1000
@@ -36,10 +36,18 @@ _DECISION = ("verdict", "decided_by", "via", "decided_at", "answer")
 
 
 def runs(
-    journal: Journal, *, limit: int = 100, session_id: str | None = None, run_ids: Sequence[str] | None = None
+    journal: Journal,
+    *,
+    limit: int = 100,
+    session_id: str | None = None,
+    run_ids: Sequence[str] | None = None,
+    here: Here | None = None,
 ) -> list[RunRow]:
-    """The latest runs, the newest first, of all processes and all sessions or of one; or only these."""
-    query = RUNS.limit(limit)
+    """The latest runs, the newest first, of all processes, places and sessions or of one; or only these.
+
+    What a person has begun somewhere does not include what such a run has handed on to others.
+    """
+    query = _begun(RUNS.limit(limit), here)
     if run_ids is not None:
         query = query.where(schema.runs.c.run_id.in_(run_ids))
     if session_id is not None:
@@ -64,9 +72,22 @@ def runs_ending(journal: Journal, ending: str) -> list[str]:
     return [row.run_id for row in found if ending and row.run_id.endswith(ending)]
 
 
-def unfinished(journal: Journal) -> list[RunRow]:
+def unfinished(journal: Journal, *, here: Here | None = None) -> list[RunRow]:
     """The runs that have started and not finished, the newest first; the process of some may be gone."""
-    return _run_rows(journal, RUNS.where(schema.runs.c.status == "running"))
+    return _run_rows(journal, _begun(RUNS.where(schema.runs.c.status == "running"), here))
+
+
+def _begun(query: Select[Any], here: Here | None) -> Select[Any]:
+    """Those of `RUNS` that a person has begun here; of a folder those of this very kernel come first."""
+    if here is None:
+        return query
+    columns = schema.runs.c
+    query = query.where(columns.lineage == "")
+    of_kernel = (columns.kernel_id == as_text(here.kernel_id)) & (columns.kernel_id != "")
+    if here.notebook:
+        return query.where((columns.notebook == as_text(here.notebook)) | of_kernel)
+    query = query.where((columns.project == as_text(here.project)) | of_kernel)
+    return query.order_by(None).order_by(case((of_kernel, 0), else_=1), columns.first_seq.desc())
 
 
 def approvals(journal: Journal, *, limit: int = 100, pending_only: bool = False) -> list[ApprovalRow]:

@@ -14,8 +14,8 @@ This page is made from the list of commands by `dev/commands_page.py`; help, com
 the same list. A command of a notebook is typed as `%kagura WORD …` in any IPython kernel and as `/WORD …` in the kagura
 kernel; a command of a terminal as `kagura-kernel WORD …`. `help WORD` says more about each, wherever it is typed.
 
-`RUN` may be `last`, or the end of a run's id; `ID` the end of an approval's; `LEASE` the end of a lease's, or
-`PROVIDER:SCOPE`. Words are quoted as in a shell. In the option line of a cell and in a command nothing is replaced:
+`RUN` may be the end of a run's id, or `last`: this notebook's newest run, in a terminal that of the folder; `ID` the
+end of an approval's; `LEASE` the end of a lease's, or `PROVIDER:SCOPE`. Words are quoted as in a shell. In the option line of a cell and in a command nothing is replaced:
 braces and dollar signs are themselves, except in a cell with `--fmt`.
 
 In a terminal, what prints data takes `--json`, and what reads or writes the journal takes `--dir DIRECTORY` or

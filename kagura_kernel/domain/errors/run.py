@@ -39,8 +39,8 @@ class RunUnknown(RunError):
 
     code = "ERR_RUN_UNKNOWN"
 
-    def __init__(self, run_id: str) -> None:
-        super().__init__(f"There is no run {run_id!r}. `%kagura runs` lists them.")
+    def __init__(self, run_id: str, why: str = "") -> None:
+        super().__init__(f"{why or f'There is no run {run_id!r}.'} `%kagura runs` lists them.")
         self.run_id = run_id
 
 

@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.grammar import Kind
 from kagura_kernel.cockpit.lines.lookup import Name
+from kagura_kernel.cockpit.naming import here_of
 from kagura_kernel.jupyter.completion.files import files
 from kagura_kernel.jupyter.completion.variables import variables
+from kagura_kernel.jupyter.place import place_of
 
 if TYPE_CHECKING:
+    from kagura_kernel.journal.rows import Here
     from kagura_kernel.journal.store import Journal
 
 BLINK = 0.3
@@ -79,9 +82,10 @@ class ShellNames:
         """Names of a kind; none where they cannot be had in time."""
         if kind in (Kind.VARIABLE, Kind.EXPRESSION):
             return variables(getattr(self._shell, "user_ns", {}), getattr(self._shell, "user_ns_hidden", {}))
-        return _within(self._blink, lambda: self._look_up(kind, prefix, given))
+        here = here_of(place_of(self._shell))
+        return _within(self._blink, lambda: self._look_up(kind, prefix, given, here))
 
-    def _look_up(self, kind: Kind, prefix: str, given: Sequence[str]) -> Sequence[Name]:
+    def _look_up(self, kind: Kind, prefix: str, given: Sequence[str], here: Here) -> Sequence[Name]:
         if kind in _PATHS:
             # Below a prompt stands what the box sees, and that is the project alone.
             return files(Path.cwd(), prefix, kind, outside=bool(given))
@@ -90,7 +94,7 @@ class ShellNames:
             from kagura_kernel.membrane.names import shown
 
             with self._open() as journal:
-                found = list(FINDERS[kind](journal, given))
+                found = list(FINDERS[kind](journal, given, here))
             # Titles, options and file names are a box's words. One that cannot be typed is not offered, as of files.
             return [Name(name.text, shown(name.summary)) for name in found if name.text.isprintable()]
         if kind in _OF_PLUGINS:

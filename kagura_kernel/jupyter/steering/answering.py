@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.naming import named_approval, only, run_to_stop
+from kagura_kernel.cockpit.naming import named_approval, only, run_to_stop, told_run
 from kagura_kernel.jupyter.steering.asked import Asked, say
 from kagura_kernel.jupyter.surface import person
 
@@ -18,7 +18,7 @@ def deny(asked: Asked) -> None:
 
 
 def _decide(asked: Asked, *, allow: bool) -> None:
-    approval_id = named_approval(asked.cockpit.journal, asked["approval"])
+    approval_id = named_approval(asked.cockpit.journal, asked["approval"], asked.here)
     answer = " ".join(asked["answer"])
     decision = asked.cockpit.decide(approval_id, allow=allow, by=person(), via="command", answer=answer)
     say(f"{decision.approval_id}: {'allowed' if decision.allowed else 'denied'}.")
@@ -27,9 +27,9 @@ def _decide(asked: Asked, *, allow: bool) -> None:
 def kill(asked: Asked) -> None:
     """Stop runs; none is stopped when one of the names fits nothing."""
     cockpit = asked.cockpit
-    for run_id in dict.fromkeys([run_to_stop(cockpit.journal, word) for word in asked["run"]]):
+    for run_id in dict.fromkeys([run_to_stop(cockpit.journal, word, asked.here) for word in asked["run"]]):
         cockpit.kill(run_id, by=person())
-        say(f"{run_id} is being stopped.")
+        say(f"{told_run(cockpit.journal, run_id)} is being stopped.")
 
 
 def revoke(asked: Asked) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
+    from kagura_kernel.journal.rows import Here
 
 
 class Asked:
@@ -37,6 +38,14 @@ class Asked:
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
+
+    @property
+    def here(self) -> Here:
+        """What `last` is about."""
+        from kagura_kernel.cockpit.naming import here_of
+        from kagura_kernel.jupyter.place import place_of
+
+        return here_of(place_of(self.shell))
 
     @cached_property
     def cockpit(self) -> Cockpit:

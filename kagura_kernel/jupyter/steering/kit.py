@@ -46,7 +46,7 @@ def show(asked: Asked) -> KitBrowser:
     if asked["run"] is not None:
         from kagura_kernel.cockpit.naming import named_run
 
-        kit = cockpit.kits.of_run(cockpit.journal, named_run(cockpit.journal, asked["run"]))
+        kit = cockpit.kits.of_run(cockpit.journal, named_run(cockpit.journal, asked["run"], asked.here))
     else:
         kit = cockpit.kits.build(asked["agent"])
     return KitBrowser(kit, asked["file"] or "", live=surface_of(asked.shell) is Surface.NOTEBOOK and loop_runs())

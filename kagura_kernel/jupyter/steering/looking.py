@@ -120,7 +120,7 @@ def egress_log(asked: Asked) -> pd.DataFrame:
     return egress_table(
         views.egress(
             journal,
-            run_id=named_run(journal, asked["run"]) if asked["run"] is not None else None,
+            run_id=named_run(journal, asked["run"], asked.here) if asked["run"] is not None else None,
             since=read_time(asked["since"], datetime.now(UTC)) if asked["since"] else None,
             refused_only=asked["refused"],
             limit=asked["limit"],
@@ -164,17 +164,17 @@ def chart_timeline(asked: Asked) -> Any:
     """One run over time."""
     from kagura_kernel.jupyter.charts import chart
 
-    return chart(asked.cockpit, "timeline", named_run(asked.cockpit.journal, asked["run"]))
+    return chart(asked.cockpit, "timeline", named_run(asked.cockpit.journal, asked["run"], asked.here))
 
 
 def chart_egress(asked: Asked) -> Any:
     """Connections by host."""
     from kagura_kernel.jupyter.charts import chart
 
-    run_id = named_run(asked.cockpit.journal, asked["run"]) if asked["run"] is not None else None
+    run_id = named_run(asked.cockpit.journal, asked["run"], asked.here) if asked["run"] is not None else None
     return chart(asked.cockpit, "egress", run_id)
 
 
 def _named(asked: Asked) -> list[str]:
     journal = asked.cockpit.journal
-    return [named_run(journal, word) for word in asked["run"]]
+    return [named_run(journal, word, asked.here) for word in asked["run"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.cockpit.naming import named_run, told_run
 from kagura_kernel.jupyter.steering.asked import Asked, say
 from kagura_kernel.jupyter.surface import person
 
@@ -36,9 +36,9 @@ def grant(asked: Asked) -> None:
 
 def vouch(asked: Asked) -> None:
     """Say that a run went well."""
-    run_id = named_run(asked.cockpit.journal, asked["run"])
+    run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
     found = asked.cockpit.trust.vouch(run_id, by=person(), via="command")
-    say(f"{run_id} is evidence for {', '.join(found)}.")
+    say(f"{told_run(asked.cockpit.journal, run_id)} is evidence for {', '.join(found)}.")
 
 
 def revoke(asked: Asked) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.cockpit.naming import named_run, told_run
 from kagura_kernel.jupyter.steering.asked import Asked, say
 from kagura_kernel.jupyter.surface import person, surface_of
 
@@ -16,19 +16,19 @@ def attach(asked: Asked) -> Any:
     """Show a run, whichever notebook began it."""
     from kagura_kernel.jupyter.attaching import attach as show
 
-    return show(asked.cockpit, asked.shell, named_run(asked.cockpit.journal, asked["run"]))
+    return show(asked.cockpit, asked.shell, named_run(asked.cockpit.journal, asked["run"], asked.here))
 
 
 def changes(asked: Asked) -> None:
     """Show what a run would change, as the card that settles it."""
     from kagura_kernel.jupyter.change_card import as_rows, show_changes
 
-    run_id = named_run(asked.cockpit.journal, asked["run"])
+    run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
     found = as_rows(asked.cockpit.changes(run_id))
     if found:
         show_changes(asked.cockpit, run_id, found, surface_of(asked.shell))
     else:
-        say(f"{run_id} changed no files.")
+        say(f"{told_run(asked.cockpit.journal, run_id)} changed no files.")
 
 
 def apply(asked: Asked) -> None:
@@ -45,18 +45,18 @@ def _settle(asked: Asked, *, apply: bool) -> None:
     from kagura_kernel.jupyter.change_card import refresh_changes
 
     cockpit = asked.cockpit
-    run_id = named_run(cockpit.journal, asked["run"])
+    run_id = named_run(cockpit.journal, asked["run"], asked.here)
     paths = list(asked["paths"]) or None
     try:
         settle = cockpit.apply_changes if apply else cockpit.discard_changes
         settled = settle(run_id, paths, by=person())
     finally:
         refresh_changes(cockpit, run_id)
-    say(told(settled))
+    say(told(settled, told_run(cockpit.journal, run_id)))
 
 
-def told(settled: ChangesSettled) -> str:
-    """What became of changes, a line for each way."""
+def told(settled: ChangesSettled, run: str) -> str:
+    """What became of a run's changes, a line for each way; the run and its project first."""
     from kagura_kernel.jupyter.cards.escape import shown_path
 
     lines = [
@@ -68,7 +68,7 @@ def told(settled: ChangesSettled) -> str:
         )
         if paths
     ]
-    return "\n".join(lines) or "nothing was waiting"
+    return "\n".join((f"{run}:", *(lines or ["nothing was waiting"])))
 
 
 def export(asked: Asked) -> None:

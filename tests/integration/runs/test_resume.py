@@ -123,9 +123,10 @@ NewKernel = Callable[..., Kernel]
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "project"
     root.mkdir()
+    monkeypatch.chdir(root)
     (root / "kept.txt").write_text("as it was\n")
     if os.geteuid() == 0:
         for folder in (root, tmp_path, *tmp_path.parents[:2]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -159,7 +160,7 @@ def test_last_is_the_one_that_waits_and_of_several_none_is_guessed_at(
     journal: Journal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, mailbox = SampleRun(at=SystemClock().now()), Mailbox(journal)
-    journal.append(run.started(owner=process_owner()))
+    journal.append(run.started(owner=process_owner(), project=str(Path.cwd())))
     assert main(["approve", "last"]) == 2
     assert capsys.readouterr().err.startswith("ERR_USAGE: No approval waits. `kagura-kernel approvals` lists")
     for name in ("app-1", "app-2"):

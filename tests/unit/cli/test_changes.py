@@ -23,10 +23,11 @@ async def pieces(content: bytes) -> AsyncIterator[bytes]:
 
 
 @pytest.fixture
-def project(journal: Journal, books: Path, tmp_path: Path) -> Path:
-    """A project that `run-1` has changed: `a.txt` is new, `b.txt` is other than before."""
+def project(journal: Journal, books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project that `run-1` has changed, and a terminal in it: `a.txt` is new, `b.txt` is other than before."""
     project = tmp_path / "project"
     project.mkdir()
+    monkeypatch.chdir(project)
     (project / "b.txt").write_text("old\n")
     rows = []
     for name, status, content, before in (
@@ -60,25 +61,39 @@ def test_changes_are_listed_with_their_differences(capsys: pytest.CaptureFixture
 
 def test_changes_are_applied_one_by_one_or_all(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["apply", "last", "a.txt"]) == 0
-    assert capsys.readouterr().out == "applied: a.txt\n"
+    assert capsys.readouterr().out == f"run-1 in {project}:\napplied: a.txt\n"
     assert ((project / "a.txt").read_text(), (project / "b.txt").read_text()) == ("new\n", "old\n")
     assert main(["apply", "last", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["applied"] == ["b.txt"]
     assert (project / "b.txt").read_text() == "newer\n"
     assert main(["apply", "last"]) == 0
-    assert capsys.readouterr().out == "nothing was waiting\n"
+    assert capsys.readouterr().out == f"run-1 in {project}:\nnothing was waiting\n"
+
+
+def test_last_never_is_a_run_of_another_folder(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["apply", "last"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("ERR_RUN_UNKNOWN: ")
+    assert f"this folder ({tmp_path}), which has none yet; the newest elsewhere is run-1 in {project}." in said
+    assert not (project / "a.txt").exists()
+    assert main(["apply", "run-1"]) == 0
+    assert (project / "a.txt").exists()
 
 
 def test_what_is_given_up_is_never_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["discard", "run-1"]) == 0
-    assert capsys.readouterr().out == "discarded: a.txt, b.txt\n"
+    assert capsys.readouterr().out == f"run-1 in {project}:\ndiscarded: a.txt, b.txt\n"
     assert not (project / "a.txt").exists()
 
 
 def test_a_file_that_changed_meanwhile_is_left_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "b.txt").write_text("mine\n")
     assert main(["apply", "last"]) == 1
-    assert capsys.readouterr().out == "applied: a.txt\nleft alone, the project’s file changed meanwhile: b.txt\n"
+    left_alone = "left alone, the project’s file changed meanwhile: b.txt"
+    assert capsys.readouterr().out == f"run-1 in {project}:\napplied: a.txt\n{left_alone}\n"
     assert (project / "b.txt").read_text() == "mine\n"
     assert main(["apply", "last", "b.txt"]) == 2
     assert capsys.readouterr().err.startswith("ERR_CHANGE_CONFLICT: ")

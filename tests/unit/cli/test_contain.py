@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -126,10 +127,20 @@ def test_the_end_of_an_id_is_compared_letter_by_letter(journal: Journal, capsys:
     assert capsys.readouterr().err.startswith("ERR_RUN_UNKNOWN: ")
 
 
-def test_last_is_the_newest_run_that_goes_on(
-    running: Callable[[], RunHandle], journal: Journal, gone: str, capsys: pytest.CaptureFixture[str]
+def test_last_is_the_newest_run_of_the_folder_that_goes_on(
+    running: Callable[[], RunHandle],
+    journal: Journal,
+    gone: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     older, newer = running(), running()
+    assert main(["kill", "last"]) == 2
+    said = capsys.readouterr().err
+    assert f"the newest elsewhere is {newer.run_id} in {tmp_path / 'project'}" in said
+    assert {row.run_id for row in views.unfinished(journal)} == {older.run_id, newer.run_id}
+    monkeypatch.chdir(tmp_path / "project")
     journal.append(SampleRun("run-over").started())
     journal.append(SampleRun("run-over").finished())
     journal.append(SampleRun("run-lost").started(owner=gone))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -122,7 +123,7 @@ def test_a_host_cannot_pose_as_another_line(journal: Journal, capsys: pytest.Cap
 
 def test_a_run_is_named_by_the_end_of_its_id_too(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
     for number, run_id in enumerate(("run-a", "run-b")):
-        journal.append(SampleRun(run_id).started())
+        journal.append(SampleRun(run_id).started(project=str(Path.cwd())))
         journal.append(asked(number, run_id))
     assert [row["run_id"] for row in logged(capsys, "--run", "n-a")] == ["run-a"]
     assert [row["run_id"] for row in logged(capsys, "--run", "last")] == ["run-b"]

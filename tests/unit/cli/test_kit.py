@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -84,7 +85,7 @@ def test_what_a_run_was_given_is_found_by_its_name(typed, tmp_path):
     digest = json.loads(typed("build", "./analyst.yaml", "--json")[1])["digest"]
     journal = Journal.open(tmp_path / "data")
     run = SampleRun()
-    journal.append(run.started())
+    journal.append(run.started(project=str(Path.cwd())))
     journal.append(SampleKit().staged(digest=digest))
     journal.close()
     assert KEYS in typed("show", "--run", "last")[1]

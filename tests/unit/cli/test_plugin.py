@@ -178,7 +178,7 @@ def test_which_session_is_meant_has_to_be_said_when_there_are_several_or_none(
     notebook.close()
     out = said(capsys, "disable", "other", code=2)
     assert out.startswith("ERR_USAGE: No session goes on that this could be about. Name one with `--session NAME`")
-    assert "there is no last session" in said(capsys, "disable", "other", "--session", "last", code=2)
+    assert "so it has no last session" in said(capsys, "disable", "other", "--session", "last", code=2)
 
 
 def test_the_log_says_what_happened_when_who_did_it_and_in_which_session(notebook: Cockpit, capsys: Capture) -> None:

@@ -91,7 +91,7 @@ def test_only_the_runs_that_are_named_are_listed_and_one_that_is_not_there_is_an
     journal: Journal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for run_id in ("run-a", "run-b", "run-c"):
-        journal.append(SampleRun(run_id).started())
+        journal.append(SampleRun(run_id).started(project=str(Path.cwd())))
     assert main(["runs", "run-a", "n-b", "--json"]) == 0
     assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["run-b", "run-a"]
     assert main(["runs", "last", "--json"]) == 0

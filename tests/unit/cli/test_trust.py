@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -84,7 +85,7 @@ def test_json_holds_all_of_the_evidence(journal: Journal, capsys: pytest.Capture
 def test_a_persons_word_about_a_run_is_evidence(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
     run = SampleRun()
     asked = run.asked(arguments={"command": "git push", "directory": "/project"})
-    for event in (run.started(flavour="agent"), asked, run.decided(), run.finished()):
+    for event in (run.started(flavour="agent", project=str(Path.cwd())), asked, run.decided(), run.finished()):
         journal.append(event)
     assert main(["graduation", "vouch", "last"]) == 0
     assert capsys.readouterr().out == "run-1: evidence for git.\n"

@@ -18,6 +18,7 @@ from kagura_kernel.domain.events.patterns import RunCheckpointed
 from kagura_kernel.domain.patterns import Checkpoint, LeftBudget, Step
 from kagura_kernel.journal import checkpoints
 from kagura_kernel.journal.checkpoints import digest_of, forget_checkpoints, latest, store
+from kagura_kernel.journal.rows import Here
 from kagura_kernel.journal.session_state import last_run
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
@@ -62,7 +63,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def stopped(journal: Journal, *left: Checkpoint) -> None:
     """A run that stored these and was stopped."""
     run = SampleRun(left[0].run_id, "ses-1", AT)
-    journal.append(run.started(brain="fake", flavour="agent"))
+    journal.append(run.started(brain="fake", flavour="agent", project="/project"))
     for one in left:
         told = RunCheckpointed(
             run_id=one.run_id, session_id="ses-1", at=AT, step=one.step, interrupted=True, digest=digest_of(one)
@@ -72,7 +73,7 @@ def stopped(journal: Journal, *left: Checkpoint) -> None:
 
 
 def found(journal: Journal, word: str = "run-1") -> Checkpoint:
-    return checkpoint_of(journal, word, check_project=lambda path: path)
+    return checkpoint_of(journal, word, Here("/project"), check_project=lambda path: path)
 
 
 def tampered(journal: Journal, change: Change) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -52,7 +53,7 @@ def told(cockpit: Cockpit, tmp_path: Path) -> SampleRun:
     change = ChangeRow(path="a.txt", status="deleted", old_sha256="0" * 64)
     collected = ChangesCollected(run_id="run-1", session_id="ses-1", at=run.at, changes=(change,))
     before = (run.started(project=str(tmp_path)), *run.reached(), run.refused(), run.counted(), collected)
-    for event in (*before, run.finished(), other.started()):
+    for event in (*before, run.finished(), other.started(project=str(Path.cwd()))):
         cockpit.journal.append(event)
     Mailbox(cockpit.journal).post(other.request("app-12", requested_at=SystemClock().now()))
     return other
@@ -169,16 +170,81 @@ def test_runs_are_stopped_and_none_is_when_one_name_is_wrong(say, cockpit, capsy
         say("kill run-2 nobody")
     assert Mailbox(cockpit.journal).take(["run-2"], ("kill",)) == []
     say("kill last 2")
-    assert capsys.readouterr().out == "run-2 is being stopped.\n"
+    assert capsys.readouterr().out == f"run-2 in {Path.cwd()} is being stopped.\n"
     assert [message.run_id for message in Mailbox(cockpit.journal).take(["run-2"], ("kill",))] == ["run-2"]
 
 
+def in_notebook(kernel_id: str) -> SimpleNamespace:
+    """The shell of a notebook's kernel; nobody looks at it."""
+    app = SimpleNamespace(connection_file=f"/run/kernel-{kernel_id}.json")
+    return SimpleNamespace(kernel=SimpleNamespace(get_parent=lambda _channel: {}, parent=app), user_ns={})
+
+
+def proposes_to_delete(cockpit: Cockpit, run: SampleRun, file: Path, **place: str) -> None:
+    """A run that is over, and would delete this file."""
+    old = hashlib.sha256(file.read_bytes()).hexdigest()
+    change = ChangeRow(path=file.name, status="deleted", old_sha256=old)
+    collected = ChangesCollected(run_id=run.run_id, session_id=run.session_id, at=run.at, changes=(change,))
+    for event in (run.started(project=str(file.parent), **place), collected, run.finished()):
+        cockpit.journal.append(event)
+
+
+def test_last_is_the_run_of_the_notebook_in_which_it_is_said(cockpit, capsys, tmp_path, monkeypatch):
+    mine, theirs = tmp_path / "mine" / "a.txt", tmp_path / "theirs" / "b.txt"
+    for file in (mine, theirs):
+        file.parent.mkdir()
+        file.write_text("kept\n")
+    proposes_to_delete(cockpit, SampleRun("run-mine"), mine, notebook="mine.ipynb", kernel_id="k-1")
+    handed = SampleRun("run-handed", "ses-1").started(
+        project=str(mine.parent), notebook="mine.ipynb", kernel_id="k-1", lineage=("run-mine",)
+    )
+    cockpit.journal.append(handed)
+    proposes_to_delete(cockpit, SampleRun("run-theirs"), theirs, notebook="theirs.ipynb", kernel_id="k-2")
+    monkeypatch.setenv("JPY_SESSION_NAME", "mine.ipynb")
+    steer(cockpit, in_notebook("k-9"), "apply last")
+    assert capsys.readouterr().out == f"run-mine in {mine.parent}:\napplied: a.txt\n"
+    assert (mine.exists(), theirs.exists()) == (False, True)
+    monkeypatch.setenv("JPY_SESSION_NAME", "renamed.ipynb")
+    steer(cockpit, in_notebook("k-2"), "discard last")
+    assert capsys.readouterr().out == f"run-theirs in {theirs.parent}:\ndiscarded: b.txt\n"
+    monkeypatch.setenv("JPY_SESSION_NAME", "new.ipynb")
+    with pytest.raises(RunUnknown, match="this notebook, which has none yet; the newest elsewhere is run-theirs in "):
+        steer(cockpit, in_notebook("k-3"), "apply last")
+
+
+def test_the_last_question_is_one_of_this_notebook_and_so_is_the_last_run_that_goes_on(cockpit, capsys, monkeypatch):
+    mine, theirs = SampleRun("run-mine", at=SystemClock().now()), SampleRun("run-theirs", at=SystemClock().now())
+    for number, run in enumerate((mine, theirs), 1):
+        cockpit.journal.append(run.started(notebook=f"{run.run_id}.ipynb", project="/project"))
+        Mailbox(cockpit.journal).post(run.request(f"app-{number}"))
+    monkeypatch.setenv("JPY_SESSION_NAME", "run-mine.ipynb")
+    steer(cockpit, in_notebook("k-1"), "deny last")
+    steer(cockpit, in_notebook("k-1"), "kill last")
+    assert capsys.readouterr().out == "app-1: denied.\nrun-mine in /project is being stopped.\n"
+    with pytest.raises(UsageError, match="No approval waits in this notebook; elsewhere app-2 does"):
+        steer(cockpit, in_notebook("k-1"), "approve last")
+    monkeypatch.setenv("JPY_SESSION_NAME", "new.ipynb")
+    with pytest.raises(UsageError, match="in this notebook; the newest elsewhere is run-theirs in /project"):
+        steer(cockpit, in_notebook("k-3"), "kill last")
+
+
+def test_where_nobody_tells_the_notebook_last_is_its_kernels_run_or_else_the_folders(cockpit, capsys, monkeypatch):
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    for number, folder in enumerate((Path.cwd(), Path.cwd(), Path("/elsewhere")), 1):
+        run = SampleRun(f"run-{number}")
+        cockpit.journal.append(run.started(project=str(folder), kernel_id=f"k-{number}"))
+    for kernel in ("k-1", "k-3", "k-4"):
+        steer(cockpit, in_notebook(kernel), "changes last")
+    named = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert named == ["run-1", "run-3", "run-2"]
+
+
 @pytest.mark.usefixtures("told")
-def test_changes_are_shown_and_given_up(say, cockpit, capsys):
+def test_changes_are_shown_and_given_up(say, cockpit, capsys, tmp_path):
     say("changes run-2")
-    assert capsys.readouterr().out == "run-2 changed no files.\n"
+    assert capsys.readouterr().out == f"run-2 in {Path.cwd()} changed no files.\n"
     say("discard 1 a.txt")
-    assert capsys.readouterr().out == "discarded: a.txt\n"
+    assert capsys.readouterr().out == f"run-1 in {tmp_path}:\ndiscarded: a.txt\n"
     assert [change.state for change in cockpit.changes("run-1")] == ["discarded"]
     with pytest.raises(UnknownName):
         say("apply run-1 a.txt")

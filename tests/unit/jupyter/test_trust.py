@@ -70,10 +70,10 @@ def test_a_persons_word_about_a_run_is_evidence(
 ) -> None:
     run = SampleRun()
     asked = run.asked(arguments={"command": "git push", "directory": "/project"})
-    for event in (run.started(flavour="agent"), asked, run.decided(), run.finished()):
+    for event in (run.started(flavour="agent", project=str(Path.cwd())), asked, run.decided(), run.finished()):
         cockpit.journal.append(event)
     say("graduation vouch last")
-    assert capsys.readouterr().out == "run-1 is evidence for git.\n"
+    assert capsys.readouterr().out == f"run-1 in {Path.cwd()} is evidence for git.\n"
     assert table(say).loc["git", "successes"] == "1 of 5"
 
 

@@ -57,7 +57,7 @@ def test_words_of_a_box_put_nothing_into_a_cell_or_a_terminal_by_completion(jour
 
 def test_runs_are_told_with_their_status_and_task_and_only_those_that_go_on_can_be_killed(journal, names):
     old, new = SampleRun("run-old", "ses-1"), SampleRun("run-new", "ses-2")
-    for event in (old.started(), old.finished(), new.started(task="wait\nfor it")):
+    for event in (old.started(), old.finished(), new.started(task="wait\nfor it", project=str(Path.cwd()))):
         journal.append(event)
     assert told(names, Kind.RUN, "attach") == {
         "last": "running, wait for it",
@@ -86,7 +86,7 @@ def test_a_cell_is_offered_the_runs_that_can_be_gone_on_with(journal, names):
         journal.append(run.finished(**finished))
     journal.append(SampleRun("run-live").started(owner=process_owner()))
     host, _, since = process_owner().split(":")
-    journal.append(SampleRun("run-crashed").started(owner=f"{host}:999999999:{since}"))
+    journal.append(SampleRun("run-crashed").started(owner=f"{host}:999999999:{since}", project=str(Path.cwd())))
     assert list(told(names, Kind.RUN)) == ["last", "run-crashed", "run-refuted", "run-failed"]
 
 
@@ -113,7 +113,7 @@ def test_approvals_that_wait_stand_first_and_a_question_offers_its_answers(journ
 def test_files_of_a_run_are_those_that_wait(journal, names):
     run = SampleRun()
     changes = (ChangeRow(path="a.txt", status="modified"), ChangeRow(path="b.txt", status="added", state="protected"))
-    journal.append(run.started())
+    journal.append(run.started(project=str(Path.cwd())))
     journal.append(ChangesCollected(run_id="run-1", session_id="ses-1", at=run.at, changes=changes))
     assert told(names, Kind.CHANGED_PATH, "apply", "last") == {"a.txt": "modified, proposed"}
     assert told(names, Kind.CHANGED_PATH, "apply") == {}
