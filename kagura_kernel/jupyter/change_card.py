@@ -70,9 +70,13 @@ class ChangeCard:
             self._changes = dict(changes)
             if any(change.state == "proposed" for change in changes.values()):
                 self._slot.show({"all": changes_html(changes, live=True, told=told, previews=self._previews)})
+                # A file that conflicts offers what was pressed again: its buttons are free now as well.
+                self._slot.tell(told)
                 self._slot.keep(lambda: changes_bundle(changes, told, self._run_id, self._previews), at_once=True)
             else:
                 _open.pop(self._run_id, None)
+                # A page that was loaded since keeps what the live card showed last.
+                self._slot.show({"all": changes_html(changes, live=True, told=told, previews=self._previews)})
                 self._slot.write(changes_bundle(changes, told, self._run_id, self._previews))
 
     def _pressed(self, content: Mapping[str, Any]) -> None:

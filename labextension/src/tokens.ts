@@ -69,6 +69,14 @@ export interface IRun extends IOrigin {
   user: string;
 }
 
+/** A card as a notebook's output holds it. */
+export interface ICard {
+  /** Whether the run is over; while it goes on the rest is empty. */
+  over: boolean;
+  data: Readonly<Record<string, unknown>>;
+  metadata: Readonly<Record<string, unknown>>;
+}
+
 export interface IDecision {
   verdict: string;
   by: string;

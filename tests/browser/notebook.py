@@ -47,6 +47,7 @@ class Notebook:
     def __init__(self, page: Page, path: Path) -> None:
         self.page = page
         self.path = path
+        self._address = ""
 
     @property
     def folder(self) -> Path:
@@ -134,10 +135,16 @@ class Notebook:
         self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
         return nbformat.read(self.path, as_version=4)
 
+    def leave(self) -> None:
+        """Leave the page, as somebody who closes it; the kernel goes on. `reload` comes back."""
+        self._address = self.page.url
+        self.page.goto("about:blank")
+
     def load_anew(self) -> None:
         """Load the page anew, as its address has it: with this notebook."""
         place = f"{self.path.parent.name}/{self.path.name}"
-        self.page.goto(re.sub(r"(/workspaces/[^/?]+).*", rf"\1/tree/{place}", self.page.url))
+        address, self._address = self._address or self.page.url, ""
+        self.page.goto(re.sub(r"(/workspaces/[^/?]+).*", rf"\1/tree/{place}", address))
 
     def reload(self) -> None:
         """The like; waits for the notebook and the socket of its kernel, which may be busy."""

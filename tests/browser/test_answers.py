@@ -11,6 +11,8 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.journal import views
+from kagura_kernel.jupyter.cards.record import RUN_MIME
+from kagura_kernel.jupyter.slots import LIVE_MIME
 from kagura_kernel.testing.model_script import calls, says
 from tests.browser.interrupts import LOAD, host
 from tests.browser.notebook import PATIENCE_MS
@@ -98,6 +100,8 @@ def test_a_command_in_another_notebook_decides_once_and_the_card_follows(asking,
 def test_a_reload_in_the_middle_changes_nothing(asking, another, lab):
     notebook, ident = asking
     run_id = pending(lab).run_id
+    notebook.wait_kept(1, LIVE_MIME)
+    notebook.save()
     notebook.reload()
     sidebar = Sidebar(notebook.page).open()
     expect(sidebar.approval(ident)).to_contain_text("echo once >> mark")
@@ -109,6 +113,32 @@ def test_a_reload_in_the_middle_changes_nothing(asking, another, lab):
     expect(sidebar.approval(ident)).to_have_count(0)
     assert decided(lab, ident) == ("allow", "sidebar")
     assert (notebook.folder / "mark").read_text() == "once\n"
+    stays_over(notebook)
+
+
+def test_a_run_that_ended_while_nobody_had_its_page_open_says_so_and_shows_its_answer(asking, another, lab):
+    notebook, ident = asking
+    notebook.wait_kept(1, LIVE_MIME)
+    notebook.save()
+    run_id = pending(lab).run_id
+    notebook.leave()
+    expect(another.tell(1, f"%kagura approve {ident}")).to_contain_text("allowed")
+    expect(another.tell(1, f"%kagura attach {run_id}").locator(".kg-pill")).to_have_text("Done")
+    notebook.reload()
+    stays_over(notebook)
+
+
+def stays_over(notebook):
+    """The card of a run that is over says so, before and after the notebook was saved and loaded again."""
+    for again in (False, True):
+        if again:
+            notebook.reload()
+        card = notebook.output(1).get_by_role("region", name="Agent run")
+        expect(card.locator(".kg-pill")).to_have_text("Done")
+        expect(card).to_contain_text("Over.")
+        expect(card.locator("[data-act]")).to_have_count(0)
+        outputs = notebook.save().cells[1].outputs
+        assert [one.data[RUN_MIME]["status"] for one in outputs if RUN_MIME in one.get("data", {})] == ["done"]
 
 
 @pytest.fixture

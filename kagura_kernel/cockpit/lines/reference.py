@@ -15,8 +15,9 @@ the same list. A command of a notebook is typed as `%kagura WORD …` in any IPy
 kernel; a command of a terminal as `kagura-kernel WORD …`. `help WORD` says more about each, wherever it is typed.
 
 `RUN` may be the end of a run's id, or `last`: this notebook's newest run, in a terminal that of the folder; `ID` the
-end of an approval's; `LEASE` the end of a lease's, or `PROVIDER:SCOPE`. Words are quoted as in a shell. In the option line of a cell and in a command nothing is replaced:
-braces and dollar signs are themselves, except in a cell with `--fmt`.
+end of an approval's; `LEASE` the end of a lease's, or `PROVIDER:SCOPE`. Words are quoted as in a shell. In the option
+line of a cell and in a command nothing is replaced: braces and dollar signs are themselves, except in a cell with
+`--fmt`.
 
 In a terminal, what prints data takes `--json`, and what reads or writes the journal takes `--dir DIRECTORY` or
 `--url URL` (PostgreSQL) for another journal than the one in use.

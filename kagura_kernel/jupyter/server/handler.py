@@ -21,6 +21,7 @@ from kagura_kernel.domain.errors import (
     ApprovalUnknown,
     ConfigurationError,
     JournalError,
+    JournalMissing,
     KaguraError,
     LeaseEnded,
     PluginError,
@@ -220,12 +221,20 @@ class ReadingHandler(JournalHandler):
         """
         raise NotImplementedError
 
+    def nothing(self, *names: str) -> Question:
+        """What to ask an empty journal before the first run has made one; raises as `question`."""
+        return self.question(*names)
+
     async def give(self, *names: str) -> None:
-        """Ask, and answer with what is found."""
+        """Ask, and answer with what is found. Before the first run there is nothing, which is no fault."""
         try:
             ask = self.question(*names)
-            # Written out in the thread as well: a long page keeps the server's loop for nobody.
-            text = await self.look(lambda journal: as_json(ask(journal)))
+            try:
+                # Written out in the thread as well: a long page keeps the server's loop for nobody.
+                text = await self.look(lambda journal: as_json(ask(journal)))
+            except JournalMissing:
+                ask_nothing = self.nothing(*names)
+                text = await self.source.read_nothing(lambda journal: as_json(ask_nothing(journal)))
         except KaguraError as error:
             raise refusal(error) from error
         self.answer(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.jupyter.server import asking, memory_asking
 from kagura_kernel.jupyter.server.handler import MEMORY, ActingHandler, JournalHandler, ReadingHandler
 from kagura_kernel.jupyter.server.memory_source import MemorySource
@@ -35,6 +36,16 @@ class MemoryRoute(JournalHandler):
     async def change(self, deed: Callable[[Journal], Answer]) -> Answer:
         """Likewise."""
         return await self.memory.within(deed)
+
+    def nothing(self, *names: str) -> Question:
+        """Before the first run nothing is remembered; no memory is made by looking into it.
+
+        Raises:
+            MemoryUnknown: one is named.
+        """
+        if names:
+            raise MemoryUnknown(names[0])
+        return lambda _: {"items": [], "next": None}
 
 
 class MemoriesHandler(MemoryRoute, ReadingHandler):
@@ -91,6 +102,11 @@ class MemoryCountsHandler(MemoryRoute, ReadingHandler):
             return self.memory.ask(memory_reading.counts)
 
         return ask
+
+    def nothing(self, *names: str) -> Question:
+        """All of them are none."""
+        del names
+        return lambda _: dict.fromkeys(("memories", "quarantined", "forgotten", "edges"), 0) | {"where": ""}
 
 
 class MemoryHandler(MemoryRoute, ReadingHandler, ActingHandler):

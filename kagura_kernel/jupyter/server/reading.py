@@ -71,6 +71,34 @@ def run_events(journal: Journal, run_id: str, after: str, limit: int) -> dict[st
     return {"items": [_event(journal, row) for row in page.items], "next": page.next}
 
 
+def run_card(journal: Journal, run_id: str) -> dict[str, Any]:
+    """The card of a run that is over, as a notebook keeps it: what its kernel could not tell a page that came later.
+
+    Raises:
+        RunUnknown: there is no such run.
+        JournalUnreadable: it cannot be read.
+    """
+    from kagura_kernel.domain.errors import RunLost
+    from kagura_kernel.journal.owner import owner_alive
+    from kagura_kernel.journal.views import run_events as events_of
+
+    row = one_run(journal, run_id)
+    lost = row.live and not owner_alive(row.owner)
+    if row.live and not lost:
+        return {"over": False, "data": {}, "metadata": {}}
+    # Drawing a card brings a second of imports in, which a server that shows none does without.
+    from kagura_kernel.jupyter.cards.record import run_bundle
+    from kagura_kernel.jupyter.cards.view import RunView
+
+    view = RunView()
+    for stored in events_of(journal, run_id):
+        view.apply(stored.event)
+    if lost:
+        view.give_up(RunLost(run_id, "its process is gone"))
+    data, metadata = run_bundle(view)
+    return {"over": True, "data": data, "metadata": metadata}
+
+
 def approvals(journal: Journal, limit: int, before: str, state: ApprovalState | None) -> dict[str, Any]:
     """A page of approvals."""
     return _listed(approval_page(journal, limit=limit, before=before, state=state), answering.approval_fields)

@@ -28,7 +28,7 @@ from kagura_kernel.jupyter.server.plugins import (
     PluginsHandler,
     PluginUnapproveHandler,
 )
-from kagura_kernel.jupyter.server.runs import KillHandler, RunEventsHandler, RunHandler, RunsHandler
+from kagura_kernel.jupyter.server.runs import KillHandler, RunCardHandler, RunEventsHandler, RunHandler, RunsHandler
 from kagura_kernel.jupyter.server.status import NoSuchRoute, OpenApiHandler, StatusHandler
 
 BASE = "/kagura/api/v1"
@@ -39,6 +39,7 @@ ROUTES: list[tuple[str, type[APIHandler]]] = [
     (f"{BASE}/status", StatusHandler),
     (f"{BASE}/runs", RunsHandler),
     (f"{BASE}/runs/{_ID}", RunHandler),
+    (f"{BASE}/runs/{_ID}/card", RunCardHandler),
     (f"{BASE}/runs/{_ID}/events", RunEventsHandler),
     (f"{BASE}/runs/{_ID}/kill", KillHandler),
     (f"{BASE}/approvals", ApprovalsHandler),

@@ -56,6 +56,23 @@ class RunHandler(ReadingHandler):
         return ask
 
 
+class RunCardHandler(ReadingHandler):
+    """The card of a run that is over."""
+
+    auth_resource = RESOURCE
+
+    def question(self, *names: str) -> Question:
+        """The card of the run that the path names."""
+        (run_id,) = names
+
+        def ask(journal: Journal) -> dict[str, Any]:
+            from kagura_kernel.jupyter.server import reading
+
+            return reading.run_card(journal, run_id)
+
+        return ask
+
+
 class RunEventsHandler(ReadingHandler):
     """What happened in one run, in its order."""
 

@@ -11,6 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 from kagura_kernel.domain.errors import JournalError, JournalMissing, JournalUnreadable, KaguraError, UsageError
@@ -52,6 +55,10 @@ class JournalSource:
         """
         return await asyncio.get_running_loop().run_in_executor(self._reading, self.ask, question)
 
+    async def read_nothing(self, question: Callable[[Journal], Answer]) -> Answer:
+        """Ask an empty journal, which is what there is to tell before the first run makes one; raises as `read`."""
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self._ask_nothing, question)
+
     async def write(self, deed: Callable[[Journal], Answer]) -> Answer:
         """Do something to the journal in a thread for writers; raises as `read`."""
         return await asyncio.get_running_loop().run_in_executor(self._writing, self.ask, deed)
@@ -70,6 +77,12 @@ class JournalSource:
                 raise
         # It was another one's journal, closed under this question or moved away: the one that is there now may answer.
         return question(self._opened())
+
+    def _ask_nothing(self, question: Callable[[Journal], Answer]) -> Answer:
+        from kagura_kernel.journal.store import Journal
+
+        with TemporaryDirectory(prefix="kagura-") as folder, closing(Journal.open(Path(folder))) as journal:
+            return question(journal)
 
     def close(self) -> None:
         """Close the journal; threads that are busy end with what they do. May be called twice."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.naming import named_run, told_run
 from kagura_kernel.jupyter.steering.asked import Asked, say
-from kagura_kernel.jupyter.surface import person, surface_of
+from kagura_kernel.jupyter.surface import Surface, person, surface_of
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.events import ChangesSettled
@@ -52,11 +52,13 @@ def _settle(asked: Asked, *, apply: bool) -> None:
         settled = settle(run_id, paths, by=person())
     finally:
         refresh_changes(cockpit, run_id)
-    say(told(settled, told_run(cockpit.journal, run_id)))
+    # What differs every time is no output where nobody looks and the next execution is compared with this one.
+    headless = surface_of(asked.shell) is Surface.HEADLESS
+    say(told(settled, "" if headless else told_run(cockpit.journal, run_id)))
 
 
 def told(settled: ChangesSettled, run: str) -> str:
-    """What became of a run's changes, a line for each way; the run and its project first."""
+    """What became of a run's changes, a line for each way; the run and its project first, where they are given."""
     from kagura_kernel.jupyter.cards.escape import shown_path
 
     lines = [
@@ -68,7 +70,7 @@ def told(settled: ChangesSettled, run: str) -> str:
         )
         if paths
     ]
-    return "\n".join((f"{run}:", *(lines or ["nothing was waiting"])))
+    return "\n".join((*([f"{run}:"] if run else []), *(lines or ["nothing was waiting"])))
 
 
 def export(asked: Asked) -> None:

@@ -159,6 +159,8 @@ export default () => {
   const views = new Set();
   // Buttons that were pressed and of which the kernel has not said that it heard.
   const unheard = new Set();
+  // Pressed buttons whose answer is not there yet; while it is not, those beside them are not free.
+  const unanswered = new Set();
   let gone = false;
   let label = "";
 
@@ -193,6 +195,11 @@ export default () => {
       parts.set(key, html);
       arrived.set(key, performance.now() - 1000 * (ages[key] ?? 0));
       for (const root of views) place(root, key, html, opened);
+    }
+    // The answer is there when the button that was pressed is not offered any more.
+    for (const { slot, wanted, free } of unanswered) {
+      const offered = [...slot.querySelectorAll("[data-act]")].some((button) => mark(button) === wanted);
+      if (slot.dataset.slot in changed && !offered) free();
     }
   };
 
@@ -304,7 +311,9 @@ export default () => {
         const pressed = content.act === "open" ? [] : [...block.querySelectorAll("[data-act]")];
         for (const other of pressed) other.disabled = true;
         block.setAttribute("aria-busy", "true");
+        const waits = { slot: button.closest("[data-slot]") ?? root, wanted: mark(button) };
         const free = () => {
+          unanswered.delete(waits);
           if (gone) return;
           for (const other of pressed) other.disabled = false;
           block.removeAttribute("aria-busy");
@@ -317,6 +326,8 @@ export default () => {
           clearTimeout(silent);
           if (!gone) remark(root, "");
         });
+        waits.free = free;
+        unanswered.add(waits);
         model.send(content);
         setTimeout(free, GIVE_UP_MS);
       };

@@ -3,6 +3,7 @@
  */
 import type {
   IApproval,
+  ICard,
   ICosts,
   IDecision,
   IGrown,
@@ -93,6 +94,11 @@ export class KaguraClient {
 
   run(id: string): Promise<Result<IRun>> {
     return this._get(`runs/${encodeURIComponent(id)}`, decode.run);
+  }
+
+  /** The card of a run that is over. */
+  card(id: string): Promise<Result<ICard>> {
+    return this._get(`runs/${encodeURIComponent(id)}/card`, decode.card);
   }
 
   kill(id: string): Promise<Result<null>> {

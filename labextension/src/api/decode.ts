@@ -8,6 +8,7 @@ import {
   type IShown,
   type IAuditRun,
   type IBudget,
+  type ICard,
   type IChange,
   type ICosts,
   type IDayCost,
@@ -67,6 +68,11 @@ export function status(value: unknown): IStatus {
     unpriced_today: number(from.unpriced_today),
     seq: number(from.seq)
   };
+}
+
+export function card(value: unknown): ICard {
+  const from = fields(value);
+  return { over: from.over === true, data: fields(from.data), metadata: fields(from.metadata) };
 }
 
 export function run(value: unknown): IRun {

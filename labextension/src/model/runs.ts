@@ -1,7 +1,7 @@
 import { Signal, type ISignal } from '@lumino/signaling';
 import type { KaguraClient } from '../api/client.js';
 import type { IProblem } from '../api/result.js';
-import type { IPage, IRun } from '../tokens.js';
+import type { ICard, IPage, IRun } from '../tokens.js';
 
 const FIRST_PAGE = 50;
 const LATER_PAGE = 200;
@@ -48,6 +48,12 @@ export class RunsModel {
 
   get query(): string {
     return this._query;
+  }
+
+  /** The card of a run; null while the run goes on, and when it cannot be had. */
+  async finishedCard(id: string): Promise<ICard | null> {
+    const answer = await this._client.card(id);
+    return answer.ok && answer.value.over ? answer.value : null;
   }
 
   /** Runs that were told to stop and still go on. */

@@ -1,11 +1,14 @@
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { PartialJSONObject } from '@lumino/coreutils';
 import { Panel } from '@lumino/widgets';
+import type { ICard } from '../tokens.js';
 
 /** Marks an output that is a live card, beside what it looks like as a finished one. */
 export const LIVE_MIME = 'application/vnd.kagura.live+json';
 
 const WIDGET_MIME = 'application/vnd.jupyter.widget-view+json';
 const STILL_MIME = 'text/html';
+const RUN_MIME = 'application/vnd.kagura.run+json';
 const LIVE = '.kg-live';
 
 /** How long a live card may take to appear before the finished one is shown in its place. */
@@ -15,19 +18,31 @@ const PATIENCE_MS = 400;
 const AGAIN_MS = 500;
 const AGAIN_TIMES = 120;
 
+/** How often it is asked whether a run is over whose card is not live. */
+const ASK_MS = 10_000;
+
 /**
  * A live card where there is one, and where there is none (without its kernel, in a notebook that was saved in the
  * middle of a run) the finished form that was kept beside it.
  *
  * A live card is brought up to date by its kernel. Its output may be written anew as often as the kernel likes, so that
  * the file holds the latest state: the card that is shown stays as it is, with focus, scroll position and all.
+ *
+ * A kernel writes a run's finished card into the page that began the run, and into no page that was loaded since. There
+ * it takes the live card away. So what was shown last stays, and the finished card comes from the server, into the
+ * notebook as well.
  */
 export class LiveOutput extends Panel implements IRenderMime.IRenderer {
-  constructor(rendermime: IRenderMimeRegistry) {
+  constructor(rendermime: IRenderMimeRegistry, finished: (runId: string) => Promise<ICard | null>) {
     super();
     this.addClass('kg-host');
     this._rendermime = rendermime;
-    this._watch = new MutationObserver(() => this._look());
+    this._finished = finished;
+    this._watch = new MutationObserver(records => {
+      if (!this._look() && this._lived) {
+        this._keep(records);
+      }
+    });
   }
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
@@ -51,6 +66,7 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
     this._watch.disconnect();
     window.clearTimeout(this._timer);
     window.clearTimeout(this._again);
+    window.clearTimeout(this._asking);
     super.dispose();
   }
 
@@ -59,10 +75,13 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
     if (this.node.querySelector(LIVE) === null) {
       return false;
     }
-    this._watch.disconnect();
+    this._lived = true;
     window.clearTimeout(this._timer);
     window.clearTimeout(this._again);
+    window.clearTimeout(this._asking);
     this._timer = undefined;
+    this._last?.remove();
+    this._last = null;
     this._still?.dispose();
     this._still = null;
     return true;
@@ -70,10 +89,52 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
 
   private _settle(): void {
     this._timer = undefined;
-    if (this._model && !this._look()) {
+    if (this._model && !this._last && !this._look()) {
       this._still = this._add(STILL_MIME, 'kg-host-still');
       void this._still?.renderModel(this._model);
       this._lookAgain(AGAIN_TIMES);
+      void this._ask();
+    }
+  }
+
+  /** What was shown last stays where the live card is taken away, without what could be pressed. */
+  private _keep(records: readonly MutationRecord[]): void {
+    const removed = records
+      .flatMap(record => [...record.removedNodes])
+      .filter(node => node instanceof Element);
+    const card = removed.map(node => (node.matches(LIVE) ? node : node.querySelector(LIVE))).find(Boolean);
+    if (!card || this.isDisposed) {
+      return;
+    }
+    this._lived = false;
+    this._last = card.cloneNode(true) as Element;
+    this._last.classList.remove(LIVE.slice(1));
+    for (const control of this._last.querySelectorAll('[data-act], .kg-input')) {
+      control.setAttribute('disabled', '');
+    }
+    this.node.append(this._last);
+    void this._ask();
+  }
+
+  /** Puts the finished card in the place of one that goes on, where the run is over. */
+  private async _ask(): Promise<void> {
+    const model = this._model;
+    const run = model?.data[RUN_MIME] as { status?: string } | undefined;
+    const known = model?.metadata['kagura'] as { run_id?: string } | undefined;
+    if (!model || run?.status !== 'running' || !known?.run_id) {
+      return;
+    }
+    const card = await this._finished(known.run_id);
+    if (this.isDisposed || this._lived || model !== this._model) {
+      return;
+    }
+    if (card) {
+      model.setData({
+        data: { ...card.data } as PartialJSONObject,
+        metadata: { ...card.metadata } as PartialJSONObject
+      });
+    } else {
+      this._asking = window.setTimeout(() => void this._ask(), ASK_MS);
     }
   }
 
@@ -116,7 +177,12 @@ export class LiveOutput extends Panel implements IRenderMime.IRenderer {
   }
 
   private readonly _rendermime: IRenderMimeRegistry;
+  private readonly _finished: (runId: string) => Promise<ICard | null>;
   private readonly _watch: MutationObserver;
+  /** Whether a live card was here. */
+  private _lived = false;
+  private _last: Element | null = null;
+  private _asking: number | undefined;
   private _model: IRenderMime.IMimeModel | null = null;
   private _live: IRenderMime.IRenderer | null = null;
   private _still: IRenderMime.IRenderer | null = null;

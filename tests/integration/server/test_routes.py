@@ -8,6 +8,9 @@ import re
 import pytest
 import yaml
 
+from kagura_kernel.journal.views import run_events
+from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
+from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.testing.jupyter_server import API, HANDLE
 
 pytestmark = pytest.mark.usefixtures("told")
@@ -163,11 +166,23 @@ def test_odd_bytes_and_odd_numbers_reach_the_browser_as_json(server, told):
         told.journal.append(told.live.decided("app-odd", verdict="deny"))
 
 
+def test_the_card_of_a_run_that_is_over_is_the_one_that_its_kernel_writes(server, told):
+    view = RunView()
+    for stored in run_events(told.journal, "run-ended"):
+        view.apply(stored.event)
+    data, metadata = run_bundle(view)
+    card = server.get("runs/run-ended/card")
+    assert card == {"over": True, "data": json.loads(json.dumps(data)), "metadata": json.loads(json.dumps(metadata))}
+    assert card["data"][RUN_MIME]["status"] == "done"
+    assert server.get("runs/run-live/card") == {"over": False, "data": {}, "metadata": {}}
+
+
 @pytest.mark.parametrize(
     ("path", "code"),
     [
         ("runs/run-none", "ERR_RUN_UNKNOWN"),
         ("runs/run-none/events", "ERR_RUN_UNKNOWN"),
+        ("runs/run-none/card", "ERR_RUN_UNKNOWN"),
         ("approvals/app-none", "ERR_APPROVAL_UNKNOWN"),
     ],
 )
