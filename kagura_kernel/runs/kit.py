@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from kagura_kernel.brain.selection import REPLAY
 from kagura_kernel.domain.events import KitStaged
 from kagura_kernel.domain.kit import KIT_DIR, KIT_VARIABLE, StagedSkill
+from kagura_kernel.kit.definitions.references import DEFAULT_AGENT
 from kagura_kernel.kit.packages.hosts import ToolHosts
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.kit.staging.plan import KitPlan, plan_kit
@@ -134,7 +136,12 @@ def _told(opened: OpenKit, agent: AgentOrder) -> dict[str, Any]:
 
 def _build(order: RunOrder, agent: AgentOrder, kits: KitParts, redactor: Redactor) -> OpenKit:
     prompt = redactor.redact(agent.agent.definition.system_prompt).text
-    plan = plan_kit(agent.agent, kits.surroundings(order.project))
+    where = kits.surroundings(order.project)
+    if order.brain is not None and order.brain.name == REPLAY and agent.agent.reference == DEFAULT_AGENT:
+        # Its words are those of another day and perhaps another person: what lies at home here had no part in them, and
+        # a notebook that replays gives the same outputs to everybody. A definition that was named says what it needs.
+        where = replace(where, outside=False)
+    plan = plan_kit(agent.agent, where)
     return OpenKit(agent, build_kit(plan, kits.root, redactor), asks=_asked(plan), system_prompt=prompt)
 
 

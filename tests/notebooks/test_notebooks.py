@@ -6,11 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from kagura_kernel.domain.memory import Author, Draft, Source, Tier
+from kagura_kernel.memory.opening import FILE
+from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.compiled_rules import share_rules
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -34,6 +38,7 @@ def machine(home: Path) -> dict[str, str]:
     share_rules(home / "kagura")
     placed = {
         "HOME": home,
+        "XDG_CONFIG_HOME": home / ".config",
         "KAGURA_HOME": home / "kagura",
         "XDG_RUNTIME_DIR": home,
         "JUPYTER_DATA_DIR": home / "jupyter",
@@ -53,10 +58,26 @@ def machine(home: Path) -> dict[str, str]:
     return ours | {name: str(place) for name, place in placed.items()} | plain
 
 
+def furnished(home: Path) -> None:
+    """What somebody may have at home who has used agents, and us, before."""
+    (home / "CLAUDE.md").write_text("Always answer in verse.\n")
+    skill = home / ".claude" / "skills" / "verses" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: verses\ndescription: How to write a report in verse.\n---\nRhyme.\n")
+    settings = home / ".config" / "kagura-kernel" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('budget_usd = 1.5\n\n[mirrors]\nours = ["packages.example.com"]\n')
+    with closing(SqliteMemory(home / "kagura" / FILE)) as memory:
+        words = "Which region did better in the first quarter? The report names the date of the data."
+        memory.remember(Draft(words, Source(Author.HUMAN, "ada"), tier=Tier.TRUSTED, pinned=True))
+
+
 def nbval(notebook: Path) -> subprocess.CompletedProcess[str]:
     """Run a notebook in the kernel that it names, so that none ever runs in the other, and compare every output."""
     home = notebook.parent.parent / "home"
     home.mkdir(mode=0o700)
+    environment = machine(home)
+    furnished(home)
     kernel = nbformat.read(notebook, as_version=4).metadata["kernelspec"]["name"]
     options = ["--nbval", "--nbval-kernel-name", kernel, "--nbval-cell-timeout", "120"]
     quiet = ["-q", "--color=no", "-p", "no:cacheprovider", "--rootdir", str(notebook.parent), "-c", os.devnull]
@@ -68,7 +89,7 @@ def nbval(notebook: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=240,
         cwd=notebook.parent,
-        env=machine(home),
+        env=environment,
         check=False,
     )
 

@@ -79,7 +79,7 @@ class _Search:
             return
         before = len(self.found.prompts) + len(self.found.left_out)
         nearest = next((place for place in self._where.upwards() if self._try(place, name, own=own)), None)
-        home = self._where.home
+        home = self._where.home if self._where.outside else None
         if home is not None and nearest != home:
             self._try(home, name, own=own)
         if before == len(self.found.prompts) + len(self.found.left_out) and name not in EXPECTED:

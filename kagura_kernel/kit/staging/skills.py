@@ -72,6 +72,8 @@ def skill_places(where: Surroundings) -> Iterator[SkillPlace]:
             yield from (SkillPlace(where.project, os.path.normpath(inner / place)) for place in PLACES)
         elif directory in above:
             yield from (SkillPlace(directory, place, where.is_foreign(directory)) for place in PLACES)
+    if not where.outside:
+        return
     if where.home is not None:
         yield from (SkillPlace(where.home, place) for place in _OF_HOME)
         if where.config.is_relative_to(where.home):

@@ -17,22 +17,25 @@ class Surroundings:
         home: The person's home directory, absolute and without links; None where there is none.
         config: The person's folder of settings of ours, whose `skills` is a place of skills.
         cwd: Where the walk for prompt files begins: the project or a directory in it; None is the project.
+        outside: Whether what lies outside the project is looked at too.
     """
 
     project: Path
     home: Path | None
     config: Path
     cwd: Path | None = None
+    outside: bool = True
 
     def upwards(self) -> Iterator[Path]:
         """The directories from where the walk begins up to the project's root, then those above it.
 
-        It ends at the home directory, or at the top for a project that does not lie in it.
+        It ends at the home directory, or at the top for a project that does not lie in it; or at the project's root
+        where nothing outside is looked at.
         """
         start = self.cwd if self.cwd is not None and self.cwd.is_relative_to(self.project) else self.project
         for directory in (start, *start.parents):
             yield directory
-            if directory == self.home:
+            if directory == self.home or (directory == self.project and not self.outside):
                 return
 
     def above(self) -> Iterator[Path]:
