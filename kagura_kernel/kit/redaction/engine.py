@@ -145,7 +145,7 @@ def _together(data: bytes, parts: Sequence[tuple[int, int]], look: Callable[[byt
     shifts = list(starts.values())
     for number, span in _in_each(list(starts), look):
         for shift in shifts[number]:
-            yield Span(span.start + shift, span.end + shift, span.kind, span.further, span.quotes)
+            yield Span(span.start + shift, span.end + shift, span.kind, span.quotes)
 
 
 def _in_each(texts: Sequence[bytes], look: Callable[[bytes], Iterator[Span]]) -> Iterator[tuple[int, Span]]:
@@ -159,7 +159,7 @@ def _in_each(texts: Sequence[bytes], look: Callable[[bytes], Iterator[Span]]) ->
         number = bisect_right(begins, span.start) - 1
         begin = begins[number]
         if span.end - begin <= len(texts[number]):
-            yield number, Span(span.start - begin, span.end - begin, span.kind, span.further, span.quotes)
+            yield number, Span(span.start - begin, span.end - begin, span.kind, span.quotes)
 
 
 def _said(data: bytes, scan: Scan) -> Iterator[Span]:

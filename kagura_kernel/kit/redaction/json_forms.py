@@ -129,7 +129,7 @@ def fitted_to_json(data: bytes, spans: Sequence[Span], documents: Sequence[Regio
 
 def _pieces(data: bytes, span: Span, strings: Sequence[tuple[int, int]], begins: Sequence[int]) -> Iterator[Span]:
     """A secret as parts of strings; what is none of many lines ends with the line or the string that it begins in."""
-    further, begun = span.further, False
+    begun = False
     goes_on = span.kind in _OF_LINES
     number = max(bisect_right(begins, span.start) - 1, 0)
     while number < len(strings) and strings[number][0] < span.end and (goes_on or not begun):
@@ -139,9 +139,8 @@ def _pieces(data: bytes, span: Span, strings: Sequence[tuple[int, int]], begins:
         end = _before_escape(data, inner, end) if end < outer else end
         for first, last in _lines(data, start, end, every=goes_on or (start, end) == (inner, outer)):
             # A word that is left of what went over the end of its line is told by what the string means.
-            if goes_on or further or last == span.end or not is_word(data[first:last]):
-                yield replace(span, start=first, end=last, further=further)
-                further = True
+            if goes_on or begun or last == span.end or not is_word(data[first:last]):
+                yield replace(span, start=first, end=last)
             begun = True
         number += 1
 

@@ -42,7 +42,7 @@ def fitted_to_lines(data: bytes, spans: Sequence[Span], name: str) -> list[Span]
 def _within_literal(data: bytes, span: Span) -> Span:
     """Without the end of the literal that it begins in, and what follows there: `note('密码是…')`."""
     value = data[span.start : span.end]
-    if b"\n" in value or span.further or not _QUOTE.search(value):
+    if b"\n" in value or not _QUOTE.search(value):
         return span
     before = data[max(data.rfind(b"\n", 0, span.start) + 1, span.start - _REACH) : span.start]
     open_ones = _OPENER.findall(_CLOSED.sub(b"", before))
@@ -77,7 +77,7 @@ def _before_escape(data: bytes, span: Span) -> Span:
 
 
 def _fitted(data: bytes, span: Span, *, toml: bool) -> Span:
-    if span.further or span.quotes or b"\n" in data[span.start : span.end]:
+    if span.quotes or b"\n" in data[span.start : span.end]:
         return span
     begin = data.rfind(b"\n", 0, span.start) + 1
     end = data.find(b"\n", span.end)

@@ -85,7 +85,7 @@ class Unprefixed:
         """The same secrets without the prefixes of lines that they go over; none that begins within a sure one."""
         ends = [end for _, end, _ in self.prefixes]
         for span in spans:
-            at, further = span.start, span.further
+            at = span.start
             number = bisect_right(ends, span.start)
             if number < len(ends) and self.prefixes[number][0] < at and self.prefixes[number][2]:
                 continue
@@ -93,12 +93,11 @@ class Unprefixed:
                 start, end, sure = self.prefixes[number]
                 if sure or start > span.start:
                     if start > at:
-                        yield replace(span, start=at, end=start, further=further)
-                        further = True
+                        yield replace(span, start=at, end=start)
                     at = end
                 number += 1
             if at < span.end:
-                yield replace(span, start=at, further=further)
+                yield replace(span, start=at)
 
 
 def without_prefixes(

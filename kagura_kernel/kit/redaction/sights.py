@@ -35,7 +35,6 @@ class Sight:
         """The same secrets, as places of the text; what is not seen between their pieces stays."""
         begins = [place[0] for place in self.places]
         for span in spans:
-            further = span.further
             number = max(bisect_right(begins, span.start) - 1, 0)
             while number < len(self.places) and begins[number] < span.end:
                 begin, start, end = self.places[number]
@@ -44,8 +43,7 @@ class Sight:
                 first = start + max(0, span.start - begin) if same else start
                 last = start + min(upto, span.end) - begin if same else end
                 if last > first and span.start < upto:
-                    yield Span(first, last, span.kind, further=further)
-                    further = True
+                    yield Span(first, last, span.kind)
                 number += 1
 
 

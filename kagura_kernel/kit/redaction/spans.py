@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kagura_kernel.domain.kit import MARKER, marker
 
 _MARKER = re.compile(MARKER.pattern.encode())
 _REST_OF_LINES = re.compile(rb"(?:\r?\n[ \t]*)+")
+_REST_OF_ESCAPED_LINES = re.compile(rb"(?:\r?\n[ \t]*|\\r|\\n|\\u000[aAdD])+")
+_KEY = "private-key"
+"""The kind whose lines are one secret, also where their ends are written as escapes."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """One secret, or a further piece of one.
+    """One secret, or a piece of one.
 
     Attributes:
         start: Where it begins.
         end: Behind its last byte.
         kind: Of what kind, as in the marker.
-        further: Whether it only goes on with the secret of the span before: it is removed and gets no marker.
         quotes: Those that its marker needs on both sides to be one text in the language of the file; mostly none.
     """
 
     start: int
     end: int
     kind: str
-    further: bool = False
     quotes: str = ""
 
 
@@ -43,26 +44,28 @@ class Put:
 def merged(data: bytes, spans: Iterable[Span]) -> list[Span]:
     """The spans in order, none touching another or a marker that already stands there.
 
-    Of two that overlap one is made, with the kind of the one that begins first (of the longer, if both begin there).
+    Of two that overlap one is made, with the kind of the one that begins first (of the longer, if both begin there),
+    and of two pieces of a kind with nothing between them but the ends of a key's lines.
     """
     joined: list[Span] = []
-    begun: set[str] = set()
-    for span in sorted(spans, key=lambda one: (one.start, -one.end, one.further)):
+    for span in sorted(spans, key=lambda one: (one.start, -one.end)):
         if span.end <= span.start:
             continue
-        if joined and span.start < joined[-1].end:
-            last = joined[-1]
-            # A piece of something longer has its marker before it, whatever else it may be, unless it begins in here.
-            further = last.further or (span.further and span.kind not in begun)
-            begun |= set() if span.further else {span.kind}
-            joined[-1] = Span(last.start, max(last.end, span.end), last.kind, further, last.quotes or span.quotes)
-            continue
-        joined.append(span)
-        begun = set() if span.further else {span.kind}
+        last = joined[-1] if joined else None
+        if last is not None and (span.start < last.end or _goes_on(data, last, span)):
+            joined[-1] = Span(last.start, max(last.end, span.end), last.kind, last.quotes or span.quotes)
+        else:
+            joined.append(span)
     if b"[REDACTED:" in data:
         joined = [piece for span in joined for piece in _around_markers(data, span)]
-    # Whatever is taken out of a text leaves a marker.
-    return [replace(joined[0], further=False), *joined[1:]] if joined else []
+    return joined
+
+
+def _goes_on(data: bytes, before: Span, span: Span) -> bool:
+    if before.kind != span.kind or before.quotes or span.quotes:
+        return False
+    between = data[before.end : span.start]
+    return not between or (span.kind == _KEY and _REST_OF_ESCAPED_LINES.fullmatch(between) is not None)
 
 
 def _around_markers(data: bytes, span: Span) -> list[Span]:
@@ -78,7 +81,7 @@ def _around_markers(data: bytes, span: Span) -> list[Span]:
     if not pieces:
         return [span]
     pieces.append((at, span.end))
-    return [Span(start, end, span.kind, span.further) for start, end in pieces if len(data[start:end].strip()) >= 8]
+    return [Span(start, end, span.kind) for start, end in pieces if len(data[start:end].strip()) >= 8]
 
 
 def put_markers(data: bytes, spans: list[Span]) -> tuple[bytes, list[Put]]:
@@ -88,14 +91,14 @@ def put_markers(data: bytes, spans: list[Span]) -> tuple[bytes, list[Put]]:
     at = length = 0
     for span in spans:
         kept = data[at : span.start]
-        new = b"" if span.further else marker(span.kind).encode()
+        new = marker(span.kind).encode()
         quote = span.quotes.encode()
         out += [kept, quote, new, quote]
         length += len(kept) + len(quote)
-        if not span.further:
-            puts.append(Put(span.kind, length, length + len(new)))
+        puts.append(Put(span.kind, length, length + len(new)))
         length += len(new) + len(quote)
-        for lines in _REST_OF_LINES.findall(data, span.start, span.end):
+        ends = _REST_OF_ESCAPED_LINES if span.kind == _KEY else _REST_OF_LINES
+        for lines in ends.findall(data, span.start, span.end):
             out.append(lines)
             length += len(lines)
         at = span.end
@@ -119,14 +122,11 @@ _LONGEST_LINE = 4 * 1024
 def moved(puts: list[Put], spans: list[Span], new: list[Put]) -> list[Put]:
     """Where earlier markers stand after `spans` were replaced; `new` are the markers put for those that get one."""
     out = []
-    gained = at = number = 0
+    gained = at = 0
     for put in puts:
         while at < len(spans) and spans[at].start < put.start:
             size = spans[at].end - spans[at].start
-            if not spans[at].further:
-                gained += new[number].end - new[number].start + 2 * len(spans[at].quotes)
-                number += 1
-            gained -= size
+            gained += new[at].end - new[at].start + 2 * len(spans[at].quotes) - size
             at += 1
         out.append(Put(put.kind, put.start + gained, put.end + gained))
     return out

@@ -63,9 +63,7 @@ def fitted_to_yaml(data: bytes, spans: Sequence[Span]) -> list[Span] | None:
             place = places[number]
             piece = _piece(data, span, place)
             if piece is not None and not (place.key and (before is not None or span.kind in _SAID_BEFORE)):
-                goes_on = before is not None and place.style == before.style == "#"
-                further = goes_on or (before is None and span.further)
-                out.append(replace(piece, further=further and not piece.quotes))
+                out.append(piece)
                 before = place
             number += 1
     return _each_once(out)

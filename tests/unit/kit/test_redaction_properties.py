@@ -148,6 +148,102 @@ def test_toml_still_parses_and_keeps_its_shape(pairs, head):
     assert shape(tomllib.loads(redact(text))) == shape(before)
 
 
+NAME = st.sampled_from(["password", "DB_PASSWORD", "apiKey", "client_secret", "token", "name", "retries", "title"])
+WORD = st.sampled_from(["alice", "the report", "pending", "blue", "x1", "3", "list of words", "Zürich", "価格"])
+LANGUAGES = {
+    "py": (
+        *(
+            "{name} = '{value}'",
+            "cases = [",
+            "    # login with {name}='{value}'",
+            "    '{word}',",
+            "]",
+            '"{word}" "{value}"',
+        ),
+        *(
+            'connect("{word}", {name}="{value}")',
+            "x = '{word}' + '{value}'",
+            "y = ('{value}'\n     '{word}')",
+            'log("{word}")',
+        ),
+        *("z = ''.join(['{value}', '{word}'])", 'f"{word}"', "# {word}", "d = {{'{name}': '{value}', 'b': '{word}'}}"),
+    ),
+    "js": (
+        *(
+            'const {name} = "{value}"',
+            "let a = '{word}'",
+            '// {name}: "{value}"',
+            "f({{{name}: '{value}', b: `{word}`}})",
+        ),
+        *("'{value}' +", "  '{word}'", "<Input label='{word}' {name}='{value}' />", "x ? '{word}' : '{value}'"),
+    ),
+    "sh": (
+        *("export {name}={value}", "mysql -u alice -p'{value}' {word}", "# {name}: {value}", 'echo "{word}" "{value}"'),
+        *("curl -H 'Authorization: Bearer {value}' https://a.example.org/", "{name}='{value}' run '{word}'", "{word}"),
+    ),
+    "yaml": (
+        "- {name}: {value}",
+        "- a: '{word}'",
+        "- {name}: '{value}'  # {word}",
+        "# {name}: '{value}'",
+        "- [{word}, '{value}']",
+    ),
+    "toml": ('{name} = "{value}"', 'a = "{word}"', "# {name} = '{value}'", 'list = ["{word}", "{value}"]', "[{name}]"),
+    "xml": ("<{name}>{value}</{name}>", "<a>{word}</a>", '<add key="{name}" value="{value}" title="{word}"/>'),
+    "sql": ("INSERT INTO t (name, {name}) VALUES ('{word}', '{value}');", "-- {name}: '{value}'", "SELECT '{word}';"),
+    "ini": ("[{name}]", "{name} = {value}", "a = {word}", "; {name}='{value}'"),
+    "md": ("The {name} is {value}.", "- {word}: `{value}`", "| {name} | {value} |", "'{word}'", "> {name} = '{value}'"),
+    "eml": ("> {name}: '{value}'", "> '{word}'", ">> {name} is {value}", "{word}", "| {name}={value}"),
+    "diff": ("+{name} = '{value}'", "-{name} = '{word}'", " '{word}',", "@@ -1,3 +1,3 @@", "+    '{value}',"),
+    "log": ("2026-03-04 11:02:51 INFO {name}={value}", "2026-03-04 11:02:52 INFO '{word}'", "12 | {name}: '{value}'"),
+}
+"""Lines of each language."""
+MARKED = re.compile(r"(?P<quote>[\"']?)" + MARKER.pattern + r"(?P=quote)")
+LINE_ENDS = re.compile(r"(?:\r?\n[ \t]*|\\[rn])*")
+
+
+@st.composite
+def sources(draw):
+    """A document of a language, and the suffix of its file."""
+    suffix = draw(st.sampled_from(sorted(LANGUAGES)))
+    lines = draw(st.lists(st.sampled_from(LANGUAGES[suffix]), min_size=1, max_size=8))
+    values = SECRET.filter(str.isprintable) | st.sampled_from(["hunter2x9K!", "Zeta-kilo-4711!", "a b c"])
+    return "".join(line.format(name=draw(NAME), value=draw(values), word=draw(WORD)) + "\n" for line in lines), suffix
+
+
+def only_markers_differ(before, after):
+    """Whether `before` comes out when something stands for each marker, its quotes and the ends of a key's lines."""
+    kept = MARKED.split(after)[:: MARKED.groups + 1]
+    if not before.startswith(kept[0]) or (len(kept) == 1 and before != after):
+        return False
+    at = len(kept[0])
+    for part in kept[1:-1]:
+        piece = part[LINE_ENDS.match(part).end() :]
+        at = before.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return len(kept) == 1 or before.endswith(kept[-1][LINE_ENDS.match(kept[-1]).end() :], at)
+
+
+def test_a_change_beside_a_marker_is_seen():
+    assert only_markers_differ("a 'x' b\n'c'\n", "a '[REDACTED:x]' b\n'c'\n")
+    assert only_markers_differ("a: x\n", 'a: "[REDACTED:x]"\n')
+    assert only_markers_differ("k: x\ny\nz end", "k: [REDACTED:x]\n\n end")
+    assert not only_markers_differ("a 'x' b\n'c'\n", "a '[REDACTED:x]' b\n''\n")
+    assert not only_markers_differ("a b", "a")
+
+
+@EXAMPLES
+@given(sources())
+def test_nothing_but_what_a_marker_stands_for_changes_in_any_language(source):
+    text, suffix = source
+    done = shared_redactor().redact_file(text.encode(), f"file.{suffix}")
+    assert done.data is not None
+    assert only_markers_differ(text, done.data.decode())
+    assert only_markers_differ(text, redact(text))
+
+
 ENV_VALUE = st.one_of(
     SECRET.filter(str.isprintable),
     st.from_regex(r"[\w./:@+=-]{0,40}", fullmatch=True),

@@ -114,7 +114,7 @@ def _body(data: bytes, at: int) -> list[Span]:
         over = spans and data[at - 1 : at] == b"=" and data[start : start + 1] != b"="
         if not long and (over or not (spans and _last(data, start, end))):
             break
-        spans.append(Span(start, end, KIND, further=bool(spans)))
+        spans.append(Span(start, end, KIND))
         total += end - start
         at = end
         if not long:
@@ -168,7 +168,7 @@ def _body_before(data: bytes, end: int, taken: Collection[int]) -> list[Span]:
     if sum(piece.end - piece.start for piece in pieces) < 40:
         return []
     pieces.reverse()
-    return [Span(one.start, one.end, KIND, further=number > 0) for number, one in enumerate(pieces)]
+    return [Span(one.start, one.end, KIND) for one in pieces]
 
 
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="

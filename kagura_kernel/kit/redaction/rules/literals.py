@@ -142,9 +142,15 @@ def _of_one_statement(data: bytes, pieces: list[tuple[int, int]]) -> list[tuple[
         if b"\n" not in between or between.strip(b" \t\r\nbBrRuUfF@$"):
             continue  # a sign joins them
         first, second = line_start(data, pieces[0][0], _WIDEST), line_start(data, after[0], _WIDEST)
+        if _commented(data, first) is not _commented(data, second):
+            return pieces[:number]
         if _indent(data, second) <= _indent(data, first) and not _in_brackets(data, pieces[0][0]):
             return pieces[:number]
     return pieces
+
+
+def _commented(data: bytes, at: int) -> bool:
+    return data[at : at + _WIDEST].lstrip(b" \t").startswith((b"#", b"//", b"--", b"*", b"/*", b";"))
 
 
 def _indent(data: bytes, at: int) -> int:
@@ -196,7 +202,7 @@ def _outside(joined: _Joined, span: Span, begins: Sequence[int], later: Collecti
         (first, last), at = joined.pieces[number], begins[number]
         lower, upper = max(span.start, at), min(span.end, at + last - first)
         if upper > lower:
-            inside.append(Span(first + lower - at, first + upper - at, span.kind, further=bool(inside)))
+            inside.append(Span(first + lower - at, first + upper - at, span.kind))
         number += 1
     before = joined.text[span.start - 1 : span.start]
     whole = len(inside) == 1 and before in _LEADS and (inside[0].start, inside[0].end) in later

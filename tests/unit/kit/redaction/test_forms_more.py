@@ -38,9 +38,15 @@ def test_the_secret_goes_and_the_rest_stays(form: str, value: str) -> None:
     assert clean.endswith("]" + after)
 
 
+def test_a_literal_below_a_comment_is_no_part_of_the_secret_in_it() -> None:
+    text = "cases = [\n    # login with password='{}'\n    'alice',\n"
+    clean = shared_redactor().redact(text.format("hunter2x9K!")).text
+    assert clean == text.format("[REDACTED:password]")
+
+
 def test_what_a_list_of_literals_is_together_is_found() -> None:
     clean = shared_redactor().redact("x = ''.join(['glpat-Ab', 'cd3fGh7jKl9mNp2q'])\n").text
-    assert clean == "x = ''.join(['[REDACTED:gitlab]', ''])\n"
+    assert clean == "x = ''.join(['[REDACTED:gitlab]', '[REDACTED:gitlab]'])\n"
 
 
 HARMLESS = (
