@@ -29,7 +29,9 @@ _OF_A_FILE = re.compile(
 _CACHED = re.compile(rb"(?i)\b(?:cache[ds]?|restored?|saved?|hit|miss)\b")
 _CACHE_KEY = re.compile(rb"(?:[\w.]+[-:/|@])+[0-9a-zA-Z]+")
 _KEY_ID = re.compile(rb"(?:0x)?(?:[0-9A-Fa-f]{8}|[0-9A-Fa-f]{16}|[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40})!?")
-_OF_PGP = re.compile(rb"(?i)(?:gpg|pgp|signing_?key\b|recv-keys?|key-?id|key_id|default-key|trusted-key|local-user)")
+_OF_PGP = re.compile(
+    rb"(?i)(?:gpg|gnupg|pgp|signing[-_ ]?key\b|recv-keys?|key-?id|key_id|default-key|trusted-key|local-user)"
+)
 _COMPARED = re.compile(rb"[=!]==?[ \t]*\Z")
 _PSEUDO = re.compile(
     rb":?(?:hover|focus|focus-within|focus-visible|active|visited|link|before|after|first-child|last-child|first-of-type|last-of-type|nth-[a-z-]+|not|is|where|has|host|root|target|empty|disabled|enabled|checked|"

@@ -86,6 +86,7 @@ _NOT_TOKEN = frozenset(
     public cursor pagination page next continuation start resume sync syntax lexer parser csrf xsrf crumb eos bos pad
     unk sep cls mask special max min num total prompt completion input output cached reasoning count stop design color
     colour css theme style list item node current previous cancellation cancel injection lock change request idempotency
+    update lifecycle
     """.split()
 )
 """Words beside `token` that make it harmless."""
@@ -105,6 +106,8 @@ def says(name: bytes) -> Says:
     tail = b"".join(words[-2:])
     if last in _PASSWORD_WORDS or tail in _PASSWORD_WORDS or b"".join(words[-3:]) in _PASSWORD_WORDS or _glued(last):
         return Says.NOTHING if b"no" in words[:-1] or (last == b"pin" and len(words) > 2) else Says.PASSWORD
+    if name.strip(b"\"'") == b"Sid":  # of a statement in a policy
+        return Says.NOTHING
     if last == b"sid" and len(words) > 1 and words[-2] not in _OF_A_SESSION:
         return Says.NOTHING
     return Says.TOKEN if _token(words, last, tail, shouts=name.isupper() and len(words) > 1) else Says.NOTHING

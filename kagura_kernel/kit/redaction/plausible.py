@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from operator import ne, sub
 
+from kagura_kernel.kit.redaction.letters import CLASSES, CODE, SAID, drawn
 from kagura_kernel.kit.redaction.patterns import Lazy
 from kagura_kernel.kit.redaction.shapes import named, openly
 from kagura_kernel.kit.redaction.verdicts import once
@@ -18,11 +19,11 @@ _LONGEST = 4096
 _REFERENCE = re.compile(
     rb"""(?x)
     \$.* | [abglstvw]:[A-Za-z_]\w*(?:[.\[(].*)? | %[A-Za-z_][\w]*%.* | %\([\w.]+\)[sd] | .*%(?:\d+\$)?[-.\d]{0,4}[sduxif](?:[^A-Za-z0-9].*)? | .*%0A.* | %[sdrv] | %\w+ | @[A-Za-z_.]+@ | &\w+; | \{[\w.]*\}.* | \{\{.* | \{%.*
-    | <.* | &lt;.* | \[.*\] | \(.*\) | `.*` | ~.* | \#.* | !.*vault.* | !.*secret.* | !(?:Ref|Sub|GetAtt|ENV)\b.*
+    | <.* | &lt;.* | \[.*\] | \[A-Z.* | \(.*\) | `.*` | ~.* | \#.* | !.*vault.* | !.*secret.* | !(?:Ref|Sub|GetAtt|ENV)\b.*
     | (?:env|secret|secrets|vault|ssm|op|keyring|file|arn|ref|awssm|gcpsm|vals|var|local|data|module|input|inputs
         |params|config|cfg|settings|self|this|process|os|ctx|context|props|state|options|opts|args|request|req|env_var
         |values|steps|github|inputs|credentials|System|Environment|ENV|kwargs)(?:[.:\[(]|->).*
-    | %\{.* | %%.*%% | __\w+__ | @@.*@@ | \#\{.* | \[\[.* | /(?!(?=[A-Za-z0-9/]*[+=])[A-Za-z0-9+/]{30,}={0,2}$).* | \.{1,2}/.* | [A-Za-z]:\\.* | [\w$]+(?:\.[\w$]+)*\(.* | [\w$]+\[["'\w$].* | \*+ | [-_=+.\#~?]+ | \\.* | .*\$\{.*
+    | %\{.* | %%.*%% | __\w+__ | @@.*@@ | \#\{.* | \[\[.* | /.* | \.{1,2}/.* | [A-Za-z]:\\.* | [\w$]+(?:\.[\w$]+)*\(.* | [\w$]+\[["'\w$].* | \*+ | [-_=+.\#~?]+ | \\.* | .*\$\{.*
     | @Microsoft\.KeyVault\(.*
     | .*\{\{.* | .*\$\(.* | .*<[\w \-]+>.* | .*\{[A-Za-z_][\w.]*\}.*
     """
@@ -63,7 +64,7 @@ _HINT = Lazy(
     r"1234567890|0123456789|123456789|abcdefgh|deadbeef|cafebabe|qwertyui|lorem|ipsum|foobar|\bfoo\b|\bdummy|\bfake|fake[-_]|"
     r"<[a-z_ -]+>|\\u2026|…|[-_]goes[-_]|some[-_](?:secret|password|token|key)|my[-_](?:secret|password|token|api|key)|"
     r"(?:secret|password|token|key)[-_](?:here|value|name|goes)|test[-_](?:password|secret|token|key|value)|\b(?:wrong|invalid|incorrect|bad)[-_ ]?(?:pass(?:word|wd|phrase)?|pwd?|secret|token|(?:api[-_]?)?key|credential)|do[-_]not[-_]use|"
-    r"\bnone\b|unsafe[-_]|\binsecure[-_ ]?(?:secret|password|key|token)|for[-_]testing|abc123|abcd1234|xyz123|xyz789|aaaaaa|000000|111111|bbbbbb|ffffffff"
+    r"\bnone\b|unsafe[-_]|\binsecure[-_ ]?(?:secret|password|key|token)|for[-_]testing|abc123|abcd1234|1a2b3c|xyz123|xyz789|aaaaaa|000000|111111|bbbbbb|ffffffff"
 )
 """What only placeholders have in them."""
 
@@ -87,6 +88,7 @@ _PUBLISHED = frozenset(
         b"SplxlOBeZQQYbYS6WxSbIA",
         b"dGhlIHNhbXBsZSBub25jZQ==",
         b"s3cr3t",
+        b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11",
         b"Tr0ub4dor&3",
         b"czZCaGRSa3F0MzpnWDFmQmF0M2JW",
         b"czZCaGRSa3F0Mzo3RmpmcDBaQnIxS3REUmJuZlZkbUl3",
@@ -136,7 +138,8 @@ def placeholder(value: bytes) -> bool:
 
 def reference(value: bytes) -> bool:
     """Whether this leads to a value kept elsewhere, or is code that makes one."""
-    return _REFERENCE.fullmatch(value.strip()) is not None
+    value = value.strip()
+    return _REFERENCE.fullmatch(value) is not None and not (value[:1] == b"/" and drawn(value, CODE))
 
 
 def _repeats(value: bytes) -> bool:
@@ -169,9 +172,12 @@ _WORDS = re.compile(rb"[A-Za-z]+")
 _IDENTIFIER = re.compile(rb"[A-Za-z_$]++(?:[.\-/][A-Za-z_$]++)*+")
 _CAMEL = re.compile(rb"(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,5}(?=[A-Z][a-z]|$))++")
 _CALL = re.compile(rb"[A-Za-z_$][\w$.]*(?:\(|\[|::|->|=>)")
-_VERSION = re.compile(rb"[v^~<>=]*\d+(?:\.\d+){1,3}(?:[-+.\w]*)?")
+_VERSION = re.compile(rb"(?:\d:)?[v^~<>=]*\d+(?:\.\d+){1,3}(?:[-+.\w]*)?")
 _NUMBER = re.compile(rb"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?%?|0x[0-9a-fA-F]{1,8}")
-_DATE = re.compile(rb"\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?")
+_DATE = re.compile(
+    rb"\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?|\d+(?:/\d+)+|CVE-\d{4}-\d+"
+    rb"|(?i:\d{1,2}[- ]?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}[- ]?(?:\d{2}|\d{4}))"
+)
 _MAIL = re.compile(rb"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _URL = re.compile(rb"[a-z][a-z0-9+.-]*://@?[^\s@]*")
 _HOST = re.compile(
@@ -189,12 +195,14 @@ _OPEN_KEY = re.compile(
 """What everybody may see: certificates, public keys, keys made to be published."""
 _TITLE = re.compile(rb"[A-Z]?[a-z]+(?:\s+[A-Za-z][a-z']*)*[.!?]?")
 _FILE = re.compile(
-    rb"[\w.-]+\.(?:pem|key|crt|cer|txt|json|ya?ml|toml|env|py|js|ts|go|rs|java|md|html?|cfg|conf|ini|p12|jks|gpg|asc|xml|sh)"
+    rb"[\w.-]+\.(?:pem|key|crt|cer|txt|json|ya?ml|toml|env|py|js|ts|go|rs|java|md|html?|cfg|conf|ini|p12|jks|gpg|asc|xml|sh|diff|patch|symbols|csv|log|rst)"
 )
 
 
 def is_word(value: bytes) -> bool:
     """A name or plain words: `required`, `my-secret`, `SecretManager`, `the user`."""
+    if drawn(value, SAID if value.isalpha() else CODE):
+        return False
     return bool(
         _IDENTIFIER.fullmatch(value)
         and (
@@ -220,16 +228,9 @@ def is_fact(value: bytes) -> bool:
     return _FACT.fullmatch(value) is not None
 
 
-_CLASSES = bytes.maketrans(
-    bytes(range(256)),
-    bytes(0 if 97 <= byte <= 122 else 1 if 65 <= byte <= 90 else 2 if 48 <= byte <= 57 else 3 for byte in range(256)),
-)
-"""For every byte its class: lower case, upper case, digits, others."""
-
-
 def classes(value: bytes) -> int:
     """How many of lower case, upper case, digits and others there are in it."""
-    return len(set(value.translate(_CLASSES)))
+    return len(set(value.translate(CLASSES)))
 
 
 @once
@@ -250,18 +251,15 @@ def password(value: bytes, *, certain: bool = False) -> bool:
         return False
     if certain:
         return True
-    if _kind(value) or (is_fact(value) and not (value.isdigit() and len(value) >= 6 and len(set(value)) >= 4)):
+    if _NAMES.fullmatch(value) or (
+        is_fact(value) and not (value.isdigit() and len(value) >= 6 and len(set(value)) >= 4)
+    ):
         return False
     if is_word(value):
         return _passphrase(value)
     if _sentence(value) or (_CALL.match(value) and value.endswith((b")", b"]", b"(", b"{", b","))):
         return False
-    return classes(value) >= 2 or (len(value) >= 8 and value.isdigit())
-
-
-def _kind(value: bytes) -> bool:
-    """Whether this constant is a kind of passwords or keys: `MYSQL_CACHING_SHA2_PASSWORD`."""
-    return value.endswith((b"_PASSWORD", b"_AUTH", b"_KEY", b"_SECRET", b"_TOKEN")) and bool(_NAMES.fullmatch(value))
+    return classes(value) >= 2 or (len(value) >= 8 and value.isdigit()) or drawn(value, SAID)
 
 
 def _sentence(value: bytes) -> bool:
@@ -309,14 +307,14 @@ def token(value: bytes, least: int = 12) -> bool:
     letters = len(set(value))
     if letters < 7 or not chance(value, 2.6):
         return False
-    return _mixed(value)
+    return drawn(value, SAID) or _mixed(value)
 
 
 def _mixed(value: bytes) -> bool:
     """Whether digits or cases are strewn over it, as chance does and people do not."""
     if classes(value) >= 3:
         return not _spoken(value)
-    kinds = value.translate(_CLASSES)
+    kinds = value.translate(CLASSES)
     changes = sum(map(ne, kinds[1:], kinds))
     digits = kinds.count(2)
     if digits and changes >= 3:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kagura_kernel.kit.redaction.letters import SAID, drawn
 from kagura_kernel.kit.redaction.verdicts import once
 
 # Python's own engine sees short values here, and no pattern can go back over what it read.
@@ -18,7 +19,7 @@ _ENTRY_POINT = re.compile(
     rb"[A-Za-z_][A-Za-z_]*+\d{0,2}(?:\.[A-Za-z_]++\d{0,2}(?:_[a-z]++)*+)++:[A-Za-z_]++(?:\.[A-Za-z_]++)*+"
 )
 """What a package starts: `tools.password:run`."""
-_SCOPED = re.compile(rb"[A-Za-z_]\w*+(?:::[A-Za-z_]\w*+)++")
+_SCOPED = re.compile(rb"[A-Za-z_]\w*+(?:::[A-Za-z_]\w*+)++|[a-z]+:[a-z]+(?:[A-Z][a-z]+)*")
 _SEGMENT = re.compile(rb"[A-Za-z]+\d{0,4}(?:[-_.][A-Za-z0-9]{1,20}){0,8}|\d{1,14}|v\d+|[*{}$:\w]{1,3}")
 _WORD = re.compile(rb"[a-z]{4,}")
 _PROGRAM = re.compile(
@@ -39,7 +40,7 @@ _REGEX = re.compile(
 )
 """What only a regular expression has, or what stands for so many letters: `[20 alnum]`."""
 _ALGORITHM = re.compile(
-    rb"(?i)(?:aws4-)?(?:hmac|rsa|ecdsa|rsassa|ecdh|pbkdf2|aes|dsa)[-_]?(?:with[-_]?)?(?:\d{3}[-_])?(?:sha|gcm|cbc|ctr|es|oaep|pss|pkcs)[-_\w]*|(?-i:(?:[A-Z0-9]+[-_])+(?:SHA\d*|POLY1305|CCM\d*|GCM|CBC|MD5))"
+    rb"(?i)(?:aws4-)?(?:hmac|rsa|ecdsa|rsassa|ecdh|pbkdf2|aes|dsa)[-_]?(?:with[-_]?)?(?:\d{3}[-_])?(?:sha|gcm|cbc|ctr|es|oaep|pss|pkcs)[-_\w]*|argon2(?:id|i|d)?|rsa-?\d{4}|(?-i:(?:[A-Z0-9]+[-_])+(?:SHA\d*|POLY1305|CCM\d*|GCM|CBC|MD5))"
 )
 _FLAG = re.compile(
     rb"(?:[a-z_]+\d?|[a-z]*+(?:[A-Z][a-z]+)+|[A-Z_]+)=(?:\d{1,6}|[a-z_]+(?:\.[A-Za-z_]+)*|(?:[A-Z][a-z]+)+)"
@@ -160,7 +161,7 @@ _CODE = re.compile(
 @once
 def named(value: bytes) -> bool:
     """Whether a key or a token could not read like this: words in a row, with few digits, as names of programs have."""
-    if _NAME_SIGNS.fullmatch(value) is None:
+    if _NAME_SIGNS.fullmatch(value) is None or drawn(value, SAID):
         return False
     pieces = _PIECES.findall(value)
     digits = [piece for piece in pieces if piece.isdigit()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from kagura_kernel.kit.redaction.letters import written
 from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.plausible import classes, is_fact, is_word, password, placeholder, token, validation
 from kagura_kernel.kit.redaction.regions import foreign_lines
@@ -121,7 +122,7 @@ _TECHNICAL = re.compile(
     rb"(?i).*(?:sha-?\d|md5|pkcs|psk|tls|ssl|aes|rsa|oauth|pbkdf|bcrypt|utf-?\d|base\d|https?|ldap|ipv\d|rfc|iso|nist|win(?:dows)?\d|x509|ssh2?|argon|"
     rb"step|section|chapter|page|line|field|level|version|test|user|host|type|param|arg|index|item|part|1password|lastpass|keepass|bitwarden).*"
 )
-_UNSAFE = re.compile(rb"[(){}\[\]<>|\\,;:\"'`/]|^[a-z_]+=|^[$%]|\w\.\w+\.\w|@\w+\.\w")
+_UNSAFE = re.compile(rb"[(){}\[\]<>|\\,;:\"'`/]|^[a-z_]+=|^[$%\-]|\?[\w\-]+=|\w\.\w+\.\w|@\w+\.\w")
 
 
 def find(data: bytes) -> Iterator[Span]:
@@ -255,6 +256,7 @@ def strong(value: bytes) -> bool:
         _ORDINARY.fullmatch(value)
         or (b"_" in value and value.islower() and named(value))
         or _TECHNICAL.fullmatch(value)
+        or written(value)
         or not any(48 <= byte <= 57 for byte in value)
     ):
         return False

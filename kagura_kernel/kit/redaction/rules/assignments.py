@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kagura_kernel.kit.redaction.letters import CODE, SAID, drawn
 from kagura_kernel.kit.redaction.names import Says, documented, says
 from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
 from kagura_kernel.kit.redaction.plausible import crypted, entropy, password, placeholder, reference, token, validation
@@ -92,7 +93,7 @@ def _assigned(data: bytes, found: Match) -> Iterator[Span]:
     what = says(name)
     if what is Says.NOTHING:
         return
-    if not _opens(data, found):
+    if not _opens(data, found) or _passed(data, name, found):
         return
     group = next(number for number in (*_QUOTED, _BLOCK, _BARE) if found.group(number) is not None)
     start, end = found.start(group), found.end(group)
@@ -120,7 +121,9 @@ def _stands_otherwise(data: bytes, found: Match, group: int) -> bool:
     """Whether what follows the name is none of its value: the argument of a call, a member of a list, a command."""
     by_comma, called = found.group(4) is not None, found.group(5) is not None
     if group == _BARE:
-        return by_comma or called or (found.group(3) or b"").strip() == b"or"
+        operator = found.group(3) or b""
+        member = operator == b"->" and _MEMBER.fullmatch(found.group(group) or b"") is not None
+        return by_comma or called or member or operator.strip() == b"or"
     if group == _BACKTICKS and b" " in data[found.start(group) : found.end(group)]:
         return True  # a shell runs it
     if called:
@@ -130,6 +133,7 @@ def _stands_otherwise(data: bytes, found: Match, group: int) -> bool:
         or not found.group(2)
         or b" " in data[found.start(group) : found.end(group)]
         or data[found.start(1) - 1 : found.start(1)] == b"/"
+        or data.startswith((found.group(1) or b"")[:_ALIKE], found.start(group))
     )
 
 
@@ -141,6 +145,9 @@ def _instead(data: bytes, what: Says, name: bytes, at: int) -> Iterator[Span]:
 
 
 _OTHER = re.compile(rb"(?:[ \t]*(?:\?\?|\|\||\bor\b|\?:|->)[ \t]*|(?<=\|\|)|(?<=\?\?))([\"'`])([^\"'`\n]+)\1")
+_ALIKE = 6
+"""Letters with which two names of a list begin."""
+_MEMBER = re.compile(rb"[a-z_]+\W*")
 _LITERALS = (8, 9)
 _FIRST = re.compile(rb"(?:\A|[\n;(])[ \t]*\*?[A-Za-z_]\w*[ \t]*,[ \t]*\Z")
 _SECOND = re.compile(rb"[ \t]*,[ \t]*([\"'])([^\"'\n]+)\1[ \t]*\r?(?:\n|\Z|[;#)])")
@@ -164,6 +171,27 @@ def _quotes(data: bytes, found: Match, value: bytes) -> str:
     mark = (found.group(2) or b"")[:1]
     begun = data[found.start(1) - 1 : found.start(1)] == mark and data[found.start(1) - 2 : found.start(1) - 1] != b"\\"
     return mark.decode() if begun and mark in {b'"', b"'"} and value.isdigit() else ""
+
+
+def _passed(data: bytes, name: bytes, found: Match) -> bool:
+    """Whether somebody passes something, or a test passed: `Pass CFLAGS=…`, `PASS: addr2line`."""
+    if name.lower() != b"pass":
+        return False
+    return _TYPED.fullmatch(found.group(3) or b"") is not None or tested(data, found.start(1), found.end(1))
+
+
+_RESULT = re.compile(rb"(?:X?PASS|X?FAIL|ERROR|UNSUPPORTED|UNTESTED): |Running ")
+
+
+def tested(data: bytes, start: int, end: int) -> bool:
+    """Whether the name there is what a test program says of a test, as on the line above or below."""
+    if data[start:end] != b"PASS":
+        return False
+    below = data.find(b"\n", end) + 1
+    above = line_start(data, max(0, start - 1), 500)
+    return any(_RESULT.match(data, at) for at in (above, below) if at and at != start) or (
+        above == 0 < start and _RESULT.match(data) is not None
+    )
 
 
 def _opens(data: bytes, found: Match) -> bool:
@@ -192,8 +220,8 @@ def worded(value: bytes) -> bool:
 
 def secret(what: Says, name: bytes, value: bytes) -> bool:
     """Whether a value behind such a name is a secret."""
-    if crypted(value):
-        return what is Says.PASSWORD
+    if value.isalpha() or crypted(value):
+        return _letters(what, value) if value.isalpha() else what is Says.PASSWORD
     if _plain(what, name, value):
         return False
     if what is Says.PASSWORD:
@@ -203,14 +231,24 @@ def secret(what: Says, name: bytes, value: bytes) -> bool:
     if b" " in value:
         parts = value.split()
         return len(parts) <= 6 and all(map(_PART.fullmatch, parts)) and any(token(part, 8) for part in parts)
-    return token(value, 8 if b"secret" in name.lower() else 10)
+    return token(value, _TOKEN if b"secret" in name.lower() or drawn(value, SAID) else 10)
+
+
+def _letters(what: Says, value: bytes) -> bool:
+    """Whether letters alone are a secret behind such a name: those that stand in no word's order."""
+    enough = drawn(value) if what is Says.PASSWORD else len(value) >= _TOKEN and drawn(value, SAID)
+    return enough and not (placeholder(value) or _ABOUT_ITSELF.search(value) or openly(value))
+
+
+_TOKEN = 8
+"""Letters that a token has at least."""
+_ABOUT_ITSELF = re.compile(rb"(?i)pass?w(?:or)?d|secret|token|key")
 
 
 def _plain(what: Says, name: bytes, value: bytes) -> bool:
     """Whether this is no secret whatever is kept under such a name: a word, a type, a reference in quotes."""
     return (
-        (value.isalpha() and (value.islower() or value.isupper() or value.istitle()))
-        or TESTED.match(value) is not None
+        TESTED.match(value) is not None
         or validation(value)
         or _TYPE.fullmatch(value) is not None
         or worded(value)
@@ -318,6 +356,8 @@ def _bare_end(data: bytes, key: int, start: int, end: int) -> int:
 
 def _code(data: bytes, value: bytes, key: int, end: int) -> bool:
     """Whether a value without quotes is a variable or an expression of a program."""
+    if drawn(value, CODE):
+        return False
     follows = data[end : end + 1]
     if (
         _MINIFIED.fullmatch(value)
@@ -333,7 +373,7 @@ def _code(data: bytes, value: bytes, key: int, end: int) -> bool:
             return False
         return len(value) < 12 or not token(value, 12)
     short = len(value) < 8 and sum(48 <= byte <= 57 for byte in value) == 1 and not value[-1:].isdigit()
-    return short or follows in {b"(", b"[", b"."}
+    return (short and not drawn(value)) or follows in {b"(", b"[", b"."}
 
 
 MOUNT_OPTIONS = re.compile(rb",(?:[a-z_]{2,}=|(?:rw|ro|noauto|nofail|_netdev|users?|exec|defaults|soft|hard)(?:,|\Z))")
@@ -347,7 +387,9 @@ _NUMBERED = re.compile(rb"[a-z]{3,}\d{0,2}")
 _ENTITY = re.compile(rb"&(?:[lr][ds]quo|quot|nbsp|hellip|[mn]dash|apos|#\d+);?")
 _ESCAPE = re.compile(rb"\\+[nrtu]")
 _IDENTIFIER = Nearby(r"[a-z_$][\w$]*")
-_EXPRESSION = Nearby(r"^[\w.]+\(|^[a-z_]\w*(?:\.[a-z_]\w*)+[()\[\]]?|^[a-z_]\w*(?:\.[a-z_]\w*)+$|::|=>|&&|\|\||^\w+\[")
+_EXPRESSION = Nearby(
+    r"^[\w.]+\(|^[a-z_]\w*(?:\.[a-z_]\w*)+[()\[\]]?|^[a-z_]\w*(?:\.[a-z_]\w*)+$|^null:|^\.\[|\?\.|\*\)|::|=>|&&|\|\||^\w+\["
+)
 
 
 def _spaced(found: Match) -> Iterator[Span]:
@@ -361,5 +403,9 @@ def _spaced(found: Match) -> Iterator[Span]:
         start, end, value = start + 1, end - 1, value[1:-1]
     elif value.endswith(b";"):
         end, value = end - 1, value[:-1]
-    if secret(what, name, value) and not value.endswith((b"(", b"{", b".", b"()")) and value[:1] != b"*":
+    if (
+        secret(what, name, value)
+        and not value.endswith((b"(", b"{", b".", b"()"))
+        and not value.startswith((b"*", b"`", name))
+    ):
         yield Span(start, end, kind_of(what, name))

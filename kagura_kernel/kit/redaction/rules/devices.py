@@ -40,6 +40,8 @@ _PRIVATE = Nearby(
 )
 _CRYPTED = Nearby(r"\$\d{1,2}\$[^\s\"]{8,}")
 _CODE = frozenset(b"`<>\\[]{}")
+_ENDS = b".,:)"
+"""What ends a word of a sentence."""
 _JUNOS = Nearby(r"\"(\$[89]\$[^\s\"]{6,})\"")
 """How Junos hides secrets; it can be undone by anybody."""
 
@@ -52,7 +54,10 @@ def find(data: bytes) -> Iterator[Span]:
     for pattern in (_BEHIND_HEAD, _PRIVATE):
         for found in pattern.finditer(data):
             value = found.group(1) or b""
-            if crypted(value) or (password(value) and classes(value) > 1 and not _CODE.intersection(value)):
+            bare = value.rstrip(_ENDS)
+            if crypted(value) or (
+                password(bare) and classes(bare) > 1 and not _CODE.intersection(value) and value[:1] != b"("
+            ):
                 yield _span(found)
     for found in _JUNOS.finditer(data):
         yield _span(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 
+from kagura_kernel.kit.redaction.letters import drawn
 from kagura_kernel.kit.redaction.names import Says, says
 from kagura_kernel.kit.redaction.patterns import Lazy
 from kagura_kernel.kit.redaction.plausible import classes, entropy, placeholder
@@ -21,6 +22,8 @@ _NAME = re.compile(rb"\"[\w .\-]{1,40}\"\s{0,8}:")
 _OF_CODES = re.compile(rb"(?i)code|recover|backup|used|\"\d+\"")
 """Names within a list of codes in JSON; others end it."""
 _UNIT = Lazy(r"\d{4}-\d\d-\d\d|[a-z]+(?:[ \-][a-z]+)*|20\d\d\d{4}")
+_NUMBERED = re.compile(rb"[a-z]{3,}\d[a-z]*|[A-Za-z]+ \d+")
+"""A word with a number in it or behind it."""
 _INSERT = Lazy(
     r"\b(?:insert(?:\s+ignore)?\s+into|replace\s+into)\s+[\w.`\"\[\]]+\s*\(([^()]+)\)\s*values\s*((?:\((?:[^()']|'(?:[^'\\]|\\[^\n]|'')*')*\)\s*,?\s*)+)"
 )
@@ -41,6 +44,8 @@ def find(data: bytes) -> Iterator[Span]:
     """Codes below a line that announces them; cells below a title that says secret."""
     done = 0
     for said in _CODES_SAID.finditer(data):
+        if data[said.end() : said.end() + 1] == b"_":
+            continue  # a longer name begins so
         begin, done = max(said.end(), done), max(_codes_end(data, said.end()), done)
         if begin < done:
             yield from _codes(data, begin, done)
@@ -93,6 +98,7 @@ def _codes(data: bytes, at: int, end: int) -> Iterator[Span]:
             and data[max(0, found.start(1) - 2) : found.start(1)] != b"--"  # an option
             and not placeholder(value)
             and not _UNIT.fullmatch(value)
+            and (_NUMBERED.fullmatch(value) is None or drawn(value))
             and entropy(bare) > 1.9
         ):
             if bare.isdigit() and len(bare) not in {8, 10, 12} and b"-" not in value and b" " not in value:

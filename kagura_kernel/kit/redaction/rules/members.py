@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.names import Says, says
-from kagura_kernel.kit.redaction.patterns import Nearby
+from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.rules.assignments import kind_of, secret
 from kagura_kernel.kit.redaction.spans import Span
 
@@ -19,6 +19,8 @@ _BRACKETED = Nearby(
 )
 _TEXT = Nearby(r"\"([^\"\n\\]+)\"|'([^'\n\\]+)'")
 _NAMED = Nearby(r"[ \t]*[:=]")
+_SEPARATOR = Nearby(r"\"(?:\s|[^\w\"])\"|'(?:\s|[^\w'])'")
+"""What only a list of the words and signs of a text has for a member."""
 _WIKI_TABLE = Nearby(r"(?m:^)[ \t]*\|\|([^|\n]+(?:\|\|[^|\n]+)+)\|\|[ \t]*\r?\n((?:[ \t]*\|[^\n]*(?:\n|$))+)")
 """A table as wikis and trackers write it: titles between two bars, cells between one."""
 _CELL = Nearby(
@@ -42,10 +44,8 @@ def find(data: bytes) -> Iterator[Span]:
             group = next(number for number in (1, 2, 3) if item.start(number) >= 0)
             yield from _member(data, found.group(1) or b"", item.start(group), item.end(group))
     for found in _BRACKETED.finditer(data):
-        for item in _TEXT.finditer(data, found.start(2), found.end(2)):
-            group = 1 if item.start(1) >= 0 else 2
-            if _NAMED.match(data, item.end()) is None:
-                yield from _member(data, found.group(1) or b"", item.start(group), item.end(group))
+        if _SEPARATOR.search(data, found.start(2), found.end(2)) is None:
+            yield from _texts(data, found)
     for found in _WIKI_TABLE.finditer(data):
         yield from _below_titles(data, (found.group(1) or b"").split(b"||"), found.start(2), found.end(2))
     if b"<" in data:
@@ -55,6 +55,14 @@ def find(data: bytes) -> Iterator[Span]:
             what = says(name)
             if what is not Says.NOTHING and secret(what, name, found.group(2) or b""):
                 yield Span(found.start(2), found.end(2), kind_of(what, name))
+
+
+def _texts(data: bytes, found: Match) -> Iterator[Span]:
+    """The texts of a list in brackets."""
+    for item in _TEXT.finditer(data, found.start(2), found.end(2)):
+        group = 1 if item.start(1) >= 0 else 2
+        if _NAMED.match(data, item.end()) is None:
+            yield from _member(data, found.group(1) or b"", item.start(group), item.end(group))
 
 
 def _member(data: bytes, names: bytes, start: int, end: int) -> Iterator[Span]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kagura_kernel.kit.redaction.letters import SAID, drawn
 from kagura_kernel.kit.redaction.names import SECRET_KEYS, Says, documented, says
 from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
 from kagura_kernel.kit.redaction.plausible import (
@@ -18,7 +19,7 @@ from kagura_kernel.kit.redaction.plausible import (
     validation,
 )
 from kagura_kernel.kit.redaction.rules.adjacent import asian_lines, strong
-from kagura_kernel.kit.redaction.rules.assignments import TESTED
+from kagura_kernel.kit.redaction.rules.assignments import TESTED, tested
 from kagura_kernel.kit.redaction.spans import Span
 from kagura_kernel.kit.redaction.verdicts import once
 
@@ -48,7 +49,7 @@ _WITH = Nearby(
     + _VALUE
 )
 _SET = Nearby(
-    r"\b(?:set|sets|change|changed|reset|rotate|rotated|update|updated|switch|switched|setze|gesetzt|ändere)\s+(?:[\w'’.\-]+\s+){0,4}?[\w.\-]*(?:pass(?:word|wd|phrase|code)?|pw|pwd|psk|secret|token|key|passwort|kennwort)\w*"
+    r"\b(?:set|sets|change|changed|reset|rotate|rotated|update|updated|switch|switched|setze|gesetzt|ändere)\s+(?:[\w'’.\-]+\s+){0,4}?[\w.\-]*(?:pass(?:word|wd|phrase|code)?|pw|pwd|psk|secret|token|key|passwort|kennwort)(?:[_\d]\w*|s)?"
     r"(?:\s+(?:for|of|on|in|für|vom|von)\s+[^\n:=.?!]{1,40}?)?\s+(?:back\s+)?(?:to|=|as|auf|:)\s+" + _VALUE
 )
 _BESIDE = Nearby(
@@ -113,7 +114,8 @@ def _said(data: bytes) -> Iterator[Match]:
 def _ends_in_word(data: bytes, start: int, end: int) -> bool:
     """Whether what is said there is a word of letters alone, without quotes: no password that anybody could tell."""
     last = data[max(start, end - _LONGEST_WORD) : end].rsplit(None, 1)
-    return len(last) == 2 and last[1].rstrip(b".,;:)").isalpha()
+    word = last[1].rstrip(b".,;:)") if len(last) == 2 else b""
+    return word.isalpha() and not drawn(word, SAID)
 
 
 _LONGEST_WORD = 64
@@ -132,16 +134,8 @@ def _noted(data: bytes) -> Iterator[Span]:
 
 
 def _told(data: bytes, found: Match, first: int, *, strict: bool = False) -> Iterator[Span]:
-    if first == _FIRST_OF_SAID:
-        if _open_key(data, found.end(1)):
-            return
-        if data[max(0, found.start(1) - 2) : found.start(1)] == b"--":  # an option, which commands know
-            return
-        if documented(data, found.start(1)) or (found.group(1) or b"").lower().startswith(_COMPLAINTS):
-            return
-        another = _ANOTHER_NAME.search(data, max(found.end(1), found.end(2) - 40), found.end(2) + 1)
-        if another is not None and says(another.group(1)) is Says.NOTHING:
-            return
+    if documented(data, found.start()) or (first == _FIRST_OF_SAID and _of_something_else(data, found)):
+        return
     group = next(number for number in range(first, first + 10) if found.group(number) is not None)
     start, end = found.start(group), found.end(group)
     bare = group == first + 9
@@ -149,10 +143,26 @@ def _told(data: bytes, found: Match, first: int, *, strict: bool = False) -> Ite
     if bare:
         value = _trimmed(value)
         end = start + len(value)
-    if first == _FIRST_OF_SAID and _plain_key(data, found.end(1)) and not _of_a_key(value):
+    if tested(data, found.start(1), found.end(1)) or (
+        first == _FIRST_OF_SAID and _plain_key(data, found.end(1)) and not _of_a_key(value)
+    ):
         return
     if _plausible(value, bare=bare or strict):
         yield Span(start, end, "password" if not token(value, 20) else "secret")
+
+
+def _of_something_else(data: bytes, found: Match) -> bool:
+    """Whether what is called so there is no secret: an option, a verb, a name that is explained, a complaint."""
+    name = (found.group(1) or b"").lower()
+    another = _ANOTHER_NAME.search(data, max(found.end(1), found.end(2) - 40), found.end(2) + 1)
+    return (
+        _open_key(data, found.end(1))
+        or data[max(0, found.start(1) - 2) : found.start(1)] == b"--"  # commands know it
+        or (name.endswith(b"pass") and data.startswith(b" to ", found.end(1)))
+        or documented(data, found.start(1))
+        or name.startswith(_COMPLAINTS)
+        or (another is not None and says(another.group(1)) is Says.NOTHING)
+    )
 
 
 _ANOTHER_NAME = re.compile(rb"[\s(]([A-Za-z_]\w*+)=")
@@ -192,13 +202,13 @@ _KEYWORD = re.compile(rb"(?:[a-z_]+|[A-Z_]+)=")
 _CAMEL = re.compile(rb"(?:[A-Z][a-z]++\d{0,3}|[A-Z]\d{1,3})+[A-Z][a-z]+")
 _CODE = re.compile(
     rb"(?:[A-Za-z_]{4,}\d?(?:_[A-Za-z]+)*+(?:(?:::|->|\.)[A-Za-z_]\w*+)*+[\[(]|[A-Za-z]\w*_\w+[\[(]|[A-Za-z_]\w*::[A-Za-z_]"
-    rb"|(?:[a-z]+_)+[a-z]+(?:\.[a-z_]\w*+)+$|[a-z_]+(?:\.[a-z_]\w*+)++\[|[a-z]+(?:\.[a-z]+\d?)+$|\(?lambda\b|[a-z_]\w*+\[-?\w*:|![A-Za-z_$][\w$]*+(?:[.(]|&&|\|\|)|[a-z]+(?:_[a-z]+)+\d{0,2}$|[a-z]+\d*_t$|[A-Z]{2,6}#\d{1,3}$|[a-z]{2,}\d?(?:/[a-z]+\d{0,2})+$)"
+    rb"|(?:[a-z]+_)+[a-z]+(?:\.[a-z_]\w*+)+$|[a-z_]+(?:\.[a-z_]\w*+)++\[|[a-z]+(?:\.[a-z]+\d?)+$|[a-z_]\w*+(?:\.[a-z_]\w*+)++[:=]|[a-z_]\w*+\.[A-Z][A-Za-z_]+$|\(?lambda\b|[a-z_]\w*+\[-?\w*:|![A-Za-z_$][\w$]*+(?:[.(]|&&|\|\|)|[a-z]+(?:_[a-z]+)+\d{0,2}$|[a-z]+\d*_t$|[A-Z]{2,6}#\d{1,3}$|[a-z]{2,}\d?(?:/[a-z]+\d{0,2})+$)"
 )
 """What a program says where a sentence would have a word: a call, an item, a name of several words, a type, a standard."""
 _ANY_KEY = re.compile(rb"([A-Za-z0-9]+)[ _-](?:[kK]eys?|KEYS?|[tT]okens?)$")
 _COMPLAINTS = (b"invalid", b"unexpected", b"expected", b"unknown", b"illegal", b"bad", b"missing", b"amz-")
 """What stands before a token that is a sign of a language, or before what a signed address says of its key."""
-_DOTTED = re.compile(rb"[a-z]++(?:\.[a-z]++\d?)++")
+_DOTTED = re.compile(rb"[a-z]++(?:\.(?:[a-z]++\d?|\*))++")
 """Scopes and members: `keyword.control2`."""
 _ADJECTIVE = re.compile(rb"[A-Za-z]+\d{0,3}[a-z]*(?:-[a-z]+)+|\d+-[a-z]+(?:-[a-z]+)*|1[Pp]assword")
 _OPEN_KEYS = frozenset(
@@ -211,7 +221,7 @@ _OPEN_KEYS = frozenset(
 )
 """What makes a key one that everybody may see."""
 _CUT = re.compile(
-    rb"[;,](?!$)|&(?=\w+=|[lr][ds]quo|quot|nbsp|hellip|#\d)|\\{1,2}[nrt](?![A-Za-z0-9])|\\{2}[nrtu\"']|\)(?=[,;.)\]}]|$)"
+    rb"[;,](?!$)|\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})|&(?=\w+=|[lr][ds]quo|quot|nbsp|hellip|#\d)|\\{1,2}[nrt](?![A-Za-z0-9])|\\{2}[nrtu\"']|\)(?=[,;.)\]}]|$)"
 )
 """Where a value without quotes ends, though no space follows."""
 
@@ -251,7 +261,7 @@ def _plausible(value: bytes, *, bare: bool) -> bool:
         return False
     if value[:1] in b"/.~$%<{[(|" and not bare:
         return classes(value) >= 3
-    return is_word(value) or _unsaid(value)
+    return is_word(value) or drawn(value, SAID) or _unsaid(value)
 
 
 def _unsaid(value: bytes) -> bool:

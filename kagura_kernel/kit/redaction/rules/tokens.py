@@ -123,6 +123,8 @@ def find(data: bytes) -> Iterator[Span]:
             continue
         number = next(number for number in range(1, len(_FORMATS) + 1) if found.start(number) >= 0)
         kind, start = _FORMATS[number - 1][0], found.start(number)
+        if _HASHED.search(data[max(0, start - _HEAD) : start]):
+            continue
         if kind not in _OF_LETTERS or data[start - 1 : start] != b"/" or not _within_base64(data, start, start):
             yield from _token(kind, data, start, found.end(number))
     for found in _AZURE.finditer(data):
@@ -132,6 +134,8 @@ def find(data: bytes) -> Iterator[Span]:
 
 
 _RUN = re.compile(rb"[A-Za-z0-9+/]*\Z")
+_HASHED = re.compile(rb"sha\d{1,3}[=:\-]\Z")
+_HEAD = 8
 
 
 def _within_base64(data: bytes, start: int, end: int) -> bool:

@@ -31,6 +31,9 @@ _WEBHOOK = Lazy(
 )
 _USUAL = frozenset({b"password", b"pass", b"passwd", b"pwd", b"pw", b"secret", b"token", b"port", b"key"})
 
+_OF_NAMES = (b"github://", b"cvs://:pserver:")
+"""Where an owner and a repository stand, or an account that everybody has."""
+
 
 def find(data: bytes) -> Iterator[Span]:
     """Passwords and tokens in addresses."""
@@ -52,6 +55,8 @@ def find(data: bytes) -> Iterator[Span]:
 
 def _passwords(data: bytes) -> Iterator[Span]:
     for found in _WITH_PASSWORD.finditer(data):
+        if (found.group() or b"").startswith(_OF_NAMES):
+            continue
         start, end = found.start(2), found.end(2)
         value = data[start:end]
         # A path may hold an @ of its own: the password ends at the last @ before the first slash behind a host.

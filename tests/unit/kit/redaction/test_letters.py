@@ -1,0 +1,111 @@
+"""Values that chance drew, behind a name that says secret, beside words and names that look a little like them."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+
+import pytest
+
+from kagura_kernel.kit.redaction.letters import CODE, NAMED, SAID, drawn
+from kagura_kernel.testing.redactors import shared_redactor
+
+LETTERS = string.ascii_letters
+ALPHABETS = {
+    "lower case": string.ascii_lowercase,
+    "upper case": string.ascii_uppercase,
+    "both cases": LETTERS,
+    "lower case and digits": string.ascii_lowercase + string.digits,
+    "letters and digits": LETTERS + string.digits,
+    "hex": "0123456789abcdef",
+    "base64": LETTERS + string.digits + "+/",
+    "letters, digits and signs": LETTERS + string.digits + "!@#%^*-_=+.?",
+}
+CARRIERS = {
+    "environment": "DB_PASSWORD={}\n",
+    "JSON": '{{"user": "mira", "password": "{}"}}\n',
+    "YAML": "db:\n  password: {}\n  port: 5432\n",
+    "source": 'PASSWORD = "{}"\n',
+    "prose": "The password is {} for now.\n",
+}
+MOST_LEFT = {8: 0.15, 12: 0.08, 20: 0.03}
+"""The share of values that may stay, by their length; each is measured on forty."""
+MANY = 40
+NAMES_AND_WORDS = (
+    *(
+        "required",
+        "keyboard",
+        "workflow",
+        "myself",
+        "unknown",
+        "whatever",
+        "Benutzername",
+        "contraseña",
+        "mot_de_passe",
+    ),
+    *("hashed_password", "getPassword", "UserPasswordProvider", "KeyStoreType", "passwordField", "HttpTokensState"),
+    *("changeme", "your-password-here", "placeholder", "xxxxxxxx", "notasecret", "mynewpassword", "example"),
+    *("https://example.org/reset", "/run/secrets/db", "./secrets/db.key", "settings.database.password", "$DB_PASSWORD"),
+    *("strncpy", "kwargs", "sqlite", "postgres", "hashlib", "rabbitmq", "username", "keystore"),
+)
+
+
+def values(alphabet: str, length: int) -> list[str]:
+    """Values of that many signs, the same each time; the first and the last are letters or digits."""
+    chance = random.Random(f"{alphabet}{length}")
+    ends = [sign for sign in alphabet if sign.isalnum()]
+    inner = ["".join(chance.choices(alphabet, k=length - 2)) for _ in range(MANY)]
+    return [chance.choice(ends) + one + chance.choice(ends) for one in inner]
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+@pytest.mark.parametrize("alphabet", ALPHABETS)
+def test_values_of_any_alphabet_go_behind_a_name_that_says_secret(alphabet: str, carrier: str) -> None:
+    for length, share in MOST_LEFT.items():
+        drawn_values = values(ALPHABETS[alphabet], length)
+        clean = shared_redactor().redact("".join(CARRIERS[carrier].format(one) for one in drawn_values)).text
+        left = [one for one in drawn_values if one in clean]
+        assert len(left) <= share * MANY, (length, left)
+
+
+@pytest.mark.parametrize("carrier", ["environment", "JSON", "YAML", "prose"])
+@pytest.mark.parametrize("value", NAMES_AND_WORDS)
+def test_words_names_placeholders_and_paths_stay_behind_such_a_name(value: str, carrier: str) -> None:
+    text = CARRIERS[carrier].format(value)
+    assert shared_redactor().redact(text).text == text
+
+
+def test_a_password_of_letters_alone_goes_from_json_settings_fields_and_talk() -> None:
+    value = "SgYJIJxlJGky"
+    for text in (
+        json.dumps({"password": value}),
+        f"DB_PASSWORD={value}\n",
+        f"password: {value}\n",
+        f"password {value}",
+    ):
+        assert value not in shared_redactor().redact(text).text
+    assert shared_redactor().fields({"password": value}) == {"password": "[REDACTED:password]"}
+
+
+def test_a_token_of_letters_alone_needs_more_of_them() -> None:
+    assert "wqzkjvxpbtrm" not in shared_redactor().redact('"api_token": "wqzkjvxpbtrm"\n').text
+    assert "wqzkjv" in shared_redactor().redact('"api_token": "wqzkjv"\n').text
+
+
+@pytest.mark.parametrize("value", [b"xkqzvj", b"SgYJIJxlJGky", b"KMswbZFUojQw", b"teq8pHyQ8CovtbaGx9"])
+def test_what_no_word_is_was_drawn(value: bytes) -> None:
+    assert drawn(value, NAMED)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"password", b"Benutzername", b"getHttpTokensState", b"/usr/lib/x86_64-linux-gnu/libX11.so", b"x", b"f(a, b)[0]"],
+)
+def test_what_is_written_by_hand_was_not(value: bytes) -> None:
+    assert not drawn(value, NAMED)
+    assert not drawn(value, CODE)
+
+
+def test_more_must_speak_for_it_where_any_word_may_stand() -> None:
+    assert drawn(b"keithp", NAMED) >= drawn(b"keithp", SAID) >= drawn(b"keithp", CODE)
