@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from kagura_kernel.kit.redaction.doubts import CLOSED, within_text
+from kagura_kernel.kit.redaction.letters import drawn
 from kagura_kernel.kit.redaction.patterns import Nearby
 from kagura_kernel.kit.redaction.regions import line_start
 from kagura_kernel.kit.redaction.spans import Span
@@ -142,11 +143,17 @@ def _of_one_statement(data: bytes, pieces: list[tuple[int, int]]) -> list[tuple[
         if b"\n" not in between or between.strip(b" \t\r\nbBrRuUfF@$"):
             continue  # a sign joins them
         first, second = line_start(data, pieces[0][0], _WIDEST), line_start(data, after[0], _WIDEST)
-        if _commented(data, first) is not _commented(data, second):
+        if _commented(data, first) is not _commented(data, second) or _words(data[after[0] : after[1]]):
             return pieces[:number]
         if _indent(data, second) <= _indent(data, first) and not _in_brackets(data, pieces[0][0]):
             return pieces[:number]
     return pieces
+
+
+def _words(piece: bytes) -> bool:
+    """Whether a literal on a line of its own says something, and goes on with no secret."""
+    words = piece.decode("utf-8", "replace").split()
+    return all(word.isalpha() for word in words) and not any(drawn(word.encode()) for word in words)
 
 
 def _commented(data: bytes, at: int) -> bool:

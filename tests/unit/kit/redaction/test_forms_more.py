@@ -44,6 +44,20 @@ def test_a_literal_below_a_comment_is_no_part_of_the_secret_in_it() -> None:
     assert clean == text.format("[REDACTED:password]")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "const DB_PASSWORD = '{}'\n  'pending'\n",
+        "+apiKey = '{}'\n 'Zürich',\n+name = 'x'\n",
+        "y = (password='{}'\n     'list of words')\n",
+    ],
+)
+def test_a_literal_of_words_on_the_next_line_is_no_part_of_the_secret(text: str) -> None:
+    clean = shared_redactor().redact(text.format("hunter2x9K!")).text
+    assert clean.partition("\n")[2] == text.partition("\n")[2]
+    assert "hunter2" not in clean
+
+
 def test_what_a_list_of_literals_is_together_is_found() -> None:
     clean = shared_redactor().redact("x = ''.join(['glpat-Ab', 'cd3fGh7jKl9mNp2q'])\n").text
     assert clean == "x = ''.join(['[REDACTED:gitlab]', '[REDACTED:gitlab]'])\n"
