@@ -100,7 +100,7 @@ def sections(parts: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"=== {head}\n{text.rstrip()}\n" for head, text in parts)
 
 
-def outline(described: Mapping[str, Any]) -> str:
+def outline(described: Mapping[str, Any]) -> str:  # noqa: C901 - one walk, with its two helpers inside
     """A description of routes as lines: what is asked and answered, without its words and the names of its parts."""
     lines: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The play: every scene on one journal, and after it what each reader shows of that journal. What is seen is kept as text."""
+"""Every scene is played on one journal; then each reader is asked for it. What is seen becomes text."""
 
 from __future__ import annotations
 

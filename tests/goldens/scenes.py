@@ -1,4 +1,4 @@
-"""The scripted runs: what a person types, what the brain does about it, what is answered, and what is typed after it."""
+"""The scripted runs: what a person types, what the brain does about it, what is answered and typed then."""
 
 from __future__ import annotations
 
@@ -289,10 +289,10 @@ def scenes(port: int) -> list[Scene]:
             files={
                 **FILES,
                 "AGENTS.md": "Say how many rows you dropped.\n",
-                "analyst.yaml": "name: data-analyst\ndescription: Looks at tables\nsystem_prompt: |\n  You are careful.\n"
+                "analyst.yaml": "name: data-analyst\ndescription: Looks at tables\nsystem_prompt: |\n  You are careful.\n"  # noqa: E501 - one text
                 "add_prompt_files: [AGENTS.md, CLAUDE.md]\nskills: [csv-tools]\n"
                 "agents:\n  checker: {name: checker, description: Reads a result again}\nbudget: {turns: 20}\n",
-                "../.agents/skills/csv-tools/SKILL.md": "---\nname: csv-tools\ndescription: Reads CSV files\n---\n\nUse csv.\n",
+                "../.agents/skills/csv-tools/SKILL.md": "---\nname: csv-tools\ndescription: Reads CSV files\n---\n\nUse csv.\n",  # noqa: E501 - one text
                 "../.agents/skills/csv-tools/keys.md": f"The key is {KEY}\n",
                 "../CLAUDE.md": f"Be brief. The key is {KEY}\n",
             },

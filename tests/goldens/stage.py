@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime as real
+import datetime as real  # noqa: ICN001 - beside the one that stands still
 import importlib
 import io
 import json
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from IPython.core.displaypub import DisplayPublisher
@@ -141,7 +141,7 @@ class Stage:
         self._scripts = scripts
         self._stack = contextlib.ExitStack()
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> Self:
         """Raise the curtain."""
         with contextlib.ExitStack() as stack:
             patch = stack.enter_context(pytest.MonkeyPatch.context())
@@ -310,7 +310,8 @@ class Stage:
             task = asyncio.ensure_future(self.shell.run_cell_async(source, store_history=False, transformed_cell=code))
             until = time.monotonic() + PATIENCE
             while left or "app-" not in str(self._live()) or not self._waits():
-                assert not task.done() and time.monotonic() < until, "it does not wait"
+                assert not task.done(), "it does not wait"
+                assert time.monotonic() < until, "it does not wait yet"
                 await asyncio.sleep(0.02)
                 if left:
                     await self._answer(left, [])
@@ -404,7 +405,7 @@ def _service() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _frozen(clock: Calendar) -> Iterator[Callable[[], None]]:
+def _frozen(clock: Calendar) -> Iterator[Callable[[], None]]:  # noqa: C901 - a class and its use
     """The time of day in all of the package is the stage's; what is given has to be called as modules come in."""
 
     class Type(type):

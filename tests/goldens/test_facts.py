@@ -1,4 +1,4 @@
-"""Names and forms that others rely on: settings, error codes, events, public names, manifests, and the cards of the gallery."""
+"""Names and forms that others rely on: settings, error codes, events, names, manifests, cards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DOCUMENTS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def outline(model: type[BaseModel]) -> list[str]:
-    """The fields of a model as JSON has them: name, type, bounds, default; without its words and the names of its parts."""
+    """The fields of a model as JSON has them: name, type, bounds, default; no words."""
     schema = model.model_json_schema(by_alias=True)
     lines: list[str] = []
 
