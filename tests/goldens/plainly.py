@@ -17,7 +17,7 @@ _LESSON = re.compile(r"\bmem-([a-z]+)-[0-9a-f]{24}\b")
 _BOX = re.compile(r"[^\s\"'(]*/kagura-fake-box-[a-z0-9_]+")
 _SCOPE = re.compile(r"\bproject:([\w.-]+)-[0-9a-f]{8}\b")
 _PORT = re.compile(r"\b127\.0\.0\.1:\d+")
-_PLANTED = re.compile(r'"injectionAttempts": \[.*?\]')
+_PLANTED = re.compile(r'"injectionAttempts":\s+\[.*?\]', re.DOTALL)
 _UUID = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b")
 _STYLE = re.compile(r"(<style\b[^>]*>).*?(</style>)", re.DOTALL)
 
@@ -77,7 +77,9 @@ _Dumper.add_representer(str, _text)
 
 def data(value: Any) -> str:
     """JSON data as text, sorted by name."""
-    return str(yaml.dump(json.loads(json.dumps(value)), Dumper=_Dumper, sort_keys=True, allow_unicode=True, width=110))
+    return str(
+        yaml.dump(json.loads(json.dumps(value)), Dumper=_Dumper, sort_keys=True, allow_unicode=True, width=10**6)
+    )
 
 
 def readable(text: str, most: int = 12) -> str:
