@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def test_the_newest_request_stands_first_and_no_more_are_listed_than_asked_for(
 def test_only_the_requests_of_one_run_can_be_listed(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
     for run_id in ("run-1", "run-2"):
         run = SampleRun(run_id, at=NOW)
-        journal.append(run.started())
+        journal.append(run.started(project=str(Path.cwd())))
         journal.append(run.used())
     assert [row["run_id"] for row in logged(capsys, "--run", "run-1")] == ["run-1"]
     assert [row["run_id"] for row in logged(capsys, "--run", "n-1")] == ["run-1"]

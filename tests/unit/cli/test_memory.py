@@ -94,7 +94,7 @@ def test_a_memory_that_was_made_at_a_place_of_ones_own_is_named(typed, tmp_path,
     assert typed("memory", "counts")[2] == ""
     monkeypatch.setenv("KAGURA_MEMORY", str(tmp_path / "mistyped" / "mine.sqlite3"))
     code, _, err = typed("memory", "counts")
-    assert (code, err.partition(":")[0]) == (2, "ERR_MEMORY_UNAVAILABLE")
+    assert (code, err.partition(":")[0]) == (3, "ERR_MEMORY_UNAVAILABLE")
     assert not (tmp_path / "mistyped").exists()
 
 

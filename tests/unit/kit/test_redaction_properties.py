@@ -23,6 +23,9 @@ from kagura_kernel.testing.redactors import shared_redactor
 from tests.support.effort import examples
 
 # The same examples each time, so that what fails is about the change at hand; with everything asked for, new ones.
+# Many examples beside other work take longer than one test usually may.
+pytestmark = pytest.mark.timeout(600)
+
 EXAMPLES = examples(
     60,
     500,

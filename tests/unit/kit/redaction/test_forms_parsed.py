@@ -18,9 +18,12 @@ from kagura_kernel.testing.redaction_corpus.values import VALUES
 from kagura_kernel.testing.redactors import shared_redactor
 from tests.support.effort import examples
 
+# Many examples beside other work take longer than one test usually may.
+pytestmark = pytest.mark.timeout(600)
+
 EXAMPLES = examples(
     120,
-    1000,
+    500,
     "kagura_kernel/kit/redaction/",
     "kagura_kernel/testing/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],

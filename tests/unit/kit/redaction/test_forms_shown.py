@@ -17,6 +17,9 @@ from kagura_kernel.testing.redaction_corpus.judging import gone
 from kagura_kernel.testing.redactors import shared_redactor
 from tests.support.effort import examples
 
+# Many examples beside other work take longer than one test usually may.
+pytestmark = pytest.mark.timeout(600)
+
 EXAMPLES = examples(
     80,
     500,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
@@ -13,9 +14,12 @@ from kagura_kernel.testing.redaction_corpus import LOOK_ALIKES, SECRETS
 from kagura_kernel.testing.redactors import shared_redactor
 from tests.support.effort import examples
 
+# Many examples beside other work take longer than one test usually may.
+pytestmark = pytest.mark.timeout(600)
+
 EXAMPLES = examples(
     100,
-    1000,
+    500,
     "kagura_kernel/kit/redaction/",
     "kagura_kernel/testing/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],
