@@ -137,6 +137,7 @@ def stays_over(notebook):
         expect(card.locator(".kg-pill")).to_have_text("Done")
         expect(card).to_contain_text("Over.")
         expect(card.locator("[data-act]")).to_have_count(0)
+        notebook.wait_kept(1, '"status":"done"')
         outputs = notebook.save().cells[1].outputs
         assert [one.data[RUN_MIME]["status"] for one in outputs if RUN_MIME in one.get("data", {})] == ["done"]
 

@@ -325,6 +325,8 @@ def test_what_was_allowed_beyond_the_budget_shows_at_once(open_notebook):
     row = output.get_by_role("group", name="Lease registry:publish")
     row.get_by_role("button", name="Extend registry:publish").click()
     question = output.get_by_role("group", name="Credential: Hold registry:publish again")
+    # Nothing is allowed before its end was on screen.
+    question.scroll_into_view_if_needed()
     question.get_by_role("button", name="Allow", exact=True).click()
     expect(row.locator(".kg-chip")).to_have_text("live")
     expect(row).to_contain_text("then 1 h of budget, 6 renewals left")
