@@ -68,7 +68,7 @@ def furnished(home: Path) -> None:
     settings.parent.mkdir(parents=True)
     settings.write_text('budget_usd = 1.5\n\n[mirrors]\nours = ["packages.example.com"]\n')
     with closing(SqliteMemory(home / "kagura" / FILE)) as memory:
-        words = "Which region did better in the first quarter? The report names the date of the data."
+        words = "Which region did better in the first quarter? The report tells which computer this is."
         memory.remember(Draft(words, Source(Author.HUMAN, "ada"), tier=Tier.TRUSTED, pinned=True))
 
 

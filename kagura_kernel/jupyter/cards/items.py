@@ -51,7 +51,10 @@ def _latest(passage: Passage) -> str:
 
 
 def call_html(call: Call, view: RunView) -> str:
-    """A tool call, folded: its line always, its arguments and output on demand. A question has its own card."""
+    """A tool call, folded: its line always, its arguments and output on demand. A question has its own card.
+
+    What left the box stands open: a person who allowed it sees what came of it.
+    """
     asked, finished = call.asked, call.finished
     if _is_question(call, view):
         return ""
@@ -64,7 +67,8 @@ def call_html(call: Call, view: RunView) -> str:
     output = _output(text, finished.spill if finished else None, following=finished is None)
     why = f'<div class="kg-label">{escaped(OUT_OF_MEMORY)}</div>' if finished and was_killed(finished.exit_code) else ""
     body = f'<div class="kg-inside">{_arguments(asked.arguments)}{output}{why}</div>'
-    return f'<details class="kg-call" data-keep="{escaped(call.key)}"><summary>{line}</summary>{body}</details>'
+    shown = " open" if finished is not None and finished.route == "host" else ""
+    return f'<details class="kg-call" data-keep="{escaped(call.key)}"{shown}><summary>{line}</summary>{body}</details>'
 
 
 def end_html(view: RunView) -> str:

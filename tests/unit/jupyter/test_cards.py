@@ -35,12 +35,20 @@ def test_a_live_card_ticks_and_can_be_stopped_and_a_finished_one_cannot(story, v
 
 
 def test_a_call_shows_its_route_and_exit_code_folded(story, view_of):
-    view = view_of(story.started(), story.calls(command="ls -l"), story.answers("total 0\n", exit_code=2, route="host"))
+    view = view_of(story.started(), story.calls(command="ls -l"), story.answers("total 0\n", exit_code=2))
     html = run_html(view)
     page = Page(html)
     assert "details" in page.tags
-    assert ("open", "") not in page.attributes
-    for part in ("ls -l", "host", "exit 2", "0.2 s", "total 0"):
+    assert "open" not in dict(page.attributes)
+    for part in ("ls -l", "sandbox", "exit 2", "0.2 s", "total 0"):
+        assert part in page.text
+
+
+def test_a_call_that_ran_on_the_host_stands_open(story, view_of):
+    view = view_of(story.started(), story.calls(command="uname -n"), story.answers("ada-laptop\n", route="host"))
+    page = Page(run_html(view))
+    assert "open" in dict(page.attributes)
+    for part in ("uname -n", "host", "exit 0", "ada-laptop"):
         assert part in page.text
 
 
