@@ -161,7 +161,6 @@ def tell(outcome: RunOutcome, *, as_json: bool) -> None:
     from kagura_kernel.cli import printing
     from kagura_kernel.cli.run_outcome import as_data, trouble
     from kagura_kernel.domain.visible import visible
-    from kagura_kernel.jupyter.surface import person
 
     try:
         if as_json:
@@ -174,7 +173,9 @@ def tell(outcome: RunOutcome, *, as_json: bool) -> None:
         kept = f"{run_id} is over, and its answer is in the journal: `kagura-kernel journal export --run {run_id}`."
         raise OutputUnwritable(error.why, kept) from None
     finally:
-        if said := trouble(outcome, person()):
+        # On a terminal the last line about the run has said who stopped it.
+        told = outcome.status == "killed" and sys.stderr.isatty()
+        if (said := trouble(outcome)) and not told:
             print(visible(printing.for_terminal(said)), file=sys.stderr)
 
 

@@ -10,6 +10,7 @@ from kagura_kernel.domain.errors import (
     IsolationTooWeak,
     KaguraError,
     MemoryUnavailable,
+    RunKilled,
     SandboxUnavailable,
     WorkNotVerified,
 )
@@ -37,14 +38,16 @@ def exit_code(outcome: RunOutcome) -> int:
     return error_exit_code(outcome.error_code)
 
 
-def trouble(outcome: RunOutcome, by: str) -> str:
-    """`CODE: message` of what went wrong; empty when nothing did."""
+def trouble(outcome: RunOutcome) -> str:
+    """`CODE: message` of what went wrong, and without a code who has stopped it; empty when nothing did."""
     from kagura_kernel.jupyter.errors import check
 
     try:
-        check(outcome, by)
+        check(outcome)
         if outcome.verified is False:
             raise WorkNotVerified(outcome.run_id)
+    except RunKilled as error:
+        return error.message
     except KaguraError as error:
         return f"{error.code}: {error.message}"
     return f"{outcome.error_code}: {outcome.error}" if outcome.error_code else ""

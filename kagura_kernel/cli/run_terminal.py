@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _TOLD = 72
 """Columns that the line under way gives to what the agent is doing."""
+_ENDED = 300
+"""Characters of who stopped it."""
 
 _RULES = "preparing, once for this data directory, what finds secrets"
 _SHORT = 2.0
@@ -176,13 +178,17 @@ def under_way_line(view: RunView, took: float, *, waits: str = "") -> str:
 
 
 def end_line(view: RunView) -> str:
-    """How it ended, which run and session it was, how long it took and what it cost."""
+    """How it ended, or who stopped it, which run and session it was, how long it took and what it cost."""
     facts = [head_text(view)]
     end = view.finished
     if end is not None:
         usd = end.reported_usd if end.reported_usd is not None else end.computed_usd
         cost = whole_cost(usd, view.children, view.children_usd)
-        facts += [end.run_id, f"session {end.session_id}", seconds(end.duration), cost]
+        if end.status == "killed":
+            facts = [visible(one_line(end.error, _ENDED)).removesuffix(".")]
+        else:
+            facts.append(end.run_id)
+        facts += [f"session {end.session_id}", seconds(end.duration), cost]
     return " · ".join(filter(None, facts))
 
 

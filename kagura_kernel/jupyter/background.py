@@ -117,8 +117,8 @@ class BackgroundRun:
                 shown_as(error, f"The wait was interrupted; {self.run_id} goes on. {self._how()}")
                 raise
             if self._late is not None:
-                self._late.show()
-            outcome = check(ending.result(), "the person at the notebook")
+                self._late.show(awaited=True)
+            outcome = check(ending.result())
             # Once: a second wait must not undo what was done to them meanwhile.
             arrive, self._arrive = self._arrive, None
             if arrive is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.jupyter.errors import calm, check
 from kagura_kernel.jupyter.formatting import filled, filled_line, wants_fmt
 from kagura_kernel.jupyter.launching import intent_of, parse_cell
-from kagura_kernel.jupyter.surface import Surface, person, surface_of
+from kagura_kernel.jupyter.surface import Surface, surface_of
 from kagura_kernel.jupyter.usage import help_text, wants_help
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def run_cell(
             if not at_once:
                 await background.begun()
             return background
-        outcome = check(await follow(handle, display, attach=cockpit.attach), person())
+        outcome = check(await follow(handle, display, attach=cockpit.attach))
         if options.outputs:
             _arrive(shell, options, outcome)
         return outcome

@@ -33,23 +33,15 @@ def _show_as(error: BaseException, lines: list[str]) -> None:
 
 
 def calm_lines(error: KaguraError) -> list[str]:
-    """The lines that stand below the cell."""
+    """The lines that stand below the cell. That somebody stopped a run is no fault, and has neither colour nor code."""
     from kagura_kernel.domain.visible import visible
 
+    if isinstance(error, RunKilled):
+        return [visible(error.message)]
     return [f"{_RED}{error.code}{_PLAIN}  {visible(error.message)}"]
 
 
-def killed(run_id: str, by: str, *, changed: bool) -> RunKilled:
-    """The error of a run that somebody stopped; it speaks of a change card only where there is one."""
-    from kagura_kernel.jupyter.cards.words import NO_CHANGE_CARD
-
-    error = RunKilled(run_id, by)
-    if not changed:
-        error.args = (error.message.removesuffix(NO_CHANGE_CARD), *error.args[1:])
-    return error
-
-
-def check(outcome: RunOutcome, by: str) -> RunOutcome:
+def check(outcome: RunOutcome) -> RunOutcome:
     """The outcome, unless the run did not get as far as an answer.
 
     A run that is done, that was refused something on its way, or that reached its budget has done part of its work and
@@ -70,7 +62,7 @@ def check(outcome: RunOutcome, by: str) -> RunOutcome:
         case "denied":
             raise RunDenied(outcome.run_id, outcome.error_code, outcome.error)
         case "killed":
-            raise killed(outcome.run_id, by, changed=bool(outcome.changes))
+            raise RunKilled(outcome.run_id, "a person", outcome.error)
         case "lost":
             raise RunLost(outcome.run_id, outcome.error)
         case _:

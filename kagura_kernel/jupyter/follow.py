@@ -16,11 +16,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.errors import KaguraError, RunKilled
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, ChildStarted, Event
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.cards.view import RunView
-from kagura_kernel.jupyter.errors import killed
 from kagura_kernel.jupyter.surface import person
 
 if TYPE_CHECKING:
@@ -64,6 +63,7 @@ async def follow(
         RunKilled: the cell was interrupted. The run is being stopped; its card is finished in the background.
     """
     watched = Watched(handle, display, attach)
+    watched.view.awaited = foreground
     ending = asyncio.ensure_future(handle.wait())
     try:
         with interruptible() if foreground else contextlib.nullcontext():
@@ -74,7 +74,7 @@ async def follow(
         task = asyncio.ensure_future(_see_off(watched, ending))
         _afterwards.add(task)
         task.add_done_callback(_afterwards.discard)
-        raise killed(handle.run_id, person(), changed=False) from None
+        raise RunKilled(handle.run_id, person()) from None
     error = ending.exception()
     watched.finish(error)
     if error is not None:

@@ -37,9 +37,14 @@ class LateCard:
         _waiting[handle.run_id] = self
         shell.events.register(_EVENT, self._cell_over)
 
-    def show(self) -> None:
-        """Show the card now, in the cell that is running; nothing happens before the run's end, or the second time."""
+    def show(self, *, awaited: bool = False) -> None:
+        """Show the card now, in the cell that is running; nothing happens before the run's end, or the second time.
+
+        Args:
+            awaited: Whether that cell awaits the run, and tells itself by whom it was stopped.
+        """
         if not self._shown and self._handle.done:
+            self._watched.view.awaited = awaited
             self._forget()
             self._watched.finish(self._error())
 

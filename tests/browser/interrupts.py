@@ -116,7 +116,7 @@ class State:
     processes: str = ""
     prepare: Callable[[Scene], None] | None = None
     leave: Callable[[Scene], None] | None = None
-    said: str = "ERR_RUN_KILLED"
+    said: str = "was stopped by"
     ends: str = "killed"
     survives: bool = False
 

@@ -200,8 +200,8 @@ REFUSED = "%%sandbox bash --writable-root\ntouch never"
     ("cell", "button", "said"),
     [
         (REFUSED, "Deny", "ERR_RUN_DENIED"),
-        (REFUSED, "Stop the run", "ERR_RUN_KILLED"),
-        (ASK, "Stop the run", "ERR_RUN_KILLED"),
+        (REFUSED, "Stop the run", "was called off"),
+        (ASK, "Stop the run", "was called off"),
     ],
     ids=["a start is denied", "a start is called off", "a run is called off"],
 )

@@ -76,6 +76,6 @@ def test_an_interrupt_stops_a_prompt_with_one_calm_line_and_the_next_cell_runs(o
     notebook.run(0, on=True)
     expect(notebook.output(0).locator(".kg-out")).to_contain_text("begun")
     notebook.interrupt()
-    expect(notebook.error(0)).to_contain_text("ERR_RUN_KILLED")
+    expect(notebook.error(0)).to_contain_text("was stopped by")
     expect(notebook.prompt(1)).to_have_text("[ ]:")
     expect(notebook.done(2)).to_contain_text("42")

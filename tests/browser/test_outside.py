@@ -160,7 +160,7 @@ def kill(sidebar: Sidebar, slack: Slack, thread: str, environ: dict[str, str], f
     assert found is not None
     killed = in_a_terminal(environ, folder, "kill", found[0])
     assert killed.returncode == 0, killed.stderr
-    wait_until(lambda: any(post.text.startswith(f"Killed · {found[0]}") for post in slack.shown(thread)))
+    wait_until(lambda: any(post.text.startswith(f"{found[0]} was stopped by ") for post in slack.shown(thread)))
     expect(sidebar.run(TASK)).to_contain_text("Stopped")
     wait_until(lambda: processes_with(MARK) == [])
     return found[0]

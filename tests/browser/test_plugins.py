@@ -284,12 +284,12 @@ def test_stop_and_interrupt_call_an_audit_off(open_notebook):
     output.get_by_role("button", name="Stop").click()
     notebook.wait_done(2)
     expect(output.locator(".kg-pill").first).to_have_text("Stopped")
-    expect(notebook.error(2)).not_to_contain_text("change card")
+    expect(notebook.error(2)).to_contain_text("was stopped by")
     output = notebook.run(3)
     expect(output.locator(".kg-pill").first).to_have_text("Auditing")
     notebook.interrupt()
     notebook.wait_done(3)
-    expect(notebook.error(3)).to_contain_text("ERR_RUN_KILLED")
+    expect(notebook.error(3)).to_contain_text("was stopped by")
     expect(output.locator(".kg-pill").first).to_have_text("Stopped")
 
 

@@ -10,6 +10,7 @@ from kagura_kernel.cockpit.transports.plain import cut, cut_inside, one_line
 from kagura_kernel.cockpit.transports.transport import Button, Post
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.asked import asked
+from kagura_kernel.domain.errors import RunKilled
 from kagura_kernel.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -28,7 +29,7 @@ _ENDS = {
     "done": "Done",
     "failed": "Failed",
     "stopped": "Stopped by its limits",
-    "killed": "Killed",
+    "killed": "Stopped",
     "denied": "Not allowed to start",
     "lost": "Lost: the process that ran it is gone",
 }
@@ -118,7 +119,10 @@ def end_post(end: RunFinished, limit: int, *, files: int, is_whole: bool = True)
         files: How many files it has changed.
         is_whole: Whether an answer that does not fit was sent whole, as a file.
     """
-    facts = [_ENDS.get(end.status, end.status), end.run_id, f"{end.duration:.0f} s"]
+    # Who stopped it is all that is to be said of one that was.
+    stopped = one_line(end.error, 200).removesuffix(".") if end.error_code == RunKilled.code else ""
+    head = [stopped] if stopped else [_ENDS.get(end.status, end.status), end.run_id]
+    facts = [*head, f"{end.duration:.0f} s"]
     usd = end.reported_usd if end.reported_usd is not None else end.computed_usd
     if usd is not None:
         facts.append(f"${usd:.2f}")
@@ -126,9 +130,9 @@ def end_post(end: RunFinished, limit: int, *, files: int, is_whole: bool = True)
         facts.append(f"{_counted(files, 'file')} changed: /changes, /apply, /discard")
     if end.verified is False:
         facts.append("its work did not pass its verification")
-    if end.error_code:
+    if end.error_code and not stopped:
         facts.append(end.error_code)
-    told, more = cut(end.text or end.error, limit)
+    told, more = cut(end.text or ("" if stopped else end.error), limit)
     if more:
         facts.append("the whole answer is in the file" if is_whole else "the journal has the rest of it")
     return Post(" · ".join(facts), told)

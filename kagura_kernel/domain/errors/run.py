@@ -78,12 +78,12 @@ class RunFailed(RunError):
 
 
 class RunKilled(RunError):
-    """Somebody stopped the run."""
+    """Somebody stopped the run; `told` is what its record says of that, where there is one."""
 
     code = "ERR_RUN_KILLED"
 
-    def __init__(self, run_id: str, by: str) -> None:
-        super().__init__(f"{run_id} was stopped by {by}. Changes it had not handed over are in its change card.")
+    def __init__(self, run_id: str, by: str, told: str = "") -> None:
+        super().__init__(told or f"{run_id} was stopped by {by}.")
         self.run_id = run_id
         self.by = by
 

@@ -110,9 +110,8 @@ def _end(view: AuditView) -> str:
         told = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(text)}</dd>" for name, text in view.configured.items())
         with_ = f'<div class="kg-part-name">{CONFIGURED}</div><dl class="kg-pairs">{told}</dl>' if told else ""
         return f'{with_}<div class="kg-end kg-good">{escaped_prose(view.enabled)}</div>'
-    # Of a person's no it is said already whose it was.
-    if view.error is None or view.state == "rejected":
+    # Of a person's no it is said already whose it was, and by whom it was stopped the cell's error says.
+    if view.error is None or view.state in {"rejected", "stopped"}:
         return ""
-    tone = "warn" if view.state == "stopped" else "bad"
     code = f'<span class="kg-code">{escaped(view.error.code)}</span> '
-    return f'<div class="kg-end kg-{tone}">{code}{escaped_prose(view.why)}</div>'
+    return f'<div class="kg-end kg-bad">{code}{escaped_prose(view.why)}</div>'

@@ -123,5 +123,5 @@ def _end(view: AuditView) -> Iterator[str]:
         yield f"{CONFIGURED} {told}."
     if view.enabled:
         yield visible(view.enabled)
-    elif view.error is not None:
+    elif view.error is not None and view.state != "stopped":
         yield f"{view.error.code}: {visible(view.why)}"

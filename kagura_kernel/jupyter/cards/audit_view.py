@@ -23,7 +23,6 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.plugins import PluginAudit, PluginPlace
 from kagura_kernel.jupyter.cards.view import Ask, RunView
-from kagura_kernel.jupyter.cards.words import NO_CHANGE_CARD
 
 FORM = "form"
 """Stands for the question of an approved plugin, which is a form alone and has no approval."""
@@ -186,7 +185,7 @@ class AuditView:
     @property
     def why(self) -> str:
         """Why it did not go well; empty when it did."""
-        return "" if self.error is None else self.error.message.replace(NO_CHANGE_CARD, "")
+        return "" if self.error is None else self.error.message
 
     @property
     def configured(self) -> Mapping[str, str]:

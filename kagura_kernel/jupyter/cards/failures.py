@@ -6,7 +6,6 @@ import re
 
 from kagura_kernel.jupyter.cards.escape import one_line
 from kagura_kernel.jupyter.cards.view import Call, RunView
-from kagura_kernel.jupyter.cards.words import NO_CHANGE_CARD
 
 OUT_OF_MEMORY = "It was killed from outside (out of memory?): exit code 137 stands for the signal KILL."
 _KILLED = 137
@@ -46,10 +45,18 @@ def failure_reason(call: Call) -> str:
 
 
 def end_words(view: RunView) -> str:
-    """Why a run did not end well; empty when it did, or when its program's exit code says enough."""
+    """Why a run did not end well; empty when it did, or when an exit code or the error of its cell says enough."""
     finished = view.finished
-    if finished is None:
+    if finished is None or (view.awaited and finished.status == "killed"):
         return ""
     if finished.exit_code is not None:
         return OUT_OF_MEMORY if was_killed(finished.exit_code) else ""
-    return finished.error if view.changes else finished.error.removesuffix(NO_CHANGE_CARD)
+    return finished.error
+
+
+def end_code(view: RunView) -> str:
+    """The code of what ended a run; empty where a program's exit code stands in the head, or a person stopped it."""
+    finished = view.finished
+    if finished is None or finished.exit_code is not None or finished.status == "killed":
+        return ""
+    return finished.error_code

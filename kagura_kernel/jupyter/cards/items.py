@@ -9,7 +9,7 @@ from typing import Any
 from kagura_kernel.jupyter.cards.ask import ask_html
 from kagura_kernel.jupyter.cards.bounded import Bounded, bounded
 from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, escaped_prose, one_line, reachable
-from kagura_kernel.jupyter.cards.failures import OUT_OF_MEMORY, end_words, failure_word, was_killed
+from kagura_kernel.jupyter.cards.failures import OUT_OF_MEMORY, end_code, end_words, failure_word, was_killed
 from kagura_kernel.jupyter.cards.learned_html import resume_html, told_html
 from kagura_kernel.jupyter.cards.markdown import markdown_html
 from kagura_kernel.jupyter.cards.results import shown_html
@@ -72,15 +72,17 @@ def call_html(call: Call, view: RunView) -> str:
 
 
 def end_html(view: RunView) -> str:
-    """Why a run did not end well; empty when it did."""
+    """Why a run did not end well, and how to go on with it; empty when it did."""
     finished = view.finished
-    if finished is None or good(view) or not (why := end_words(view)):
+    if finished is None or good(view):
         return ""
-    # A program's own exit code stands in the head already.
-    named = finished.error_code and finished.exit_code is None
-    code = f'<span class="kg-code">{escaped(finished.error_code)}</span> ' if named else ""
+    why, how = end_words(view), resume_html(view)
+    if not (why or how):
+        return ""
+    named = end_code(view)
+    code = f'<span class="kg-code">{escaped(named)}</span> ' if named else ""
     tone = "warn" if finished.status in {"stopped", "killed", "denied"} else "bad"
-    return f'<div class="kg-end kg-{tone}">{code}{escaped_prose(why)}{resume_html(view)}</div>'
+    return f'<div class="kg-end kg-{tone}">{code}{escaped_prose(why)}{how}</div>'
 
 
 def telling_argument(arguments: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from kagura_kernel.jupyter.cards.words import STATUS_WORDS, money
 _SUMMARY = 200
 _LESSON = 600
 _LESSONS = 20
+_TONES = {"done": "good", "stopped": "warn", "killed": "warn", "denied": "warn"}
 
 
 def learned_html(view: RunView, *, live: bool) -> str:
@@ -56,7 +57,7 @@ def _check(check: Check, *, steady: bool) -> str:
 def _part(part: Part, *, steady: bool) -> str:
     ended = part.ended
     state = "Running" if ended is None else STATUS_WORDS.get(ended.status, ended.status)
-    tone = "busy" if ended is None else "good" if ended.status == "done" else "bad"
+    tone = "busy" if ended is None else _TONES.get(ended.status, "bad")
     cost = f' <span class="kg-soft">{money(ended.usd)}</span>' if ended is not None and ended.usd is not None else ""
     where = f' <span class="kg-chip">{escaped(one_line(part.started.worker, 60))}</span>' if part.started.worker else ""
     again = f' <span class="kg-soft">done once more by {escaped(ended.again)}</span>' if ended and ended.again else ""

@@ -72,7 +72,7 @@ def told_text(item: Check | Part) -> str:
         return f"{'=' if item.event.passed else '!'} {verified_line(item.event)}"
     ended = item.ended
     state = "goes on" if ended is None else STATUS_WORDS.get(ended.status, ended.status).lower()
-    code = f" ({ended.error_code})" if ended is not None and ended.error_code else ""
+    code = f" ({ended.error_code})" if ended is not None and ended.error_code and ended.status != "killed" else ""
     return f"> handed on  ({state}{code})"
 
 

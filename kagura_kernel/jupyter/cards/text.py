@@ -15,7 +15,7 @@ from kagura_kernel.jupyter.cards.bounded import bounded
 from kagura_kernel.jupyter.cards.changes import RUNS, first_what_runs, state_word, summary
 from kagura_kernel.jupyter.cards.diff import counts
 from kagura_kernel.jupyter.cards.escape import one_line, shown_path
-from kagura_kernel.jupyter.cards.failures import end_words, failure_reason, failure_word
+from kagura_kernel.jupyter.cards.failures import end_code, end_words, failure_reason, failure_word
 from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.kit_text import kit_text
@@ -38,8 +38,7 @@ def run_text(view: RunView) -> str:
     crossed = crossings_text(view)
     lines.extend(["", *crossed] if crossed else [])
     if view.finished is not None and (why := end_words(view)):
-        code = view.finished.error_code if view.finished.exit_code is None else ""
-        lines.extend(["", f"{code}: {visible(why)}".lstrip(": ")])
+        lines.extend(["", f"{end_code(view)}: {visible(why)}".lstrip(": ")])
     return _joined(lines)
 
 

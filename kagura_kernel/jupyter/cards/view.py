@@ -111,6 +111,7 @@ class RunView:
         output_tokens: Counted so far.
         usd: Counted so far; None while nothing is known.
         now: Time of the latest event.
+        awaited: Whether a cell waits for it, whose error tells by whom it was stopped.
     """
 
     started: RunStarted | None = None
@@ -129,6 +130,7 @@ class RunView:
     output_tokens: int = 0
     usd: float | None = None
     now: datetime | None = None
+    awaited: bool = False
     _unpriced: bool = False
     _dirty: set[str] = field(default_factory=set)
     _by_call: dict[str, Call] = field(default_factory=dict)

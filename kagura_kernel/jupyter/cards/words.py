@@ -19,9 +19,6 @@ STATUS_WORDS = {
 NOT_VERIFIED = "Done, not verified"
 """The state of a run that came to its end, and whose work did not pass its verification."""
 
-NO_CHANGE_CARD = " Changes it had not handed over are in its change card."
-"""What the error of a stopped run says of a card that is only there when something changed."""
-
 _MINUTE = 60
 _HOUR = 3600
 _THOUSAND = 1000

@@ -11,11 +11,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from kagura_kernel.cockpit.plugin_talk import AuditBegun, PluginStep, PluginTalk
-from kagura_kernel.domain.errors import KaguraError, UsageError
+from kagura_kernel.domain.errors import KaguraError, RunKilled
 from kagura_kernel.domain.events import AnyEvent
 from kagura_kernel.jupyter.cards.audit_view import AuditView
-from kagura_kernel.jupyter.cards.words import NO_CHANGE_CARD
-from kagura_kernel.jupyter.errors import killed
 from kagura_kernel.jupyter.follow import LINGER_SECONDS, TICK_SECONDS, forgive, interruptible
 from kagura_kernel.jupyter.plugins.folding import take
 from kagura_kernel.jupyter.surface import Surface, person
@@ -70,9 +68,9 @@ async def follow_talk(cockpit: Cockpit, talk: PluginTalk, surface: Surface) -> P
     watched.finish(error)
     if error is None:
         return ending.result()
-    if isinstance(error, KaguraError):
-        # A plugin's audit has no change card to speak of.
-        error.args = (error.message.replace(NO_CHANGE_CARD, ""), *error.args[1:])
+    if isinstance(error, KaguraError) and watched.view.state == "stopped":
+        run_id = talk.handle.run_id if talk.handle is not None else ""
+        raise RunKilled(run_id, person(), error.message) from None
     raise error
 
 
@@ -122,10 +120,10 @@ async def _see_off(watched: WatchedTalk, ending: asyncio.Future[PluginRow]) -> N
     watched.finish(ending.exception() if ending.done() and not ending.cancelled() else None)
 
 
-def _called_off(talk: PluginTalk) -> KaguraError:
+def _called_off(talk: PluginTalk) -> RunKilled:
     if talk.handle is not None:
-        return killed(talk.handle.run_id, person(), changed=False)
-    return UsageError(f"It was called off by {person()}. Nothing was enabled.")
+        return RunKilled(talk.handle.run_id, person())
+    return RunKilled("", person(), f"It was called off by {person()}. Nothing was enabled.")
 
 
 def _display_for(surface: Surface, cockpit: Cockpit, talk: PluginTalk) -> AuditDisplay:

@@ -89,7 +89,7 @@ def test_control_c_stops_the_run_with_one_calm_line(terminal):
     enter(terminal, "%%sandbox bash\necho begun > begun; sleep 60")
     terminal.expect_exact("[sandbox run: running] bubblewrap")
     terminal.sendintr()
-    terminal.expect_exact("ERR_RUN_KILLED")
+    terminal.expect_exact("was stopped by")
     terminal.sendline("print(6 * 7)")
     terminal.expect_exact("42")
 

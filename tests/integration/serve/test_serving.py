@@ -121,7 +121,7 @@ async def test_a_question_is_answered_by_a_button_or_by_another_process_and_a_ru
         await place.command("approve", waiting[named["n1"]])
         await posted(slack, threads[1], "Done")
         await place.command("kill", named["n2"])
-        await posted(slack, threads[2], "Killed")
+        await posted(slack, threads[2], "was stopped by")
         assert await server.ends() == 0
     assert sorted(path.name for path in place.project.iterdir()) == ["n0", "n1"]
 
@@ -177,7 +177,7 @@ async def test_what_does_not_end_in_time_is_stopped_and_its_thread_is_told(place
         thread = await slack.say(ANN, "box: sleep 61")
         below = await sleeping(server.process.pid, 61)
         assert await server.ends(signal.SIGINT) == 0
-    await posted(slack, thread, "Killed")
+    await posted(slack, thread, "was stopped by")
     assert [row["status"] for row in await place.rows("runs")] == ["killed"]
     await eventually(lambda: not any(map(alive, below)))
 

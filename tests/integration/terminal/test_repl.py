@@ -46,7 +46,7 @@ def test_control_c_stops_the_run_and_the_conversation_goes_on(shell):
     child.sendline("Sleep.")
     runs(child, b"sleep\x0062")
     child.sendintr()
-    child.expect_exact("ERR_RUN_KILLED")
+    child.expect_exact("was stopped by")
     child.expect_exact(PROMPT)
     child.send("half a line")
     # A person's next key is no sooner. Without an echo nothing tells that the text was read, and what was not, a

@@ -50,7 +50,7 @@ async def test_a_run_of_slack_is_approved_in_the_sidebar_and_killed_in_the_termi
             await conversations.close()
             cockpit.close()
             elsewhere.close()
-    assert any(post.startswith(f"Killed · {asked.run_id}") for post in posts)
+    assert any(post.startswith(f"{asked.run_id} was stopped by ") for post in posts)
     started, decided, finished = (
         next(event.model_dump() for event in told if event.kind == kind)
         for kind in ("run.started", "approval.decided", "run.finished")

@@ -238,7 +238,7 @@ async def test_a_slash_command_is_answered_to_who_gave_it_alone(server, talk):
     assert told["kill RUN"][1] == f"{run_id} is being stopped."
     assert "/approve [APPROVAL]" in told["help"][1]
     assert cockpit.runs()[0].status == "killed"
-    assert [post.text.startswith(f"Killed · {run_id}") for post in server.shown(thread)] == [True]
+    assert [post.text.startswith(f"{run_id} was stopped by ") for post in server.shown(thread)] == [True]
 
 
 async def test_a_slash_command_whose_way_back_is_closed_is_answered_by_the_app_itself(server, talk):

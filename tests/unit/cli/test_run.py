@@ -12,11 +12,11 @@ import pytest
 
 from kagura_kernel.cli import run_stopping
 from kagura_kernel.cli.asking import Keyboard
-from kagura_kernel.cli.run import LONGEST, intent_of, task_of
+from kagura_kernel.cli.run import LONGEST, intent_of, task_of, tell
 from kagura_kernel.cli.run_outcome import as_data, exit_code, trouble, waiting_changes
 from kagura_kernel.cli.run_progress import QuietProgress
 from kagura_kernel.cli.run_stopping import Stopping, ended_by
-from kagura_kernel.cli.run_terminal import under_way_line
+from kagura_kernel.cli.run_terminal import end_line, under_way_line
 from kagura_kernel.cockpit.cells import KAGURA
 from kagura_kernel.cockpit.grammar import NOTEBOOK, Surface
 from kagura_kernel.cockpit.lines.parsing import parse_line
@@ -92,15 +92,33 @@ def outcome(status: str = "done", **more: Any) -> RunOutcome:
         (outcome("failed", error_code="ERR_SANDBOX_UNAVAILABLE", error="None."), 3, "ERR_RUN_FAILED"),
         (outcome("denied", error_code="ERR_ISOLATION_TOO_WEAK", error="Weak."), 3, "ERR_RUN_DENIED"),
         (outcome("failed", error_code="ERR_MEMORY_UNAVAILABLE", error="Away."), 3, "ERR_RUN_FAILED"),
-        (outcome("killed"), 2, "ERR_RUN_KILLED: run-1 was stopped by ada"),
+        (
+            outcome("killed", error_code="ERR_RUN_KILLED", error="run-1 was stopped by bob."),
+            2,
+            "run-1 was stopped by bob.",
+        ),
         (outcome("lost", error="gone"), 2, "ERR_RUN_LOST"),
     ],
 )
 def test_the_exit_code_says_whose_turn_it_is_and_the_error_why(ended, code, said):
     assert exit_code(ended) == code
-    assert trouble(ended, "ada").startswith(said)
-    assert bool(trouble(ended, "ada")) is (code != 0)
+    assert trouble(ended).startswith(said)
+    assert bool(trouble(ended)) is (code != 0)
     assert as_data(ended)["ok"] is (code == 0)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_that_a_run_was_stopped_is_told_once_on_a_terminal_and_beside_one(monkeypatch, capsys, terminal):
+    error = {"error_code": "ERR_RUN_KILLED", "error": "run-1 was stopped by ada."}
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+    view, sample = RunView(), SampleRun("run-1")
+    for event in (sample.started(), sample.finished(status="killed", duration=4.0, **error)):
+        view.apply(event)
+    line = end_line(view)
+    assert line.startswith("run-1 was stopped by ada · session ")
+    assert line.count("stopped") == 1
+    tell(outcome("killed", **error), as_json=False)
+    assert capsys.readouterr().err == ("" if terminal else "run-1 was stopped by ada.\n")
 
 
 def test_the_document_holds_no_contents_of_files():

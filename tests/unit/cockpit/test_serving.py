@@ -252,7 +252,7 @@ async def test_a_run_has_its_time_to_end_and_is_stopped_then_and_its_thread_is_t
             await here.clock.advance(0.1)
             await asyncio.sleep(0.01)
         await task
-    assert [post.text.partition(" ·")[0] for post in chat.shown(thread)] == ["Killed"]
+    assert [" was stopped by " in post.text.partition(" ·")[0] for post in chat.shown(thread)] == [True]
 
 
 async def test_what_runs_have_left_is_cleared_away_once_nothing_goes_on(place) -> None:
@@ -267,7 +267,7 @@ async def test_what_runs_have_left_is_cleared_away_once_nothing_goes_on(place) -
         await eventually(lambda: here.clock.sleepers)
         assert rested == [0]
         await chat.say(ANN, "stop", thread=thread)
-        await eventually(lambda: [post for post in chat.shown(thread) if "Killed" in post.text])
+        await eventually(lambda: [post for post in chat.shown(thread) if "was stopped by" in post.text])
         while rested != [0, 1]:
             await here.clock.advance(30)
             await asyncio.sleep(0.01)

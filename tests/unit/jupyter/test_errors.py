@@ -22,7 +22,7 @@ def test_errors_that_are_not_ours_keep_their_traceback():
 @pytest.mark.parametrize("status", ["done", "stopped"])
 def test_a_run_that_did_part_of_its_work_returns_it(status):
     outcome = RunOutcome("run-1", "ses-1", status)
-    assert check(outcome, "ada") is outcome
+    assert check(outcome) is outcome
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,20 @@ def test_a_run_that_did_part_of_its_work_returns_it(status):
 )
 def test_a_run_that_did_not_get_to_its_end_stops_run_all(status, fields, error):
     with pytest.raises(error):
-        check(RunOutcome("run-1", "ses-1", status, **fields), "ada")
+        check(RunOutcome("run-1", "ses-1", status, **fields))
 
 
 def test_a_start_that_was_denied_is_one_line_that_says_why():
     outcome = RunOutcome("run-1", "ses-1", "denied", error_code="ERR_APPROVAL_DENIED", error="It was not approved.")
     with pytest.raises(RunDenied) as caught, calm():
-        check(outcome, "ada")
+        check(outcome)
     assert caught.value._render_traceback_() == [
         "\x1b[31mERR_RUN_DENIED\x1b[0m  run-1 was denied (ERR_APPROVAL_DENIED): It was not approved."
     ]
+
+
+def test_a_run_that_was_stopped_is_one_calm_line_that_says_by_whom():
+    outcome = RunOutcome("run-1", "ses-1", "killed", error_code="ERR_RUN_KILLED", error="run-1 was stopped by bob.")
+    with pytest.raises(RunKilled) as caught, calm():
+        check(outcome)
+    assert caught.value._render_traceback_() == ["run-1 was stopped by bob."]

@@ -6,7 +6,6 @@ from kagura_kernel.domain.errors import RunKilled
 from kagura_kernel.jupyter.cards.failures import OUT_OF_MEMORY, end_words, failure_reason, failure_word
 from kagura_kernel.jupyter.cards.frame import run_html
 from kagura_kernel.jupyter.cards.text import run_text
-from kagura_kernel.jupyter.cards.words import NO_CHANGE_CARD
 
 FAILED = {"exit_code": None, "is_error": True}
 
@@ -57,9 +56,13 @@ def test_a_program_that_was_killed_may_have_run_out_of_memory(story, view_of):
     assert end_words(other) == ""
 
 
-def test_a_stopped_run_speaks_of_a_change_card_only_where_there_is_one(story, view_of):
-    message = RunKilled("run-1", "ada").message
-    assert message.endswith(NO_CHANGE_CARD)
-    end = story.ends("killed", error_code="ERR_RUN_KILLED", error=message)
-    assert end_words(view_of(story.started(), end)) == "run-1 was stopped by ada."
-    assert end_words(view_of(story.started(), story.changes(), end)) == message
+def test_a_run_that_somebody_stopped_says_so_without_a_code_and_not_where_its_cell_does(story, view_of):
+    end = story.ends("killed", error_code="ERR_RUN_KILLED", error=RunKilled("run-1", "ada").message)
+    view = view_of(story.started(), end)
+    for told in (run_html(view), run_text(view)):
+        assert told.count("run-1 was stopped by ada.") == 1
+        assert "ERR_" not in told
+    view.awaited = True
+    for told in (run_html(view), run_text(view)):
+        assert "stopped by" not in told
+        assert "stopped" in told.lower()

@@ -115,6 +115,14 @@ def test_a_part_that_was_handed_on_tells_how_it_ended():
     assert "> handed on  (lost (ERR_SANDBOX_DIED))" in run_text(view)
 
 
+def test_a_part_that_somebody_stopped_is_no_fault():
+    view = seen(LEARNED.child(), LEARNED.child_ended(status="killed", error_code="ERR_RUN_KILLED"))
+    assert "> handed on  (stopped)" in run_text(view)
+    (part,) = (html for html in live_parts(view).values() if "kg-handed" in html)
+    assert "kg-warn" in part
+    assert "kg-bad" not in part
+
+
 @pytest.mark.parametrize(
     ("finished", "told"),
     [

@@ -64,6 +64,16 @@ def test_a_run_says_what_it_does_and_then_how_it_ended():
     assert (post.theirs, post.buttons) == ("It is.", ())
 
 
+def test_that_somebody_stopped_a_run_is_told_once_by_whom_and_without_a_code():
+    error = f"{RUN} was stopped by slack:ada."
+    end = RunFinished(**FACTS, status="killed", error_code="ERR_RUN_KILLED", error=error, duration=2.4)
+    post = end_post(end, 100, files=1)
+    assert (post.ours, post.theirs) == (
+        f"{RUN} was stopped by slack:ada · 2 s · 1 file changed: /changes, /apply, /discard",
+        "",
+    )
+
+
 def test_a_question_is_told_whole_or_says_that_it_is_not():
     post = question_post(request(), "0" * 32, 1000)
     assert fits(request(), 1000)

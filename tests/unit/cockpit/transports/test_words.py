@@ -115,7 +115,7 @@ async def test_a_stop_waits_for_no_question_that_is_being_put_and_a_yes_does(tal
     await talk.says(thread, "is being stopped")
     assert not any("asked only after" in post.text for post in chat.shown(thread))
     chat.takes.set()
-    await talk.says(thread, "Killed")
+    await talk.says(thread, "was stopped by")
     assert talk.cockpit.approvals()[0].verdict == "aborted"
 
 
@@ -178,7 +178,7 @@ async def test_a_run_is_named_by_no_less_than_six_characters(talk_of: Open) -> N
     other = await talk.chat.say(BOB, "/kill run-00000000000000")
     assert "`/status` lists them" in (await talk.says(other, "ERR_RUN_UNKNOWN")).text
     await talk.chat.say(BOB, f"/kill {run_id[-6:]}", thread=other)
-    await talk.says(thread, "Killed")
+    await talk.says(thread, "was stopped by")
 
 
 async def test_what_the_chat_cannot_show_whole_is_denied_there_and_never_allowed(talk_of: Open) -> None:

@@ -7,9 +7,10 @@ import json
 
 import pytest
 
-from kagura_kernel.domain.errors import PluginNotConfigured, PluginRefused, RunKilled, UsageError
+from kagura_kernel.domain.errors import PluginNotConfigured, PluginRefused, RunKilled
 from kagura_kernel.domain.plugins import PluginState
 from kagura_kernel.jupyter.cards.audit_record import AUDIT_MIME
+from kagura_kernel.jupyter.errors import calm_lines
 from kagura_kernel.jupyter.plugins import live
 from kagura_kernel.jupyter.slots import LIVE_MIME, WIDGET_MIME
 from kagura_kernel.jupyter.surface import Surface
@@ -170,10 +171,13 @@ async def test_stop_calls_an_audit_off_while_the_auditor_thinks(cell):
     task = here.enable()
     await eventually(lambda: "Stop" in here.parts.get("head", "") and here.talk.handle is not None)
     here.press("stop")
-    with pytest.raises(PluginRefused) as raised:
+    with pytest.raises(RunKilled, match="was stopped by") as raised:
         await task
-    assert "change card" not in raised.value.message
     assert here.final[AUDIT_MIME]["status"] == "stopped"
+    # The cell's error says by whom, calmly, and the card above it says no more than that.
+    assert "\x1b" not in calm_lines(raised.value)[0]
+    assert "Stopped" in here.final["text/html"]
+    assert all("was stopped by" not in here.final[mime] for mime in ("text/html", "text/plain"))
 
 
 async def test_an_interrupt_calls_it_off_and_the_card_is_finished_afterwards(cell):
@@ -198,7 +202,7 @@ async def test_an_interrupt_of_a_form_alone_enables_nothing(cell, fields):
     task = here.enable(session="later")
     await eventually(lambda: here.ident == "form")
     task.cancel()
-    with pytest.raises(UsageError, match="called off"):
+    with pytest.raises(RunKilled, match="called off"):
         await task
     await eventually(lambda: here.talk.done)
     assert len(here.jails.started) == started
