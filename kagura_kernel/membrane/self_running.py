@@ -16,25 +16,26 @@ from kagura_kernel.membrane.names import folded_path
 # name; one that ends with a slash means a folder with all that is in it.
 _PATTERNS = {
     "an agent takes commands and settings from it": """
-        .aider* .amazonq/ .claude/ .clinerules .codex/ .continue/ .cursor/ .gemini/ .goose* .junie/ .kiro/
-        .mcp.json .opencode/ .roo/ .windsurf/ opencode.json*
+        .agents/ .aider* .amazonq/ .augment/ .claude/ .clinerules .codex/ .continue/ .cursor/ .gemini/ .goose*
+        .junie/ .kiro/ .mcp.json .opencode/ .roo/ .trae/ .windsurf/ opencode.json*
     """,
     "an agent obeys it": """
-        .cursorrules .github/copilot-instructions.md .github/instructions/ .goosehints .windsurfrules
-        agents.md agents.*.md claude.md claude.*.md gemini.md
+        .cursorrules .github/copilot-instructions.md .github/instructions/ .goosehints .rules .windsurfrules
+        agents.md agents.*.md claude.md claude.*.md gemini.md warp.md
     """,
     "an editor runs what it says when the folder is opened": """
         *.code-workspace *.sublime-project .dir-locals*.el .exrc .fleet/ .idea/ .lvimrc .nvim.lua .nvimrc
-        .vim/ .vimrc .vs/ .vscode/ .zed/
+        .helix/ .vim/ .vimrc .vs/ .vscode/ .ycm_extra_conf.py .zed/
     """,
     "an editor starts a container as it says, and commands on this machine before": """
-        .devcontainer/ .devcontainer.json
+        .devcontainer/ .devcontainer.json .gitpod.yml
     """,
     "git, or what it starts at a commit, runs what it says": """
         .gitattributes .gitconfig .githooks/ .gitmodules .husky/ .huskyrc* .lefthook* .lintstagedrc*
         .overcommit.yml .pre-commit-config.yaml .pre-commit-hooks.yaml lefthook*.y*ml lint-staged.config.*
     """,
     "a build service runs it after a push, with that project's secrets": """
+        .azure-pipelines/ .build.yml .builds/ .teamcity/
         .appveyor.yml .buildkite/ .circleci/ .cirrus.yml .drone.y*ml .forgejo/ .gitea/ .github/actions/
         .github/workflows/ .gitlab-ci*.yml .gitlab/ .semaphore/ .travis.yml .woodpecker* appveyor.yml
         azure-pipelines*.yml bitbucket-pipelines.yml cloudbuild.y*ml action.y*ml buildspec.yml jenkinsfile
@@ -47,19 +48,32 @@ _PATTERNS = {
         .autoenv* .mise* .mise/ .tool-versions devenv.nix flake.nix mise*.toml shell.nix
     """,
     "make, or a tool like it, runs what it says": """
-        *.gemspec *.gradle *.gradle.kts *.mk .cargo/ .justfile .mvn/ build.rs cmakelists.txt dodo.py gemfile
+        *.gemspec *.gradle *.gradle.kts *.mk .cargo/ .justfile .mvn/ build.rs cmakelists.txt
+        directory.build.props directory.build.targets dodo.py fabfile.py gemfile meson.build tiltfile
+        tools/bazel
         gnumakefile gradlew gradlew.bat justfile makefile makefile.* mvnw mvnw.cmd noxfile.py podfile
         rakefile sconstruct setup.py taskfile.y*ml tox.ini vagrantfile wscript
     """,
     "npm, or a tool like it, runs the scripts that it names": """
-        .npmrc .pnp.* .pnpmfile.* .yarn/ .yarnrc* bunfig.toml package.json pnpm-workspace.yaml
+        .npmrc .pnp.* .pnpmfile.* .yarn/ .yarnrc* bunfig.toml composer.json deno.json* node_modules/.bin/
+        package.json pnpm-workspace.yaml
     """,
     "JavaScript tools and editors run it as their settings": """
         *.config.cjs *.config.cts *.config.js *.config.mjs *.config.mts *.config.ts .babelrc* .eslintrc*
-        .prettierrc* .stylelintrc*
+        .mocharc* .prettierrc* .stylelintrc* gruntfile.* gulpfile.*
     """,
     "pytest runs it before any test": """
-        conftest.py pytest.ini .pytest.ini
+        conftest.py
+    """,
+    "pytest, or a tool that builds or checks, takes from it what to load and run": """
+        .mypy.ini .pytest.ini .pytest.toml mypy.ini pyproject.toml pytest.ini pytest.toml setup.cfg
+    """,
+    "Jupyter, IPython or what makes documentation runs it as its settings": """
+        docs/conf.py doc/conf.py ipython_config.py ipython_kernel_config.py jupyter_*config.json jupyter_*config.py
+        mkdocs.yml
+    """,
+    "an interpreter, or a tool of its language, runs it when it starts": """
+        .ghci .irbrc .pryrc .rspec .rubocop.yml
     """,
     "Python runs it when it starts": """
         *.pth sitecustomize.* sitecustomize/ usercustomize.* usercustomize/

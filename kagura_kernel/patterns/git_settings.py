@@ -40,6 +40,9 @@ _RUNS = re.compile(
     r"interactive\.difffilter|merge\..*\.driver|pager\..*|remote\..*\.(receivepack|uploadpack)|"
     r"sendemail\..*cmd|sequence\.editor|submodule\..*\.update|uploadpack\.packobjectshook"
 )
+# Modules that an interpreter looks for where it is started, which is the root of the working tree.
+_MODULE = re.compile(r"(?<![\w-])-(?:[mM]\s*|[A-Za-z]{1,4}[mM]\s+)([A-Za-z_]\w*)")
+_SCRIPT = re.compile(r".*\.(?:bash|cjs|js|mjs|php|pl|py|rb|sh|ts|zsh)|(?:[^/]*/)+[^/.]+")
 _WORD_ENDS = re.compile(r"[\s;&|()<>\"'`$={}!]+")
 
 
@@ -116,8 +119,27 @@ def named_paths(settings: Iterable[GitSetting], top: str, home: str, is_file: Ca
             path = _from(base, word, home)
             if ("/" in word and _RUNS.fullmatch(setting.name)) or (word and is_file(path)):
                 yield path
+        if _RUNS.fullmatch(setting.name):
+            yield from called_paths(setting.value, top, is_file)
         if is_file(whole):
             yield whole
+
+
+def called_paths(commands: str, top: str, is_file: Callable[[str], bool]) -> Iterator[str]:
+    """Absolute paths of what lines of a shell call below a folder: scripts that are there, and modules, there or not.
+
+    Args:
+        commands: The lines.
+        top: Where they are carried out.
+        is_file: Whether a path is a file.
+    """
+    for name in _MODULE.findall(commands):
+        module = os.path.join(top, name)  # noqa: PTH118 - only text
+        yield from (module, f"{module}.py", f"{module}.pm")
+    for word in _WORD_ENDS.split(commands):
+        path = os.path.normpath(os.path.join(top, word))  # noqa: PTH118 - only text
+        if _SCRIPT.fullmatch(word) and is_file(path):
+            yield path
 
 
 def _from(base: str, path: str, home: str) -> str:

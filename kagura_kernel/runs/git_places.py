@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kagura_kernel.patterns.git_settings import named_paths, read_settings
+from kagura_kernel.patterns.git_settings import called_paths, named_paths, read_settings
 from kagura_kernel.runtime.host import minimal_environment
 
 MAX_DEPTH = 3
@@ -20,6 +20,10 @@ MAX_DEPTH = 3
 MAX_FOLDERS = 500
 """How many folders are looked into for them."""
 
+MAX_HOOK_BYTES = 64 * 1024
+"""How much of a hook is read for what it runs in its turn."""
+
+_NEVER = (".git", ".venv", "node_modules")
 _SECONDS = 10.0
 _PLACES = ("git", "rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "hooks")
 _SETTINGS = ("git", "config", "--list", "--show-origin", "-z", "--includes")
@@ -54,7 +58,7 @@ def _repositories(project: Path) -> Iterator[Path]:
     """The project itself, which may lie in a repository or be one, and repositories below it."""
     yield project
     level, left = [project], MAX_FOLDERS
-    for _ in range(MAX_DEPTH):
+    for _ in range(MAX_DEPTH + 1):
         following: list[Path] = []
         for folder in level[: max(0, left)]:
             left -= 1
@@ -65,8 +69,8 @@ def _repositories(project: Path) -> Iterator[Path]:
                 continue
             if folder != project and any(entry.name == ".git" for entry in inside):
                 yield folder
-            following += [folder / entry.name for entry in inside if not entry.name.startswith(".")]
-        level = [folder for folder in following if folder.name != "node_modules"]
+            following += [folder / entry.name for entry in inside if entry.name not in _NEVER]
+        level = following
 
 
 def _held(directory: Path, environment: Mapping[str, str]) -> Iterator[str]:
@@ -81,9 +85,18 @@ def _held(directory: Path, environment: Mapping[str, str]) -> Iterator[str]:
         yield str(Path(hooks).parent)
     # A folder that is not there has none.
     with contextlib.suppress(OSError):
-        yield from (entry.path for entry in os.scandir(hooks) if entry.is_symlink())
+        for entry in os.scandir(hooks):
+            if entry.is_symlink():
+                yield entry.path
+            if entry.is_file() and not entry.name.endswith(".sample"):
+                yield from called_paths(_beginning(entry.path), top, os.path.isfile)
     settings = read_settings(_said(_SETTINGS, directory, environment), str(directory))
     yield from named_paths(settings, top, environment.get("HOME", "/"), os.path.isfile)
+
+
+def _beginning(path: str) -> str:
+    with open(path, "rb") as file:  # noqa: PTH123 - what the folder's list has
+        return os.fsdecode(file.read(MAX_HOOK_BYTES))
 
 
 def _said(words: tuple[str, ...], directory: Path, environment: Mapping[str, str]) -> str:

@@ -110,6 +110,32 @@ def test_a_hook_that_is_a_link_into_the_project_leads_to_its_file(repository: Pa
     assert git_places(repository, {"HOME": str(tmp_path)}) == ("check.sh",)
 
 
+def test_what_a_hook_calls_in_the_project_is_told(repository: Path, tmp_path: Path) -> None:
+    (repository / "scripts").mkdir()
+    for name in ("scripts/before.sh", "scripts/lint", "README.md"):
+        (repository / name).write_text("#!/bin/sh\n")
+    hooks = repository / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    (hooks / "pre-commit").write_text(
+        '#!/bin/sh\n. ./scripts/before.sh\nfind . -name README.md\nexec python -mpre_commit "$@" && scripts/lint\n'
+    )
+    module = ("pre_commit", "pre_commit.pm", "pre_commit.py")
+    assert git_places(repository, {"HOME": str(tmp_path)}) == (*module, "scripts/before.sh", "scripts/lint")
+
+
+def test_a_module_that_a_filter_starts_is_told(repository: Path, tmp_path: Path) -> None:
+    git(repository, "config", "filter.strip.clean", "/usr/bin/python3 -Im nbstripout %f")
+    found = git_places(repository, {"HOME": str(tmp_path)})
+    assert found == ("nbstripout", "nbstripout.pm", "nbstripout.py")
+
+
+def test_repositories_in_hidden_and_deep_folders_count(repository: Path, tmp_path: Path) -> None:
+    for inner in (".worktrees/one", "a/b/c"):
+        subprocess.run(["git", "init", "--quiet", str(repository / inner)], check=True)
+        git(repository / inner, "config", "core.hooksPath", "hooks")
+    assert git_places(repository, {"HOME": str(tmp_path)}) == (".worktrees/one/hooks", "a/b/c/hooks")
+
+
 def test_the_person_s_own_settings_may_lie_in_the_project_too(repository: Path, tmp_path: Path) -> None:
     (repository / "dotfiles").mkdir()
     (repository / "dotfiles" / "gitconfig").write_text("[init]\n\ttemplateDir = ~/shop/template\n")

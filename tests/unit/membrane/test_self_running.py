@@ -28,6 +28,13 @@ def reason(path: str, *, added: bool = True) -> str:
         ".github/workflows/test.yml",
         ".gitlab-ci.yml",
         "tests/conftest.py",
+        "pyproject.toml",
+        "setup.cfg",
+        "jupyter_server_config.py",
+        "docs/conf.py",
+        ".azure-pipelines/build.yml",
+        ".agents/skills/look/SKILL.md",
+        "node_modules/.bin/eslint",
         "Makefile",
         "lib/GNUmakefile",
         "rules.mk",
@@ -58,7 +65,7 @@ def test_what_somebody_runs_or_obeys_unasked_is_told_with_its_reason(path):
     [
         *("a.txt", "shop/cart.py", "tests/test_cart.py", "docs/conftest.md", "src/makefile_parser.py", "notes.md"),
         *("kagura_kernel/domain/policy.py", ".github/ISSUE_TEMPLATE.md", "data/package.json.gz", "vscode/tasks.json"),
-        *("README.md", "pyproject.toml", "web/src/config.ts", "hooks/useCart.ts", "lib/stack_data.py", "shop/json.py"),
+        *("README.md", "sub/tasks.py", "web/src/config.ts", "hooks/useCart.ts", "lib/stack_data.py", "shop/json.py"),
     ],
 )
 def test_what_only_runs_when_somebody_names_it_is_not(path):
