@@ -242,7 +242,7 @@ def test_an_approval_can_be_answered_with_the_keyboard_alone(open_notebook):
     notebook.run(0)
     output = notebook.run(1)
     allow = output.get_by_role("button", name="Allow once")
-    expect(allow).to_be_visible()
+    expect(allow).to_be_enabled()
     allow.focus()
     notebook.page.keyboard.press("Enter")
     expect(output.get_by_text("Allowed by")).to_be_visible()
