@@ -138,7 +138,9 @@ def test_the_keyboard_gets_everywhere_in_the_order_of_reading(live):
 @pytest.mark.parametrize("key", ["Enter", "Space"])
 def test_a_button_is_pressed_by_key(live, key):
     page, _view = live
-    page.get_by_role("button", name="Allow once").focus()
+    allow = page.get_by_role("button", name="Allow once")
+    expect(allow).to_be_enabled()
+    allow.focus()
     page.keyboard.press(key)
     assert page.evaluate("window.model.sent.at(-1)") == {"act": "allow", "id": "app-1", "path": None}
 

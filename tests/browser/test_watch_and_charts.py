@@ -57,7 +57,7 @@ journal.append(waiting.started(owner=process_owner(), task="Say which table is m
 """
 
 
-CHARTS = ("cost", "timeline last", "egress last")
+CHARTS = ("cost", "timeline {run.run_id}", "egress {run.run_id}")
 
 
 def test_charts_are_drawn_in_light_and_dark_follow_the_theme_and_are_saved_whole(open_notebook):

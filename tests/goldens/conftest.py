@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from tests.goldens.play import Played, play
 
 
 @pytest.fixture(scope="session")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+def played() -> Played:
     """What was seen."""
-    return play(tmp_path_factory.mktemp("stage"))
+    # Columns are as wide as the paths in them, so the stage's has the same length wherever the tests' own folder lies.
+    with tempfile.TemporaryDirectory(prefix="kagura-stage-", dir="/tmp") as folder:  # noqa: S108 - made anew, and private
+        return play(Path(folder))

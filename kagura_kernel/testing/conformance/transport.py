@@ -342,7 +342,7 @@ class TransportConformance:
         await talk.server.say(ANN, "/status", thread=thread)
         await talk.says(thread, "running")
         await talk.server.say(ANN, "/kill", thread=thread)
-        await talk.says(thread, "Killed · run-")
+        await talk.says(thread, "was stopped by")
         await talk.conversations.idle()
         assert talk.cockpit.runs()[0].status == "killed"
 
@@ -351,7 +351,7 @@ class TransportConformance:
         thread = await talk.server.say(ANN, "go")
         working = await talk.says(thread, "Works")
         await talk.server.click(ANN, thread, working.post_id, _action(working, "Stop"))
-        await talk.says(thread, "Killed · run-")
+        await talk.says(thread, "was stopped by")
 
     async def test_a_long_answer_is_cut_and_comes_whole_as_a_file(self, open_talk: OpenTalk) -> None:
         answer = "\n".join(f"line {number} of a long answer" for number in range(1000))
@@ -380,7 +380,7 @@ class TransportConformance:
         assert status["stay"] == "running"
         assert status.get("go", "killed") == "killed"
         await talk.server.say(ANN, "stop", thread=other)
-        await talk.says(other, "Killed · run-")
+        await talk.says(other, "was stopped by")
         await talk.conversations.idle()
 
     async def test_a_server_that_is_being_stopped_begins_nothing_and_hears_the_rest(self, open_talk: OpenTalk) -> None:
@@ -506,7 +506,7 @@ class TransportConformance:
         thread = await talk.server.say(ANN, "go")
         question = await talk.question(thread)
         talk.cockpit.kill(talk.cockpit.runs()[0].run_id, by="bob")
-        await talk.says(thread, "Killed · run-")
+        await talk.says(thread, "was stopped by")
         await talk.server.click(ANN, thread, question.post_id, _action(question, "Allow"))
         await eventually(talk.refused)
         assert talk.refused()[0].approval_id == talk.cockpit.approvals()[0].id
@@ -520,7 +520,7 @@ def _question(server: ChatServer, thread: str) -> Shown | None:
 
 def _is_stopped(post: Shown) -> bool:
     """Whether it is the last word of a run that was killed, or of one that was stopped before it had begun."""
-    return post.text.startswith("Killed · run-") or "was stopped before" in post.text
+    return "was stopped by" in post.text or "was stopped before" in post.text
 
 
 def _action(post: Shown, label: str) -> str:
