@@ -30,6 +30,8 @@ _LIKE_LATIN = frozenset(
 """Scripts, by the first word of a letter's name, with letters that look like those of ASCII."""
 _TWINS = frozenset("аеорсухіјѕһԁԛԝӏкмтвнгьАВЕКМНОРСТУХІЈЅαονρτυχικεηωγΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսհոց")
 """Letters of other scripts of which a whole name can be made that looks like one of ASCII."""
+_LATIN_TWINS = frozenset("ıȷɑɡɩɪɴʀʏʙɢʜʟꜱᴀᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢ")
+"""Letters of Latin itself that a host's name shows like those of ASCII."""
 _SIGNS = re.compile(
     "(?<=[A-Za-z0-9])"
     "[\u02d0\u02f8\u0589\u05c3\u2024\u2044\u2215\u29f8\u3002\uff0e\uff0f\uff1a\uff20\uff61\uff3c]"
@@ -50,6 +52,9 @@ def plainly(text: str) -> str:
         shown = _HOST.sub(lambda found: _WORD.sub(_twins, found[0]), _WORD.sub(_mixed, shown))
         shown = _SIGNS.sub(_written, shown)
         shown = _UNSEEN_LETTER.sub(_unseen, shown)
+        # What no font has a picture for: formats of music and hieroglyphs, private signs, numbers without a letter.
+        odd = {letter for letter in set(shown) if not letter.isprintable()} - {"\n", "\t", *_PICTURED}
+        shown = shown.translate({ord(letter): _marked(letter) for letter in odd})
     return _BLANKS.sub(lambda found: f"⟨{len(found[0])} blanks⟩", visible(shown))
 
 
@@ -80,8 +85,12 @@ def _is_empty(line: str) -> bool:
     return _NOTHING.fullmatch(line) is not None
 
 
+def _marked(letter: str) -> str:
+    return f"⟨U+{ord(letter):04X}⟩"
+
+
 def _written(found: re.Match[str]) -> str:
-    return f"⟨U+{ord(found[0]):04X}⟩"
+    return _marked(found[0])
 
 
 def _unseen(found: re.Match[str]) -> str:
@@ -97,15 +106,17 @@ def _mixed(found: re.Match[str]) -> str:
     word = found[0]
     if word.isascii() or not any(letter.isascii() and letter.isalpha() for letter in word):
         return word
-    return "".join(f"⟨U+{ord(letter):04X}⟩" if _poses(letter) else letter for letter in word)
+    return "".join(_marked(letter) if _poses(letter) else letter for letter in word)
 
 
 def _twins(found: re.Match[str]) -> str:
-    """A part of a host's name that is made of nothing but such letters."""
+    """A part of a host's name that is made of nothing but such letters, or has one of Latin's own among others."""
     word = found[0]
-    if word.isascii() or not all(letter in _TWINS or letter.isdigit() for letter in word):
+    if word.isascii():
         return word
-    return "".join(f"⟨U+{ord(letter):04X}⟩" if letter in _TWINS else letter for letter in word)
+    if not all(letter in _TWINS or letter.isdigit() for letter in word):
+        return "".join(_marked(letter) if letter in _LATIN_TWINS else letter for letter in word)
+    return "".join(_marked(letter) if letter in _TWINS else letter for letter in word)
 
 
 def _poses(letter: str) -> bool:

@@ -14,5 +14,5 @@ from tests.goldens.play import Played, play
 def played() -> Played:
     """What was seen."""
     # Columns are as wide as the paths in them, so the stage's has the same length wherever the tests' own folder lies.
-    with tempfile.TemporaryDirectory(prefix="kagura-stage-", dir="/tmp") as folder:  # noqa: S108 - made anew, and private
+    with tempfile.TemporaryDirectory(prefix="kagura-stage-", dir="/tmp") as folder:
         return play(Path(folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from operator import ne
 
 from kagura_kernel.kit.redaction.verdicts import once
 
@@ -79,6 +80,31 @@ def drawn(value: bytes, beyond: int = NAMED) -> bool:
     if not _LEAST <= len(value) <= _MOST or not value.isascii() or _OF_CODE.search(value):
         return False
     return _as_words(value) - _by_chance(value) > beyond
+
+
+_QUOTING = re.compile(rb"[\s\"'`\\]")
+_LEADS = re.compile(
+    rb"[$#%]\{|\$\(|\(.*\)|\[.*\]|\{.*\}|<.*>|\A%.*%|\A@.*@|\A#[0-9a-fA-F]+;?\Z|\A\$[A-Za-z]+\d?(?:_[A-Za-z]+\d?)+\Z"
+)
+"""What has another name or an expression in it, or is a colour."""
+
+
+@once
+def strewn(value: bytes) -> bool:
+    """Whether letters, digits and signs of a keyboard stand in no order, brackets too: `$k9(Lx!2`, `#aT3>w_8`.
+
+    Nothing of what leads to a value reads so: `$NAME`, `<your-token>`, `%(name)s`, `~/.ssh/key`.
+
+    Args:
+        value: Without quotes.
+    """
+    if not _LEAST <= len(value) <= _MOST or not value.isascii() or _QUOTING.search(value):
+        return False
+    kinds = value.translate(CLASSES)
+    if len(set(kinds)) < len(_SIZES) - 1 or _LEADS.search(value):
+        return False
+    changes = sum(map(ne, kinds[1:], kinds))
+    return 2 * changes >= len(value) - 1 or _as_words(value) - _by_chance(value) > SAID
 
 
 def _as_words(value: bytes) -> float:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from operator import ne, sub
 
-from kagura_kernel.kit.redaction.letters import CLASSES, CODE, SAID, drawn
+from kagura_kernel.kit.redaction.letters import CLASSES, CODE, SAID, drawn, strewn
 from kagura_kernel.kit.redaction.patterns import Lazy
 from kagura_kernel.kit.redaction.shapes import named, openly
 from kagura_kernel.kit.redaction.verdicts import once
@@ -139,7 +139,7 @@ def placeholder(value: bytes) -> bool:
 def reference(value: bytes) -> bool:
     """Whether this leads to a value kept elsewhere, or is code that makes one."""
     value = value.strip()
-    return _REFERENCE.fullmatch(value) is not None and not (value[:1] == b"/" and drawn(value, CODE))
+    return _REFERENCE.fullmatch(value) is not None and not (strewn(value) or (value[:1] == b"/" and drawn(value, CODE)))
 
 
 def _repeats(value: bytes) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kagura_kernel.kit.redaction.letters import SAID, drawn
+from kagura_kernel.kit.redaction.letters import SAID, drawn, strewn
 from kagura_kernel.kit.redaction.verdicts import once
 
 # Python's own engine sees short values here, and no pattern can go back over what it read.
@@ -36,11 +36,12 @@ _CODE_END = re.compile(
 """An expression that was cut at its brackets: `len)[-1`, `state[`."""
 _ISSUE = re.compile(rb"[\w.\-/]*#\d{1,7}")
 _REGEX = re.compile(
-    rb"\(\?[:=!<Pi]|\[[^\]\[]{0,40}(?:a-z|A-Z|0-9)[^\]\[]{0,40}\]|\[\^?(?:A-Z|a-z|0-9|\\w|[^\]\[]{0,20}-\])[^\]]*\][+*{?]|\\[wdsbSWD][+*{\[)]|\[[a-z\-]+ (?:[a-z]+|\d+)\]|\[\d+ [a-z]+\]|\[A-Z\]|\[[a-z]\][^\]]{0,4}\["
+    rb"\(\?[:=!<Pi]|\[[^\]\[]{0,40}(?:a-z|A-Z|0-9)[^\]\[]{0,40}\]|\[\^?(?:A-Z|a-z|0-9|\\w|[^\]\[]{0,20}-\])[^\]]*\][+*{?]|\\[wdsbSWD][+*{\[)]|\[[a-z\-]+ (?:[a-z]+|\d+)\]|\[\d+ [a-z]+\]|\[A-Z\]|\[[a-z]\][^\]]{0,4}\[|\(\.[*+]?\)"
 )
 """What only a regular expression has, or what stands for so many letters: `[20 alnum]`."""
 _ALGORITHM = re.compile(
     rb"(?i)(?:aws4-)?(?:hmac|rsa|ecdsa|rsassa|ecdh|pbkdf2|aes|dsa)[-_]?(?:with[-_]?)?(?:\d{3}[-_])?(?:sha|gcm|cbc|ctr|es|oaep|pss|pkcs)[-_\w]*|argon2(?:id|i|d)?|rsa-?\d{4}|(?-i:(?:[A-Z0-9]+[-_])+(?:SHA\d*|POLY1305|CCM\d*|GCM|CBC|MD5))"
+    rb"|(?-i:[-+!@]?[A-Z]{3,}\d{0,3}(?:[-+:][-+!@]?[A-Z]{3,}\d{0,3})*:[-+!@]?[A-Z]{3,}\d{0,3})"
 )
 _FLAG = re.compile(
     rb"(?:[a-z_]+\d?|[a-z]*+(?:[A-Z][a-z]+)+|[A-Z_]+)=(?:\d{1,6}|[a-z_]+(?:\.[A-Za-z_]+)*|(?:[A-Z][a-z]+)+)"
@@ -72,7 +73,7 @@ def openly(value: bytes) -> bool:
         or _ENTRY_POINT.fullmatch(value) is not None
         or _SCOPED.fullmatch(value) is not None
         or _PROGRAM.fullmatch(value) is not None
-        or _GRAMMAR.fullmatch(value) is not None
+        or (_GRAMMAR.fullmatch(value) is not None and not strewn(value))
         or _FLAG.fullmatch(value) is not None
         or _FIELD.fullmatch(value) is not None
         or _CLASS.fullmatch(value) is not None

@@ -43,6 +43,9 @@ def test_a_long_run_of_blanks_in_a_line_does_not_push_the_rest_out_of_sight(blan
         ("curl example.com\u2215evil.example", "curl example.com⟨U+2215⟩evil.example"),
         ("curl example.com\u2024evil.example", "curl example.com⟨U+2024⟩evil.example"),
         ("rm \uff41b", "rm ⟨U+FF41⟩b"),
+        ("a\U0001d173b\U00013430c", "a⟨U+1D173⟩b⟨U+13430⟩c"),
+        ("a\ue0b0b\u0378c", "a⟨U+E0B0⟩b⟨U+0378⟩c"),
+        ("curl g\u0131thub.com/\u0261", "curl g⟨U+0131⟩thub.com/\u0261"),
     ],
 )
 def test_what_nobody_sees_and_what_poses_as_something_else_is_written_out(text, shown):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kagura_kernel.kit.redaction.letters import CODE, SAID, drawn
+from kagura_kernel.kit.redaction.letters import CODE, SAID, drawn, strewn
 from kagura_kernel.kit.redaction.names import Says, documented, says
 from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
 from kagura_kernel.kit.redaction.plausible import crypted, entropy, password, placeholder, reference, token, validation
@@ -24,7 +24,8 @@ _ASSIGNED_FORM = (
     r"(?:(\s*(?::[ \t]*[&*]?(?:'\w+[ \t]+)?(?:Optional\[|Final\[|Annotated\[)?[\w.:<>?]+(?:\[\w*\])?\]?(?:[ \t]*\|[ \t]*(?:None|null|undefined))?[ \t]*=|[ \t]+(?:As[ \t]+)?[*&]?[\w.<>]+(?:\[\]|\(\w{1,4}\))?[ \t]*:?=|\|\|=?|\?\??=?|\?:|\bor\b|:-|:=|=>|->|={1,3}|!==?|<<?-|[+.]=|[ \t]+\.[ \t]+|:(?:[ \t]+(?:&[\w\-]+|!(?:!?str|!binary|string|plain)))*)[ \t]*(?:new[ \t]+\w+)?(?:(?:\[\]byte|\[\]rune|bytes|SecretStr|Secret|String|String::from|Buffer\.from|ByteString|L|TEXT|_T|Some|raw|[\w.]*GetBytes|strdup|NSString|md5|sha\d*|password|encrypt|crypt|hash|bcrypt)?\(\s*)?)|(\s*,\s*)|(\(\s*))"
     r"(?:[bBrRuUfFlL@$]{0,2}\"\"\"([^\"]+)\"\"\"|[|>][-+]?[ \t]*\n[ \t]+([^\s\"']+)[ \t]*(?:\n|$)"
     r"|(?:[bBrRuUfFlL@$]{0,2}|N)\"((?:[^\"\\\n]|\\[^\n])+)\"|(?:[bBrRuUfFlL@$]{0,2}|N)'((?:[^'\\\n]|\\[^\n]|'')+)'|`([^`\n]+)`"
-    r"|\\+[\"']([^\"'\\\n]+)|([^\s\"'`,;<>(){}\[\]\\|&][^\s\"'`]*)|&(?:quot|apos|#3[49]);([^&\s][^&\n]*)&(?:quot|apos|#3[49]);)"
+    r"|\\+[\"']([^\"'\\\n]+)|([^\s\"'`,;<>(){}\[\]\\|&][^\s\"'`]*)|&(?:quot|apos|#3[49]);([^&\s][^&\n]*)&(?:quot|apos|#3[49]);"
+    r"|[bBrRuUfF]{0,2}'''\r?\n([^']+)''')"
 )
 _ASSIGNED = Nearby(_ASSIGNED_FORM)
 _ASSIGNED_SOMEWHERE = Nearby(ungrouped(_ASSIGNED_FORM))
@@ -32,7 +33,8 @@ _CALLED = re.compile(rb"[\w.\-]+(?![$\x80-\xff])")
 _MORE_NAME = re.compile(rb"(?is).{1,4}?(?:pw|pin|sid|sas|sig)|(?:\\*[\"'`\])}]|\[\w*\]){0,3}[ \t]+[\w.]+[ \t]*=")
 """What may make the name longer, or begin another name, behind what looks like the name."""
 _TYPED = re.compile(rb"[ \t]+[\w.]+[ \t]*=[ \t]*")
-_QUOTED = (6, 8, 9, 10, 11, 13)
+_QUOTED = (6, 8, 9, 10, 11, 13, 14)
+_OF_LINES = (6, 14)
 _BLOCK = 7
 _BACKTICKS = 10
 _BARE = 12
@@ -99,6 +101,8 @@ def _assigned(data: bytes, found: Match) -> Iterator[Span]:
     start, end = found.start(group), found.end(group)
     if _stands_otherwise(data, found, group):
         return
+    if group in _OF_LINES:
+        start, end = end - len(data[start:end].lstrip()), start + len(data[start:end].rstrip())
     if group == _BARE:
         end = _bare_end(data, found.start(1), start, end)
     elif (
@@ -254,7 +258,7 @@ def _plain(what: Says, name: bytes, value: bytes) -> bool:
         or worded(value)
         or _OPEN.match(value) is not None
         or (kind_of(what, name) in _NUMBERED_BY_UUID and (_UUID.fullmatch(value) or _OURS.fullmatch(value)) is not None)
-        or value.startswith((b", ", b"), ", b") ", b":"))
+        or (value.startswith((b", ", b"), ", b") ", b":")) and not strewn(value))
         or openly(value)
         or (value[:1] in b"\"'" and reference(value.strip(b"\"'")))
         or placeholder(_ESCAPED_END.sub(b"", value))

@@ -16,6 +16,7 @@ from .formats import (
     derives_from_formatter,
     grade_of,
     is_formatter,
+    is_one_of,
 )
 from .given import lets_callers_reach, opened_for
 from .joining import doubt_of
@@ -213,6 +214,9 @@ class Checks:
             self._reach(node, bases, node.attr)
             if node.attr in BY_NAME and id(node) not in self._functions:
                 self._reaching_text(node, [node.value], (), objects=False)
+            handed_on = node.attr in OF_FORMATTERS and id(node) not in self._functions
+            if handed_on and (ref(FORMATTER) in bases or any(is_formatter(self._of, one) for one in bases)):
+                self.reached(node, frozenset(), [], Doubt("computed"))
             for value in self._of.values(node):
                 if value.kind == "ref":
                     self._referred(node, value.name)
@@ -358,8 +362,13 @@ class Checks:
             self._reaching_text(node, given[:1], (), objects=False)
         elif function.attr in OF_FORMATTERS or formatter:
             self._reaching_text(node, given[:1], given[1:], objects=True)
-        elif not all(one.kind in ("object", "class") or _is_other(one) for one in receivers):
+        elif not all(self._is_no_text(one) for one in receivers):
             self._reaching_text(node, [function.value], given, objects=False)
+
+    def _is_no_text(self, value: Value) -> bool:
+        """Whether it has a method of that name, and is no text for all that."""
+        own = value.kind in ("object", "class") and not is_one_of(self._of, value, "builtins.str")
+        return own or _is_other(value)
 
     def _reaching_text(
         self, node: ast.expr, texts: Sequence[ast.expr], given: Sequence[ast.expr], *, objects: bool

@@ -55,19 +55,29 @@ def is_formatter(meaning: Meaning, value: Value) -> bool:
         return value.name == FORMATTER or (
             inside and any(derives_from_formatter(meaning, one) for one in _all(meaning))
         )
+    return is_one_of(meaning, value, FORMATTER)
+
+
+def is_one_of(meaning: Meaning, value: Value, full: str) -> bool:
+    """Whether something is of a class of the plugin's own, or that class itself, which derives from this one."""
     if value.kind not in ("object", "class"):
         return False
     home = meaning.plugin.evaluation(value.unit)
-    return any(id(one) == value.node and derives_from_formatter(home, one) for one in _all(home))
+    return any(id(one) == value.node and derives_from(home, one, full) for one in _all(home))
 
 
 def derives_from_formatter(meaning: Meaning, node: ast.ClassDef) -> bool:
     """Whether a class is one of formatters."""
+    return derives_from(meaning, node, FORMATTER)
+
+
+def derives_from(meaning: Meaning, node: ast.ClassDef, full: str) -> bool:
+    """Whether a class is that one with something added."""
     left, seen = [(meaning, node)], {id(node)}
     while left:
         home, one = left.pop()
         for value in home.union(home.values(base) for base in one.bases):
-            if value.kind == "ref" and value.name == FORMATTER:
+            if value.kind == "ref" and value.name == full:
                 return True
             if value.kind == "class" and value.node not in seen:
                 seen.add(value.node)

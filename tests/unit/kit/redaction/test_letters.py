@@ -32,6 +32,7 @@ CARRIERS = {
 MOST_LEFT = {8: 0.15, 12: 0.08, 20: 0.03}
 """The share of values that may stay, by their length; each is measured on forty."""
 MANY = 40
+FIRST_SIGNS = "!#$%*+-.:<?@^_~()[]{}"
 NAMES_AND_WORDS = (
     *(
         "required",
@@ -47,6 +48,16 @@ NAMES_AND_WORDS = (
     *("hashed_password", "getPassword", "UserPasswordProvider", "KeyStoreType", "passwordField", "HttpTokensState"),
     *("changeme", "your-password-here", "placeholder", "xxxxxxxx", "notasecret", "mynewpassword", "example"),
     *("https://example.org/reset", "/run/secrets/db", "./secrets/db.key", "settings.database.password", "$DB_PASSWORD"),
+    *(
+        "$s3_bucket2",
+        "$env:DB_PASSWORD",
+        "%(password)s",
+        "%DB_PASS%",
+        "<your-token>",
+        "<%= dbPassword1 %>",
+        "#{db.pass1}",
+    ),
+    *("~/.ssh/id_rsa2", "$(cat /run/pw1)", "{{ vault.db1 }}", "$$1", "${DB_PASS:-x1}", "*****", "[A-Za-z0-9]{8}", "#1"),
     *("strncpy", "kwargs", "sqlite", "postgres", "hashlib", "rabbitmq", "username", "keystore"),
 )
 
@@ -67,6 +78,15 @@ def test_values_of_any_alphabet_go_behind_a_name_that_says_secret(alphabet: str,
         clean = shared_redactor().redact("".join(CARRIERS[carrier].format(one) for one in drawn_values)).text
         left = [one for one in drawn_values if one in clean]
         assert len(left) <= share * MANY, (length, left)
+
+
+@pytest.mark.parametrize("carrier", ["JSON", "source"])
+@pytest.mark.parametrize("first", FIRST_SIGNS)
+def test_quoted_values_go_whatever_sign_is_their_first(first: str, carrier: str) -> None:
+    drawn_values = [first + one for one in values(ALPHABETS["letters, digits and signs"], 15)]
+    clean = shared_redactor().redact("".join(CARRIERS[carrier].format(one) for one in drawn_values)).text
+    left = [one for one in drawn_values if one in clean]
+    assert len(left) <= 0.15 * MANY, left
 
 
 @pytest.mark.parametrize("carrier", ["environment", "JSON", "YAML", "prose"])

@@ -124,6 +124,9 @@ REFUSED = [
     'run = list(map(getattr, [print], ["__self__"]))',
     'import string\nclass F(string.Formatter):\n    pass\nrun = F().get_field("0.__class__.__base__", [1], {})',
     "from string import Formatter\ndef run(a, b): return Formatter().get_field(a, [run], {})[0][b]",
+    "import string\ns = string.Formatter().vformat\ndef run(t, a): return s(t, (a,), {})",
+    "from string import Formatter\nf = Formatter()\ng = f.get_field\ndef run(t, a): return g(t, [a], {})",
+    "import string\nclass F(string.Formatter):\n    pass\ndef run(t, a): return list(map(F().vformat, [t], [[a]], [{}]))",
     'run = "{a.__init__.__globals__}".format',
     'def run(a): return ("{" + "0.__cla" + "ss__.__ba" + "se__}").format(a)',
     'def run(a): return f"{a!r}".format_map({"x": "{0.__globals__}"})',
@@ -226,6 +229,8 @@ REFUSED = [
 ]
 
 LOOKED_AT = [
+    "class S(str):\n    pass\ndef run(t, a): return S(t).format(a)",
+    "class S(str):\n    pass\nclass T(S):\n    pass\ndef run(t, a): return T(t).format_map({'x': a})",
     "import os\nrun = os.environ.copy",
     "import os\nfrom os import environ\nX = {**environ}\ndef run(a): return X",
     "import os\ndef run(a):\n    for k, v in os.environ.items(): print(k, v)",
