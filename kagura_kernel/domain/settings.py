@@ -217,6 +217,13 @@ def parse_settings(
     variables = {name: PREFIX + name.upper() for name in Settings.model_fields}
     given = {name: variable for name, variable in variables.items() if variable in environ}
     problems: list[Problem] = []
+    if (
+        "brain" in given
+        and "model" not in given
+        and values.get("brain", environ["KAGURA_BRAIN"]) != environ["KAGURA_BRAIN"]
+    ):
+        # The file's model was set for the file's brain.
+        values.pop("model", None)
     for name, variable in given.items():
         if name in _TABLES:
             problems.append((variable, f"no variable can hold this table: write [{name}] into the file"))

@@ -57,14 +57,14 @@ class Leaver(Protocol):
 async def leave_outcome(
     memory: Leaver, store: MemoryStore, order: RunOrder, ended: Ended, record: RecordFact
 ) -> tuple[str, ...]:
-    """Keep what was measured and, apart from it, what the agent said; ids of both. None of a run that never began.
+    """Keep what was measured and, apart from it, what the agent said; ids of both, none where nothing was learned.
 
     What was measured becomes trusted when the work was verified, and the run had read nothing that is not trusted.
 
     Raises:
         MemoryUnavailable: the memory cannot be reached any more.
     """
-    if not ended.began:
+    if not ended.taught:
         return ()
     scope = memory.scopes[1]
     outcome = await memory.keep(outcome_of(order, ended, scope=scope), "outcome")

@@ -57,6 +57,17 @@ class Ended:
     memories: Sequence[str] = ()
     began: bool = True
 
+    @property
+    def taught(self) -> bool:
+        """Whether there is anything to learn from it.
+
+        There is not where it never began, where a person stopped it, and where it failed before it had said, changed or
+        proved anything: the journal says all that there is to say of these.
+        """
+        if not self.began or self.ending.status == "killed":
+            return False
+        return self.ending.status != "failed" or bool(self.ending.text or self.changes or self.verified)
+
 
 def outcome_of(order: RunOrder, ended: Ended, *, scope: str) -> Draft:
     """What the engine measured, for the memory.

@@ -234,7 +234,7 @@ class RunMemory:
     ) -> tuple[str, ...]:
         """Leave a summary of the outcome, and say of what was used whether it helped; ids of what was left.
 
-        A run that never began leaves none.
+        A run from which nothing is learned leaves none.
 
         Raises:
             MemoryUnavailable: the memory cannot be reached any more.

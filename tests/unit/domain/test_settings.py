@@ -18,6 +18,14 @@ def test_a_file_sets_and_a_variable_overrides() -> None:
     assert (settings.box, settings.pool_size) == ("bubblewrap", 3)
 
 
+def test_the_model_of_a_file_is_that_of_the_files_brain() -> None:
+    file = 'brain = "claude"\nmodel = "opus"\n'
+    assert parse_settings(file, {"KAGURA_BRAIN": "pydantic_ai"}).model == ""
+    assert parse_settings(file, {"KAGURA_BRAIN": "pydantic_ai", "KAGURA_MODEL": "m"}).model == "m"
+    assert parse_settings(file, {"KAGURA_BRAIN": "claude"}).model == "opus"
+    assert parse_settings('model = "opus"\n', {"KAGURA_BRAIN": "claude"}).model == "opus"
+
+
 def test_lists_and_empty_amounts_can_be_given_as_variables() -> None:
     settings = parse_settings("", {"KAGURA_PREAPPROVED_HOST_COMMANDS": "ls, wc", "KAGURA_BUDGET_USD": ""})
     assert settings.preapproved_host_commands == ("ls", "wc")

@@ -37,6 +37,24 @@ def verified(**more):
     return RunVerified(run_id="run-1", session_id="ses-1", at=NOW, command="pytest", **more)
 
 
+@pytest.mark.parametrize(
+    ("ending", "more", "taught"),
+    [
+        (Ending("done", "I counted 3."), {}, True),
+        (Ending("done"), {}, True),
+        (Ending("stopped"), {}, True),
+        (Ending("failed", "I tried."), {}, True),
+        (Ending("failed"), {"changes": (FileChange("a.txt", "added"),)}, True),
+        (Ending("failed"), {"verified": verified(passed=False, exit_code=1)}, True),
+        (Ending("failed"), {}, False),
+        (Ending("killed", "I was at", RunKilled("run-1", "ann")), {}, False),
+        (Ending("denied"), {"began": False}, False),
+    ],
+)
+def test_a_run_teaches_nothing_that_was_stopped_or_failed_before_it_did_anything(ending, more, taught):
+    assert ended(ending, **more).taught is taught
+
+
 def test_what_was_measured_is_the_engines_word_and_in_quarantine():
     draft = outcome_of(order(), ended(memories=("mem-a",)), scope="project:p")
     assert (draft.type, draft.source.author, draft.tier, draft.scope) == (
