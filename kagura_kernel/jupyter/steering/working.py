@@ -25,10 +25,15 @@ def changes(asked: Asked) -> None:
 
     run_id = named_run(asked.cockpit.journal, asked["run"], asked.here)
     found = as_rows(asked.cockpit.changes(run_id))
-    if found:
-        show_changes(asked.cockpit, run_id, found, surface_of(asked.shell))
-    else:
-        say(f"{told_run(asked.cockpit.journal, run_id)} changed no files.")
+    run = told_run(asked.cockpit.journal, run_id)
+    if not found:
+        say(f"{run} changed no files.")
+        return
+    surface = surface_of(asked.shell)
+    # What differs every time is no output where nobody looks and the next execution is compared with this one.
+    if surface is not Surface.HEADLESS:
+        say(f"{run}:")
+    show_changes(asked.cockpit, run_id, found, surface)
 
 
 def apply(asked: Asked) -> None:
