@@ -128,6 +128,8 @@ def tests(*, everything: bool) -> list[Step]:
     if os.environ.get("CI") == "true":
         environ["KAGURA_TEST_REQUIRE_DOCKER"] = "1"
     measuring = []
+    if not everything:
+        environ["KAGURA_TEST_SAMPLE"] = "1"
     if everything:
         # Programs that the tests start lie anywhere, so what they measure has a place that does not depend on it.
         environ |= {"KAGURA_TEST_EVERYTHING": "1", "COVERAGE_FILE": str(COVERAGE / "data")}

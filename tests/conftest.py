@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support.effort import sources_of, thorough
+from tests.support.effort import left_out, sources_of, thorough
 
 pytest_plugins = ["kagura_kernel.testing.guards", "kagura_kernel.testing.fixtures_docker"]
 
@@ -23,11 +23,14 @@ settings.load_profile("in full")
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Cheap tests first, while images are made; then what shares a daemon, which is the longest; then all others.
 
-    With `--no-loadscope-reorder` workers take groups in this order.
+    With `--no-loadscope-reorder` workers take groups in this order. Of dear tests a sample stays (`tests.support.effort`).
     """
+    kept = [item for item in items if not left_out(item.nodeid)]
+    config.hook.pytest_deselected(items=[item for item in items if left_out(item.nodeid)])
+    items[:] = kept
 
     def turn(item: pytest.Item) -> int:
         cheap = item.path.is_relative_to(TESTS / "unit") or item.path.is_relative_to(TESTS / "architecture")

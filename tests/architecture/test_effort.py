@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import effort
 
+TESTS = Path(__file__).parents[1]
 CASES = list(range(100))
 TEN = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]
 
@@ -53,3 +54,28 @@ def test_with_everything_asked_for_nothing_is_a_sample(repository: Path, monkeyp
     assert effort.sample(CASES, 10, f"{repository.name}/") == TEN
     monkeypatch.setattr(effort, "EVERYTHING", True)
     assert effort.sample(CASES, 10, "kit/") == CASES
+
+
+def test_of_dear_tests_a_sample_stays_unless_their_code_or_they_themselves_have_changed(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dear = effort.Dear(("tests/runs/",), ("runs/",), one_in=3)
+    monkeypatch.setattr(effort, "DEAR", (dear,))
+    dears = [f"tests/runs/test_box.py::test[{number}]" for number in range(300)]
+    cheap = [name.replace("runs", "kit") for name in dears]
+    assert not any(map(effort.left_out, dears))
+    monkeypatch.setattr(effort, "SAMPLE", True)
+    left = [*map(effort.left_out, dears)]
+    assert 150 < sum(left) < 250
+    assert [*map(effort.left_out, dears)] == left
+    assert not any(map(effort.left_out, cheap))
+    (repository / "runs" / "new.py").write_text("3\n")
+    effort.changed.cache_clear()
+    assert not any(map(effort.left_out, dears))
+
+
+def test_every_dear_test_and_its_code_is_there() -> None:
+    known = [str(path.relative_to(TESTS.parent)) for path in TESTS.rglob("*.py")]
+    for dear in effort.DEAR:
+        assert all((TESTS.parent / source).exists() for source in dear.sources)
+        assert all(any(path.startswith(one) for path in known) for one in dear.tests)

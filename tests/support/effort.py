@@ -1,13 +1,16 @@
-"""How much a test tries: corpora and long properties in full where their code has changed, a fixed sample elsewhere.
+"""How much is tried: corpora, long properties and dear tests in full where their code has changed, a fixed sample elsewhere.
 
-`make test-all` sets KAGURA_TEST_EVERYTHING, and then everything is tried in full.
+`make test-all` sets KAGURA_TEST_EVERYTHING, and then everything is tried in full. Whoever names tests to pytest gets all
+of these: only `make test` sets KAGURA_TEST_SAMPLE, which leaves tests out.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
+import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +26,63 @@ PARTS = 3
 
 EVERYTHING = bool(os.environ.get("KAGURA_TEST_EVERYTHING"))
 
+SAMPLE = bool(os.environ.get("KAGURA_TEST_SAMPLE"))
+
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Dear:
+    """Tests that start programs, boxes, daemons or pages, and the code whose promises they hold.
+
+    Attributes:
+        tests: What their paths begin with.
+        sources: Paths of that code; the tests themselves are known.
+        one_in: Of so many, one is the sample.
+    """
+
+    tests: tuple[str, ...]
+    sources: tuple[str, ...]
+    one_in: int = 3
+
+
+_BOXES = ("kagura_kernel/sandbox/", "kagura_kernel/testing/conformance/", "images/")
+_MEMORY = ("kagura_kernel/memory/", "kagura_kernel/testing/conformance/")
+_CHATS = ("kagura_kernel/cockpit/transports/", "kagura_kernel/testing/conformance/")
+_JUPYTER = ("kagura_kernel/jupyter/", "labextension/")
+
+DEAR = (
+    Dear(("tests/conformance/test_gvisor_", "tests/conformance/test_docker_"), _BOXES, one_in=4),
+    Dear(
+        ("tests/conformance/test_remapped_", "tests/conformance/test_scrubbed_", "tests/integration/sandbox/"), _BOXES
+    ),
+    Dear(("tests/conformance/test_memory_cloud", "tests/conformance/test_memory_postgres"), _MEMORY),
+    Dear(("tests/integration/memory/",), _MEMORY),
+    Dear(("tests/conformance/test_slack", "tests/conformance/test_discord", "tests/integration/serve/"), _CHATS),
+    Dear(("tests/integration/membrane/", "tests/conformance/test_credential_"), ("kagura_kernel/membrane/",)),
+    Dear(("tests/integration/journal/",), ("kagura_kernel/journal/",)),
+    Dear(("tests/integration/plugins/", "tests/unit/plugins/"), ("kagura_kernel/plugins/", "plugins/")),
+    Dear(("tests/integration/dispatch/",), ("kagura_kernel/patterns/", "kagura_kernel/assembly/")),
+    Dear(("tests/integration/runs/",), ("kagura_kernel/runs/", "kagura_kernel/runtime/", "kagura_kernel/tools/")),
+    Dear(("tests/integration/brain/",), ("kagura_kernel/brain/",)),
+    Dear(("tests/integration/server/",), ("kagura_kernel/jupyter/server/",)),
+    Dear(("tests/integration/jail/",), ("kagura_kernel/plugins/", "kagura_kernel/sandbox/")),
+    Dear(("tests/unit/kit/",), ("kagura_kernel/kit/",)),
+    Dear(("tests/integration/jupyter/", "tests/browser/"), _JUPYTER, one_in=2),
+    Dear(("tests/integration/house/",), ("kagura_kernel/cockpit/", "kagura_kernel/assembly/"), one_in=2),
+)
+"""A sample of each runs in every check: what a change far away breaks is mostly broken in many of them."""
+
+
+def left_out(test: str) -> bool:
+    """Whether a test, named by its id, is not in the sample that is tried now."""
+    if not SAMPLE or EVERYTHING:
+        return False
+    path = test.partition("::")[0]
+    for dear in DEAR:
+        if path.startswith(dear.tests):
+            return zlib.crc32(test.encode()) % dear.one_in != 0 and not thorough(path, *dear.sources)
+    return False
 
 
 def _git(*arguments: str) -> str:
