@@ -26,7 +26,7 @@ settings.load_profile("in full")
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Cheap tests first, while images are made; then what shares a daemon, which is the longest; then all others.
 
-    With `--no-loadscope-reorder` workers take groups in this order. Of dear tests a sample stays (`tests.support.effort`).
+    With `--no-loadscope-reorder` workers take groups in this order. Of dear tests a sample stays, see `support.effort`.
     """
     kept = [item for item in items if not left_out(item.nodeid)]
     config.hook.pytest_deselected(items=[item for item in items if left_out(item.nodeid)])

@@ -1,7 +1,7 @@
-"""How much is tried: corpora, long properties and dear tests in full where their code has changed, a fixed sample elsewhere.
+"""How much is tried: what is dear or long in full where its code has changed, and a fixed sample of it elsewhere.
 
-`make test-all` sets KAGURA_TEST_EVERYTHING, and then everything is tried in full. Whoever names tests to pytest gets all
-of these: only `make test` sets KAGURA_TEST_SAMPLE, which leaves tests out.
+`make test-all` sets KAGURA_TEST_EVERYTHING, and then everything is tried in full. Whoever names tests to pytest gets
+all of these: only `make test` sets KAGURA_TEST_SAMPLE, which leaves tests out.
 """
 
 from __future__ import annotations
