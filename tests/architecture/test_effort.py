@@ -61,6 +61,7 @@ def test_of_dear_tests_a_sample_stays_unless_their_code_or_they_themselves_have_
 ) -> None:
     dear = effort.Dear(("tests/runs/",), ("runs/",), one_in=3)
     monkeypatch.setattr(effort, "DEAR", (dear,))
+    monkeypatch.setattr(effort, "SAMPLE", False)
     dears = [f"tests/runs/test_box.py::test[{number}]" for number in range(300)]
     cheap = [name.replace("runs", "kit") for name in dears]
     assert not any(map(effort.left_out, dears))

@@ -22,6 +22,7 @@ from kagura_kernel.testing.kernel import Ran, kernel_environ
 from kagura_kernel.testing.open_kernel import OpenKernel, open_kernel
 from kagura_kernel.testing.patience import wait_until
 from kagura_kernel.testing.plugin_rig import write_plugin
+from kagura_kernel.testing.served import Commands
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.real_clock]
 
@@ -85,11 +86,16 @@ def kernel(environ: dict[str, str], project: Path) -> Iterator[OpenKernel]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    with Commands(tmp_path_factory.mktemp("commands")) as commands:
+        yield commands
+
+
 @pytest.fixture
-def terminal(environ: dict[str, str], project: Path) -> Terminal:
+def terminal(environ: dict[str, str], project: Path, commands: Commands) -> Terminal:
     def run(*words: str, cwd: Path = project, code: int = 0) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "kagura_kernel.cli.main", *words]
-        done = subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, check=False, timeout=100)
+        done = commands.told(environ, cwd, *words)
         assert done.returncode == code, done.stdout + done.stderr
         return done
 

@@ -258,7 +258,8 @@ def _plain(what: Says, name: bytes, value: bytes) -> bool:
         or worded(value)
         or _OPEN.match(value) is not None
         or (kind_of(what, name) in _NUMBERED_BY_UUID and (_UUID.fullmatch(value) or _OURS.fullmatch(value)) is not None)
-        or (value.startswith((b", ", b"), ", b") ", b":")) and not strewn(value))
+        or value.startswith((b", ", b"), ", b") "))
+        or (value.startswith(b":") and (_PATH.match(value) is not None or not strewn(value)))
         or openly(value)
         or (value[:1] in b"\"'" and reference(value.strip(b"\"'")))
         or placeholder(_ESCAPED_END.sub(b"", value))
@@ -267,6 +268,8 @@ def _plain(what: Says, name: bytes, value: bytes) -> bool:
     )
 
 
+_PATH = re.compile(rb":[A-Za-z_]\w*[(<{:]")
+"""What follows `Token:` in the path of a program: `Token::Ident2(ref name)`."""
 _ESCAPED_END = re.compile(rb"(?:\\{1,2}[nrt])+\Z")
 _UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OURS = re.compile(rb"run-[0-9a-z]{1,40}\.child-\d{1,6}")
