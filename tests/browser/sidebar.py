@@ -66,7 +66,8 @@ class Story:
         now = datetime.now(UTC)
         with self.journal.writing() as writing:
             for number in range(30):
-                at = now - timedelta(hours=5 * number + 1, minutes=13 * number % 60)
+                # The newest is of today, but for some seconds after midnight.
+                at = now - timedelta(hours=5 * number, minutes=13 * number % 60, seconds=90)
                 run = SampleRun(f"run-past-{number}", "ses-past", at)
                 model = MODELS[number % len(MODELS)]
                 cost = 0.02 * (number % 7 + 1)

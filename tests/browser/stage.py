@@ -43,13 +43,29 @@ os.environ.update(before)
 shell.reset(new_session=True)
 gc.collect()
 """
-# Nothing lies before the notebook, whenever it came.
+# Nothing lies before the notebook, whenever it came. What a kernel told before the page listened, it has to tell again.
 _READY = """([path]) => {
   const { shell } = window.jupyterapp;
   const panel = [...shell.widgets('main')].find(one => one.context?.path === path);
   if (!panel) return false;
   for (const other of [...shell.widgets('main')]) if (other !== panel) other.dispose();
-  return shell.currentWidget === panel && panel.sessionContext.session?.kernel?.status === 'idle';
+  const kernel = panel.sessionContext.session?.kernel;
+  if (kernel?.connectionStatus === 'connected' && kernel.status === 'unknown' && !(Date.now() < window.asked)) {
+    window.asked = Date.now() + 3000;
+    void kernel.requestKernelInfo();
+  }
+  return shell.currentWidget === panel && kernel?.status === 'idle';
+}"""
+_STATE = """() => {
+  const { shell } = window.jupyterapp;
+  const said = one => {
+    const { session, isReady } = one.sessionContext ?? {};
+    const kernel = session?.kernel;
+    const states = [kernel?.connectionStatus, kernel?.status];
+    return [one.context?.path, one === shell.currentWidget, isReady, ...states].join(' ');
+  };
+  const dialog = document.querySelector('.jp-Dialog')?.textContent ?? 'no dialog';
+  return [...[...shell.widgets('main')].map(said), dialog].join('; ');
 }"""
 _MOVE = """
 import os
@@ -99,7 +115,7 @@ _CLEAR = """async () => {
   for (let turn = 0; turn < 100 && ![...shell.widgets('main')].length; turn++) {
     await new Promise(resolve => setTimeout(resolve, 20));
   }
-  for (const name of ['canary', 'owned', 'seen', 'heights', 'stall']) delete window[name];
+  for (const name of ['asked', 'canary', 'owned', 'seen', 'heights', 'stall']) delete window[name];
   getSelection().removeAllRanges();
   document.activeElement?.blur();
 }"""
@@ -149,7 +165,11 @@ class Stage:
         place = str(path.relative_to(self.lab.root))
         lent = not own_kernel and self._lend(place)
         open_by_command(page, place)
-        page.wait_for_function(_READY, arg=[place])
+        try:
+            page.wait_for_function(_READY, arg=[place])
+        except BrowserError as error:
+            message = f"{place} is not ready, with {'a lent' if lent else 'a new'} kernel: {page.evaluate(_STATE)}"
+            raise AssertionError(message) from error
         ids = page.evaluate(
             """() => {
               const { session } = window.jupyterapp.shell.currentWidget.sessionContext;

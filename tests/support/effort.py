@@ -68,8 +68,11 @@ DEAR = (
     Dear(("tests/integration/server/",), ("kagura_kernel/jupyter/server/",)),
     Dear(("tests/integration/jail/",), ("kagura_kernel/plugins/", "kagura_kernel/sandbox/")),
     Dear(("tests/unit/kit/",), ("kagura_kernel/kit/",)),
-    Dear(("tests/integration/jupyter/", "tests/browser/"), _JUPYTER, one_in=2),
-    Dear(("tests/integration/house/",), ("kagura_kernel/cockpit/", "kagura_kernel/assembly/"), one_in=2),
+    Dear(("tests/unit/runs/test_installing",), ("kagura_kernel/runs/",)),
+    Dear(("tests/unit/testing/", "tests/integration/extending/"), ("kagura_kernel/testing/",)),
+    Dear(("tests/integration/jupyter/",), _JUPYTER),
+    Dear(("tests/browser/",), _JUPYTER, one_in=2),
+    Dear(("tests/integration/house/",), ("kagura_kernel/cockpit/", "kagura_kernel/assembly/")),
 )
 """A sample of each runs in every check: what a change far away breaks is mostly broken in many of them."""
 

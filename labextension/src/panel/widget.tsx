@@ -15,6 +15,9 @@ export interface IPanelOptions {
   jump: (origin: IOrigin) => Promise<string>;
 }
 
+/** Animation frames that a question which is known has to be drawn in. */
+const MOST_FRAMES = 120;
+
 /** The panel as a widget of the shell. Its tab carries the number of approvals that wait. */
 export class KaguraPanel extends ReactWidget {
   constructor(options: IPanelOptions) {
@@ -41,13 +44,23 @@ export class KaguraPanel extends ReactWidget {
       show();
     }
     this._options.sections.setOpen(APPROVALS_ID, true);
-    // What was just opened is drawn by then.
-    requestAnimationFrame(() => {
-      const cards = [...this.node.querySelectorAll<HTMLElement>('[data-approval]')];
+    this._whenDrawn(cards => {
       const at = cards.findIndex(card => card.contains(had));
       const next = cards[(at + 1) % cards.length] ?? this._firstHeading();
       next?.focus();
       next?.scrollIntoView({ block: 'nearest' });
+    });
+  }
+
+  /** A panel or a section that was just opened is drawn some frames later on a busy machine. */
+  private _whenDrawn(call: (cards: readonly HTMLElement[]) => void, frames = MOST_FRAMES): void {
+    requestAnimationFrame(() => {
+      const cards = [...this.node.querySelectorAll<HTMLElement>('[data-approval]')];
+      if (cards.length === 0 && this._options.kagura.approvals.pending.length > 0 && frames > 0) {
+        this._whenDrawn(call, frames - 1);
+      } else {
+        call(cards);
+      }
     });
   }
 
