@@ -37,7 +37,9 @@ pytestmark = [pytest.mark.docker, pytest.mark.real_clock, pytest.mark.timeout(90
 
 ROOT = Path(__file__).resolve().parents[3]
 ASKED = ROOT / "docs/operations"
-SERVER, NAME = "kagura-test/served:latest", "kagura-test-served"
+# Each worker of the tests has its own, at one daemon.
+NAME = f"kagura-test-served-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
+SERVER = f"kagura-test/{NAME}:latest"
 ANN = "U0ANN"
 WHOLE = EVERYTHING
 

@@ -18,7 +18,19 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     ToolFinished,
 )
-from kagura_kernel.domain.memory import CAME_FROM, FOLLOWS, OUTCOME, Author, Draft, Edge, Memory, Query, Source, Tier
+from kagura_kernel.domain.memory import (
+    CAME_FROM,
+    FOLLOWS,
+    LESSON,
+    OUTCOME,
+    Author,
+    Draft,
+    Edge,
+    Memory,
+    Query,
+    Source,
+    Tier,
+)
 from kagura_kernel.domain.patterns import Checkpoint, Handoff
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang
@@ -380,14 +392,17 @@ async def test_an_outcome_follows_the_one_before_it_in_its_session(run, memory):
     assert [edge.target for edge in edges] == [first.outcome.memories[0]]
 
 
-async def test_a_run_that_failed_leaves_that(run, memory):
-    ended = await run(FakeBrain([RuntimeError("the brain fell over")]))
+async def test_a_run_that_failed_leaves_that_once_it_has_done_something(run, memory):
+    fell = RuntimeError("the brain fell over")
+    at_once = await run(FakeBrain([fell]))
+    assert [memory.reference(one).type for one in at_once.outcome.memories] == [LESSON]
+    ended = await run(FakeBrain([Ask("bash", {"command": "echo a > a.txt"}), fell]))
     outcome, *_ = (memory.reference(one) for one in ended.outcome.memories)
     assert outcome.data["status"] == "failed"
     assert "fell over" not in outcome.text
 
 
-async def test_a_run_that_was_killed_leaves_that(runs, memory):
+async def test_of_a_run_that_was_stopped_nothing_is_learned(runs, memory):
     run = runs.make(FakePlugins(), "Wait.", brain=FakeBrain(["I wait.", Hang()]), memory=memory)
     events = []
     async for event in run.events():
@@ -395,8 +410,7 @@ async def test_a_run_that_was_killed_leaves_that(runs, memory):
         if event.kind == "text.written":
             run.kill("the test")
     assert run.outcome.status == "killed"
-    [outcome, *_] = (memory.reference(one) for one in run.outcome.memories)
-    assert "It ended as killed" in outcome.text
+    assert run.outcome.memories == ()
     assert isinstance(events[-1], RunFinished)
 
 
