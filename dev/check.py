@@ -196,7 +196,8 @@ def main(arguments: Sequence[str]) -> int:
     tested: list[Step] = []
     made: list[Step] = []
     if "lint" not in arguments:
-        show("Every check, in full: some hours." if everything else "Every check: about 25 minutes on two cores, more where much has changed.")
+        usual = "Every check: about 25 minutes on two cores, more where much has changed."
+        show("Every check, in full: some hours." if everything else usual)
         tested = tests(everything=everything)
         made = images()
         beside += [_sidebar("tests", "test"), _sidebar("size", "size")]
