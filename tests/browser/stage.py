@@ -43,7 +43,8 @@ os.environ.update(before)
 shell.reset(new_session=True)
 gc.collect()
 """
-# Nothing lies before the notebook, whenever it came. What a kernel told before the page listened, it has to tell again.
+# Nothing lies before the notebook, whenever it came, and the page's focus is in it even if something else, since gone,
+# took that from it. What a kernel told before the page listened, it has to tell again.
 _READY = """([path]) => {
   const { shell } = window.jupyterapp;
   const panel = [...shell.widgets('main')].find(one => one.context?.path === path);
@@ -54,6 +55,7 @@ _READY = """([path]) => {
     window.asked = Date.now() + 3000;
     void kernel.requestKernelInfo();
   }
+  if (shell.currentWidget !== panel) shell.activateById(panel.id);
   return shell.currentWidget === panel && kernel?.status === 'idle';
 }"""
 _STATE = """() => {
