@@ -60,19 +60,24 @@ class GitSetting(NamedTuple):
     value: str
 
 
-def read_settings(listed: str, directory: str) -> list[GitSetting]:
-    """The settings that `git config --list --show-origin -z` has listed in a directory."""
+def read_settings(listed: str, top: str) -> list[GitSetting]:
+    """The settings that `git config --list --show-origin -z` has listed.
+
+    Args:
+        listed: What it printed.
+        top: The root of the working tree, which git's paths start from wherever below it git was asked.
+    """
     fields = listed.split("\0")
     found = []
     for origin, said in zip(fields[::2], fields[1::2], strict=False):
         kind, _, place = origin.partition(":")
-        file = os.path.normpath(os.path.join(directory, place)) if kind == "file" else ""  # noqa: PTH118 - only text
+        file = os.path.normpath(os.path.join(top, place)) if kind == "file" else ""  # noqa: PTH118 - only text
         name, _, value = said.partition("\n")
         found.append(GitSetting(file, name.lower(), value))
     return found
 
 
-def runs_more(settings: Iterable[GitSetting], hooks: Iterable[str], project: str, git_directory: str) -> str:
+def runs_more(settings: Iterable[GitSetting], hooks: Iterable[str], project: str, git_directory: str, top: str) -> str:
     """Why git may run more than itself, half a sentence; empty when it does not.
 
     Args:
@@ -80,13 +85,14 @@ def runs_more(settings: Iterable[GitSetting], hooks: Iterable[str], project: str
         hooks: Names of the files where hooks lie.
         project: The project's root.
         git_directory: Where the repository itself lies.
+        top: The root of its working tree, in which the project may be a folder.
     """
     if any(not name.endswith(".sample") for name in hooks):
         return "the repository has hooks"
     if _lies_in(git_directory, project) and not _lies_in(git_directory, f"{project}/.git"):
         return "the repository itself lies among the project's own files"
     for setting in settings:
-        if _REMOTE.fullmatch(setting.name) and _lies_in(_local(setting.value, project), project):
+        if _REMOTE.fullmatch(setting.name) and _lies_in(_local(setting.value, top), project):
             return f"git's setting {setting.name} names a repository among the project's own files"
         if _lies_in(setting.file, project) and not _lies_in(setting.file, git_directory):
             return "the project's own files hold settings of git"
@@ -147,12 +153,12 @@ def _from(base: str, path: str, home: str) -> str:
     return os.path.join(base, path)  # noqa: PTH118 - only text
 
 
-def _local(url: str, project: str) -> str:
+def _local(url: str, top: str) -> str:
     """Where a remote lies on this machine; empty for one that is elsewhere."""
     place = url.removeprefix("file://")
     if place == url and _ELSEWHERE.match(url):
         return ""
-    return os.path.normpath(os.path.join(project, place))  # noqa: PTH118 - only text
+    return os.path.normpath(os.path.join(top, place))  # noqa: PTH118 - only text
 
 
 def _lies_in(file: str, directory: str) -> bool:

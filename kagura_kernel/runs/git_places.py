@@ -90,7 +90,7 @@ def _held(directory: Path, environment: Mapping[str, str]) -> Iterator[str]:
                 yield entry.path
             if entry.is_file() and not entry.name.endswith(".sample"):
                 yield from called_paths(_beginning(entry.path), top, os.path.isfile)
-    settings = read_settings(_said(_SETTINGS, directory, environment), str(directory))
+    settings = read_settings(_said(_SETTINGS, directory, environment), top)
     yield from named_paths(settings, top, environment.get("HOME", "/"), os.path.isfile)
 
 

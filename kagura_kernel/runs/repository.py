@@ -12,7 +12,7 @@ from kagura_kernel.patterns.git_settings import read_settings, runs_more
 from kagura_kernel.runtime.host import HostRunner
 
 _LIMITS = CommandLimits(10.0, None)
-_PLACES = ("git", "rev-parse", "--absolute-git-dir", "--git-path", "hooks")
+_PLACES = ("git", "rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-path", "hooks")
 _SETTINGS = ("git", "config", "--list", "--show-origin", "-z")
 UNCLEAR = "git does not say where its settings and hooks lie"
 
@@ -27,14 +27,14 @@ async def more_than_git(project: Path) -> str:
         return UNCLEAR
     finally:
         await host.close()
-    if len(places) != 2 or not settings:  # noqa: PLR2004 - as many as were asked for
+    if len(places) != 3 or not settings:  # noqa: PLR2004 - as many as were asked for
         return UNCLEAR
     try:
         root = str(await asyncio.to_thread(project.resolve))
-        hooks = await asyncio.to_thread(_names, project / places[1])
+        hooks = await asyncio.to_thread(_names, project / places[2])
     except OSError:
         return UNCLEAR
-    return runs_more(read_settings(settings, root), hooks, root, places[0])
+    return runs_more(read_settings(settings, places[0]), hooks, root, places[1], places[0])
 
 
 async def _said(host: HostRunner, words: tuple[str, ...]) -> str:

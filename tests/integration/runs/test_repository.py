@@ -57,6 +57,18 @@ async def test_hooks_of_a_worktree_are_those_of_its_repository(repository: Path,
     assert await more_than_git(tmp_path / "tree") == "the repository has hooks"
 
 
+async def test_a_folder_of_a_repository_is_judged_as_the_repository_is(repository: Path) -> None:
+    part = repository / "part"
+    part.mkdir()
+    assert await more_than_git(part) == ""
+    (part / "settings").write_text("[user]\n\tname = Ann\n")
+    git(repository, "config", "remote.origin.url", "part/shared.git")
+    assert "names a repository" in await more_than_git(part)
+    git(repository, "config", "--unset", "remote.origin.url")
+    git(repository, "config", "include.path", "../part/settings")
+    assert await more_than_git(part) == "the project's own files hold settings of git"
+
+
 async def test_where_git_says_nothing_it_is_unclear(tmp_path: Path) -> None:
     assert await more_than_git(tmp_path) == UNCLEAR
 
@@ -152,6 +164,14 @@ def test_a_repository_around_the_project_and_one_inside_count(repository: Path, 
     git(repository, "config", "core.hooksPath", "part/hooks")
     git(project / "libs" / "inner", "config", "core.hooksPath", ".husky")
     assert git_places(project, {"HOME": str(tmp_path)}) == ("hooks", "kept", "libs/inner/.husky")
+
+
+def test_settings_that_lie_in_a_project_below_its_repository_are_told(repository: Path, tmp_path: Path) -> None:
+    project = repository / "a" / "part"
+    project.mkdir(parents=True)
+    (project / "inc").write_text("[core]\n\tfsmonitor = a/part/watch\n[include]\n\tpath = more\n")
+    git(repository, "config", "include.path", "../a/part/inc")
+    assert git_places(project, {"HOME": str(tmp_path)}) == ("inc", "more", "watch")
 
 
 def test_an_ordinary_repository_and_none_at_all_hold_nothing_more(repository: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ CONFIG = f"{REPOSITORY}/config"
 
 
 def judged(name: str, value: str, file: str = CONFIG) -> str:
-    return runs_more([GitSetting(file, name, value)], ["pre-push.sample"], PROJECT, REPOSITORY)
+    return runs_more([GitSetting(file, name, value)], ["pre-push.sample"], PROJECT, REPOSITORY, PROJECT)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_what_names_a_program_or_bends_a_push_is_told(name: str, value: str) -> 
 
 
 def test_hooks_are_told_and_samples_are_none() -> None:
-    assert runs_more([], ["pre-push.sample"], PROJECT, REPOSITORY) == ""
-    assert runs_more([], ["pre-push.sample", "pre-push"], PROJECT, REPOSITORY) == "the repository has hooks"
+    assert runs_more([], ["pre-push.sample"], PROJECT, REPOSITORY, PROJECT) == ""
+    assert runs_more([], ["pre-push.sample", "pre-push"], PROJECT, REPOSITORY, PROJECT) == "the repository has hooks"
 
 
 def test_settings_in_the_projects_own_files_are_told() -> None:
@@ -103,5 +103,5 @@ def test_a_remote_elsewhere_is_not_told(value: str) -> None:
     ("place", "told"), [(PROJECT, True), (f"{PROJECT}/a/x", True), (REPOSITORY, False), ("/o", False)]
 )
 def test_a_repository_whose_settings_an_agent_can_write_is_told(place: str, told: bool) -> None:
-    found = runs_more([GitSetting(f"{place}/config", "user.name", "Ann")], [], PROJECT, place)
+    found = runs_more([GitSetting(f"{place}/config", "user.name", "Ann")], [], PROJECT, place, PROJECT)
     assert found == ("the repository itself lies among the project's own files" if told else "")
