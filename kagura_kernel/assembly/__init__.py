@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.provider import CredentialProvider
     from kagura_kernel.membrane.credentials.registry import Registry
     from kagura_kernel.membrane.credentials.sweep import SweepReport
+    from kagura_kernel.runs.git_places import GitPlaces
     from kagura_kernel.telemetry.logs import StructuredLog
 
 _lock = threading.Lock()
@@ -346,10 +347,10 @@ def _replay(path: Path) -> tuple[BrainProvider, str]:
     return open_cassette(path)
 
 
-def _git_places(environ: Mapping[str, str], project: Path) -> tuple[str, ...]:
-    from kagura_kernel.runs.git_places import git_places
+def _git_places(environ: Mapping[str, str], project: Path) -> GitPlaces:
+    from kagura_kernel.runs.git_places import GitPlaces
 
-    return git_places(project, environ)
+    return GitPlaces(project, environ)
 
 
 def _record(home: Path, brain: BrainProvider, path: Path) -> BrainProvider:

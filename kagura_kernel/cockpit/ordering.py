@@ -34,6 +34,7 @@ from kagura_kernel.kit.definitions.definition import AgentDefinition
 from kagura_kernel.membrane.credentials.grants import Grant
 from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables, usual_variables
 from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
+from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.patterns.dispatch import capped
 from kagura_kernel.runs.order import AgentOrder, RunOrder
 from kagura_kernel.runs.sealing import model_api, sealed_needs, with_program
@@ -72,7 +73,7 @@ class Choices:
         check_credentials: Raises when one of these is given by no provider.
         resolve_agent: A reference to an agent.
         read_mcp_config: A file to the MCP servers that it names.
-        git_places: A project root to the paths below it that git reads or runs.
+        git_places: A project root to what git reads or runs of it; None where nobody asks git.
         checkpoint: A run, as a person names it there, to where it stood last; raises `RunError`, and `UsageError` where
             several fit.
     """
@@ -88,7 +89,7 @@ class Choices:
     check_credentials: Callable[[Sequence[Grant]], None]
     resolve_agent: ResolveAgent
     read_mcp_config: ReadMcpConfig
-    git_places: Callable[[Path], tuple[str, ...]] = lambda _: ()
+    git_places: Callable[[Path], GitRules | None] = lambda _: None
     checkpoint: Callable[[str, Here], Checkpoint] = no_checkpoint
 
 
@@ -124,11 +125,13 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
     agent = _agent(intent, project, choices)
     handoff = intent.handoff if isinstance(intent, LaunchRun) else None
     grant = _grant(intent, project, choices, agent)
+    git = choices.git_places(project)
     common = {
         "run_id": (handoff.run_id if handoff is not None else intent.run_id) or new_run_id(),
         "session_id": session_id,
         "project": project,
-        "spec": _spec(project, grant, settings, _protected(project, intent, choices), bool(intent.image)),
+        "spec": _spec(project, grant, settings, _protected(project, intent, git), bool(intent.image)),
+        "git": git,
         "grant": grant,
         "box": box,
         "write_mode": write_mode(intent, agent, settings),
@@ -188,13 +191,13 @@ def _image(name: str) -> str:
     return f"{DEFAULT_PREFIX}{name}:latest" if name in NAMES else name
 
 
-def _protected(project: Path, intent: Launch, choices: Choices) -> tuple[str, ...]:
+def _protected(project: Path, intent: Launch, git: GitRules | None) -> tuple[str, ...]:
     """What of the project stays as it is: beside our own and git's directories, what git runs, and the notebook itself.
 
     A run that could write the notebook that it is asked for in could put its own words into the place of what is
     known of it.
     """
-    held = [*SandboxPolicy().read_only_subpaths, *choices.git_places(project)]
+    held = [*SandboxPolicy().read_only_subpaths, *(git.held if git is not None else ())]
     if intent.place.notebook:
         # As its server names it, and where links lead from there.
         own = Path(intent.place.notebook)

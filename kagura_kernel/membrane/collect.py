@@ -26,8 +26,8 @@ from kagura_kernel.membrane.difference import (
     unified_diff,
 )
 from kagura_kernel.membrane.project import HostState, ProjectFiles, UnsafePath, link_hash, split_path
-from kagura_kernel.membrane.protection import Protection, present
-from kagura_kernel.membrane.self_running import runs_by_itself
+from kagura_kernel.membrane.protection import GitRules, Protection, present
+from kagura_kernel.membrane.self_running import CALLED, runs_by_itself
 from kagura_kernel.sandbox.backend import Box, BoxChange
 
 MAX_GLANCES = 100
@@ -97,6 +97,7 @@ class Collector:
         limit_bytes: How much all new contents of the run may weigh together.
         diff_bytes: How much all its diffs may; with 0 none is made, None is the usual.
         scrubber: Knows the secrets that neither the project nor the store may get.
+        git: What git reads and runs of the project; None where nobody asked it.
     """
 
     def __init__(
@@ -109,12 +110,14 @@ class Collector:
         limit_bytes: int,
         diff_bytes: int | None = None,
         scrubber: Scrubber | None = None,
+        git: GitRules | None = None,
     ) -> None:
         self._project = project
         self._contents = Contents(blobs, limit_bytes, scrubber)
         self._scrubber = scrubber
         self._since = since
         self._protected = protected
+        self._git = git
         self._limit = limit_bytes
         self._compared: dict[str, _Compared] = {}
         self._diff_room = MAX_RUN_DIFF_BYTES if diff_bytes is None else diff_bytes
@@ -139,7 +142,8 @@ class Collector:
             SandboxUnavailable: the box is gone, and its workspace with it.
         """
         told = [one for one in await box.changes() if _is_safe(one.path)]
-        this = _Round(Protection(self._project, present(told), self._protected), ours)
+        held_in = self._git.held_in if self._git is not None else lambda _: ()
+        this = _Round(Protection(self._project, present(told), self._protected, held_in), ours)
         changes: list[FileChange] = [] if into is None else into
         done = 0
         try:
@@ -185,7 +189,7 @@ class Collector:
         status: ChangeStatus = "modified" if old.kind else "added"
         mode = told.mode & 0o777
         change = FileChange(told.path, status, told.kind, told.size, mode, old.sha256, target=told.target, state=state)
-        change = replace(change, runs=runs_by_itself(told.path, added=status == "added"))
+        change = replace(change, runs=self._runs(told.path, added=status == "added"))
         if protected and not this.may_glance(told):
             return replace(change, diff="… protected, and never applied: its content was left in the box\n")
         try:
@@ -196,6 +200,10 @@ class Collector:
             return None
         change = replace(change, size=new.size, new_sha256=new.sha256)
         return await self._with_diff(change, old, new.content)
+
+    def _runs(self, path: str, *, added: bool) -> str:
+        called = self._git is not None and self._git.may_run(path)
+        return runs_by_itself(path, added=added) or (CALLED if called else "")
 
     def _holds(self, content: str | bytes | None) -> bool:
         return self._scrubber is not None and bool(content) and self._scrubber.holds(os.fsencode(content or b""))

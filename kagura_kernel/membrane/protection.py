@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from kagura_kernel.membrane.links import stays_inside
@@ -40,6 +40,23 @@ class _Change(Protocol):
     def target(self) -> str: ...
 
 
+class GitRules(Protocol):
+    """What git reads and runs of a project, by itself or for somebody who works there."""
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Paths below the project's root that stay as they are, each as a whole."""
+        ...
+
+    def held_in(self, folder: str) -> tuple[str, ...]:
+        """Further ones, for a repository in a folder below the root; may block."""
+        ...
+
+    def may_run(self, path: str) -> bool:
+        """Whether a hook or an alias may run the file at a path below the root, there or not."""
+        ...
+
+
 class Protection:
     """Answers for one project and one list of changes.
 
@@ -47,11 +64,19 @@ class Protection:
         project: The project on the host.
         present: The paths that the changes leave in place, with the target of each that is a link.
         subpaths: Paths below the root that a policy protects, with everything below them.
+        held_in: A folder that is a repository of its own to further such paths; is asked when a change lies below it.
     """
 
-    def __init__(self, project: ProjectFiles, present: Mapping[str, str], subpaths: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        project: ProjectFiles,
+        present: Mapping[str, str],
+        subpaths: Iterable[str] = (),
+        held_in: Callable[[str], tuple[str, ...]] = lambda _: (),
+    ) -> None:
         self._project = project
         self._subpaths = tuple(subpaths)
+        self._held_in = held_in
         self._links: dict[str, list[str]] = {}
         self._proposed: dict[str, set[str]] = {}
         self._found: dict[str, frozenset[str]] = {}
@@ -62,9 +87,9 @@ class Protection:
 
     def covers(self, path: str) -> bool:
         """Whether the path may not be changed at all."""
-        if has_control(path) or is_protected_name(path) or any(is_below(path, root) for root in self._subpaths):
+        if has_control(path) or is_protected_name(path) or self._look(path):
             return True
-        if self._look(path):
+        if any(is_below(path, root) for root in self._subpaths):
             return True
         parts = path.split("/")
         return any(self._guards("/".join(parts[:depth]), parts[0]) for depth in range(len(parts)))
@@ -96,6 +121,8 @@ class Protection:
         for directory, handle in self._project.directories(path):
             if directory not in self._found:
                 self._found[directory] = frozenset(name for name in _MARKERS if _is_there(handle, name))
+                if directory and _is_there(handle, ".git"):
+                    self._subpaths += self._held_in(directory)
             following = parts[directory.count("/") + 1 if directory else 0]
             if any(_leads_to(handle, f"{following}/{name}") for name in _ENVIRONMENT):
                 return True

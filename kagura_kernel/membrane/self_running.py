@@ -110,6 +110,7 @@ _FITTING = re.compile(
     re.DOTALL,
 )
 
+CALLED = "a hook or an alias of git may run it"
 SHADOWS = "Python may take it for the installed package of that name"
 
 

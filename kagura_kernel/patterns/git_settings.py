@@ -131,6 +131,11 @@ def named_paths(settings: Iterable[GitSetting], top: str, home: str, is_file: Ca
             yield whole
 
 
+def run_lines(settings: Iterable[GitSetting]) -> Iterator[str]:
+    """The values of those settings that run what they name."""
+    return (setting.value for setting in settings if _RUNS.fullmatch(setting.name))
+
+
 def called_paths(commands: str, top: str, is_file: Callable[[str], bool]) -> Iterator[str]:
     """Absolute paths of what lines of a shell call below a folder: scripts that are there, and modules, there or not.
 

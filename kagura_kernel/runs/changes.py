@@ -58,6 +58,7 @@ class RunChanges:
             protected=self._protected,
             limit_bytes=order.spec.limits.workspace_bytes,
             scrubber=scrubber,
+            git=order.git,
         )
         # On an account of its own: what it has weighed and shown is not missing at the end.
         self._onlooker = Collector(
@@ -68,6 +69,7 @@ class RunChanges:
             limit_bytes=order.spec.limits.workspace_bytes,
             diff_bytes=0,
             scrubber=scrubber,
+            git=order.git,
         )
 
     @property

@@ -8,20 +8,19 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kagura_kernel.patterns.git_settings import called_paths, named_paths, read_settings
+from kagura_kernel.patterns.git_settings import called_paths, named_paths, read_settings, run_lines
+from kagura_kernel.runs.git_calls import GitCalls, beginning
 from kagura_kernel.runtime.host import minimal_environment
 
 MAX_DEPTH = 3
-"""How deep below a project's root repositories of their own, submodules among them, are looked for."""
+"""How deep below a project's root repositories of their own, submodules among them, are looked for at first."""
 
 MAX_FOLDERS = 500
 """How many folders are looked into for them."""
-
-MAX_HOOK_BYTES = 64 * 1024
-"""How much of a hook is read for what it runs in its turn."""
 
 _NEVER = (".git", ".venv", "node_modules")
 _SECONDS = 10.0
@@ -31,24 +30,49 @@ _SETTINGS = ("git", "config", "--list", "--show-origin", "-z", "--includes")
 _TOLD = ("GIT_CONFIG", "XDG_CONFIG_HOME")
 
 
-def git_places(project: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Paths below the project's root, each as a whole: hooks, settings, templates, and programs that settings name.
+class GitPlaces:
+    """What git reads or runs of a project. Where there is no git, or it does not answer, that is nothing.
 
-    Whether they exist or not. Blocks, for as long as git needs to say what it knows. Where there is no git, or it does
-    not answer, nothing is found.
+    Making one blocks, for as long as git needs to say what it knows, and so does `held_in`.
 
     Args:
         project: The project's root, absolute and without links.
         environ: The person's variables.
+
+    Attributes:
+        held: Paths below the root, each as a whole and whether they exist or not: hooks, settings, templates, and
+            programs that settings name.
     """
-    told = {name: value for name, value in environ.items() if name.startswith(_TOLD)}
-    environment = {**minimal_environment(environ, project), **told}
-    found: set[str] = set()
-    for repository in _repositories(project):
-        for path in _held(repository, environment):
-            found.update(_below(path, str(project)))
+
+    def __init__(self, project: Path, environ: Mapping[str, str]) -> None:
+        told = {name: value for name, value in environ.items() if name.startswith(_TOLD)}
+        self._project = project
+        self._environment = {**minimal_environment(environ, project), **told}
+        self._calls = GitCalls()
+        self._asked: dict[Path, tuple[str, ...]] = {}
+        self._one_asks = threading.Lock()
+        self.held = _outermost(path for place in _repositories(project) for path in self._ask(place))
+
+    def held_in(self, folder: str) -> tuple[str, ...]:
+        """The same for a repository of its own, in a folder below the root, wherever it lies."""
+        return self._ask(self._project / folder)
+
+    def may_run(self, path: str) -> bool:
+        """Whether the file at a path below the root, there or not, may be run by a hook or an alias that names it."""
+        return self._calls.may_run(f"{self._project}/{path}")
+
+    def _ask(self, directory: Path) -> tuple[str, ...]:
+        with self._one_asks:
+            if directory not in self._asked:
+                held = _held(directory, self._environment, self._calls)
+                found = (inner for path in held for inner in _below(path, str(self._project)))
+                self._asked[directory] = _outermost(found)
+            return self._asked[directory]
+
+
+def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
     outermost: list[str] = []
-    for path in sorted(found):
+    for path in sorted(set(paths)):
         if not any(path.startswith(f"{other}/") for other in outermost):
             outermost.append(path)
     return tuple(outermost)
@@ -73,30 +97,32 @@ def _repositories(project: Path) -> Iterator[Path]:
         level = following
 
 
-def _held(directory: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """Absolute paths of what git reads or runs there."""
+def _held(directory: Path, environment: Mapping[str, str], calls: GitCalls) -> Iterator[str]:
+    """Absolute paths of what git reads or runs there; what that calls in its turn is added to the calls."""
     places = _said(_PLACES, directory, environment).splitlines()
     if len(places) != 4:  # noqa: PLR2004 - as many as were asked for
         return
     top, git_directory, common, hooks = (os.path.join(directory, place) for place in places)  # noqa: PTH118 - text
     yield from (git_directory, common, hooks)
+    folders = [hooks]
     # husky keeps what runs the hooks in a folder of its own, inside of the one that holds them.
     if Path(hooks).name == "_":
-        yield str(Path(hooks).parent)
-    # A folder that is not there has none.
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(hooks):
-            if entry.is_symlink():
-                yield entry.path
-            if entry.is_file() and not entry.name.endswith(".sample"):
-                yield from called_paths(_beginning(entry.path), top, os.path.isfile)
+        folders.append(str(Path(hooks).parent))
+        yield folders[-1]
+    for folder in folders:
+        # One that is not there has none.
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(folder):
+                if entry.is_symlink():
+                    yield entry.path
+                if entry.is_file() and not entry.name.endswith(".sample"):
+                    lines = beginning(entry.path)
+                    calls.follow(lines, top, folder)
+                    yield from called_paths(lines, top, os.path.isfile)
     settings = read_settings(_said(_SETTINGS, directory, environment), top)
+    for lines in run_lines(settings):
+        calls.follow(lines, top, top)
     yield from named_paths(settings, top, environment.get("HOME", "/"), os.path.isfile)
-
-
-def _beginning(path: str) -> str:
-    with open(path, "rb") as file:  # noqa: PTH123 - what the folder's list has
-        return os.fsdecode(file.read(MAX_HOOK_BYTES))
 
 
 def _said(words: tuple[str, ...], directory: Path, environment: Mapping[str, str]) -> str:

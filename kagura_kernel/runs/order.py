@@ -26,6 +26,7 @@ from kagura_kernel.kit.staging.surroundings import Surroundings
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.grant import RunGrant
 from kagura_kernel.membrane.parts import MembraneParts, SessionPowers
+from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.plugins.call_limits import CallLimits
 from kagura_kernel.plugins.calling import PluginAccess
@@ -185,6 +186,7 @@ class RunOrder:
         trust: What has to be shown before a power is proposed.
         changes: What its workspace begins with beside the project.
         leaves: Whether it leaves what later runs learn from: a summary of its outcome, and lessons.
+        git: What git reads and runs of the project; None where nobody asked it.
     """
 
     run_id: str
@@ -224,6 +226,7 @@ class RunOrder:
     trust: TrustTerms = field(default_factory=TrustTerms)
     changes: tuple[FileChange, ...] = ()
     leaves: bool = True
+    git: GitRules | None = None
 
 
 @dataclass(frozen=True, slots=True)

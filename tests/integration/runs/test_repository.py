@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from kagura_kernel.runs.git_places import git_places
+from kagura_kernel.cockpit.cockpit import Cockpit
+from kagura_kernel.cockpit.intents import LaunchRun
+from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.membrane.project import ProjectFiles
+from kagura_kernel.membrane.protection import Protection
+from kagura_kernel.membrane.self_running import CALLED
+from kagura_kernel.runs.git_calls import MAX_SCRIPTS
+from kagura_kernel.runs.git_places import GitPlaces
 from kagura_kernel.runs.repository import UNCLEAR, more_than_git
+from kagura_kernel.testing.box import FakeBackend
+from kagura_kernel.testing.brain import Ask, FakeBrain
+from kagura_kernel.testing.cockpit import fake_cockpit
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
 
@@ -103,7 +115,7 @@ def test_what_git_would_run_or_read_of_the_project_is_told(
     for name in (".fsmonitor.sh", "tools/clean.py", "tools/text.sh", "go.sh"):
         (repository / name).write_text("#!/bin/sh\n")
     git(repository, "config", setting, value.format(project=repository, link=tmp_path / "link"))
-    assert git_places(repository, {"HOME": str(tmp_path)}) == (held,)
+    assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == (held,)
 
 
 def test_an_included_file_and_what_it_names_are_told(repository: Path, tmp_path: Path) -> None:
@@ -111,7 +123,7 @@ def test_an_included_file_and_what_it_names_are_told(repository: Path, tmp_path:
     (repository / "tools" / "watch").write_text("#!/bin/sh\n")
     (repository / ".gitconfig").write_text("[core]\n\tfsmonitor = tools/watch\n[include]\n\tpath = other\n")
     git(repository, "config", "include.path", "../.gitconfig")
-    assert git_places(repository, {"HOME": str(tmp_path)}) == (".gitconfig", "other", "tools/watch")
+    assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == (".gitconfig", "other", "tools/watch")
 
 
 def test_a_hook_that_is_a_link_into_the_project_leads_to_its_file(repository: Path, tmp_path: Path) -> None:
@@ -119,7 +131,7 @@ def test_a_hook_that_is_a_link_into_the_project_leads_to_its_file(repository: Pa
     hooks = repository / ".git" / "hooks"
     hooks.mkdir(exist_ok=True)
     (hooks / "pre-commit").symlink_to("../../check.sh")
-    assert git_places(repository, {"HOME": str(tmp_path)}) == ("check.sh",)
+    assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == ("check.sh",)
 
 
 def test_what_a_hook_calls_in_the_project_is_told(repository: Path, tmp_path: Path) -> None:
@@ -132,12 +144,12 @@ def test_what_a_hook_calls_in_the_project_is_told(repository: Path, tmp_path: Pa
         '#!/bin/sh\n. ./scripts/before.sh\nfind . -name README.md\nexec python -mpre_commit "$@" && scripts/lint\n'
     )
     module = ("pre_commit", "pre_commit.pm", "pre_commit.py")
-    assert git_places(repository, {"HOME": str(tmp_path)}) == (*module, "scripts/before.sh", "scripts/lint")
+    assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == (*module, "scripts/before.sh", "scripts/lint")
 
 
 def test_a_module_that_a_filter_starts_is_told(repository: Path, tmp_path: Path) -> None:
     git(repository, "config", "filter.strip.clean", "/usr/bin/python3 -Im nbstripout %f")
-    found = git_places(repository, {"HOME": str(tmp_path)})
+    found = GitPlaces(repository, {"HOME": str(tmp_path)}).held
     assert found == ("nbstripout", "nbstripout.pm", "nbstripout.py")
 
 
@@ -145,14 +157,14 @@ def test_repositories_in_hidden_and_deep_folders_count(repository: Path, tmp_pat
     for inner in (".worktrees/one", "a/b/c"):
         subprocess.run(["git", "init", "--quiet", str(repository / inner)], check=True)
         git(repository / inner, "config", "core.hooksPath", "hooks")
-    assert git_places(repository, {"HOME": str(tmp_path)}) == (".worktrees/one/hooks", "a/b/c/hooks")
+    assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == (".worktrees/one/hooks", "a/b/c/hooks")
 
 
 def test_the_person_s_own_settings_may_lie_in_the_project_too(repository: Path, tmp_path: Path) -> None:
     (repository / "dotfiles").mkdir()
     (repository / "dotfiles" / "gitconfig").write_text("[init]\n\ttemplateDir = ~/shop/template\n")
     (tmp_path / ".gitconfig").symlink_to(repository / "dotfiles" / "gitconfig")
-    assert git_places(repository, {"HOME": str(tmp_path)}) == ("dotfiles/gitconfig", "template")
+    assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == ("dotfiles/gitconfig", "template")
 
 
 def test_a_repository_around_the_project_and_one_inside_count(repository: Path, tmp_path: Path) -> None:
@@ -163,7 +175,7 @@ def test_a_repository_around_the_project_and_one_inside_count(repository: Path, 
     )
     git(repository, "config", "core.hooksPath", "part/hooks")
     git(project / "libs" / "inner", "config", "core.hooksPath", ".husky")
-    assert git_places(project, {"HOME": str(tmp_path)}) == ("hooks", "kept", "libs/inner/.husky")
+    assert GitPlaces(project, {"HOME": str(tmp_path)}).held == ("hooks", "kept", "libs/inner/.husky")
 
 
 def test_settings_that_lie_in_a_project_below_its_repository_are_told(repository: Path, tmp_path: Path) -> None:
@@ -171,7 +183,7 @@ def test_settings_that_lie_in_a_project_below_its_repository_are_told(repository
     project.mkdir(parents=True)
     (project / "inc").write_text("[core]\n\tfsmonitor = a/part/watch\n[include]\n\tpath = more\n")
     git(repository, "config", "include.path", "../a/part/inc")
-    assert git_places(project, {"HOME": str(tmp_path)}) == ("inc", "more", "watch")
+    assert GitPlaces(project, {"HOME": str(tmp_path)}).held == ("inc", "more", "watch")
 
 
 def test_an_ordinary_repository_and_none_at_all_hold_nothing_more(repository: Path, tmp_path: Path) -> None:
@@ -184,6 +196,139 @@ def test_an_ordinary_repository_and_none_at_all_hold_nothing_more(repository: Pa
     git(repository, "config", "core.worktree", "..")
     git(repository, "config", "filter.lfs.clean", "git-lfs clean -- %f")
     git(repository, "config", "alias.lg", "log --oneline")
-    assert git_places(repository, {"HOME": str(tmp_path)}) == ()
+    assert GitPlaces(repository, {"HOME": str(tmp_path)}).held == ()
     (tmp_path / "plain").mkdir()
-    assert git_places(tmp_path / "plain", {"HOME": str(tmp_path)}) == ()
+    assert GitPlaces(tmp_path / "plain", {"HOME": str(tmp_path)}).held == ()
+
+
+def hook(repository: Path, lines: str) -> None:
+    hooks = repository / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    (hooks / "pre-commit").write_text(f"#!/bin/sh\n{lines}\n")
+
+
+def put(repository: Path, path: str, text: str = "") -> None:
+    (repository / path).parent.mkdir(parents=True, exist_ok=True)
+    (repository / path).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "called"),
+    [
+        ("cd sub && ./lint", "sub/lint"),
+        ("cd sub\nsh lint", "sub/lint"),
+        ("node $(git rev-parse --show-toplevel)/tools/x.js", "tools/x.js"),
+        ('"$PWD/tools/quoted.sh"', "tools/quoted.sh"),
+        ('"${HOME}/shop/tools/quoted.sh"', "tools/quoted.sh"),
+        ("{project}/tools/whole.sh", "tools/whole.sh"),
+        ('bash -c "cd tools; ./deeper"', "tools/deeper"),
+        ("sh 'my tools/a script.sh'", "my tools/a script.sh"),
+        ("tools/../sub/./lint", "sub/lint"),
+        ("exec tools/runner", "tools/second.sh"),
+        ("exec tools/runner", "tools/nearby.py"),
+        ("exec tools/runner", "tools/third.sh"),
+        ("exec tools/runner", "tools/package/inner.py"),
+        ("exec tools/runner", "tools/json.py"),
+        ("node tools/x.js", "tools/part.js"),
+        ("node tools/x.js", "tools/part/index.js"),
+        ("PYTHONPATH=src python -m check --all", "src/check/__main__.py"),
+        ("python tools", "tools/nearby.py"),
+        ("exec pre-commit hook-impl --config=.pre-commit-config.yaml", "scripts/own_check.py"),
+    ],
+)
+def test_whatever_a_hook_calls_and_that_calls_in_its_turn_may_be_run(
+    repository: Path, tmp_path: Path, lines: str, called: str
+) -> None:
+    put(repository, "sub/lint")
+    put(repository, "src/check/__init__.py")
+    put(repository, "tools/runner", '#!/bin/sh\n. "$(dirname "$0")/second.sh"\npython3 ${0%/*}/checks.py\n')
+    put(repository, "tools/second.sh", "./third.sh\n")
+    put(repository, "tools/checks.py", "import json, nearby as n\nfrom package.inner import one\n")
+    put(repository, "tools/x.js", "const { a } = require('./part')\n")
+    put(repository, "tools/__main__.py", "if True:\n    import nearby\n")
+    put(repository, ".pre-commit-config.yaml", "repos:\n- hooks:\n  - entry: python scripts/own_check.py\n")
+    hook(repository, lines.replace("{project}", str(repository)) + "\ngit add README.md")
+    found = GitPlaces(repository, {"HOME": str(tmp_path)})
+    assert found.may_run(called)
+    for other in ("shop/cart.py", "linter.py", "web/index.ts", "README.md", "json/data.csv", "tests/test_checks.py"):
+        assert not found.may_run(other)
+
+
+def test_what_an_alias_or_a_filter_leads_to_may_be_run(repository: Path, tmp_path: Path) -> None:
+    put(repository, "tools/clean.py", "import stripping\n")
+    git(repository, "config", "alias.lint", "!cd sub && ./lint")
+    git(repository, "config", "filter.strip.clean", "python3 tools/clean.py %f")
+    found = GitPlaces(repository, {"HOME": str(tmp_path)})
+    assert [found.may_run(path) for path in ("sub/lint", "tools/stripping.py", "a/b.py")] == [True, True, False]
+
+
+def test_a_hook_of_the_repository_around_the_project_names_its_files_from_the_top(
+    repository: Path, tmp_path: Path
+) -> None:
+    put(repository, "part/tools/check.sh", "./more.sh")
+    hook(repository, "part/tools/check.sh && cd part && ./last")
+    found = GitPlaces(repository / "part", {"HOME": str(tmp_path)})
+    assert [found.may_run(path) for path in ("tools/check.sh", "tools/more.sh", "last")] == [True] * 3
+
+
+def test_hooks_that_husky_runs_are_read_beside_its_own(repository: Path, tmp_path: Path) -> None:
+    put(repository, ".husky/_/pre-commit", '. "$(dirname "$0")/h"\n')
+    put(repository, ".husky/pre-commit", "cd web; ./check\n")
+    git(repository, "config", "core.hooksPath", ".husky/_")
+    assert GitPlaces(repository, {"HOME": str(tmp_path)}).may_run("web/check")
+
+
+def test_scripts_that_call_each_other_and_very_many_are_read_once_and_to_a_bound(
+    repository: Path, tmp_path: Path
+) -> None:
+    for number in range(MAX_SCRIPTS + 2):
+        put(repository, f"tools/s{number}.sh", f"./s{number + 1}.sh; ./s0.sh; ./s{number}.sh")
+    hook(repository, "tools/s0.sh")
+    found = GitPlaces(repository, {"HOME": str(tmp_path)})
+    assert found.may_run(f"tools/s{MAX_SCRIPTS}.sh")
+    assert not found.may_run(f"tools/s{MAX_SCRIPTS + 2}.sh")
+
+
+def test_what_a_repository_at_any_depth_holds_stays_as_it_is(repository: Path, tmp_path: Path) -> None:
+    deep = "/".join("abcdefghij")
+    for number in range(3):
+        put(repository, f"{deep}/tools/{number}/x")
+    subprocess.run(["git", "init", "--quiet", str(repository / deep)], check=True)
+    git(repository / deep, "config", "core.hooksPath", "nh")
+    git(repository / deep, "config", "core.fsmonitor", "./fsm")
+    hook(repository / deep, "")
+    put(repository, f"{deep}/nh/pre-commit", "cd sub && ./lint")
+    found = GitPlaces(repository, {"HOME": str(tmp_path)})
+    protection = Protection(ProjectFiles(repository), {}, found.held, found.held_in)
+    covered = {path: protection.covers(f"{deep}/{path}") for path in ("nh/pre-commit", "nh/new", "fsm", "a.txt")}
+    assert covered == {"nh/pre-commit": True, "nh/new": True, "fsm": True, "a.txt": False}
+    assert found.may_run(f"{deep}/sub/lint")
+    assert not protection.covers("fsm")
+
+
+def test_writing_through_lets_what_a_hook_calls_wait_and_leaves_deep_repositories_alone(
+    repository: Path, tmp_path: Path
+) -> None:
+    deep = "third/party/vendor/x/lib"
+    subprocess.run(["git", "init", "--quiet", str(repository / deep)], check=True)
+    git(repository / deep, "config", "core.fsmonitor", "./fsm")
+    hook(repository, "cd sub && ./lint")
+    places = partial(GitPlaces, environ={"HOME": str(tmp_path)})
+    line = f"mkdir -p sub; echo x | tee sub/lint sub/other {deep}/fsm {deep}/code.c > /dev/null"
+    cockpit = fake_cockpit(
+        tmp_path / "home",
+        backend=FakeBackend(),
+        brains=[FakeBrain([Ask("bash", {"command": line}), "Done."])],
+        join=lambda parts: Cockpit(replace(parts, choices=replace(parts.choices, git_places=places))),
+    )
+    try:
+        outcome = cockpit.launch(LaunchRun(task="do it", project=repository, write_mode=WriteMode.THROUGH)).result(60)
+    finally:
+        cockpit.close()
+    assert {change.path: (change.state, change.runs) for change in outcome.changes} == {
+        "sub/lint": ("proposed", CALLED),
+        "sub/other": ("applied", ""),
+        f"{deep}/fsm": ("protected", CALLED),
+        f"{deep}/code.c": ("applied", ""),
+    }
+    assert not (repository / deep / "fsm").exists()
