@@ -16,7 +16,6 @@ from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.membrane.protection import Protection
 from kagura_kernel.membrane.self_running import CALLED
-from kagura_kernel.runs.git_calls import MAX_SCRIPTS
 from kagura_kernel.runs.git_places import GitPlaces
 from kagura_kernel.runs.repository import UNCLEAR, more_than_git
 from kagura_kernel.testing.box import FakeBackend
@@ -212,48 +211,6 @@ def put(repository: Path, path: str, text: str = "") -> None:
     (repository / path).write_text(text)
 
 
-@pytest.mark.parametrize(
-    ("lines", "called"),
-    [
-        ("cd sub && ./lint", "sub/lint"),
-        ("cd sub\nsh lint", "sub/lint"),
-        ("node $(git rev-parse --show-toplevel)/tools/x.js", "tools/x.js"),
-        ('"$PWD/tools/quoted.sh"', "tools/quoted.sh"),
-        ('"${HOME}/shop/tools/quoted.sh"', "tools/quoted.sh"),
-        ("{project}/tools/whole.sh", "tools/whole.sh"),
-        ('bash -c "cd tools; ./deeper"', "tools/deeper"),
-        ("sh 'my tools/a script.sh'", "my tools/a script.sh"),
-        ("tools/../sub/./lint", "sub/lint"),
-        ("exec tools/runner", "tools/second.sh"),
-        ("exec tools/runner", "tools/nearby.py"),
-        ("exec tools/runner", "tools/third.sh"),
-        ("exec tools/runner", "tools/package/inner.py"),
-        ("exec tools/runner", "tools/json.py"),
-        ("node tools/x.js", "tools/part.js"),
-        ("node tools/x.js", "tools/part/index.js"),
-        ("PYTHONPATH=src python -m check --all", "src/check/__main__.py"),
-        ("python tools", "tools/nearby.py"),
-        ("exec pre-commit hook-impl --config=.pre-commit-config.yaml", "scripts/own_check.py"),
-    ],
-)
-def test_whatever_a_hook_calls_and_that_calls_in_its_turn_may_be_run(
-    repository: Path, tmp_path: Path, lines: str, called: str
-) -> None:
-    put(repository, "sub/lint")
-    put(repository, "src/check/__init__.py")
-    put(repository, "tools/runner", '#!/bin/sh\n. "$(dirname "$0")/second.sh"\npython3 ${0%/*}/checks.py\n')
-    put(repository, "tools/second.sh", "./third.sh\n")
-    put(repository, "tools/checks.py", "import json, nearby as n\nfrom package.inner import one\n")
-    put(repository, "tools/x.js", "const { a } = require('./part')\n")
-    put(repository, "tools/__main__.py", "if True:\n    import nearby\n")
-    put(repository, ".pre-commit-config.yaml", "repos:\n- hooks:\n  - entry: python scripts/own_check.py\n")
-    hook(repository, lines.replace("{project}", str(repository)) + "\ngit add README.md")
-    found = GitPlaces(repository, {"HOME": str(tmp_path)})
-    assert found.may_run(called)
-    for other in ("shop/cart.py", "linter.py", "web/index.ts", "README.md", "json/data.csv", "tests/test_checks.py"):
-        assert not found.may_run(other)
-
-
 def test_what_an_alias_or_a_filter_leads_to_may_be_run(repository: Path, tmp_path: Path) -> None:
     put(repository, "tools/clean.py", "import stripping\n")
     git(repository, "config", "alias.lint", "!cd sub && ./lint")
@@ -276,17 +233,6 @@ def test_hooks_that_husky_runs_are_read_beside_its_own(repository: Path, tmp_pat
     put(repository, ".husky/pre-commit", "cd web; ./check\n")
     git(repository, "config", "core.hooksPath", ".husky/_")
     assert GitPlaces(repository, {"HOME": str(tmp_path)}).may_run("web/check")
-
-
-def test_scripts_that_call_each_other_and_very_many_are_read_once_and_to_a_bound(
-    repository: Path, tmp_path: Path
-) -> None:
-    for number in range(MAX_SCRIPTS + 2):
-        put(repository, f"tools/s{number}.sh", f"./s{number + 1}.sh; ./s0.sh; ./s{number}.sh")
-    hook(repository, "tools/s0.sh")
-    found = GitPlaces(repository, {"HOME": str(tmp_path)})
-    assert found.may_run(f"tools/s{MAX_SCRIPTS}.sh")
-    assert not found.may_run(f"tools/s{MAX_SCRIPTS + 2}.sh")
 
 
 def test_what_a_repository_at_any_depth_holds_stays_as_it_is(repository: Path, tmp_path: Path) -> None:
