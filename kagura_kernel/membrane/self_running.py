@@ -13,67 +13,98 @@ from kagura_kernel.domain.imports import is_library
 from kagura_kernel.membrane.names import folded_path
 
 # Patterns are compared as `folded` writes names, and may lie anywhere in the project. A star stands for any part of one
-# name; one that ends with a slash means a folder with all that is in it.
+# name; one that ends with a slash means a folder with all that is in it, and one that begins with a slash the top alone,
+# where elsewhere many name their own files so.
 _PATTERNS = {
     "an agent takes commands and settings from it": """
-        .agents/ .aider* .amazonq/ .augment/ .claude/ .clinerules .codex/ .continue/ .cursor/ .gemini/ .goose*
-        .junie/ .kiro/ .mcp.json .opencode/ .roo/ .trae/ .windsurf/ opencode.json*
+        .agents/ .aider* .amazonq/ .augment/ .claude/ .clinerules .codex/ .continue/ .cursor/ .gemini/
+        .goose* .junie/ .kiro/ .mcp.json .opencode/ .roo/ .trae/ .windsurf/ mcp.json opencode.json*
     """,
     "an agent obeys it": """
         .cursorrules .github/copilot-instructions.md .github/instructions/ .goosehints .rules .windsurfrules
-        agents.md agents.*.md claude.md claude.*.md gemini.md warp.md
+        agents.*.md agents.md claude.*.md claude.md gemini.md warp.md
     """,
     "an editor runs what it says when the folder is opened": """
-        *.code-workspace *.sublime-project .dir-locals*.el .exrc .fleet/ .idea/ .lvimrc .nvim.lua .nvimrc
-        .helix/ .vim/ .vimrc .vs/ .vscode/ .ycm_extra_conf.py .zed/
+        *.code-workspace *.sublime-project *.xcodeproj/ *.xcworkspace/ .bbprojectd/ .classpath
+        .dir-locals*.el .emacs.desktop .exrc .externaltoolbuilders/ .fleet/ .helix/ .idea/ .kateproject*
+        .luarc.json .lvimrc .nova/ .nvim.lua .nvimrc .project .settings/ .theia/ .vim/ .vimrc .vs/ .vscode/
+        .ycm_extra_conf.py .zed/ cask hie.yaml nbproject/
     """,
     "an editor starts a container as it says, and commands on this machine before": """
-        .devcontainer/ .devcontainer.json .gitpod.yml
+        .devcontainer.json .devcontainer/ .gitpod.yml
     """,
     "git, or what it starts at a commit, runs what it says": """
-        .gitattributes .gitconfig .githooks/ .gitmodules .husky/ .huskyrc* .lefthook* .lintstagedrc*
-        .overcommit.yml .pre-commit-config.yaml .pre-commit-hooks.yaml lefthook*.y*ml lint-staged.config.*
+        .commitlintrc* .cz.json .czrc .gitattributes .gitconfig .githooks/ .gitlint .gitmodules .husky/
+        .huskyrc* .lefthook* .lfsconfig .lintstagedrc* .overcommit.yml .pre-commit-config.yaml
+        .pre-commit-hooks.yaml .simple-git-hooks.* captainhook.json cog.toml grumphp.y*ml lefthook*.y*ml
+        lint-staged.config.* prek.toml simple-git-hooks.*
     """,
     "a build service runs it after a push, with that project's secrets": """
-        .azure-pipelines/ .build.yml .builds/ .teamcity/
-        .appveyor.yml .buildkite/ .circleci/ .cirrus.yml .drone.y*ml .forgejo/ .gitea/ .github/actions/
-        .github/workflows/ .gitlab-ci*.yml .gitlab/ .semaphore/ .travis.yml .woodpecker* appveyor.yml
-        azure-pipelines*.yml bitbucket-pipelines.yml cloudbuild.y*ml action.y*ml buildspec.yml jenkinsfile
-        jenkinsfile.*
+        .appveyor.yml .azure-pipelines/ .build.yml .buildkite/ .builds/ .circleci/ .cirrus.yml .drone.y*ml
+        .ebextensions/ .forgejo/ .gitea/ .github/actions/ .github/dependabot.y*ml .github/workflows/
+        .gitlab-ci*.yml .gitlab/ .platform.app.yaml .readthedocs.y*ml .releaserc* .renovaterc* .semaphore/
+        .teamcity/ .travis.yml .woodpecker* action.y*ml amplify.yml appspec.yml appveyor.yml
+        azure-pipelines*.yml bitbucket-pipelines.yml buildspec.yml cloudbuild.y*ml codemagic.yaml fly.toml
+        heroku.yml jenkinsfile jenkinsfile.* netlify.toml render.yaml renovate.json* vercel.json
+        wrangler.json* wrangler.toml
     """,
     "tools take variables from it, and with them what they run": """
-        .env .env.* .flaskenv .rprofile .renviron
+        .env .env.* .flaskenv .renviron .rprofile
     """,
     "a shell, or what manages its tools, runs it when the folder is entered": """
-        .autoenv* .mise* .mise/ .tool-versions devenv.nix flake.nix mise*.toml shell.nix
+        .autoenv* .devenv* .direnv/ .mise* .mise/ .pdm-python .rtx* .sdkmanrc .tool-versions default.nix
+        devbox.json devenv.* flake.nix mise*.toml pixi.toml rust-toolchain rust-toolchain.toml
+        shell.nix
     """,
     "make, or a tool like it, runs what it says": """
-        *.gemspec *.gradle *.gradle.kts *.mk .cargo/ .justfile .mvn/ build.rs cmakelists.txt
-        directory.build.props directory.build.targets dodo.py fabfile.py gemfile meson.build tiltfile
-        tools/bazel
-        gnumakefile gradlew gradlew.bat justfile makefile makefile.* mvnw mvnw.cmd noxfile.py podfile
-        rakefile sconstruct setup.py taskfile.y*ml tox.ini vagrantfile wscript
+        *.bzl *.cabal *.cmake *.csproj *.fsproj *.gemspec *.gradle *.gradle.kts *.mk *.nimble *.opam
+        *.rockspec *.sbt *.targets *.thor *.vbproj *.vcxproj .bazel* .bundle/ .cargo/ .justfile .mvn/ .phan/
+        .terraform/ /tasks.py /tasks/__init__.py appraisals bb.edn berksfile brewfile buck build
+        build.bazel build.boot build.clj build.mill build.pl build.rs build.sc build.xml build.zig buildsrc/
+        cabal.project* capfile cargo.toml cdk.json cmakelists.txt cmakepresets.json cmakeuserpresets.json
+        conanfile.* config.nims configure.ac cpanfile cross.toml dangerfile deps.edn devspace.y*ml
+        directory.build.props directory.build.targets dist.ini dodo.py dub.json dub.sdl dune dune-project
+        dune-workspace earthfile erlang.mk fabfile.py fastlane/ gemfile gems.rb global.json gnumakefile
+        gradle.properties gradle/*.toml gradle/wrapper/ gradlew gradlew.bat guardfile helmfile.y*ml
+        invoke.y*ml justfile makefile makefile.* makefile.pl manage.py meson.build mix.exs module.bazel mvnw
+        mvnw.cmd nim.cfg noxfile.py nuget.config package.swift pavement.py podfile pom.xml premake5.lua
+        project.clj project/*.properties project/*.scala pulumi.y*ml rakefile rebar.config* sconscript
+        sconstruct serverless.y*ml setup.hs setup.py shadow-cljs.edn shard.yml skaffold.y*ml stack.yaml
+        steepfile taskfile.y*ml terragrunt.hcl thorfile tiltfile tools/bazel tox.ini vagrantfile workspace
+        workspace.bazel workspace.bzlmod wscript xmake.lua
     """,
     "npm, or a tool like it, runs the scripts that it names": """
-        .npmrc .pnp.* .pnpmfile.* .yarn/ .yarnrc* bunfig.toml composer.json deno.json* node_modules/.bin/
-        package.json pnpm-workspace.yaml
+        .npmrc .pnp.* .pnpmfile.* .yarn/ .yarnrc* angular.json bunfig.toml composer.json deno.json*
+        lerna.json node_modules/.bin/ nx.json package.json pnpm-workspace.yaml project.json rush.json
+        turbo.json
     """,
     "JavaScript tools and editors run it as their settings": """
-        *.config.cjs *.config.cts *.config.js *.config.mjs *.config.mts *.config.ts .babelrc* .eslintrc*
-        .mocharc* .prettierrc* .stylelintrc* gruntfile.* gulpfile.*
+        *.conf.cjs *.conf.js *.conf.mjs *.conf.ts *.config.cjs *.config.cts *.config.js *.config.mjs
+        *.config.mts *.config.ts .*rc.cjs .*rc.js .*rc.mjs .*rc.ts .babelrc* .c8rc* .eleventy.js .eslintrc*
+        .graphqlrc* .mocharc* .nycrc* .parcelrc .postcssrc* .prettierrc* .remarkrc* .storybook/
+        .stylelintrc* .swcrc brunch-config.* ember-cli-build.js gruntfile.* gulpfile.* setuptests.*
+        webpack.mix.js
     """,
     "pytest runs it before any test": """
         conftest.py
     """,
     "pytest, or a tool that builds or checks, takes from it what to load and run": """
-        .mypy.ini .pytest.ini .pytest.toml mypy.ini pyproject.toml pytest.ini pytest.toml setup.cfg
+        .coveragerc* .mypy.ini .pytest.ini .pytest.toml airflow.cfg airflow_local_settings.py alembic.ini
+        alembic/env.py celeryconfig.py features/environment.py gunicorn.conf.py hatch.toml hatch_build.py
+        locustfile.py migrations/env.py mypy.ini pdm_build.py pipfile poetry.toml pyproject.toml pytest.ini
+        pytest.toml scrapy.cfg setup.cfg uv.toml
     """,
     "Jupyter, IPython or what makes documentation runs it as its settings": """
-        docs/conf.py doc/conf.py ipython_config.py ipython_kernel_config.py jupyter_*config.json jupyter_*config.py
-        mkdocs.yml
+        .ipython/ .jupyter/ .jupytext* /conf.py _config.y*ml _extensions/ _plugins/ _quarto.y*ml book.toml
+        doc/conf.py docs/conf.py documentation/conf.py ipython_config.py ipython_kernel_config.py
+        jupyter_*config.json jupyter_*config.py jupytext.json jupytext.py jupytext.toml jupytext.y*ml mkdocs.y*ml myst.yml source/conf.py
     """,
     "an interpreter, or a tool of its language, runs it when it starts": """
-        .ghci .irbrc .pryrc .rspec .rubocop.yml
+        .busted .credo.exs .erlang .formatter.exs .ghci .iex.exs .irbrc .lintr .luacheckrc .ocamlinit
+        .octaverc .php-cs-fixer* .php_cs* .proverc .pryrc .rdata .rspec .rubocop.yml .simplecov
+        .solargraph.yml _targets.r autoexec.sas config/config.exs config/runtime.exs ecs.php finish.m
+        pathdef.m phpstan*.neon* phpunit.xml* profile.do psalm.xml* rails_helper.rb rector.php
+        renv/activate.r spec_helper.rb startup.m test_helper.exs
     """,
     "Python runs it when it starts": """
         *.pth sitecustomize.* sitecustomize/ usercustomize.* usercustomize/
@@ -82,7 +113,7 @@ _PATTERNS = {
         .gdbinit .lldbinit .pdbrc
     """,
     "a tool that looks at code runs what it says": """
-        .flake8 .pylintrc pylintrc
+        .flake8 .pylintrc .pylintrc.toml .tflint.hcl pylintrc pylintrc.toml
     """,
     "it stands in the place of this package when a notebook loads it": """
         kagura_kernel.* kagura_kernel/__init__.*
@@ -93,12 +124,25 @@ _PATTERNS = {
     "a file manager starts it": """
         *.desktop autorun.inf
     """,
+    "a tool that starts servers or pipelines runs what it says": """
+        *.smk .dvc/ .procfile .tmuxinator.y*ml .tmuxp.y*ml ansible.cfg compose*.y*ml config.ru
+        dbt_project.yml docker-compose*.y*ml dvc.yaml main.nf mlproject mprocs.y*ml nextflow.config
+        process-compose*.y*ml procfile procfile.dev profiles.yml snakefile supervisord.conf
+    """,
+    "a web server obeys it": """
+        .htaccess .user.ini
+    """,
+    "a shell, or a session, runs it where a home is, or has a link to it": """
+        .bash_* .bashrc .config/autostart/ .config/fish/ .config/systemd/ .cshrc .kshrc .login .profile
+        .screenrc .tcshrc .tmux.conf .xinitrc .xprofile .xsession* .zlogin .zlogout .zprofile .zshenv .zshrc
+    """,
 }
 _REASONS = tuple(_PATTERNS)
 
 
 def _expression(pattern: str) -> str:
-    name = re.escape(pattern.rstrip("/")).replace(r"\*", "[^/]*")
+    name = re.escape(pattern.strip("/")).replace(r"\*", "[^/]*")
+    name = f"(?<!/){name}" if pattern.startswith("/") else name
     return f"{name}(?:/.*)?" if pattern.endswith("/") else name
 
 

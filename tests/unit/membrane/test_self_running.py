@@ -54,6 +54,26 @@ def reason(path: str, *, added: bool = True) -> str:
         ".env",
         "setup.py",
         "\u200bconftest.py",
+        *("Cargo.toml", "rust-toolchain.toml", "rust-toolchain", "pom.xml", "build.sbt"),
+        *(
+            "project/plugins.sbt",
+            "mix.exs",
+            "Package.swift",
+            "build.gradle",
+            "gradle/wrapper/gradle-wrapper.properties",
+        ),
+        *("gradle.properties", "buildSrc/src/Rule.kt", ".octaverc", "startup.m", "ansible.cfg"),
+        *("default.nix", "shell.nix", "flake.nix", "devbox.json", "tasks.py"),
+        *("tasks/__init__.py", "manage.py", "backend/manage.py", ".commitlintrc", ".commitlintrc.json"),
+        *("conf.py", "docs/source/conf.py", "hatch_build.py", "pdm_build.py", ".coveragerc"),
+        *("BUILD.bazel", "BUILD", "lib/BUILD", "WORKSPACE", "MODULE.bazel"),
+        *(".bazelrc", "rules.bzl", "Snakefile", "nextflow.config", "docker-compose.yml"),
+        *("docker-compose.override.yaml", "compose.yaml", "Procfile", "turbo.json", "nx.json"),
+        *("lerna.json", ".luacheckrc", ".lintr", ".RData", "renv/activate.R"),
+        *(".iex.exs", "stack.yaml", "Shop.csproj", "dune", "project.clj"),
+        *("hie.yaml", ".storybook/main.js", ".foorc.cjs", "karma.conf.js", "book.toml"),
+        *("_quarto.yml", "netlify.toml", ".readthedocs.yaml", ".bashrc", ".config/fish/config.fish"),
+        *(".htaccess", "alembic/env.py", "jupytext.py", ".jupytext.py"),
     ],
 )
 def test_what_somebody_runs_or_obeys_unasked_is_told_with_its_reason(path):
@@ -65,7 +85,10 @@ def test_what_somebody_runs_or_obeys_unasked_is_told_with_its_reason(path):
     [
         *("a.txt", "shop/cart.py", "tests/test_cart.py", "docs/conftest.md", "src/makefile_parser.py", "notes.md"),
         *("kagura_kernel/domain/policy.py", ".github/ISSUE_TEMPLATE.md", "data/package.json.gz", "vscode/tasks.json"),
-        *("README.md", "sub/tasks.py", "web/src/config.ts", "hooks/useCart.ts", "lib/stack_data.py", "shop/json.py"),
+        *("README.md", "sub/tasks.py", "web/src/config.ts", "hooks/useCart.ts", "lib/stack_data.py", "shop/conf.py"),
+        *("shop/tasks/__init__.py", "src/build/run.ts", "src/workspace.rs", "shop/settings.py", "src/compose.ts"),
+        *("data/profile.csv", "src/lib.rs", "main.tf", "src/main.swift", "lib/shop.ex", "shop/manager.py", "run.sh"),
+        *("src/main/java/App.java", "analysis.R", "model.m", "requirements.txt", "Dockerfile", "config.yaml"),
     ],
 )
 def test_what_only_runs_when_somebody_names_it_is_not(path):
