@@ -118,6 +118,7 @@ class Collector:
         self._since = since
         self._protected = protected
         self._git = git
+        self._made: set[str] = set()
         self._limit = limit_bytes
         self._compared: dict[str, _Compared] = {}
         self._diff_room = MAX_RUN_DIFF_BYTES if diff_bytes is None else diff_bytes
@@ -189,7 +190,11 @@ class Collector:
         status: ChangeStatus = "modified" if old.kind else "added"
         mode = told.mode & 0o777
         change = FileChange(told.path, status, told.kind, told.size, mode, old.sha256, target=told.target, state=state)
-        change = replace(change, runs=self._runs(told.path, added=status == "added"))
+        runs = self._runs(told.path, added=status == "added")
+        if told.kind == "link" and not runs:
+            # It may lead to a package, which then is one under this name too.
+            runs = self._runs(f"{told.path}/__init__.py", added=status == "added")
+        change = replace(change, runs=runs)
         if protected and not this.may_glance(told):
             return replace(change, diff="… protected, and never applied: its content was left in the box\n")
         try:
@@ -202,8 +207,15 @@ class Collector:
         return await self._with_diff(change, old, new.content)
 
     def _runs(self, path: str, *, added: bool) -> str:
+        if added and path.endswith("/__init__.py"):
+            self._made.add(path)
         called = self._git is not None and self._git.may_run(path)
-        return runs_by_itself(path, added=added) or (CALLED if called else "")
+        return runs_by_itself(path, added=added, is_package=self._is_package) or (CALLED if called else "")
+
+    def _is_package(self, folder: str) -> bool:
+        # Otherwise a run could make one of a folder first.
+        said = f"{folder}/__init__.py"
+        return said not in self._made and self._old_state(said).kind == "file"
 
     def _holds(self, content: str | bytes | None) -> bool:
         return self._scrubber is not None and bool(content) and self._scrubber.holds(os.fsencode(content or b""))

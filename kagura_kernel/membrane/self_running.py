@@ -7,14 +7,15 @@ wait for a word where other changes are applied at once, and stand first where a
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 
 from kagura_kernel.domain.imports import is_library
 from kagura_kernel.membrane.names import folded_path
 
 # Patterns are compared as `folded` writes names, and may lie anywhere in the project. A star stands for any part of one
-# name; one that ends with a slash means a folder with all that is in it, and one that begins with a slash the top alone,
-# where elsewhere many name their own files so.
+# name; one that ends with a slash means a folder with all that is in it. One that begins with a slash means the top
+# alone, since elsewhere many name files of their own so.
 _PATTERNS = {
     "an agent takes commands and settings from it": """
         .agents/ .aider* .amazonq/ .augment/ .claude/ .clinerules .codex/ .continue/ .cursor/ .gemini/
@@ -97,7 +98,8 @@ _PATTERNS = {
     "Jupyter, IPython or what makes documentation runs it as its settings": """
         .ipython/ .jupyter/ .jupytext* /conf.py _config.y*ml _extensions/ _plugins/ _quarto.y*ml book.toml
         doc/conf.py docs/conf.py documentation/conf.py ipython_config.py ipython_kernel_config.py
-        jupyter_*config.json jupyter_*config.py jupytext.json jupytext.py jupytext.toml jupytext.y*ml mkdocs.y*ml myst.yml source/conf.py
+        jupyter_*config.json jupyter_*config.py jupytext.json jupytext.py jupytext.toml jupytext.y*ml
+        mkdocs.y*ml myst.yml source/conf.py
     """,
     "an interpreter, or a tool of its language, runs it when it starts": """
         .busted .credo.exs .erlang .formatter.exs .ghci .iex.exs .irbrc .lintr .luacheckrc .ocamlinit
@@ -156,30 +158,42 @@ _FITTING = re.compile(
 
 CALLED = "a hook or an alias of git may run it"
 SHADOWS = "Python may take it for the installed package of that name"
+STANDS_IN = "Python that is started there takes it for the standard library's module of that name"
 
 
-def runs_by_itself(path: str, *, added: bool, installed: Callable[[str], bool] = is_library) -> str:
+def runs_by_itself(
+    path: str,
+    *,
+    added: bool,
+    installed: Callable[[str], bool] = is_library,
+    is_package: Callable[[str], bool] = lambda _: False,
+) -> str:
     """Why somebody would run a file, or obey it, whom nobody asked to, in half a sentence; empty where nobody would.
 
     Args:
         path: Relative to the project root, with `/`.
         added: Whether it is new: a module may bear the name of an installed one, and be what that was installed from.
         installed: Whether a module of a name is there outside of the project.
+        is_package: Whether a folder is a package of the person's, whose modules have any name: they are not found by
+            that name alone, as those of a folder are that somebody works in or starts a script from.
     """
     fitting = _FITTING.fullmatch(folded_path(path))
     if fitting is not None and fitting.lastindex is not None:
         return _REASONS[fitting.lastindex - 1]
-    if added and (module := _module(path)) and installed(module):
-        return SHADOWS
-    return ""
+    folder, module = _module(path) if added else ("", "")
+    if not folder:
+        return SHADOWS if module and installed(module) else ""
+    return STANDS_IN if module in sys.stdlib_module_names and not is_package(folder) else ""
 
 
-def _module(path: str) -> str:
-    """The name by which Python would import a file at the top of the project; empty for another file."""
-    first, _, rest = path.partition("/")
-    name, _, ending = (rest or first).partition(".")
+def _module(path: str) -> tuple[str, str]:
+    """The folder in which Python would find a file, and the name by which; no name for what it would not import."""
+    folder, _, file = path.rpartition("/")
+    name, _, ending = file.partition(".")
     if ending not in ("py", "pyc", "so") and not ending.endswith((".so", ".pyc")):
-        return ""
-    if not rest:
-        return name
-    return first if name == "__init__" else ""
+        return "", ""
+    if folder.endswith("__pycache__"):
+        return "", ""
+    if name == "__init__":
+        folder, _, name = folder.rpartition("/")
+    return folder, name

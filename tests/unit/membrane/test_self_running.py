@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.membrane.self_running import SHADOWS, runs_by_itself
+from kagura_kernel.membrane.self_running import SHADOWS, STANDS_IN, runs_by_itself
 
 
 def reason(path: str, *, added: bool = True) -> str:
@@ -99,6 +99,21 @@ def test_what_only_runs_when_somebody_names_it_is_not(path):
 def test_a_new_module_at_the_top_that_bears_the_name_of_an_installed_one_is_told(path):
     assert reason(path) == SHADOWS
     assert reason(path, added=False) == ""
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["sub/runpy.py", "a/b/multiprocessing.py", "sub/json/__init__.py", "src/types.cpython-311.so", "scripts/queue.pyc"],
+)
+def test_a_new_module_with_a_name_of_the_standard_library_is_told_in_any_folder_that_is_no_package(path):
+    assert reason(path) == STANDS_IN
+    assert reason(path, added=False) == ""
+    assert runs_by_itself(path, added=True, is_package=lambda folder: folder in {"sub", "a/b", "src", "scripts"}) == ""
+
+
+@pytest.mark.parametrize("path", ["sub/json/data.py", "sub/runpy.md", "sub/__init__.py", "sub/__pycache__/json.pyc"])
+def test_what_no_name_of_the_standard_library_leads_to_is_free_in_any_folder(path):
+    assert reason(path) == ""
 
 
 def test_the_names_of_what_is_installed_here_are_known():
