@@ -60,7 +60,7 @@ _PATTERNS = {
     "make, or a tool like it, runs what it says": """
         *.bzl *.cabal *.cmake *.csproj *.fsproj *.gemspec *.gradle *.gradle.kts *.mk *.nimble *.opam
         *.rockspec *.sbt *.targets *.thor *.vbproj *.vcxproj .bazel* .bundle/ .cargo/ .justfile .mvn/ .phan/
-        .terraform/ /tasks.py /tasks/__init__.py appraisals bb.edn berksfile brewfile buck build
+        .terraform/ /build.py /tasks.py /tasks/__init__.py appraisals bb.edn berksfile brewfile buck build
         build.bazel build.boot build.clj build.mill build.pl build.rs build.sc build.xml build.zig buildsrc/
         cabal.project* capfile cargo.toml cdk.json cmakelists.txt cmakepresets.json cmakeuserpresets.json
         conanfile.* config.nims configure.ac cpanfile cross.toml dangerfile deps.edn devspace.y*ml
@@ -134,9 +134,11 @@ _PATTERNS = {
     "a web server obeys it": """
         .htaccess .user.ini
     """,
-    "a shell, or a session, runs it where a home is, or has a link to it": """
-        .bash_* .bashrc .config/autostart/ .config/fish/ .config/systemd/ .cshrc .kshrc .login .profile
-        .screenrc .tcshrc .tmux.conf .xinitrc .xprofile .xsession* .zlogin .zlogout .zprofile .zshenv .zshrc
+    "a shell, or another program of every day, obeys it where a home is, or has a link to it": """
+        .ackrc .bash_* .bashrc .config/autostart/ .config/fish/ .config/systemd/ .cshrc .emacs .emacs.d/
+        .gnupg/ .hgrc .inputrc .kshrc .lessfilter .local/bin/ .login .profile .psqlrc .pythonrc* .screenrc
+        .sqliterc .ssh/ .tcshrc .terraformrc .tmux.conf .xinitrc .xprofile .xsession* .zlogin .zlogout
+        .zprofile .zshenv .zshrc
     """,
 }
 _REASONS = tuple(_PATTERNS)
