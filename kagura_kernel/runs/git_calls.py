@@ -84,6 +84,8 @@ class GitCalls:
 
     def may_run(self, path: str) -> bool:
         """Whether the file at an absolute path is one of them, there or not."""
+        if not self._names and not self._modules:
+            return False
         whole = folded_path(path)
         parts = whole.split("/")[1:]
         ends = {"/".join(parts[number:]) for number in range(len(parts))}
