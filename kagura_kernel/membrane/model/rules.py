@@ -8,7 +8,7 @@ before a byte of it is sent. Requests are read strictly: what could be read in t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kagura_kernel.membrane.credentials.injection.head import BadRequest
@@ -42,37 +42,44 @@ _HEADERS = frozenset(
 )
 _HEADER_BEGINNINGS = (b"x-stainless-",)
 
-# Sorts of tools that the program carries out itself, in the box, or that look for others in this very request; every
-# other sort is the service's own, or one that somebody has to look at first.
-_CLIENT_TOOLS = frozenset(
+# What a request may ask to be read in another way; the header loses every other name, so a newer program still runs.
+# Nothing here makes the service reach out, run code, or read the files of an account.
+_BETAS = frozenset(
     {
-        "custom",
-        *("bash_20241022", "bash_20250124"),
-        *("text_editor_20241022", "text_editor_20250124", "text_editor_20250429", "text_editor_20250728"),
-        *("computer_20241022", "computer_20250124", "computer_20251124"),
-        "memory_20250818",
-        *("tool_search_tool_regex", "tool_search_tool_regex_20251119"),
-        *("tool_search_tool_bm25", "tool_search_tool_bm25_20251119"),
+        "advanced-tool-use-2025-11-20",
+        "cache-keepalive-2026-09-03",
+        "claude-code-20250219",
+        "computer-use-2025-01-24",
+        "computer-use-2025-11-24",
+        "context-1m-2025-08-07",
+        "context-management-2025-06-27",
+        "effort-2025-11-24",
+        "extended-cache-ttl-2025-04-11",
+        "fine-grained-tool-streaming-2025-05-14",
+        "inline-tools-2026-09-15",
+        "interleaved-thinking-2025-05-14",
+        "mid-conversation-system-2026-04-07",
+        "mid-conversation-system-clear-at-2026-08-21",
+        "mid-conversation-tool-changes-2026-07-01",
+        "oauth-2025-04-20",
+        "per-turn-control-2026-07-01",
+        "prompt-caching-evict-2026-05-12",
+        "prompt-caching-scope-2026-01-05",
+        "redact-thinking-2026-02-12",
+        "structured-outputs-2025-11-13",
+        "structured-outputs-2025-12-15",
+        "task-budgets-2026-03-13",
+        "thinking-binding-controls-2026-08-01",
+        "thinking-display-updates-2026-08-18",
+        "thinking-resumption-2026-07-17",
+        "thinking-token-count-2026-05-13",
+        "timing-2026-09-09",
+        "token-counting-2024-11-01",
+        "tool-search-tool-2025-10-19",
     }
 )
-
-# Where what a message shows comes from: the request itself.
-_SOURCES = frozenset({"base64", "text", "content"})
 
 _REMOTE = ("mcp_servers", "container")
-
-# What thinking takes. Whatever the service learns to do for a field that is not here, somebody has to look at first.
-_FIELDS = frozenset(
-    {
-        *("model", "messages", "system", "max_tokens", "stream", "metadata", "tools", "tool_choice", "thinking"),
-        *("temperature", "top_p", "top_k", "stop_sequences", "cache_control", "context_management"),
-        *("output_config", "output_format", "speed", *_REMOTE),
-    }
-)
-
-# What a model wants to be called with, and what a tool's arguments look like, may say anything.
-_FREE = frozenset({"input", "input_schema"})
-
 _ADVICE = "use a tool in the box, where its egress is decided"
 
 
@@ -90,8 +97,15 @@ def check_head(method: bytes, target: bytes) -> None:
 
 
 def kept_headers(headers: Headers) -> Headers:
-    """Those of a request's headers that may leave the box."""
-    return [(name, value) for name, value in headers if name in _HEADERS or name.startswith(_HEADER_BEGINNINGS)]
+    """Those of a request's headers that may leave the box, and of its betas those that are known."""
+    kept = [(name, value) for name, value in headers if name in _HEADERS or name.startswith(_HEADER_BEGINNINGS)]
+    told = [(name, _known_betas(value) if name == b"anthropic-beta" else value) for name, value in kept]
+    return [(name, value) for name, value in told if value or name != b"anthropic-beta"]
+
+
+def _known_betas(value: bytes) -> bytes:
+    named = (name.strip() for name in value.split(b","))
+    return b",".join(name for name in named if name.decode("ascii", "replace") in _BETAS)
 
 
 def check_body(body: bytes) -> str:
@@ -106,50 +120,13 @@ def check_body(body: bytes) -> str:
         raise BadRequest(400, "The request is no JSON, or says a thing twice.") from None
     if not isinstance(asked, dict) or not isinstance(model := asked.get("model"), str):
         raise BadRequest(400, "The request names no model.")
-    if unknown := sorted(asked.keys() - _FIELDS):
-        raise BadRequest(400, f"`{unknown[0][:60]}` is no part of what a sealed brain asks for.")
     for name in _REMOTE:
         if asked.get(name):
             raise BadRequest(400, f"`{name}` makes the service itself reach out: {_ADVICE}.")
     if asked.get("speed") not in (None, "standard"):
         raise BadRequest(400, "`speed` has a price that no budget knows: leave it out.")
-    _check_tools(asked.get("tools"))
-    _check_sources((asked.get("messages"), asked.get("system")))
+    _REQUEST({name: value for name, value in asked.items() if name not in _REMOTE}, "")
     return model
-
-
-def _check_tools(tools: Any) -> None:
-    if tools is None:
-        return
-    if not isinstance(tools, list):
-        raise BadRequest(400, "`tools` is no list.")
-    for tool in tools:
-        sort = tool.get("type") if isinstance(tool, dict) else tool
-        ours = sort is None or (isinstance(sort, str) and sort in _CLIENT_TOOLS)
-        if not ours or not isinstance(tool, dict):
-            raise BadRequest(400, f"A tool of the sort {str(sort)[:60]!r} is the service's own: {_ADVICE}.")
-
-
-def _check_sources(values: Iterable[Any]) -> None:
-    """No content that the service would have to fetch, from somewhere or from the account's files."""
-    waiting = list(values)
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            waiting += value
-        elif isinstance(value, dict):
-            if value.get("type") in ("url", "container_upload") or "file_id" in value or not _is_here(value):
-                raise BadRequest(400, f"A message points to what the service would fetch by itself: {_ADVICE}.")
-            waiting += [part for name, part in value.items() if name not in _FREE]
-
-
-def _is_here(value: dict[str, Any]) -> bool:
-    """Whether the source of a content, if it names one, is the request; a text only says where something was found."""
-    source = value.get("source")
-    if isinstance(source, dict):
-        sort = source.get("type")
-        return isinstance(sort, str) and sort in _SOURCES
-    return source is None or isinstance(source, str)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -157,3 +134,174 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a name twice")
     return found
+
+
+# ------------------------------------------------------------ the shape of a request
+#
+# Whatever the service learns to do for a name or a sort that is not here, somebody has to look at first.
+
+_Rule = Callable[[Any, str], None]
+"""Refuses a value at a place of a request."""
+
+
+def _wrong(where: str, why: str = "is no part of what a sealed brain asks for") -> BadRequest:
+    return BadRequest(400, f"`{where[:120]}` {why}: {_ADVICE}.")
+
+
+def _free(_value: Any, _where: str) -> None:
+    """What a model calls a tool with, and what a tool's arguments look like, may say anything."""
+
+
+def _plain(value: Any, where: str) -> None:
+    """A text, a number, or a list of such."""
+    if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(part, dict | list) for part in value)):
+        raise _wrong(where)
+
+
+def _keys(plain: str = "", /, **rules: _Rule) -> _Rule:
+    """An object with no other names than these: the plain ones, and those with a rule."""
+    known = dict.fromkeys(plain.split(), _plain) | rules
+
+    def check(value: Any, where: str) -> None:
+        if value is None:
+            return
+        if not isinstance(value, dict):
+            raise _wrong(where)
+        for name, part in value.items():
+            at = f"{where}.{name[:60]}" if where else name[:60]
+            if name not in known:
+                raise _wrong(at)
+            known[name](part, at)
+
+    return check
+
+
+def _sorts(known: Mapping[str, _Rule], usual: str | None = None) -> _Rule:
+    """An object whose `type` is one of these."""
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            raise _wrong(where)
+        sort = value.get("type")
+        sort = usual if sort is None else sort
+        if not isinstance(sort, str) or sort not in known:
+            raise _wrong(where, f"is of the sort {str(sort)[:60]!r}, which is the service's own or not known")
+        known[sort](value, where)
+
+    return check
+
+
+def _each(rule: _Rule, *, or_text: bool = False) -> _Rule:
+    """A list of these; where it says so, or a text."""
+
+    def check(value: Any, where: str) -> None:
+        if value is None or (or_text and isinstance(value, str)):
+            return
+        if not isinstance(value, list):
+            raise _wrong(where)
+        for number, part in enumerate(value):
+            rule(part, f"{where}[{number}]")
+
+    return check
+
+
+def _either(text: _Rule, inner: _Rule) -> _Rule:
+    return lambda value, where: (inner if isinstance(value, dict) else text)(value, where)
+
+
+_CACHE = _keys("type ttl scope evict_on_complete")
+_AMOUNT = _keys("type value")
+_FORMAT = _keys("type name", schema=_free)
+
+# Sorts of tools that the program carries out itself, in the box; every other sort is the service's own.
+_TOOL = _sorts(
+    dict.fromkeys(
+        (
+            "custom",
+            *("bash_20241022", "bash_20250124"),
+            *("text_editor_20241022", "text_editor_20250124", "text_editor_20250429", "text_editor_20250728"),
+            *("computer_20241022", "computer_20250124", "computer_20251124"),
+            "memory_20250818",
+        ),
+        _keys(
+            "type name description defer_loading eager_input_streaming strict max_characters"
+            " display_width_px display_height_px display_number enable_zoom",
+            cache_control=_CACHE,
+            input_schema=_free,
+            input_examples=_free,
+        ),
+    ),
+    usual="custom",
+)
+_NAMED_TOOL = _sorts(
+    {"tool_reference": _keys("type name tool_name"), "tool_definition": _keys("type", definition=_TOOL)}
+)
+
+# Where a text says that it has something from: words alone, which nobody fetches.
+_CITATION = _keys(
+    "type cited_text document_index document_title start_char_index end_char_index start_page_number end_page_number"
+    " start_block_index end_block_index search_result_index source title"
+)
+_TEXT: dict[str, _Rule] = {
+    "text": _keys("type text", cache_control=_CACHE, citations=_either(_each(_CITATION), _keys("enabled")))
+}
+
+# Where what a message shows comes from: the request itself.
+_DATA = _keys("type media_type data")
+_IMAGE: dict[str, _Rule] = {
+    "image": _keys("type", source=_sorts({"base64": _DATA}), cache_control=_CACHE),
+}
+_SHOWN: dict[str, _Rule] = {
+    **_TEXT,
+    **_IMAGE,
+    "document": _keys(
+        "type title context",
+        source=_sorts(
+            {
+                "base64": _DATA,
+                "text": _DATA,
+                "content": _keys("type", content=_each(_sorts({**_TEXT, **_IMAGE}), or_text=True)),
+            }
+        ),
+        citations=_keys("enabled"),
+        cache_control=_CACHE,
+    ),
+    "search_result": _keys(
+        "type source title", content=_each(_sorts(_TEXT)), citations=_keys("enabled"), cache_control=_CACHE
+    ),
+    "tool_reference": _keys("type tool_name", cache_control=_CACHE),
+}
+_BLOCK = _sorts(
+    {
+        **_SHOWN,
+        "thinking": _keys("type thinking signature"),
+        "redacted_thinking": _keys("type data"),
+        "tool_use": _keys("type id name", input=_free, caller=_sorts({"direct": _keys("type")}), cache_control=_CACHE),
+        "tool_result": _keys(
+            "type tool_use_id is_error", content=_each(_sorts(_SHOWN), or_text=True), cache_control=_CACHE
+        ),
+        "tool_addition": _keys("type", tool=_NAMED_TOOL, cache_control=_CACHE),
+        "tool_removal": _keys("type", tool=_NAMED_TOOL, cache_control=_CACHE),
+    }
+)
+
+_OUTPUT = _keys("effort", format=_FORMAT, task_budget=_keys("type total remaining"), timing=_keys("type now"))
+_EDITS: dict[str, _Rule] = {
+    "clear_thinking_20251015": _keys("type", keep=_either(_plain, _AMOUNT)),
+    "clear_tool_uses_20250919": _keys(
+        "type exclude_tools clear_tool_inputs", trigger=_AMOUNT, keep=_AMOUNT, clear_at_least=_AMOUNT
+    ),
+}
+_REQUEST = _keys(
+    "model max_tokens stream temperature top_p top_k stop_sequences speed",
+    messages=_each(_keys("role clear_at", content=_each(_BLOCK, or_text=True), output_config=_OUTPUT)),
+    system=_each(_sorts(_TEXT), or_text=True),
+    metadata=_keys("user_id"),
+    tools=_each(_TOOL),
+    tool_choice=_keys("type name disable_parallel_tool_use"),
+    thinking=_keys("type budget_tokens display", block_binding=_keys("prefix_mismatch_behavior")),
+    cache_control=_CACHE,
+    context_management=_keys(edits=_each(_sorts(_EDITS))),
+    output_config=_OUTPUT,
+    output_format=_FORMAT,
+)

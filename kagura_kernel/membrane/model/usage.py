@@ -12,7 +12,7 @@ from typing import Any
 from kagura_kernel.domain.cost import Usage
 
 _LONGEST_LINE = 32 * 2**20
-_OPEN = (b"data:",)
+_BEFORE = b"\xef\xbb\xbf \t\r\n"
 _WORDS = (b"message_start", b"message_delta")
 
 
@@ -32,7 +32,7 @@ class Counted:
 
 
 class UsageReader:
-    """Reads one answer piece by piece; keeps a line of it at most.
+    """Reads one answer piece by piece; keeps a line of a stream at most, or all of an answer that is none.
 
     Args:
         most: Bytes of one line, or of an answer that is no stream.
@@ -43,7 +43,7 @@ class UsageReader:
         self._buffer = bytearray()
         self._searched = 0
         self._skipping = False
-        self._events = False
+        self._begun = self._streams = False
         self._figures: dict[str, Any] = {}
         self._model = ""
         self._whole = False
@@ -52,8 +52,14 @@ class UsageReader:
         """Take a piece."""
         buffer = self._buffer
         buffer += piece
+        if not self._begun:
+            # What it begins with says what it is: an answer may be laid out over lines as it likes.
+            del buffer[: len(buffer) - len(buffer.lstrip(_BEFORE))]
+            if not buffer:
+                return
+            self._begun, self._streams = True, not buffer.startswith(b"{")
         begin = 0
-        while (end := buffer.find(b"\n", max(begin, self._searched))) >= 0:
+        while self._streams and (end := buffer.find(b"\n", max(begin, self._searched))) >= 0:
             if not self._skipping:
                 self._line(bytes(memoryview(buffer)[begin:end]))
             self._skipping = False
@@ -67,21 +73,18 @@ class UsageReader:
 
     def finish(self) -> Counted | None:
         """What was read; None when it told of no tokens."""
-        if not self._events and self._buffer and not self._skipping:
+        if not self._streams and not self._skipping:
             self._whole_message(bytes(self._buffer))
         if not self._figures:
             return None
         return Counted(usage_of(self._figures), self._model, self._whole)
 
     def _line(self, line: bytes) -> None:
-        if line.startswith(_OPEN):
-            self._events = True
+        if line.startswith(b"data:"):
             if any(word in line for word in _WORDS):
                 self._event(_object(line[len(b"data:") :]))
             elif b"message_stop" in line:
                 self._whole = True
-        elif not self._events and line.lstrip().startswith(b"{"):
-            self._whole_message(line)
 
     def _event(self, event: dict[str, Any]) -> None:
         if event.get("type") == "message_start":

@@ -40,6 +40,22 @@ def test_an_answer_that_is_no_stream_tells_them_too() -> None:
     assert read(f"{body}\n".encode()) == Counted(EACH, "m-1", whole=True)
 
 
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize("before", ["", "\n \r\n", "\ufeff"])
+def test_an_answer_may_be_laid_out_over_lines_as_it_likes(before: str, size: int) -> None:
+    words = 'data: {"type": "message_delta", "usage": {"output_tokens": 0}}'
+    body = before + json.dumps(message_body(says(words), {"model": "m-1"}), indent=2)
+    assert read(body.encode(), size) == Counted(EACH, "m-1", whole=True)
+
+
+def test_an_answer_without_end_is_not_kept() -> None:
+    reader = UsageReader(most=100)
+    for _ in range(5):
+        reader.feed(b'{"a": "\n' + b"x" * 90)
+        assert len(reader._buffer) <= 100
+    assert reader.finish() is None
+
+
 def test_what_a_cache_keeps_for_an_hour_is_counted_apart() -> None:
     body = message_body(says("Hello."), {"model": "m-1"})
     body["usage"]["cache_creation"] = {"ephemeral_5m_input_tokens": 100, "ephemeral_1h_input_tokens": 200}
