@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from kagura_kernel.domain.twins import LATIN_TWINS, TWINS
 from kagura_kernel.domain.visible import visible
 
 # Beside what is odd in any text: blanks that are none, and what changes or joins letters without a mark of its own.
@@ -28,10 +29,6 @@ _LIKE_LATIN = frozenset(
     {"CYRILLIC", "GREEK", "ARMENIAN", "COPTIC", "CHEROKEE", "LISU", "FULLWIDTH", "MATHEMATICAL", "DESERET", "ROMAN"}
 )
 """Scripts, by the first word of a letter's name, with letters that look like those of ASCII."""
-_TWINS = frozenset("аеорсухіјѕһԁԛԝӏкмтвнгьАВЕКМНОРСТУХІЈЅαονρτυχικεηωγΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսհոց")
-"""Letters of other scripts of which a whole name can be made that looks like one of ASCII."""
-_LATIN_TWINS = frozenset("ıȷɑɡɩɪɴʀʏʙɢʜʟꜱᴀᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢ")
-"""Letters of Latin itself that a host's name shows like those of ASCII."""
 _SIGNS = re.compile(
     "(?<=[A-Za-z0-9])"
     "[\u02d0\u02f8\u0589\u05c3\u2024\u2044\u2215\u29f8\u3002\uff0e\uff0f\uff1a\uff20\uff61\uff3c]"
@@ -114,9 +111,9 @@ def _twins(found: re.Match[str]) -> str:
     word = found[0]
     if word.isascii():
         return word
-    if not all(letter in _TWINS or letter.isdigit() for letter in word):
-        return "".join(_marked(letter) if letter in _LATIN_TWINS else letter for letter in word)
-    return "".join(_marked(letter) if letter in _TWINS else letter for letter in word)
+    if not all(letter in TWINS or letter.isdigit() for letter in word):
+        return "".join(_marked(letter) if letter in LATIN_TWINS else letter for letter in word)
+    return "".join(_marked(letter) if letter in TWINS else letter for letter in word)
 
 
 def _poses(letter: str) -> bool:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
-from functools import lru_cache
+
+from kagura_kernel.domain.twins import skeleton
 
 _LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_UNSEEN_SIGNS = (
-    "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+# What a terminal takes for a colour, a movement, a title or a link, whole.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+_UNSEEN = re.compile(
+    f"{_ESCAPES.pattern}|"
+    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_UNSEEN = re.compile(f"[{_UNSEEN_SIGNS}]")
-_ANGLES = "<\u02c2\u2039\u226e\u2329\u276e\u27e8\u3008\ufe64\uff1c"
-_SLASHES = "/\u2044\u2215\u29f8\uff0f"
+_ANGLES = re.compile("[<\u02c2\u1438\u2039\u226e\u2329\u276e\u27e8\u3008\ufe64\uff1c]")
+_SLASHES = frozenset("/\u1735\u2044\u2215\u2571\u27cb\u29f8\u3033\uff0f")
 
 
 def fenced(tag: str, text: str, attributes: str | Mapping[str, str] = "") -> str:
@@ -28,7 +31,7 @@ def fenced(tag: str, text: str, attributes: str | Mapping[str, str] = "") -> str
     said = attributes
     if not isinstance(said, str):
         said = "".join(f' {name}="{attribute(value)}"' for name, value in said.items())
-    return f"<{tag}{said}>\n{_look_alike(tag).sub('&lt;', text)}\n</{tag}>"
+    return f"<{tag}{said}>\n{_harmless(tag, text)}\n</{tag}>"
 
 
 def attribute(text: str) -> str:
@@ -45,25 +48,30 @@ def plain(text: str) -> str:
     return _UNSEEN.sub("", _LINE_ENDS.sub("\n", text))
 
 
-@lru_cache(maxsize=64)
-def _look_alike(tag: str) -> re.Pattern[str]:
-    """An angle that is followed by the tag's name, however that is spelt, and whatever unseen stands in it."""
-    letters = "".join(f"[{re.escape(_spellings(letter))}][{_UNSEEN_SIGNS}]*" for letter in tag)
-    gap = rf"[\s{_UNSEEN_SIGNS}]*"
-    return re.compile(rf"[{_ANGLES}](?={gap}(?:[{_SLASHES}]{gap})?{letters}(?!\w))", re.IGNORECASE)
+def _harmless(tag: str, text: str) -> str:
+    name = tag.lower()
+    return _ANGLES.sub(lambda found: "&lt;" if _is_mark(name, text, found.end()) else found[0], text)
 
 
-def _spellings(letter: str) -> str:
-    """A letter in every form that is the same one to Unicode: full width, bold, cursive, encircled."""
-    return letter + _forms().get(letter.lower(), "")
-
-
-@lru_cache(maxsize=1)
-def _forms() -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for first, last in ((0x1D400, 0x1D6A4), (0xFF21, 0xFF5B), (0x24B6, 0x24EA)):
-        for point in range(first, last):
-            same = unicodedata.normalize("NFKC", chr(point)).lower()
-            if len(same) == 1 and same.isascii() and same.isalpha():
-                found[same] = found.get(same, "") + chr(point)
-    return found
+def _is_mark(name: str, text: str, at: int) -> bool:
+    """Whether the tag's name follows an angle, however it is spelt, and whatever unseen stands in it."""
+    said = ""
+    slashed = False
+    while at < len(text):
+        if escape := _ESCAPES.match(text, at):
+            at = escape.end()
+            continue
+        letter = text[at]
+        at += 1
+        if not said and not slashed and letter in _SLASHES:
+            slashed = True
+            continue
+        seen = skeleton(letter)
+        if said.startswith(name):
+            if seen:
+                return not (seen[0].isalnum() or seen[0] == "_")
+        elif seen != " " or said:
+            said += seen
+            if not said.startswith(name[: len(said)]) or len(said) > len(name):
+                return False
+    return said == name

@@ -28,6 +28,19 @@ from kagura_kernel.tools.fences import attribute, fenced, plain
         "</mem\u200dory>",
         "</memory\u2060>",
         "</m\ufe0fe\u00admory\u3164 >",
+        "</\u043c\u0435\u043c\u043e\u0433\u0443>",
+        "</\u2800mem\u2800ory>",
+        "</me\x1b[0mmory>",
+        "<\x1b[1;31m/\x1b[Kmemory\x1b[0m>",
+        "</mem\x1b]8;;https://a.example\x1b\\ory>",
+        "</mem\U00013430or\U00013438y>",
+        "</me\u0301m\u00f3ry>",
+        "</\u217femory>",
+        "</\U0001f17c\U0001f174\U0001f17c\U0001f17e\U0001f181\U0001f188>",
+        "</\ua4df\ua4f0\ua4df\ua4f3\ua4e3\ua4ec>",
+        "<\u2571memory>",
+        "</memory",
+        "</memory\u0301>",
     ],
 )
 def test_no_text_ends_or_begins_its_own_fence(text):
@@ -39,6 +52,24 @@ def test_no_text_ends_or_begins_its_own_fence(text):
 @pytest.mark.parametrize("text", ["a < b", "<memories>", "if x <memory_size:", "<b>bold</b>", "</file>", "1 <2"])
 def test_what_is_no_such_mark_stays_as_it_is(text):
     assert fenced("memory", text) == f"<memory>\n{text}\n</memory>"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "\ufb01le",
+        "fil\u212f",
+        "f\u2170le",
+        "fi\u217ce",
+        "f\u2139le",
+        "f\u0456le",
+        "\u0192ile",
+        "\ua730\u026a\u029f\u1d07",
+    ],
+)
+def test_neither_ligatures_nor_look_alikes_end_a_files_fence(name):
+    assert fenced("file", f"</{name}>") == f"<file>\n&lt;/{name}>\n</file>"
+    assert fenced("file", f"</{name}s>") == f"<file>\n</{name}s>\n</file>"
 
 
 def test_no_text_takes_longer_than_its_length_asks_for():
@@ -66,7 +97,8 @@ def test_attributes_may_be_written_already():
         ("\u202eabc\u202c", "abc"),
         ("a\u2066b\u2069", "ab"),
         ("x" + "".join(chr(0xE0000 + ord(letter)) for letter in "hidden") + "y", "xy"),
-        ("bell\x07 escape\x1b[31m", "bell escape[31m"),
+        ("bell\x07 escape\x1b[31m, lone \x1b", "bell escape, lone "),
+        ("glyph\U00013430s\U0001343f", "glyphs"),
         ("one\r\ntwo\rthree\u2028four\u2029five\x85six\x0bseven", "one\ntwo\nthree\nfour\nfive\nsix\nseven"),
         ("tab\tand line\nstay", "tab\tand line\nstay"),
         ("日本語、Größe, émoji 🙂", "日本語、Größe, émoji 🙂"),
