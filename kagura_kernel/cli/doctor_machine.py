@@ -112,7 +112,7 @@ def _newest_row(place: Path | str) -> datetime | None:
 
 
 def data_directory(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether nobody else can look into our data, or change it; nothing where there is none yet.
+    """Whether nobody else can look into our data, change it, or put another in its place; nothing where there is none.
 
     It is made for its owner alone; one that was there before keeps the permissions that it has.
     """
@@ -125,11 +125,17 @@ def data_directory(environ: Mapping[str, str]) -> Iterator[Finding]:
         return
     name, mode = "data directory", stat.S_IMODE(found.st_mode)
     then = f"`chmod 700 {shlex.quote(str(home))}`"
-    if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        said = (
-            f"others can write in {home} (mode {mode:04o}): they could approve plugins and forge records in your name"
-        )
+    could = "they could approve plugins and forge records in your name"
+    if found.st_uid != os.geteuid():
+        said = f"{home} belongs to {_who(found.st_uid)}: {could}"
+        then = f"`sudo chown -R {os.geteuid()} {shlex.quote(str(home))}` if all in it is yours, {_ELSEWHERE} if not"
         yield Finding(name, FAIL, said, then)
+    elif mode & (stat.S_IWGRP | stat.S_IWOTH):
+        yield Finding(name, FAIL, f"others can write in {home} (mode {mode:04o}): {could}", then)
+    elif above := next(_replaceable(home), None):
+        yield Finding(
+            name, FAIL, f"{above[0]}, so others can put another folder in the place of {home}: {could}", above[1]
+        )
     elif mode & (stat.S_IRWXG | stat.S_IRWXO):
         said = (
             f"others can look into {home} (mode {mode:04o}), where your runs, their outputs and changed files are kept"
@@ -137,6 +143,34 @@ def data_directory(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(name, WARN, said, then)
     else:
         yield Finding(name, OK, f"{home} is yours alone")
+
+
+_ELSEWHERE = "name a place of your own in KAGURA_HOME"
+
+
+def _replaceable(home: Path) -> Iterator[tuple[str, str]]:
+    """Folders above one in which somebody else may rename what lies there, and what to do about each."""
+    for folder in dict.fromkeys((*home.resolve().parents, *home.parents)):
+        found = folder.stat()
+        shared = found.st_mode & stat.S_IWOTH or (
+            # A group of the person's own is usual, and root's is root.
+            found.st_mode & stat.S_IWGRP and found.st_gid not in (0, os.getegid())
+        )
+        if found.st_uid not in (0, os.geteuid()):
+            yield f"{folder} belongs to {_who(found.st_uid)}", _ELSEWHERE
+        elif shared and not found.st_mode & stat.S_ISVTX:
+            sudo = "" if found.st_uid == os.geteuid() else "sudo "
+            close = f"`{sudo}chmod go-w {shlex.quote(str(folder))}`, or {_ELSEWHERE}"
+            yield f"others can write in {folder} (mode {stat.S_IMODE(found.st_mode):04o})", close
+
+
+def _who(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def disk(environ: Mapping[str, str]) -> Iterator[Finding]:

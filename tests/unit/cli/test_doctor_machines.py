@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -121,6 +122,45 @@ def test_a_data_directory_that_others_may_use_is_told_with_what_closes_it(machin
     books.chmod(mode)
     row = machine(capsys)[1]["data directory"]
     assert (row["state"], row["then"]) == (state, "" if state == "ok" else f"`chmod 700 {books}`")
+
+
+@pytest.mark.parametrize(
+    ("mode", "state"), [(0o755, "ok"), (0o1777, "ok"), (0o777, "fail"), (0o757, "fail"), (0o1757, "ok")]
+)
+@pytest.mark.parametrize("by", ["itself", "a link"])
+def test_a_data_directory_that_others_could_replace_is_told_with_what_prevents_it(
+    machine, capsys, tmp_path, monkeypatch, mode, state, by
+):
+    above = tmp_path / "shared"
+    (above / "between" / "books").mkdir(parents=True)
+    (above / "between" / "books").chmod(0o700)
+    (tmp_path / "link").symlink_to(above / "between" / "books")
+    monkeypatch.setenv("KAGURA_HOME", str(above / "between" / "books" if by == "itself" else tmp_path / "link"))
+    above.chmod(mode)
+    row = machine(capsys)[1]["data directory"]
+    assert row["state"] == state
+    assert row["then"].startswith("" if state == "ok" else f"`chmod go-w {above}`, or ")
+    assert ("yours alone" in row["said"]) == (state == "ok")
+
+
+def test_a_data_directory_of_somebody_else_is_told(machine, capsys, books, monkeypatch):
+    books.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 12345)
+    row = machine(capsys)[1]["data directory"]
+    assert (row["state"], "belongs to" in row["said"]) == ("fail", True)
+    assert row["then"].startswith(f"`sudo chown -R {os.getuid() + 12345} {books}`")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_a_data_directory_in_a_folder_of_somebody_else_is_told(machine, capsys, tmp_path, monkeypatch):
+    home = tmp_path / "theirs" / "books"
+    home.mkdir(parents=True, mode=0o700)
+    home.chmod(0o700)
+    os.chown(home.parent, 12345, 12345)
+    monkeypatch.setenv("KAGURA_HOME", str(home))
+    row = machine(capsys)[1]["data directory"]
+    assert (row["state"], f"{home.parent} belongs to user 12345" in row["said"]) == ("fail", True)
+    assert "KAGURA_HOME" in row["then"]
 
 
 @pytest.mark.parametrize(("free", "state"), [(LITTLE, "ok"), (LITTLE - 1, "warn"), (TOO_LITTLE - 1, "fail")])
