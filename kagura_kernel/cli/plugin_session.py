@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -31,11 +32,13 @@ def named_session(journal: Journal, name: str | None, *, needed: bool = True) ->
     Raises:
         UsageError: it cannot be told which one is meant.
     """
+    from kagura_kernel.assembly.kits import redactor_of
     from kagura_kernel.cockpit.ordering import session_name
     from kagura_kernel.journal import views
+    from kagura_kernel.journal.place import data_home
 
     if name is not None and name != LAST:
-        return session_name(name)
+        return session_name(name, redactor_of(data_home(os.environ)))
     if name == LAST:
         here = here_of()
         rows = views.runs(journal, limit=200, here=here)

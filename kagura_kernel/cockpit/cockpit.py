@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.intents import Launch, LaunchRun
 from kagura_kernel.cockpit.leases import LeaseView, held_elsewhere, lease_views, take_back, where_held
-from kagura_kernel.cockpit.ordering import Choices, order_for, session_name
+from kagura_kernel.cockpit.ordering import Choices, check_name, order_for, session_name
 from kagura_kernel.cockpit.plugin_access import LazyPlugins
 from kagura_kernel.cockpit.plugin_audits import PluginSurroundings
 from kagura_kernel.cockpit.plugins import PluginDesk
@@ -297,7 +297,12 @@ class Cockpit:
             BrainError: its brain, or its cassette, cannot be used.
         """
         session_id = self._session_of(intent)
+        typed = {"The image": intent.image, "The model": intent.model if isinstance(intent, LaunchRun) else None}
+        self._check_names([*typed.items(), *(("The grant", grant) for grant in intent.grants)])
         order = order_for(intent, session_id, self._parts.choices)
+        if order.agent is not None:
+            agent = order.agent.agent
+            self._check_names(("The agent's name", name) for name in (agent.definition.name, *agent.agents))
         approver: Approver = PolicyApprover(self._parts.clock, HEADLESS) if intent.headless else self._desk
         # A child's session is its own and ends with it: nothing that was allowed there is kept.
         powers = SessionPowers() if _is_child(intent) else self._powers_of(session_id)
@@ -510,7 +515,12 @@ class Cockpit:
         return self._session_named(intent.session)
 
     def _session_named(self, name: str | None) -> str:
-        return self._own_session if name is None else session_name(name)
+        return self._own_session if name is None else session_name(name, self._parts.redactor)
+
+    def _check_names(self, named: Iterable[tuple[str, str | None]]) -> None:
+        for what, name in named:
+            if name:
+                check_name(what, name, self._parts.redactor)
 
     def _begin(self, handle: RunHandle, before: str = "") -> None:
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.policy import WriteMode
@@ -32,13 +32,14 @@ def plan_lines(plan: AgentPlan) -> list[str]:
     agent = plan.agent
     head = f"agent {agent.name} ({_KINDS.get(agent.kind, agent.kind)})"
     about = [f"  {agent.definition.description}"] if agent.definition.description else []
-    return [head, *about, *plan.kit.shown(), *_asks(agent), *_toolsets(agent), *_hosts(plan.tools, agent)]
+    lines = [head, *about, *plan.kit.shown(), *_asks(agent), *_toolsets(agent), *_hosts(plan.tools, agent)]
+    return [plan.plain(line) for line in lines]
 
 
 def plan_record(plan: AgentPlan) -> dict[str, object]:
     """The same for programs."""
     kit, definition = plan.kit, plan.agent.definition
-    return {
+    told: dict[str, object] = {
         "agent": plan.agent.name,
         "kind": plan.agent.kind,
         "trusted": plan.agent.trusted,
@@ -61,6 +62,15 @@ def plan_record(plan: AgentPlan) -> dict[str, object]:
         "tool_hosts": list(plan.tools.hosts),
         "unresolved": [{"toolset": one.toolset, "reason": one.reason} for one in plan.tools.unresolved],
     }
+    return {name: value if name == "digest" else _plainly(value, plan.plain) for name, value in told.items()}
+
+
+def _plainly(value: object, plain: Callable[[str], str]) -> object:
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [_plainly(one, plain) for one in value]
+    return {name: _plainly(one, plain) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def _asks(agent: ResolvedAgent) -> Iterator[str]:

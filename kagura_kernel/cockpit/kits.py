@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,11 +75,13 @@ class AgentPlan:
         agent: Who it is.
         kit: What would be staged, from where and why.
         tools: From which hosts its toolsets would be installed.
+        plain: Takes secrets out of a text before it is shown.
     """
 
     agent: ResolvedAgent
     kit: KitPlan
     tools: ToolHosts
+    plain: Callable[[str], str] = field(default=str, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,11 @@ class KitDesk:
         """
         root = self._project(project)
         agent = self.resolve(reference)
-        return AgentPlan(agent, self._planned(agent, root), self.find_hosts(agent.definition.toolsets))
+        planned = self._planned(agent, root)
+        redactor = self._around.redactor()
+        return AgentPlan(
+            agent, planned, self.find_hosts(agent.definition.toolsets), lambda text: redactor.redact(text).text
+        )
 
     def build(self, reference: str | None = None, project: Path | None = None) -> StagedKit:
         """Stage its kit as a run would, or find that it is staged already.
@@ -278,7 +284,7 @@ class KitDesk:
     def _planned(self, agent: ResolvedAgent, project: Path) -> KitPlan:
         from kagura_kernel.kit.staging.plan import plan_kit
 
-        return plan_kit(agent, self.surroundings(project))
+        return plan_kit(agent, self.surroundings(project), self._around.redactor())
 
     def _places(self) -> AgentPlaces:
         from kagura_kernel.kit.definitions.references import usual_places

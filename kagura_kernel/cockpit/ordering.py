@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.brain.selection import AUTO, CLAUDE, SEALED, usual_model
@@ -31,6 +32,7 @@ from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.rows import Here
 from kagura_kernel.kit.definitions.definition import AgentDefinition
+from kagura_kernel.kit.staging.naming import without_secret
 from kagura_kernel.membrane.credentials.grants import Grant
 from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables, usual_variables
 from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
@@ -40,6 +42,9 @@ from kagura_kernel.runs.order import AgentOrder, RunOrder
 from kagura_kernel.runs.sealing import model_api, sealed_needs, with_program
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
+
+if TYPE_CHECKING:
+    from kagura_kernel.kit.redaction.redactor import Redactor
 
 """The brain that `--seal` seals, and its name when it is."""
 
@@ -313,12 +318,34 @@ def _brain_name(intent: LaunchRun, wanted: str, settings: Settings) -> str:
     return SEALED
 
 
-def session_name(name: str) -> str:
+def check_name(what: str, name: str, redactor: Redactor | None) -> None:
+    """Refuse a name that is a secret: names are kept, and shown, as they are.
+
+    Args:
+        what: What is named, as the person calls it.
+        name: As it was typed.
+        redactor: Knows secrets; None looks for none.
+
+    Raises:
+        UsageError: it is one.
+        RedactionUnavailable: secrets cannot be looked for.
+    """
+    if redactor is not None and without_secret(name, lambda text: redactor.redact(text).text) != name:
+        raise UsageError(
+            f"{what} looks like a secret, and names are kept in the journal as they are: use another name. What is "
+            "secret is lent to a run with `--grant`. If it was a live one, replace it where it was issued."
+        )
+
+
+def session_name(name: str, redactor: Redactor | None) -> str:
     """A session's name, checked.
 
     Raises:
-        UsageError: it is not 1 to 64 letters, digits, dots, dashes and underscores, beginning with a letter or digit.
+        UsageError: it looks like a secret, or is not 1 to 64 letters, digits, dots, dashes and underscores, beginning
+            with a letter or digit.
+        RedactionUnavailable: secrets cannot be looked for.
     """
+    check_name("The session's name", name, redactor)
     if not _SESSION_NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a session: use 1 to 64 letters, digits, dots, dashes and underscores, "

@@ -141,7 +141,7 @@ def _build(order: RunOrder, agent: AgentOrder, kits: KitParts, redactor: Redacto
         # Its words are those of another day and perhaps another person: what lies at home here had no part in them, and
         # a notebook that replays gives the same outputs to everybody. A definition that was named says what it needs.
         where = replace(where, outside=False)
-    plan = plan_kit(agent.agent, where)
+    plan = plan_kit(agent.agent, where, redactor)
     return OpenKit(agent, build_kit(plan, kits.root, redactor), asks=_asked(plan), system_prompt=prompt)
 
 

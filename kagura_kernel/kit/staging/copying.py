@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.kit import LeftOut, StagedFile, StagedPrompt, StagedSkill
 from kagura_kernel.kit.staging.manifest import Manifest, ManifestFile, bounded
-from kagura_kernel.kit.staging.naming import shown_name
+from kagura_kernel.kit.staging.naming import BAD_NAME, shown_name, without_secret
 from kagura_kernel.kit.staging.planned import PlannedFile, PlannedPrompt, PlannedSkill
 from kagura_kernel.kit.staging.prompt_files import MAX_BYTES as MAX_PROMPT_BYTES
 from kagura_kernel.kit.staging.reading import Root, Unfit, open_root, why_unread
@@ -27,9 +27,6 @@ BYTE_ORDER_MARK = "\ufeff"
 
 MAX_LEFT_OUT = 200
 """As many of what was left out are told one by one."""
-
-
-_BAD_NAME = "its name holds what looks like a secret"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +87,9 @@ class _Copy:
         return Copied(manifest, tuple(texts))
 
     def _skill(self, skill: PlannedSkill) -> StagedSkill | None:
-        # In the form that a name is staged in, nobody would know it for a secret any more.
-        written = self._plain(skill.written)
+        written = without_secret(skill.written, self._plain)
         if written != skill.written or self._plain(skill.root) != skill.root:
-            self._leave_out(f"skills/{shown_name(written)}", _BAD_NAME)
+            self._leave_out(f"skills/{shown_name(written)}", BAD_NAME)
             return None
         description = self._plain(skill.description)
         if skill.place == "workspace":
@@ -138,7 +134,7 @@ class _Copy:
 
     def _file(self, file: PlannedFile) -> ManifestFile | None:
         if self._plain(file.target) != file.target:
-            self._leave_out(file.target, _BAD_NAME)
+            self._leave_out(file.target, BAD_NAME)
             return None
         redacted = self._read(file, MAX_FILE_BYTES)
         if redacted is None or redacted.data is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 from kagura_kernel.domain.kit import AGENT_NAME
 from kagura_kernel.kit.definitions.wording import unseen
@@ -56,6 +57,22 @@ def skill_name(written: str) -> str:
     plain = unicodedata.normalize("NFKC", written).strip().casefold()
     name = _BETWEEN.sub("-", plain).strip("-")
     return name if len(name) <= MAX_SKILL_NAME and AGENT_NAME.fullmatch(name) else ""
+
+
+BAD_NAME = "its name holds what looks like a secret"
+
+
+def without_secret(name: str, plain: Callable[[str], str]) -> str:
+    """A name, or what may be seen of it when it is a secret as it is written, or in a form that it may be given.
+
+    Args:
+        name: As somebody wrote it.
+        plain: Takes secrets out of a text.
+    """
+    alike = unicodedata.normalize("NFKC", name)
+    words = alike.split()
+    forms = (name, alike, alike.casefold(), "".join(words), "-".join(words), "-".join(words).casefold())
+    return next((clean for form in dict.fromkeys(forms) if (clean := plain(form)) != form), name)
 
 
 def shown_name(name: str) -> str:

@@ -18,6 +18,7 @@ from kagura_kernel.kit.staging.wanted import Wanted, wanted_by
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.definition import AgentDefinition
     from kagura_kernel.kit.definitions.references import ResolvedAgent
+    from kagura_kernel.kit.redaction.redactor import Redactor
 
 MAX_FILES = 10_000
 """Files of one kit."""
@@ -81,16 +82,24 @@ class KitPlan:
         return list(_lines(self))
 
 
-def plan_kit(agent: ResolvedAgent, where: Surroundings) -> KitPlan:
+def plan_kit(agent: ResolvedAgent, where: Surroundings, redactor: Redactor | None = None) -> KitPlan:
     """What would be staged for an agent here. Looks at the host and changes nothing.
 
     Whatever cannot be staged is told in the plan and never raised.
+
+    Args:
+        agent: Whose.
+        where: The places of the host.
+        redactor: Knows the secrets that no name may hold; None looks for none.
+
+    Raises:
+        RedactionUnavailable: secrets cannot be looked for.
     """
     team = tuple(_team(agent))
     trusted = tuple(_team(agent, trusted=True))
     wanted = wanted_by(member.skills for member in team)
     given = wanted_by(member.skills for member in trusted)
-    found = find_skills(where, wanted)
+    found = find_skills(where, wanted, (lambda text: redactor.redact(text).text) if redactor is not None else str)
     skills, too_much = _within_limits(_with_question(skill, wanted, given) for skill in found.skills.values())
     others = [name for member in team[1:] for name in member.add_prompt_files]
     named = {name for member in trusted for name in member.add_prompt_files}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from kagura_kernel.domain.kit import KIT_DIR, LeftOut
 from kagura_kernel.kit.staging.front_matter import MAX_BYTES, FrontMatter, read_front_matter
-from kagura_kernel.kit.staging.naming import Names, shown_name, skill_name, why_not_named
+from kagura_kernel.kit.staging.naming import BAD_NAME, Names, shown_name, skill_name, why_not_named, without_secret
 from kagura_kernel.kit.staging.planned import Origin, PlannedFile, PlannedSkill
 from kagura_kernel.kit.staging.reading import Root, Unfit, open_root, stamp_of, why_unread
 from kagura_kernel.kit.staging.surroundings import Surroundings
@@ -82,15 +82,21 @@ def skill_places(where: Surroundings) -> Iterator[SkillPlace]:
     yield SkillPlace(where.config, "skills")
 
 
-def find_skills(where: Surroundings, wanted: Wanted) -> FoundSkills:
-    """Every skill that is wanted here; places of which nothing can be wanted are not looked into."""
+def find_skills(where: Surroundings, wanted: Wanted, plain: Callable[[str], str] = str) -> FoundSkills:
+    """Every skill that is wanted here; places of which nothing can be wanted are not looked into.
+
+    Args:
+        where: The places of the host.
+        wanted: What is.
+        plain: Takes secrets out of a text: a skill whose name holds one is left out.
+    """
     found = FoundSkills()
     for place in () if wanted.nothing else skill_places(where):
         if not wanted.beyond_workspace and place.anchor != where.project:
             continue
         try:
             with open_root(place.anchor) as anchor, anchor.below(place.path) as directory:
-                _Place(place, where, wanted, found).look(anchor, directory)
+                _Place(place, where, wanted, found, plain).look(anchor, directory)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except Unfit as error:
@@ -105,7 +111,10 @@ def find_skills(where: Surroundings, wanted: Wanted) -> FoundSkills:
 class _Place:
     """One place while it is looked at."""
 
-    def __init__(self, place: SkillPlace, where: Surroundings, wanted: Wanted, found: FoundSkills) -> None:
+    def __init__(
+        self, place: SkillPlace, where: Surroundings, wanted: Wanted, found: FoundSkills, plain: Callable[[str], str]
+    ) -> None:
+        self._plain = plain
         self._place = place
         self._where = where
         self._wanted = wanted
@@ -150,6 +159,11 @@ class _Place:
         name = skill_name(matter.name or entry)
         if not name:
             self._leave_out(entry, "its name cannot be made kebab-case of at most 64 characters")
+            return
+        written = matter.name or entry
+        if (seen := without_secret(written, self._plain)) != written:
+            # In the form that a name is staged in, nobody would know it for a secret any more.
+            self._leave_out(seen, BAD_NAME, name=name)
             return
         self._found.names.add(name)
         live = (self._place.anchor / self._place.path / entry).is_relative_to(self._where.project)
@@ -213,10 +227,10 @@ class _Place:
             for path, found in tree.files.items()
         )
 
-    def _leave_out(self, path: str, why: str) -> None:
-        name = path.partition("/")[0]
+    def _leave_out(self, path: str, why: str, *, name: str = "") -> None:
+        name = name or path.partition("/")[0]
         if self._wanted.covers(skill_name(name) or name, live=self._place.anchor == self._where.project):
-            shown = "/".join(shown_name(part) for part in path.split("/"))
+            shown = "/".join(shown_name(without_secret(part, self._plain)) for part in path.split("/"))
             self._found.left_out.append(LeftOut(f"skills/{shown}", why))
 
     def _note(self, sentence: str) -> None:

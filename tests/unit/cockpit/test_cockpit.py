@@ -29,6 +29,7 @@ from kagura_kernel.jupyter.status import status_text
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Together
 from kagura_kernel.testing.memory import FakeMemory
+from kagura_kernel.testing.redactors import shared_redactor
 
 Make = Callable[..., Cockpit]
 AwaitQuestion = Callable[[Cockpit], ApprovalRequest]
@@ -185,6 +186,24 @@ def test_one_session_runs_one_run_at_a_time(cockpit_with: Make, project: Path) -
     for handle in (first, other):
         handle.kill("ann")
         assert handle.result(60).status == "killed"
+
+
+@pytest.mark.parametrize("named", ["session", "model", "image", "grants"])
+def test_a_secret_is_no_name_and_leaves_no_row(cockpit_with: Make, project: Path, named: str) -> None:
+    token = "ghp_" + "aB3dE5gH7jQ2mN4pR6tV8xY1zC0fK9wS5uL3"
+    cockpit = cockpit_with(redactor=shared_redactor())
+    with pytest.raises(UsageError, match="looks like a secret") as refused:
+        cockpit.launch(task(project, **{named: (f"github:{token}",) if named == "grants" else token}))
+    assert (refused.value.code, token in refused.value.message) == ("ERR_USAGE", False)
+    if named == "session":
+        with pytest.raises(UsageError, match="looks like a secret") as refused:
+            cockpit.launch(task(project, session=f"my {token}"))
+        assert token not in refused.value.message
+    assert cockpit.runs() == []
+    assert (
+        cockpit.launch(task(project, session="of-2026-11-24_v2.1", model="claude-sonnet-4-5")).result(60).status
+        == "done"
+    )
 
 
 def test_a_killed_run_says_by_whom_and_still_hands_over_its_changes(cockpit_with: Make, project: Path) -> None:

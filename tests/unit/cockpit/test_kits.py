@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import unicodedata
 from dataclasses import replace
 
 import pytest
@@ -60,6 +62,29 @@ def test_a_plan_stages_nothing_and_names_what_why_and_from_where(make_desk, tmp_
     assert record["trusted"] is False
     assert KEYS in [one["target"] for one in record["files"]]
     assert SECRET not in str(record)
+
+
+TOKEN = "AKIAQYLPMN5HFIQR7XYA"
+WIDE = "".join(chr(ord(letter) + 0xFEE0) for letter in TOKEN)
+
+
+@pytest.mark.parametrize("name", [TOKEN, WIDE, f"{TOKEN[:4]} {TOKEN[4:]}", f"x {WIDE[:9]}\u3000{WIDE[9:]}"[2:]])
+@pytest.mark.parametrize("by", ["its folder", "its front matter"])
+def test_a_token_in_a_name_is_in_no_plan_and_no_kit_however_it_is_spelt(make_desk, tmp_path, name, by):
+    skill = tmp_path / "home" / ".agents" / "skills" / (name if by == "its folder" else "plain")
+    skill.mkdir()
+    (skill / "SKILL.md").write_text(f"---\nname: {name}\ndescription: d\n---\nDo it.\n")
+    beside = tmp_path / "home" / ".agents" / "skills" / "csv-tools" / f"{TOKEN}.md"
+    beside.write_text("here")
+    desk = make_desk()
+    plan = desk.plan("./analyst.yaml")
+    told = [*plan_lines(plan), str(plan_record(plan)), *plan.kit.asked_skills]
+    kit = desk.build("./analyst.yaml")
+    told += [str(kit.skills), str(kit.left_out), *(one.target for one in kit.files())]
+    seen = re.sub(r"[\s-]", "", unicodedata.normalize("NFKC", "".join(told))).upper()
+    assert TOKEN not in seen
+    assert [one.name for one in kit.skills] == ["csv-tools", "house-style"]
+    assert any(one.reason == "its name holds what looks like a secret" for one in kit.left_out)
 
 
 def test_what_an_own_agent_asks_for_is_as_if_it_was_typed(make_desk, tmp_path):

@@ -6,7 +6,8 @@ import pytest
 
 from kagura_kernel.kit.staging.front_matter import MAX_DESCRIPTION, read_front_matter
 from kagura_kernel.kit.staging.naming import skill_name
-from kagura_kernel.testing.kit_rig import HomeRig
+from kagura_kernel.kit.staging.plan import plan_kit
+from kagura_kernel.testing.kit_rig import KIND, HomeRig, KnownWords
 
 
 @pytest.fixture
@@ -194,3 +195,11 @@ def test_what_somebody_else_put_above_a_project_outside_of_home_is_passed_over(r
         "prompt_files/AGENTS.md": "it belongs to somebody else",
         "skills/theirs": "it belongs to somebody else",
     }
+
+
+@pytest.mark.parametrize("written", ["GLPAT-4711", "glpat-4711", "Glpat  4711", "\uff27lpat-4711"])
+def test_a_name_that_only_becomes_a_secret_as_it_is_staged_is_none(rig, written):
+    rig.skill("plain", {"SKILL.md": f"---\nname: {written}\ndescription: d\n---\n"})
+    plan = plan_kit(rig.agent(), rig.where, KnownWords("glpat-4711"))
+    assert plan.skills == ()
+    assert left_out(plan) == {f"skills/[REDACTED:{KIND}]": "its name holds what looks like a secret"}
