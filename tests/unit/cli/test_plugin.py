@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from kagura_kernel.assembly import kits
 from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.plugin_intents import EnablePlugin
 from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.testing.plugin_rig import SOURCE, write_plugin
+from kagura_kernel.testing.redactors import shared_redactor
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -102,6 +104,15 @@ def test_a_slip_of_the_fingers_is_answered_with_what_was_meant(
     out = said(capsys, *words, code=2)
     assert out.startswith("ERR_")
     assert hint in out
+
+
+def test_a_secret_names_no_session_and_is_not_repeated(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kits, "redactor_of", lambda _home: shared_redactor())
+    token = "ghp_" + "aB3dE5gH7jQ2mN4pR6tV8xY1zC0fK9wS5uL3"
+    out = said(capsys, "disable", "greeter", "--session", token, code=2)
+    assert out.startswith("ERR_USAGE")
+    assert "looks like a secret" in out
+    assert token not in out
 
 
 def test_what_is_like_nothing_gets_no_hint(capsys: Capture) -> None:
