@@ -40,6 +40,7 @@ def test_a_long_run_of_blanks_in_a_line_does_not_push_the_rest_out_of_sight(blan
         ("curl https://p\u0430ypal.com", "curl https://p⟨U+0430⟩ypal.com"),
         ("ssh \u0440\u0430\u0443\u0440\u0430l.com", "ssh ⟨U+0440⟩⟨U+0430⟩⟨U+0443⟩⟨U+0440⟩⟨U+0430⟩l.com"),
         ("ping \u0441\u043e\u0441.example.org", "ping ⟨U+0441⟩⟨U+043E⟩⟨U+0441⟩.example.org"),
+        ("ping \ua4e2\ua4f4\ua4e0.example", "ping ⟨U+A4E2⟩⟨U+A4F4⟩⟨U+A4E0⟩.example"),
         ("curl example.com\u2215evil.example", "curl example.com⟨U+2215⟩evil.example"),
         ("curl example.com\u2024evil.example", "curl example.com⟨U+2024⟩evil.example"),
         ("rm \uff41b", "rm ⟨U+FF41⟩b"),
