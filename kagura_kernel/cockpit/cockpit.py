@@ -300,6 +300,7 @@ class Cockpit:
         typed = {"The image": intent.image, "The model": intent.model if isinstance(intent, LaunchRun) else None}
         self._check_names([*typed.items(), *(("The grant", grant) for grant in intent.grants)])
         order = order_for(intent, session_id, self._parts.choices)
+        self._check_names([("The model", order.model), ("The image", order.spec.image)])
         if order.agent is not None:
             agent = order.agent.agent
             self._check_names(("The agent's name", name) for name in (agent.definition.name, *agent.agents))

@@ -11,12 +11,13 @@ import pytest
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
-from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, KitError
+from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, KitError, UsageError
 from kagura_kernel.domain.events import AnyEvent, ApprovalRequested, RunGranted, RunStarted
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.testing.brain import FakeBrain
+from kagura_kernel.testing.redactors import shared_redactor
 
 Make = Callable[..., Cockpit]
 AwaitQuestion = Callable[[Cockpit], ApprovalRequest]
@@ -61,6 +62,19 @@ def test_what_somebody_elses_definition_wants_is_one_question_before_anything_st
     cockpit.decide(question.id, allow=False, by="a test", via="test")
     outcome = asyncio.run(handle.wait())
     assert (outcome.status, outcome.error_code) == ("denied", "ERR_APPROVAL_DENIED")
+
+
+@pytest.mark.parametrize("line", ["name: {}", "name: mover\nagents:\n  {0}: {{name: {0}}}", "name: mover\nmodel: {}"])
+def test_a_definition_that_names_something_by_a_secret_is_refused_before_a_row(
+    cockpit_with: Make, project: Path, line: str
+):
+    token = "glpat-w4e9nvtr0yzx5pelufis"
+    (project / "mover.yaml").write_text(line.format(token))
+    cockpit = cockpit_with(redactor=shared_redactor())
+    with pytest.raises(UsageError, match="looks like a secret") as refused:
+        cockpit.launch(LaunchRun(task="Go.", project=project, agent=str(project / "mover.yaml")))
+    assert token not in refused.value.message
+    assert cockpit.runs() == []
 
 
 def test_what_a_file_of_servers_wants_is_not_blamed_on_the_agent(
