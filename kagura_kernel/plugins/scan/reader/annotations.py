@@ -14,8 +14,10 @@ _MARKS = (ast.Load, ast.BitOr)
 
 
 def hidden_code(meaning: Meaning) -> Iterator[int]:
-    """The lines of annotations that are texts with more than the name of a type in them, or texts nobody can read."""
+    """The lines of annotations that are texts with more than the name of a type in them, or that nobody can read."""
     for node in meaning.walk.nodes:
+        if isinstance(node, ast.Attribute) and node.attr == "__annotations__":
+            yield node.lineno
         for one in _of(node):
             for part in ast.walk(one):
                 if isinstance(part, ast.expr) and _is_code(meaning, part):
@@ -33,10 +35,28 @@ def _of(node: ast.AST) -> list[ast.expr]:
 
 
 def _is_code(meaning: Meaning, node: ast.expr) -> bool:
+    if isinstance(node, ast.Name) and _is_given(meaning, node, set()):
+        return True
     return any(
         is_made_of_text(value) or (value.kind == "const" and isinstance(value.data, str) and not _is_type(value.data))
         for value in meaning.values(node)
     )
+
+
+def _is_given(meaning: Meaning, node: ast.Name, seen: set[int]) -> bool:
+    """Whether a name is what a caller gave, or made of that."""
+    at = meaning.walk.scope_of.get(id(node))
+    while at is not None and node.id not in at.bindings:
+        at = at.parent
+    for one in at.bindings[node.id] if at is not None else ():
+        if one.kind == "param":
+            return True
+        if one.kind == "value" and id(one.node) not in seen:
+            seen.add(id(one.node))
+            names = (part for part in ast.walk(one.node) if isinstance(part, ast.Name))
+            if any(_is_given(meaning, part, seen) for part in names):
+                return True
+    return False
 
 
 def _is_type(text: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from .asking import Meaning
 from .bindings import REST, Binding
 from .folding import NotConstant
+from .formats import TEXTS, is_one_of
 from .modules import MODULES
 from .values import (
     ANY,
@@ -33,7 +34,7 @@ _THROUGH = frozenset(
     "builtins.staticmethod "
     "builtins.classmethod builtins.property functools.cached_property contextlib.nullcontext contextlib.closing "
     "types.SimpleNamespace types.MappingProxyType weakref.ref weakref.proxy typing.cast collections.OrderedDict "
-    "collections.deque collections.ChainMap collections.UserDict".split()
+    "collections.deque collections.ChainMap collections.UserDict collections.UserString".split()
 )
 """Functions whose result holds, or is, what they were given first."""
 _ELEMENT = frozenset("builtins.next builtins.min builtins.max random.choice".split())
@@ -80,7 +81,7 @@ class Calls:
         if function.kind == "ref":
             return self._outside(function.name, node)
         if function.kind in ("def", "class"):
-            return self._own(function)
+            return self._own(function, node)
         if function.kind == "get":
             return self._got(function, node)
         if function.kind == "spaceop":
@@ -200,9 +201,11 @@ class Calls:
 
     # -------------------------------------------------------------------- own
 
-    def _own(self, function: Value) -> Values:
+    def _own(self, function: Value, node: ast.Call) -> Values:
         if function.kind == "class":
-            return frozenset({function._replace(kind="object")})
+            text = node.args and any(is_one_of(self._of, function, one) for one in TEXTS)
+            given = self._of.values(node.args[0]) if text else NOTHING
+            return given | {function._replace(kind="object")}
         home = self._of.plugin.evaluation(function.unit)
         return self._of.union(home.values(one) for one in home.walk.returns.get(function.node, ())[:MOST]) or ANY
 

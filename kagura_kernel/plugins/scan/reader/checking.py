@@ -13,6 +13,8 @@ from .formats import (
     FORMATTER,
     OF_FORMATTERS,
     PUT_TOGETHER,
+    TEXTS,
+    derives_from,
     derives_from_formatter,
     grade_of,
     is_formatter,
@@ -34,6 +36,7 @@ from .modules import (
     SDK,
     rule_of_import,
 )
+from .naming import by_place, listed
 from .references import (
     ATTRIBUTE,
     FILE_METHODS,
@@ -47,11 +50,11 @@ from .references import (
 )
 from .saying import LIBRARY, SAID
 from .texts import is_suspicious, of_text
-from .values import NO_DOUBT, Doubt, Value, Values, is_made_of_text, ref
+from .values import NO_DOUBT, Doubt, Value, Values, ref
 
 _INDIRECT = frozenset(
     "builtins.getattr builtins.setattr builtins.delattr builtins.globals builtins.locals builtins.vars "
-    "operator.attrgetter operator.methodcaller functools.wraps functools.update_wrapper".split()
+    "operator.attrgetter operator.methodcaller functools.wraps functools.update_wrapper logging.StrFormatStyle".split()
 )
 _BOUND = ("__self__", "__func__")
 _STORES = ("builtins.setattr", "builtins.delattr")
@@ -62,12 +65,12 @@ _SHORTEST, _LONGEST = 4, 400
 _NO_USE = ("tempfile", "zoneinfo", "pathlib.Path", "pathlib.PosixPath", "pathlib.WindowsPath")
 _COPIERS = {"functools.wraps": 0, "functools.update_wrapper": 1}
 """What copies attributes by their names, and at which place it is told from what."""
-_COPIED = ("functools.WRAPPER_ASSIGNMENTS", "functools.WRAPPER_UPDATES")
 _ANCHORED = frozenset(
     f"importlib.resources.{name}"
     for name in "files contents is_resource open_binary open_text path read_binary read_text".split()
 )
 """What imports the module that it is told the name of."""
+_TEXTUAL = ("string.Template", *TEXTS)
 _ITSELF = ("builtins.__name__", "builtins.__package__")
 
 
@@ -328,10 +331,21 @@ class Checks:
             one in BY_NAME for at in node.args[1:2] for one in self._of.names(at)[0]
         ):
             self._reaching_text(node, node.args[:1], (), objects=False)
-        if names & {"builtins.str.format", "builtins.str.format_map"}:
+        if names & {f"{text}.{method}" for text in TEXTS for method in BY_NAME}:
             self._reaching_text(node, node.args[:1], node.args[1:], objects=False)
-        if names & {"logging.Formatter", "logging.basicConfig"}:
-            self._log_format(node)
+        if self._makes(node, names, "logging.StrFormatStyle"):
+            self._log_format(node, braces=True)
+        elif "logging.basicConfig" in names or self._makes(node, names, "logging.Formatter"):
+            self._log_format(node, braces=False)
+
+    def _makes(self, node: ast.Call, names: set[str], full: str) -> bool:
+        """Whether it makes an object of that class, or of one of the plugin's own that derives from it."""
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "__init__":
+            classes = (one for one in self._walk.nodes if isinstance(one, ast.ClassDef))
+            return any(derives_from(self._of, one, full) for one in classes)
+        return full in names or any(
+            value.kind == "class" and is_one_of(self._of, value, full) for value in self._of.values(node.func)
+        )
 
     def _namespace(self, node: ast.Call, functions: set[str]) -> None:
         """The whole namespace of a module, handed on."""
@@ -349,7 +363,7 @@ class Checks:
 
     def _formatted(self, node: ast.Call, function: ast.Attribute) -> None:
         receivers = self._of.values(function.value)
-        if receivers == {ref("builtins.str")}:
+        if receivers and receivers <= {ref(one) for one in TEXTS}:
             return  # with the text as its first argument: looked at as the function that it is
         given = [*node.args, *(one.value for one in node.keywords)]
         formatter = any(is_formatter(self._of, one) for one in receivers)
@@ -362,13 +376,18 @@ class Checks:
             self._reaching_text(node, given[:1], (), objects=False)
         elif function.attr in OF_FORMATTERS or formatter:
             self._reaching_text(node, given[:1], given[1:], objects=True)
+        elif receivers and all(one.kind == "class" and self._is_text(one) for one in receivers):
+            self._reaching_text(node, given[:1], given[1:], objects=False)
         elif not all(self._is_no_text(one) for one in receivers):
             self._reaching_text(node, [function.value], given, objects=False)
 
     def _is_no_text(self, value: Value) -> bool:
         """Whether it has a method of that name, and is no text for all that."""
-        own = value.kind in ("object", "class") and not is_one_of(self._of, value, "builtins.str")
+        own = value.kind in ("object", "class") and not self._is_text(value)
         return own or _is_other(value)
+
+    def _is_text(self, value: Value) -> bool:
+        return any(is_one_of(self._of, value, one) for one in TEXTS)
 
     def _reaching_text(
         self, node: ast.expr, texts: Sequence[ast.expr], given: Sequence[ast.expr], *, objects: bool
@@ -389,11 +408,11 @@ class Checks:
             foreign = frozenset(one for one in bases if one.kind != "const")
             self.reached(node, foreign, [], Doubt("unknown"))
 
-    def _log_format(self, node: ast.Call) -> None:
+    def _log_format(self, node: ast.Call, *, braces: bool) -> None:
         """A format text of braces for records; in the other styles a field reaches no attribute."""
         named = {one.arg: one.value for one in node.keywords}
         style = named.get("style") or (node.args[2] if len(node.args) > len(("fmt", "datefmt")) else None)
-        if style is None or (isinstance(style, ast.Constant) and style.value != "{"):
+        if not braces and (style is None or (isinstance(style, ast.Constant) and style.value != "{")):
             return
         texts = [one for one in (*node.args[:1], named.get("fmt"), named.get("format")) if one is not None]
         if texts:
@@ -409,21 +428,7 @@ class Checks:
         bases = self._of.values(words["wrapped"]) if "wrapped" in words else frozenset()
         for word in ("assigned", "updated"):
             if word in words:
-                self.reached(node, bases, *self._listed(words[word]))
-
-    def _listed(self, node: ast.expr) -> tuple[list[str], Doubt]:
-        """Which names are in a list of them, and whether others too."""
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            (left, doubt), (right, other) = self._listed(node.left), self._listed(node.right)
-            grade = "computed" if "computed" in (doubt.grade, other.grade) else doubt.grade or other.grade
-            return [*left, *right], Doubt(grade, doubt.parts + other.parts)
-        values = frozenset(one for one in self._of.values(node) if one not in {ref(name) for name in _COPIED})
-        inside = self._of.elements(values)
-        names = [one.data for one in inside if one.kind == "const" and isinstance(one.data, str)]
-        parts = tuple(one for one in inside if one.kind == "part")
-        others = [one for one in inside if one.kind not in ("const", "part")]
-        grade = "computed" if any(is_made_of_text(one) for one in others) else "unknown" if others else ""
-        return names, Doubt(grade, parts)
+                self.reached(node, bases, *listed(self._of, words[word]))
 
     def _anchored(self, node: ast.Call) -> None:
         """A function that imports the module whose files it gives."""
@@ -486,10 +491,12 @@ class Checks:
                 self._look(value.data, node.lineno)
 
     def matched(self, node: ast.Match) -> None:
-        """`case A(name=part)` reads the attribute `name` of what is matched."""
+        """`case A(name=part)` reads the attribute `name` of what is matched, `case A(part)` one that `A` names."""
         bases = self._of.values(node.subject)
         for case in node.cases:
             for part in ast.walk(case.pattern):
+                if isinstance(part, ast.MatchClass) and part.patterns:
+                    self.reached(node.subject, bases, *by_place(self._of, part.cls))
                 if isinstance(part, ast.MatchClass) and part.kwd_attrs:
                     self.reached(node.subject, bases, list(part.kwd_attrs), NO_DOUBT)
                 if isinstance(part, ast.MatchMapping):
@@ -518,7 +525,7 @@ class Checks:
 
 def _is_other(value: Value) -> bool:
     """Whether it is something outside that is no text, but has a method of that name."""
-    return value.kind == "made" and value.name.rpartition(".")[2][:1].isupper() and value.name != "string.Template"
+    return value.kind == "made" and value.name.rpartition(".")[2][:1].isupper() and value.name not in _TEXTUAL
 
 
 def _shown(full: str) -> str:

@@ -15,6 +15,7 @@ SHOWN, DATA, PUT_TOGETHER = 0, 1, 2
 """How well a format text is known: its fields stand in the source; a caller could choose them; nobody can read them."""
 
 FORMATTER = "string.Formatter"
+TEXTS = ("builtins.str", "collections.UserString")
 BY_NAME = ("format", "format_map")
 OF_FORMATTERS = ("vformat", "_vformat", "get_field")
 
@@ -22,7 +23,7 @@ _MAX_DEPTH = 40
 _BALANCED = re.compile(r"[^{}]*(?:\{[^{}]*\}[^{}]*)*")
 _KEEPING = frozenset(
     "textwrap.dedent textwrap.indent textwrap.fill inspect.cleandoc builtins.str builtins.list builtins.tuple "
-    "builtins.sorted builtins.reversed".split()
+    "builtins.sorted builtins.reversed collections.UserString".split()
 )
 """Functions that bring no letter into a text which was not in what they are given."""
 _JOINING = frozenset(

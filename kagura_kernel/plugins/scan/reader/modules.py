@@ -31,7 +31,7 @@ email.charset email.encoders email.errors email.generator email.header email.hea
 email.mime.application email.mime.base email.mime.image email.mime.multipart email.mime.text email.parser email.policy
 email.utils enum errno fnmatch fractions functools getopt graphlib hashlib heapq hmac html html.entities html.parser
 http http.cookies inspect io ipaddress itertools json json.decoder json.encoder keyword locale logging math mimetypes
-numbers operator optparse os pprint queue quopri random re reprlib sched secrets shlex statistics string stringprep
+numbers operator os pprint queue quopri random re reprlib sched secrets shlex statistics string stringprep
 struct sys textwrap time token tokenize tomllib traceback types typing unicodedata urllib urllib.error
 urllib.parse uuid warnings weakref xml xml.dom xml.dom.minidom xml.etree xml.etree.ElementTree xml.parsers
 xml.parsers.expat xml.sax xml.sax.handler xml.sax.saxutils zlib zoneinfo asyncio platform gc
@@ -57,7 +57,7 @@ _FORBIDDEN = {
     "_winapi msvcrt winreg tty termios mailcap pipes",
     CODE: "code codeop pickle pickletools marshal shelve copyreg doctest pdb bdb cmd timeit profile cProfile trace "
     "logging.config builtins __builtin__ py_compile compileall test lib2to3 unittest dill cloudpickle rlcompleter "
-    "_pickle symtable opcode this concurrent.interpreters gettext cgitb cgi dis pstats xdrlib",
+    "_pickle optparse symtable opcode this concurrent.interpreters gettext cgitb cgi dis pstats xdrlib",
     IMPORT: "importlib runpy imp pkgutil zipimport modulefinder pydoc site sitecustomize usercustomize zipapp "
     "pyclbr _imp xml.dom.domreg __main__ encodings pkg_resources setuptools",
     NATIVE: "ctypes cffi _ctypes _cffi_backend cython pyximport numba numpy.ctypeslib readline curses tkinter turtle",

@@ -81,6 +81,7 @@ _WORDS: dict[str, dict[str, str]] = {
         NETWORK: "open_connection start_server open_unix_connection start_unix_server StreamReader StreamWriter "
         "DatagramProtocol Protocol StreamReaderProtocol Server BufferedProtocol Transport DatagramTransport",
         BACKGROUND: "to_thread",
+        ESCAPE: "capture_call_graph",
     },
     "concurrent.futures": {
         PROCESS: "ProcessPoolExecutor process",
@@ -127,6 +128,7 @@ _WORDS: dict[str, dict[str, str]] = {
         FILES: "FileHandler basicConfig",
         MUTATION: "setLoggerClass setLogRecordFactory captureWarnings disable addLevelName shutdown",
         CODE: "config",
+        ESCAPE: "currentframe",
     },
     "operator": {CODE: "call"},
     "xml.sax": {IMPORT: "make_parser", FILES: "parse"},
@@ -142,7 +144,6 @@ _WORDS: dict[str, dict[str, str]] = {
         IMPORT: "EntryPoint EntryPoints entry_points SelectableGroups DistributionFinder MetadataPathFinder "
         "MetaPathFinder import_module"
     },
-    "optparse.Values": {COMPUTED: "ensure_value"},
     "hmac": {MITIGATION: "compare_digest"},
     "html": {MITIGATION: "escape"},
     "shlex": {MITIGATION: "quote"},
@@ -234,7 +235,7 @@ GRAVE_METHODS = {
         "exec_module load_module find_loader import_module run_module run_path entry_points".split(), IMPORT
     ),
     **dict.fromkeys("runcode runsource eval_str writepy".split(), CODE),
-    "_convert_": ESCAPE,
+    **dict.fromkeys(("_convert_", "get_stack"), ESCAPE),
 }
 """Methods that mean the same whatever object they are of, unless the plugin has such a method itself."""
 

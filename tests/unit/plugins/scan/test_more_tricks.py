@@ -226,6 +226,31 @@ REFUSED = [
     "from importlib import metadata, import_module\nrun = import_module",
     "from importlib import resources\ndef run(a): return list(map(resources.files, a))",
     'from importlib import resources\nrun = resources.files("subprocess")',
+    "class M(type):\n    def __instancecheck__(c, o): return True\ndef run(f, codes):\n    class A(metaclass=M):\n        __match_args__ = (''.join(map(chr, codes)),)\n    match f:\n        case A(found): return found",
+    "class M(type):\n    def __getattr__(c, name): return (run(),)\n    def __instancecheck__(c, o): return True\nclass A(metaclass=M): pass\ndef run(f):\n    match f:\n        case A(found): return found",
+    "from abc import ABC\nclass A(ABC):\n    __match_args__ = ('gi_' + 'frame',)\n    @classmethod\n    def __subclasshook__(cls, c): return True\ndef run(f):\n    match f:\n        case [A(found)]: return found",
+    "from abc import ABC\nclass B(ABC):\n    def __match_args__(self): pass\nclass A(B): pass\ndef run(f):\n    match f:\n        case A(found): return found",
+    "from abc import ABC\nfrom collections import namedtuple as make\ndef run(f, codes):\n    class A(make('A', [''.join(map(chr, codes))]), ABC):\n        @classmethod\n        def __subclasshook__(cls, c): return True\n    match f:\n        case A(found): return found",
+    "from abc import ABC\nfrom dataclasses import make_dataclass\nB = make_dataclass('B', [('cr_' + 'frame', int)])\nclass A(B, ABC): pass\ndef run(f):\n    match f:\n        case A(found): return found",
+    "from dataclasses import dataclass\n@dataclass\nclass A:\n    __annotations__ = {bytes([103, 105]).decode() + '_frame': int}\ndef run(f):\n    match f:\n        case A(found): return found",
+    "def run(name):\n    class A:\n        __match_args__ = (name,)\n    match print:\n        case A(found): return found",
+    "import logging\ndef run(codes): return logging.StrFormatStyle('{msg.' + ''.join(map(chr, codes)) + '}')",
+    "import logging\ndef run(texts): return list(map(logging.StrFormatStyle, texts))",
+    "import logging\nclass S(logging.StrFormatStyle): pass\nclass T(S): pass\ndef run(codes): return T('{msg.' + ''.join(map(chr, codes)) + '}')",
+    "import logging\nclass F(logging.Formatter):\n    def __init__(self, codes): super().__init__('{msg.' + ''.join(map(chr, codes)) + '}', style='{')",
+    "import collections\ndef run(f, codes): return collections.UserString('{0.' + ''.join(map(chr, codes)) + '}').format(f)",
+    "from collections import UserString as U\nT = U(''.join(['{0.__glo', 'bals__}']))\ndef run(f): return T.format(f)",
+    "from collections import UserString as U\ndef run(f, codes): return U.format('{0.' + ''.join(map(chr, codes)) + '}', f)",
+    "class S(str): pass\ndef run(f, codes): return S('{0.' + ''.join(map(chr, codes)) + '}').format(f)",
+    "class S(str): pass\ndef run(f, codes): return S.format('{0.' + ''.join(map(chr, codes)) + '}', f)",
+    "import asyncio\ndef run(): return asyncio.current_task().get_stack()",
+    "import asyncio\nrun = asyncio.Task.get_stack",
+    "import asyncio\ndef run(task): return [one for one in task.get_stack(limit=1)]",
+    "import asyncio\nrun = asyncio.capture_call_graph",
+    "import logging\ndef run(): return logging.currentframe()",
+    "import optparse\ndef run(name): return optparse.Values().read_module(name)",
+    "import functools\n@functools.singledispatch\ndef f(x): pass\ndef run(text):\n    kind = text[::-1]\n    def g(x: kind): pass\n    f.register(g)",
+    "import functools\n@functools.singledispatch\ndef f(x): pass\ndef g(x): pass\ndef run(text):\n    g.__annotations__['x'] = text\n    f.register(g)",
 ]
 
 LOOKED_AT = [
@@ -293,6 +318,10 @@ LOOKED_AT = [
     'import importlib.metadata\ndef run(a): return importlib.metadata.version("kagura-kernel")',
     'from importlib import resources\ndef run(a): return resources.files(__package__).joinpath("data.txt")',
     "from importlib.resources import files, as_file\ndef run(a): return files()",
+    "def run(f, name):\n    class A:\n        __match_args__ = (name,)\n    match f:\n        case A(found): return found",
+    "def run(f, A):\n    match f:\n        case A(found): return found",
+    "import logging\ndef run(text): return logging.StrFormatStyle(text)",
+    "from collections import UserString\ndef run(text, a): return UserString(text).format(a)",
 ]
 
 HARMLESS = [
@@ -350,6 +379,11 @@ HARMLESS = [
     "import logging\nclass F(logging.Formatter):\n    def format(self, record): return super().format(record)\ndef run(a): return F('%(message)s')",
     "from functools import wraps, WRAPPER_ASSIGNMENTS\ndef deco(f):\n    @wraps(f, assigned=WRAPPER_ASSIGNMENTS + ('cost',), updated=())\n    def inner(*a): return f(*a)\n    return inner\n@deco\ndef run(a): return a",
     "def run(get_ipython): return get_ipython()",
+    "from dataclasses import dataclass, make_dataclass\nfrom collections import namedtuple\nfrom typing import Generic, NamedTuple, TypeVar\nimport ast, enum\nT = TypeVar('T')\n@dataclass(frozen=True)\nclass Box(Generic[T]):\n    value: T\nclass Point(NamedTuple):\n    x: int\nclass Pair:\n    __match_args__ = ('left', 'right')\nclass More(Pair):\n    __match_args__ = (*Pair.__match_args__[:0], 'left')\nRow = namedtuple('Row', 'a, b')\nLine = make_dataclass('Line', [('text', str), 'size'])\nclass Kind(enum.Enum):\n    A = 1\ndef run(f):\n    match f:\n        case Box(int(n) | str(n)) | Point(n) | Pair(n, _) | Row(n, _) | Line(n, _) | ast.Name(n): return n\n        case Kind.A: return 1",
+    "import functools\nKIND = dict[str, int]\n@functools.singledispatch\ndef f(x): return x\n@f.register\ndef _(x: int) -> KIND: return {}\nclass A: pass\n@f.register\ndef _(x: A): return x\ndef run(a): return f(a)",
+    "import logging\nclass F(logging.Formatter):\n    def __init__(self, wide):\n        super().__init__('{message}' if wide else '{asctime} {message}', style='{')\ndef run(a): return logging.StrFormatStyle('{message}')",
+    "from collections import UserString\nclass Title(UserString): pass\ndef run(a): return Title('{}').format(a), UserString('{0}').format(a)",
+    "class Task:\n    def get_stack(self): return []\ndef run(a): return Task().get_stack()",
 ]
 
 
