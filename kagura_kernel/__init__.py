@@ -70,7 +70,8 @@ def open_memory(path: str | Path | None = None) -> MemoryStore:
 
     settings = read_settings(os.environ)
     where = settings.memory if path is None else str(path)
-    return opened(where, data_home(os.environ), os.environ, meaning=settings.memory_meaning)
+    home, meaning = data_home(os.environ), settings.memory_meaning
+    return opened(where, home, os.environ, meaning=meaning, setting=path is None)
 
 
 def recall(

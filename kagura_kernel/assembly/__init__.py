@@ -118,6 +118,9 @@ def _close_before_threads_end() -> None:
 def load_settings(environ: Mapping[str, str]) -> Settings:
     """The user's settings: `KAGURA_CONFIG` or the usual place for configuration, overridden by `KAGURA_…` variables.
 
+    Where memories are kept is looked at by who needs it: one that cannot be had is `MemoryUnavailable`, whatever the
+    reason.
+
     Raises:
         ConfigurationError: with every problem.
     """
@@ -134,13 +137,12 @@ def check_settings_text(text: str, source: str) -> None:
     Raises:
         ConfigurationError: with every problem.
     """
-    parse_settings(text, {}, source, _problems)
+    parse_settings(text, {}, source, lambda settings: [*_problems(settings), *check_memory(settings)])
 
 
 def _problems(settings: Settings) -> list[Problem]:
     problems = [
         *check_settings(settings),
-        *check_memory(settings),
         *check_endpoints(settings),
         *check_telemetry(settings),
         *check_log(settings),
@@ -173,9 +175,13 @@ def make_cockpit(
         ConfigurationError: the settings are wrong.
         IsolationTooWeak: others share this machine, and no back-end here is strong enough for that.
         JournalError: the journal cannot be used.
+        MemoryUnavailable: the settings name no place where memories can be kept.
     """
+    from kagura_kernel.memory.opening import check_place
+
     clock = clock or SystemClock()
     settings = load_settings(environ)
+    check_place(settings.memory)
     costs = lazy_costs(environ, settings)
     home = data_home(environ)
     owner = process_owner()

@@ -26,11 +26,12 @@ def look_at_memory(settings: Settings) -> MemoryState:
     from kagura_kernel.domain.errors.memory import MemoryStoreError
     from kagura_kernel.journal.place import data_home
     from kagura_kernel.memory.gate import ready
-    from kagura_kernel.memory.opening import check_folder, file_of, open_memory
+    from kagura_kernel.memory.opening import check_folder, check_place, file_of, open_memory
 
     home = data_home(os.environ)
     file = file_of(settings.memory, home, os.environ)
     try:
+        check_place(settings.memory)
         if file is not None and not file.exists():
             check_folder(file, home)
             return MemoryState(ok=True, said=f"none yet at {file}")

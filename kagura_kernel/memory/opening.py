@@ -37,6 +37,7 @@ def open_memory(
     *,
     clock: Clock | None = None,
     meaning: bool = True,
+    setting: bool = True,
 ) -> MemoryStore:
     """The memory that a setting names; a file is made where there is none, a server is not asked yet.
 
@@ -48,13 +49,13 @@ def open_memory(
         clock: The time.
         meaning: Whether memories are found by meaning too, where the optional model is installed. Files alone; the
             model is read when the first text is to be understood.
+        setting: Whether the settings name it, where a path has no directory to begin at.
 
     Raises:
         MemoryUnavailable: it cannot be used, its folder is not there, or nobody knows what is meant.
     """
     clock = clock or SystemClock()
-    if problem := problem_with(where):
-        raise MemoryUnavailable("the given place", problem, f"{_KNOWN}.")
+    check_place(where, setting=setting)
     scheme = _scheme(where)
     if scheme in _DATABASES:
         from kagura_kernel.memory.postgres.store import PostgresMemory
@@ -71,6 +72,21 @@ def open_memory(
     path = file_of(where, home, environ) or home / FILE
     check_folder(path, home)
     return SqliteMemory(path, clock=clock, encoder=_encoder() if meaning else None)
+
+
+def check_place(where: str, *, setting: bool = True) -> None:
+    """Return when a memory can lie where this name says.
+
+    Args:
+        where: The name; it is not repeated, since a URL may hold a password.
+        setting: Whether the settings name it.
+
+    Raises:
+        MemoryUnavailable: it is no place.
+    """
+    if problem := problem_with(where, setting=setting):
+        place = "the place that the setting `memory` names" if setting else "the given place"
+        raise MemoryUnavailable(place, problem, f"{_KNOWN}.")
 
 
 def file_of(where: str, home: Path, environ: Mapping[str, str]) -> Path | None:

@@ -47,6 +47,8 @@ class Ended:
         changes: What it changed.
         memories: Ids of what its brain was shown.
         began: Whether it began to think: one that was denied at its plan did not, and has nothing to tell.
+        acted: Whether it called a tool, or stands between others: was handed its work, goes on from where another
+            stopped, or follows one that left something.
     """
 
     ending: Ending
@@ -56,17 +58,22 @@ class Ended:
     changes: Sequence[FileChange] = ()
     memories: Sequence[str] = ()
     began: bool = True
+    acted: bool = True
 
     @property
     def taught(self) -> bool:
         """Whether there is anything to learn from it.
 
-        There is not where it never began, where a person stopped it, and where it failed before it had said, changed or
-        proved anything: the journal says all that there is to say of these.
+        There is not where it never began, where a person stopped it, where it failed before it had said, changed or
+        proved anything, and where it did nothing but answer: the journal says all that there is to say of these. What
+        was shown a memory leaves something, so that what grows from its answer is erased with that memory.
         """
         if not self.began or self.ending.status == "killed":
             return False
-        return self.ending.status != "failed" or bool(self.ending.text or self.changes or self.verified)
+        did = self.changes or self.verified
+        if self.ending.status == "done":
+            return bool(did or self.acted or self.memories)
+        return self.ending.status != "failed" or bool(self.ending.text or did)
 
 
 def outcome_of(order: RunOrder, ended: Ended, *, scope: str) -> Draft:

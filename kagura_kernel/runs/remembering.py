@@ -231,6 +231,7 @@ class RunMemory:
         changes: Sequence[FileChange] = (),
         *,
         began: bool = True,
+        acted: bool = True,
     ) -> tuple[str, ...]:
         """Leave a summary of the outcome, and say of what was used whether it helped; ids of what was left.
 
@@ -242,7 +243,9 @@ class RunMemory:
         if self.store is None:
             return ()
         seconds = self._clock.monotonic() - self._began
-        ended = Ended(ending, verified, cost, seconds, changes, tuple(self._shown), began)
+        order = self._order
+        acted = acted or bool(self.before or order.handoff.lineage or order.resumes is not None)
+        ended = Ended(ending, verified, cost, seconds, changes, tuple(self._shown), began, acted)
         try:
             return await leave_outcome(self, self.store, self._order, ended, self._record)
         finally:

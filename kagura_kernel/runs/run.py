@@ -353,7 +353,8 @@ class Run:
         try:
             if self.order.leaves:
                 cost, began = self._account.cost, self._has_begun(ending)
-                left = await self._memory.leave(ending, self._proof, cost, changes, began=began)
+                acted = self._stage is not None and self._stage.tool_calls > 0
+                left = await self._memory.leave(ending, self._proof, cost, changes, began=began, acted=acted)
                 # A lesson is joined to the summary of the run that it comes from.
                 self._left = (*left, *await self._learning.leave(ending, self._proof, left))
         except JournalError:

@@ -66,6 +66,10 @@ def of(ended, kind):
     return [event for event in ended.events if isinstance(event, kind)]
 
 
+def did():
+    return [Ask("bash", {"command": "echo x > new.txt"}), "Done."]
+
+
 def trusted(memory, text, **more) -> Memory:
     return memory.remember(Draft(text, PERSON, tier=Tier.TRUSTED, **more))
 
@@ -378,6 +382,21 @@ async def test_a_run_leaves_what_was_measured_and_apart_from_it_what_was_said(ru
     assert [event.how for event in of(ended, MemoryWritten)] == ["outcome", "outcome"]
 
 
+async def test_a_run_that_did_nothing_but_answer_leaves_nothing(run, memory):
+    assert (await run(FakeBrain(["Hello! What shall I do?"]), "hi")).outcome.memories == ()
+    assert not memory.recall(Query("hi"))
+    told = await run(FakeBrain([Ask("bash", {"command": "true"}), "Hello."]), "hi")
+    assert len(told.outcome.memories) == 2
+
+
+async def test_what_only_answers_leaves_something_where_others_hang_on_it(run, memory):
+    left = await run(FakeBrain(did()), "Make a file.")
+    after = await run(FakeBrain(["Hello!"]), "hi")
+    assert [one.target for one in memory.explore(after.outcome.memories[0], types=(FOLLOWS,)).edges] == [
+        left.outcome.memories[0]
+    ]
+
+
 async def test_what_grew_from_a_memory_is_erased_with_it(run, memory):
     seen = trusted(memory, "Deploy to staging only after the database service is up.")
     ended = await run(FakeBrain([Ask("remember", {"text": "So the database comes first."}), "Said and done."]))
@@ -387,7 +406,7 @@ async def test_what_grew_from_a_memory_is_erased_with_it(run, memory):
 
 
 async def test_an_outcome_follows_the_one_before_it_in_its_session(run, memory):
-    first, second = await run(FakeBrain()), await run(FakeBrain())
+    first, second = await run(FakeBrain(did())), await run(FakeBrain())
     edges = memory.explore(second.outcome.memories[0], types=(FOLLOWS,)).edges
     assert [edge.target for edge in edges] == [first.outcome.memories[0]]
 
@@ -451,7 +470,7 @@ async def test_a_server_that_does_not_take_the_cost_is_told_about_and_nothing_mo
     def refuses(_run_id, _facts):
         raise MemoryUnavailable("https://cloud", "it refuses the key", "Get another one.")
 
-    ended = await run(FakeBrain(), push_cost=refuses)
+    ended = await run(FakeBrain(did()), push_cost=refuses)
     assert ended.outcome.status == "done"
     assert ended.outcome.memories
     assert any("was not told to the memory's server" in event.text for event in of(ended, Noted))
@@ -478,5 +497,6 @@ async def test_nothing_that_a_memory_says_stands_in_the_journal(run, memory, tmp
 
 async def test_the_session_of_a_child_stands_in_what_it_leaves(run, memory, redactor):
     session = "run-1m81echt94r94f.child-1"
-    ended = await run(FakeBrain(["Done."]), redactor=redactor, session=session)
+    handoff = Handoff(lineage=("run-1m81echt94r94f",))
+    ended = await run(FakeBrain(["Done."]), redactor=redactor, session=session, handoff=handoff)
     assert memory.reference(ended.outcome.memories[0]).data["session_id"] == session

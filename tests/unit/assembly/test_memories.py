@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.assembly import load_settings
+from kagura_kernel.assembly import check_settings_text, load_settings, make_cockpit
 from kagura_kernel.assembly.memories import COST_KEY, COST_RESOURCE, LazyMemory, lazy_costs
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import ConfigurationError, MemoryUnavailable
@@ -21,10 +21,17 @@ def settings_from(tmp_path, text):
 @pytest.mark.parametrize(
     "where", ["ftp://x", "notes.db", "http://far.example/mcp", "https://u:hunter2@far.example/mcp"]
 )
-def test_settings_that_name_no_memory_are_told_when_they_are_read(tmp_path, where):
+def test_settings_that_name_no_memory_are_told_before_anything_starts(tmp_path, where):
+    text = f'memory = "{where}"\n'
     with pytest.raises(ConfigurationError, match="memory: it is to be a file") as caught:
-        settings_from(tmp_path, f'memory = "{where}"\n')
+        check_settings_text(text, "config.toml")
     assert "hunter2" not in caught.value.message
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    with pytest.raises(MemoryUnavailable, match="the setting `memory` names") as refused:
+        make_cockpit({"KAGURA_CONFIG": str(path), "HOME": str(tmp_path), "KAGURA_HOME": str(tmp_path / "home")})
+    assert "hunter2" not in refused.value.message
+    assert not (tmp_path / "home").exists()
 
 
 @pytest.mark.parametrize("where", ["", "~/m.db", "/var/m.db", "cloud", "postgresql://h/d"])

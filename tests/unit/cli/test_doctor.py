@@ -336,6 +336,16 @@ def test_a_memory_that_nobody_has_used_yet_is_none_and_stays_so(
 
 
 @pytest.mark.usefixtures("books")
+def test_a_place_where_nothing_can_be_remembered_is_no_memory_that_is_not_there_yet(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAGURA_MEMORY", "notes.sqlite3")
+    row = found(capsys)["memory"]
+    assert row["state"] == "fail"
+    assert "absolute" in row["said"]
+
+
+@pytest.mark.usefixtures("books")
 def test_a_memory_is_counted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -98,6 +98,23 @@ def test_a_memory_that_was_made_at_a_place_of_ones_own_is_named(typed, tmp_path,
     assert not (tmp_path / "mistyped").exists()
 
 
+@pytest.mark.parametrize("where", ["nowhere://x", "notes.sqlite3", "./notes.sqlite3"])
+@pytest.mark.parametrize(
+    "words", [("memory", "list"), ("memory", "add", "A fact."), ("recall", "facts"), ("run", "hi")]
+)
+def test_a_memory_that_cannot_be_had_ends_every_command_alike_and_nothing_is_made(
+    typed, where, words, tmp_path, monkeypatch
+):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("KAGURA_MEMORY", where)
+    code, _, err = typed(*words)
+    assert (code, err.partition(":")[0]) == (3, "ERR_MEMORY_UNAVAILABLE")
+    assert not any(folder.iterdir())
+    assert not any(tmp_path.rglob("*.sqlite3"))
+
+
 def test_changes_say_what_is_so_now_in_a_terminals_words(typed, memory):
     one = left(memory, "Deploys happen on Fridays.")
     assert typed("memory", "promote", one)[1] == f"{one} is trusted: Deploys happen on Fridays.\n"

@@ -41,6 +41,16 @@ def test_a_file_may_be_named(home, tmp_path, kind):
     assert not home.exists()
 
 
+def test_a_path_of_a_program_may_begin_where_it_works_and_one_of_the_settings_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kagura_kernel.open_memory("other.sqlite3").close()
+    assert (tmp_path / "other.sqlite3").exists()
+    monkeypatch.setenv("KAGURA_MEMORY", "notes.sqlite3")
+    with pytest.raises(MemoryUnavailable, match="absolute"):
+        kagura_kernel.open_memory()
+    assert not (tmp_path / "notes.sqlite3").exists()
+
+
 def test_the_settings_name_another_one(tmp_path, monkeypatch):
     monkeypatch.setenv("KAGURA_MEMORY", str(tmp_path / "shared.sqlite3"))
     with kagura_kernel.open_memory() as memory:

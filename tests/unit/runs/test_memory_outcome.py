@@ -49,9 +49,13 @@ def verified(**more):
         (Ending("failed"), {}, False),
         (Ending("killed", "I was at", RunKilled("run-1", "ann")), {}, False),
         (Ending("denied"), {"began": False}, False),
+        (Ending("done", "Hello."), {"acted": False}, False),
+        (Ending("done", "Hello."), {"acted": False, "memories": ("mem-a",)}, True),
+        (Ending("done", "Hello."), {"acted": False, "verified": verified(passed=True, exit_code=0)}, True),
+        (Ending("done"), {"acted": False, "changes": (FileChange("a.txt", "added"),)}, True),
     ],
 )
-def test_a_run_teaches_nothing_that_was_stopped_or_failed_before_it_did_anything(ending, more, taught):
+def test_a_run_teaches_nothing_that_was_stopped_or_did_nothing(ending, more, taught):
     assert ended(ending, **more).taught is taught
 
 
