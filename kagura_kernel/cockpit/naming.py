@@ -68,9 +68,8 @@ def no_last_run(journal: Journal, here: Here) -> RunUnknown:
     from kagura_kernel.journal import views
 
     others = views.runs(journal, limit=1)
-    if not others:
-        return RunUnknown(LAST)
-    return RunUnknown(LAST, f"`{LAST}` is the newest run of {here}, which has none yet{_elsewhere(others)}.")
+    none = f"`{LAST}` is the newest run of {here}, which has none yet: run a task here first, or give a run's id"
+    return RunUnknown(LAST, f"{none}{_elsewhere(others) if others else ''}.")
 
 
 def told_run(journal: Journal, run_id: str) -> str:

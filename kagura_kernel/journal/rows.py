@@ -20,11 +20,11 @@ Word = Literal["kill", "leases"]
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Where a person is, who speaks of the last run: a notebook or, where its name is not known, a folder.
+    """Where a person is, who speaks of the last run: a notebook, or where there is none a folder.
 
     Attributes:
         project: The folder, as runs name their project.
-        notebook: The notebook, as its server names it; empty elsewhere.
+        notebook: The notebook, as its server names it; empty elsewhere, and where nobody told its kernel.
         kernel_id: Its kernel's id, which stays when the notebook is renamed; empty elsewhere.
     """
 
@@ -33,7 +33,7 @@ class Here:
     kernel_id: str = ""
 
     def __str__(self) -> str:
-        return "this notebook" if self.notebook else f"this folder ({self.project})"
+        return "this notebook" if self.notebook or self.kernel_id else f"this folder ({self.project})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, case, delete, select, update
+from sqlalchemy import Connection, Row, Select, delete, select, update
 
 from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.domain.events import (
@@ -78,7 +78,7 @@ def unfinished(journal: Journal, *, here: Here | None = None) -> list[RunRow]:
 
 
 def _begun(query: Select[Any], here: Here | None) -> Select[Any]:
-    """Those of `RUNS` that a person has begun here; of a folder those of this very kernel come first."""
+    """Those of `RUNS` that a person has begun here: in a notebook or its kernel, elsewhere in a folder."""
     if here is None:
         return query
     columns = schema.runs.c
@@ -86,8 +86,7 @@ def _begun(query: Select[Any], here: Here | None) -> Select[Any]:
     of_kernel = (columns.kernel_id == as_text(here.kernel_id)) & (columns.kernel_id != "")
     if here.notebook:
         return query.where((columns.notebook == as_text(here.notebook)) | of_kernel)
-    query = query.where((columns.project == as_text(here.project)) | of_kernel)
-    return query.order_by(None).order_by(case((of_kernel, 0), else_=1), columns.first_seq.desc())
+    return query.where(of_kernel if here.kernel_id else columns.project == as_text(here.project))
 
 
 def approvals(journal: Journal, *, limit: int = 100, pending_only: bool = False) -> list[ApprovalRow]:

@@ -77,7 +77,8 @@ def test_last_never_is_a_run_of_another_folder(
     assert main(["apply", "last"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("ERR_RUN_UNKNOWN: ")
-    assert f"this folder ({tmp_path}), which has none yet; the newest elsewhere is run-1 in {project}." in said
+    assert f"this folder ({tmp_path}), which has none yet: " in said
+    assert f"the newest elsewhere is run-1 in {project}." in said
     assert not (project / "a.txt").exists()
     assert main(["apply", "run-1"]) == 0
     assert (project / "a.txt").exists()

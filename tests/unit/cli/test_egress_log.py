@@ -133,7 +133,7 @@ def test_a_run_is_named_by_the_end_of_its_id_too(journal: Journal, capsys: pytes
 @pytest.mark.parametrize("word", ["nope", "last", ""])
 def test_a_run_that_is_not_there_is_an_error_and_no_empty_list(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["egress", "log", "--run", word]) == 2
-    assert capsys.readouterr().err.startswith(f"ERR_RUN_UNKNOWN: There is no run {word!r}")
+    assert capsys.readouterr().err.startswith("ERR_RUN_UNKNOWN: ")
 
 
 @pytest.mark.usefixtures("journal")
