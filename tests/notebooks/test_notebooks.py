@@ -66,7 +66,7 @@ def furnished(home: Path) -> None:
     skill.write_text("---\nname: verses\ndescription: How to write a report in verse.\n---\nRhyme.\n")
     settings = home / ".config" / "kagura-kernel" / "config.toml"
     settings.parent.mkdir(parents=True)
-    settings.write_text('budget_usd = 1.5\n\n[mirrors]\nours = ["packages.example.com"]\n')
+    settings.write_text('budget_usd = 1.5\nwrite = "none"\n\n[mirrors]\nours = ["packages.example.com"]\n')
     with closing(SqliteMemory(home / "kagura" / FILE)) as memory:
         words = "Which region did better in the first quarter? The report tells which computer this is."
         memory.remember(Draft(words, Source(Author.HUMAN, "ada"), tier=Tier.TRUSTED, pinned=True))

@@ -210,7 +210,7 @@ def test_last_is_the_run_of_the_notebook_in_which_it_is_said(cockpit, capsys, tm
     steer(cockpit, in_notebook("k-2"), "discard last")
     assert capsys.readouterr().out == f"run-theirs in {theirs.parent}:\ndiscarded: b.txt\n"
     monkeypatch.setenv("JPY_SESSION_NAME", "new.ipynb")
-    with pytest.raises(RunUnknown, match="this notebook, which has none yet.* the newest elsewhere is run-theirs in "):
+    with pytest.raises(RunUnknown, match=r"this notebook, which has none yet.* the newest elsewhere is run-theirs "):
         steer(cockpit, in_notebook("k-3"), "apply last")
 
 
@@ -233,7 +233,7 @@ def test_the_last_question_is_one_of_this_notebook_and_so_is_the_last_run_that_g
 def test_where_nobody_tells_the_notebook_last_is_its_kernels_run_and_never_the_folders(cockpit, capsys, monkeypatch):
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     kernel = in_notebook("k-1")
-    with pytest.raises(RunUnknown, match="this notebook, which has none yet: run a task here first, or give a run's id"):
+    with pytest.raises(RunUnknown, match="this notebook, which has none yet: run a task here first"):
         steer(cockpit, kernel, "changes last")
     for number in (1, 2):
         run = SampleRun(f"run-{number}")
@@ -241,7 +241,7 @@ def test_where_nobody_tells_the_notebook_last_is_its_kernels_run_and_never_the_f
     steer(cockpit, kernel, "changes last")
     assert capsys.readouterr().out.split()[0] == "run-1"
     for line in ("apply last", "discard last", "changes last"):
-        with pytest.raises(RunUnknown, match="this notebook, which has none yet.* the newest elsewhere is run-2 in "):
+        with pytest.raises(RunUnknown, match=r"this notebook, which has none yet.* the newest elsewhere is run-2 in "):
             steer(cockpit, in_notebook("k-3"), line)
     steer(cockpit, SimpleNamespace(user_ns={}), "changes last")
     assert "run-2" in capsys.readouterr().out
