@@ -37,8 +37,9 @@ _BIND_KEY = Nearby(r"\bsecret\s+\"([A-Za-z0-9+/=]{16,})\"\s*;")
 _POSTFIX = Nearby(r"(?m:^)[ \t]*\[?[\w.\-]+\.[a-z]{2,}\]?(?::\d+)?[ \t]+[\w.@+\-]+:(\S+)[ \t]*\r?(?m:$)")
 _CISCO = Nearby(
     r"\b(?:enable\s+(?:secret|password)|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:secret|password)|(?m:^)[ \t]*password|key-string|"
-    r"(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key|neighbor\s+\S+\s+password|wpa-psk\s+ascii|ppp\s+chap\s+password|(?m:^)[ \t]*key)[ \t]+[0-9][ \t]+(\S+)"
+    r"(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key|neighbor\s+\S+\s+password|wpa-psk\s+ascii|ppp\s+chap\s+password)[ \t]+[0-9][ \t]+(\S+)"
 )
+_CISCO_KEY = Nearby(r"(?m:^)[ \t]*key[ \t]+[0-9][ \t]+(\S+)[ \t]*\r?(?m:$)")
 _CISCO_PLAIN = Nearby(
     r"(?m:^)[ \t]*(?:enable\s+(?:secret|password)|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:secret|password)|(?:tacacs|radius)-server\s+(?:host\s+\S+\s+)?key)\s+([^\s\"]{5,})[ \t]*\r?(?m:$)"
 )
@@ -71,6 +72,7 @@ _PASSWORDS = (
     _REDIS_ACL,
     _SHARED,
     _CISCO,
+    _CISCO_KEY,
     _CISCO_PLAIN,
     _COMMUNITY,
     _SQL,
@@ -135,11 +137,24 @@ def _group(found: Match) -> tuple[int, int]:
 
 
 def _certain(data: bytes, start: int, end: int) -> Iterator[Span]:
-    value = data[start:end]
-    quoted = value.strip(b"\"'")
-    start += len(value) - len(value.lstrip(b"\"'"))
-    if b" " not in quoted and password(quoted.rstrip(b";"), certain=True):
-        yield Span(start, start + len(quoted.rstrip(b";")), "password")
+    value = data[start:end].rstrip(b";")
+    inner = _unquoted(value)
+    start += value.index(inner)
+    if b" " not in inner and password(inner, certain=True):
+        yield Span(start, start + len(inner), "password")
+
+
+def _unquoted(value: bytes) -> bytes:
+    """Without the quotes around it, and without one of which the other stands outside; a pair inside is its own."""
+    while value[:1] in _QUOTES and value[:1] == value[-1:] and len(value) > 1:
+        value = value[1:-1]
+    for mark in _QUOTES:
+        if value.count(mark) % 2:
+            value = value.removeprefix(mark) if value.startswith(mark) else value.removesuffix(mark)
+    return value
+
+
+_QUOTES = (b"'", b'"')
 
 
 def _by_colons(data: bytes) -> Iterator[Span]:

@@ -70,3 +70,24 @@ def test_a_line_of_a_configuration_loses_its_secret_and_keeps_its_words(line: st
 @pytest.mark.parametrize("line", HARMLESS)
 def test_a_line_without_a_secret_stays(line: str) -> None:
     assert shared_redactor().redact(line + "\n").text == line + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("password 2 FAILED_9k/KeyError/'a' ...", "password 2 {} ..."),
+        ('enable secret 5 k4Rz"9v"', "enable secret 5 {}"),
+        ("password 7 'a'k4Rz9vQm2Lx7", "password 7 {}"),
+        ("enable secret 5 'k4Rz9vQm2Lx7';", "enable secret 5 '{}';"),
+        ("'enable password 7 k4Rz9vQm2Lx7'", "'enable password 7 {}'"),
+    ],
+)
+def test_a_pair_of_quotes_goes_whole_or_stays(text, kept):
+    assert shared_redactor().redact(text).text == kept.format("[REDACTED:password]")
+
+
+def test_a_key_with_a_number_is_one_of_a_device_where_it_ends_its_line():
+    told = "key 2 ERR_PLUGIN_FAILED/KeyError/'a' ... ERR_PLUGIN_CALL//The plugin 'p-key' is off: its code"
+    assert shared_redactor().redact(told).text == told
+    device = "radius server office\n address ipv4 10.0.0.1\n key 7 070C285F4D06\n"
+    assert "070C285F4D06" not in shared_redactor().redact(device).text
