@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from .asking import Meaning
+from .bindings import Scope
 from .folding import NotConstant
 from .values import NO_DOUBT, PUT_TOGETHER, Doubt, Values, is_made_of_text, ref
 
@@ -42,10 +43,10 @@ def by_place(meaning: Meaning, node: ast.expr) -> Names:
         seen.add(value)
         if value.kind == "class":
             home = meaning.plugin.evaluation(value.unit)
-            for one in home.walk.nodes:
-                if isinstance(one, ast.ClassDef) and id(one) == value.node:
-                    found = _both(found, _of_class(home, one))
-                    left += [(home, base) for at in one.bases for base in _bases(home, at)]
+            inner = home.walk.inner.get(value.node)
+            if inner is not None and isinstance(inner.node, ast.ClassDef):
+                found = _both(found, _of_class(home, inner.node, inner))
+                left += [(home, base) for at in inner.node.bases for base in _bases(home, at)]
         elif value.kind == "made" and value.name in _MAKERS:
             found = _both(found, _of_made(home, value.name))
         elif value.kind != "ref":
@@ -60,7 +61,7 @@ def _bases(meaning: Meaning, node: ast.expr) -> Values:
     return meaning.values(node)
 
 
-def _of_class(meaning: Meaning, node: ast.ClassDef) -> Names:
+def _of_class(meaning: Meaning, node: ast.ClassDef, inner: Scope) -> Names:
     """What a class itself says of its places."""
     found: Names = ([], NO_DOUBT)
     for one in node.keywords:
@@ -71,8 +72,7 @@ def _of_class(meaning: Meaning, node: ast.ClassDef) -> Names:
         found = _both(found, ([], PUT_TOGETHER))
     if any(value.kind != "ref" for one in node.decorator_list for value in _called(meaning, one)):
         found = _both(found, ([], _NOT_KNOWN))
-    inner = meaning.walk.inner.get(id(node))
-    for binding in inner.bindings.get("__match_args__", ()) if inner is not None else ():
+    for binding in inner.bindings.get("__match_args__", ()):
         plain = binding.kind == "value" and not binding.path and isinstance(binding.node, ast.expr)
         found = _both(found, listed(meaning, binding.node) if plain else ([], PUT_TOGETHER))  # type: ignore[arg-type]
     return found
