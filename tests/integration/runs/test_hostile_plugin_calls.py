@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.domain.events import Noted
 from kagura_kernel.plugins.call_limits import CallLimits
 from kagura_kernel.testing.plugins import FakePlugin, FakePlugins
@@ -132,9 +133,13 @@ async def test_an_attack_on_the_port_costs_no_memory_no_other_stream_and_not_the
     while not listening.done():
         most = max(most, resident())
         if run._box is not None and run._stage is not None and run._stage.tray is not None and not listening.done():
-            # Other streams of the same pipe go on.
-            await run._box.files.write("/tmp/alive", b"x" * 1000)
-            commands += 1
+            # Other streams of the same pipe go on, until the run ends and closes its box.
+            try:
+                await run._box.files.write("/tmp/alive", b"x" * 1000)
+                commands += 1
+            except SandboxUnavailable:
+                await asyncio.wait({listening}, timeout=60)
+                assert listening.done()
         await asyncio.wait({listening}, timeout=0.05)
     ended = listening.result()
     assert ended.text == "still here\n"
