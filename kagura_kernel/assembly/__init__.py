@@ -36,11 +36,11 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
-from kagura_kernel.membrane.credentials.terms import lease_terms
+from kagura_kernel.membrane.credentials.lease import lease_terms
 from kagura_kernel.membrane.leasing import check_grants
 from kagura_kernel.membrane.parts import MembraneParts
 from kagura_kernel.membrane.settings import check_settings
-from kagura_kernel.sandbox.spilling import prune_spilled
+from kagura_kernel.sandbox.output import prune_spilled
 
 if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.provider import CredentialProvider
@@ -283,7 +283,7 @@ def load_registry(environ: Mapping[str, str]) -> Registry:
 
     if not path.exists():
         return Registry(source=str(path))
-    from kagura_kernel.membrane.credentials.secret_reference import SecretReader
+    from kagura_kernel.membrane.credentials.secret import SecretReader
 
     return parse_registry(text_of(path), SecretReader(environ), str(path))
 

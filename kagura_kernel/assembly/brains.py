@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,18 +15,24 @@ from kagura_kernel.brain.openai_compatible import (
     Endpoint,
     Figures,
     Key,
+    joined_model,
     name_of,
     problem_with_url,
     split_model,
 )
+from kagura_kernel.brain.selection import AUTO, choose, usual_model
+from kagura_kernel.cockpit.brains import BrainReport, Thinking, report_brains
 from kagura_kernel.domain.cost import Usage
+from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.settings import EndpointSettings, Problem, Settings
 from kagura_kernel.runs.prices import context_window, price
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.provider import BrainProvider
     from kagura_kernel.brain.pydantic_ai import PydanticAIBrain
-    from kagura_kernel.membrane.credentials.secret_reference import SecretReference
+    from kagura_kernel.journal.store import Journal
+    from kagura_kernel.membrane.credentials.secret import SecretReference
+
 
 BRAINS = ("claude", "pydantic_ai", "kagura_brain", "sealed")
 """What `--brain` takes beside `auto` and `replay`, the preferred first."""
@@ -139,7 +145,7 @@ def _endpoint(name: str, given: EndpointSettings, environ: Mapping[str, str]) ->
 
 
 def _key(name: str, given: EndpointSettings, environ: Mapping[str, str]) -> Key | None:
-    from kagura_kernel.membrane.credentials.secret_reference import SecretReference
+    from kagura_kernel.membrane.credentials.secret import SecretReference
 
     reference = _reference(name, given)
     if reference is not None:
@@ -156,7 +162,7 @@ def _key(name: str, given: EndpointSettings, environ: Mapping[str, str]) -> Key 
 
 
 def _reference(name: str, given: EndpointSettings) -> SecretReference | None:
-    from kagura_kernel.membrane.credentials.secret_reference import read_reference
+    from kagura_kernel.membrane.credentials.secret import read_reference
 
     table = {form: place for form in ("key_env", "key_file", "key_keyring") if (place := getattr(given, form))}
     return read_reference(table, "key", f"endpoints.{name}.key", required=False)[0]
@@ -167,8 +173,7 @@ def _kept(reference: SecretReference, place: str, environ: Mapping[str, str]) ->
         _keep(environ.get(reference.place, ""))
 
     async def read() -> str:
-        from kagura_kernel.membrane.credentials.secret import keep_standing
-        from kagura_kernel.membrane.credentials.secret_reference import SecretReader
+        from kagura_kernel.membrane.credentials.secret import SecretReader, keep_standing
 
         return keep_standing(await SecretReader(environ).read(reference)).reveal()
 
@@ -202,7 +207,7 @@ def _wrong_usual(settings: Settings) -> Iterator[Problem]:
 
 
 def _wrong_endpoints(endpoints: Mapping[str, EndpointSettings]) -> Iterator[Problem]:
-    from kagura_kernel.membrane.credentials.secret_reference import read_reference
+    from kagura_kernel.membrane.credentials.secret import read_reference
 
     for name, given in endpoints.items():
         field = f"endpoints.{name}"
@@ -217,3 +222,32 @@ def _wrong_endpoints(endpoints: Mapping[str, EndpointSettings]) -> Iterator[Prob
             yield f"{field}.url", "a service that is not known by its name needs one"
         elif given.url and (why := problem_with_url(given.url, keyed=bool(table))):
             yield f"{field}.url", why
+
+
+def brain_reports(
+    environ: Mapping[str, str], settings: Settings, home: Path, journal: Journal | None, *, model: str = ""
+) -> list[BrainReport]:
+    """Every brain with what it would think with and what a turn would cost; no service is asked.
+
+    Args:
+        environ: Variables.
+        settings: The user's.
+        home: Our data directory.
+        journal: Where turns were counted; None for nowhere.
+        model: The model asked for; empty for what each would take.
+    """
+    compatible = compatible_brain(environ, settings)
+    endpoints = make_endpoints(environ, settings)
+    brains = make_brains(environ, settings, home)
+
+    def thinking(name: str) -> Thinking:
+        meant = model or usual_model(settings, name, lambda: choose(AUTO, brains)[0].name)
+        if name != compatible.name:
+            return Thinking("" if split_model(meant, list(endpoints))[0] else meant)
+        try:
+            endpoint, found = compatible.thinks_with(meant)
+        except BrainNotConfigured:
+            return Thinking("")
+        return Thinking(joined_model(endpoint.name, found), compatible.window(endpoint, found))
+
+    return report_brains(brains, thinking, Prices(settings).price, journal, datetime.now(UTC))

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.domain.clock import Clock
+from kagura_kernel.assembly.kits import redactor_of
+from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
+from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.settings import Problem, Settings
+from kagura_kernel.journal.place import data_home, read_settings
 
 if TYPE_CHECKING:
+    from kagura_kernel.journal.store import Journal
     from kagura_kernel.memory.cloud.costs import CloudCosts
     from kagura_kernel.memory.store import MemoryStore
+
 
 COST_RESOURCE, COST_KEY = "KAGURA_COST_RESOURCE", "KAGURA_COST_KEY"
 """Variables that name the cloud's resource for costs, and hold that resource's own key."""
@@ -129,3 +136,26 @@ def lazy_costs(environ: Mapping[str, str], settings: Settings) -> LazyCosts | No
         why = f"{COST_KEY} is missing: it holds the key of the resource that {COST_RESOURCE} names"
         raise ConfigurationError("the environment", [why])
     return LazyCosts(environ, settings.memory, resource, key)
+
+
+@contextmanager
+def memory_desk(environ: Mapping[str, str]) -> Iterator[MemoryDesk]:
+    """A desk on the memory of the settings; the journal is opened by whatever changes something.
+
+    Raises:
+        ConfigurationError: the settings are wrong.
+    """
+    settings, home, clock = read_settings(environ), data_home(environ), SystemClock()
+    memory = LazyMemory(environ, settings, home, clock)
+    with ExitStack() as stack:
+        stack.callback(memory.close)
+
+        @cache
+        def journal() -> Journal:
+            from kagura_kernel.journal.store import Journal
+
+            opened = Journal.open(settings.journal_url or home, clock=clock)
+            stack.callback(opened.close)
+            return opened
+
+        yield MemoryDesk(MemorySurroundings(memory, journal, clock, home, redactor=redactor_of(home)))

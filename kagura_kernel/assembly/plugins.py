@@ -31,13 +31,13 @@ def make_plugins(
     boxes: Boxes,
 ) -> PluginManager:
     """What knows the plugins of this process."""
-    from kagura_kernel.membrane.egress.resolving import SystemResolver
+    from kagura_kernel.membrane.egress.gate import SystemResolver
     from kagura_kernel.membrane.postgres.opening import PostgresParts, open_service
     from kagura_kernel.plugins.approvals import ApprovalBook, QuarantineBook
+    from kagura_kernel.plugins.discovery import plugin_places
     from kagura_kernel.plugins.jail.parts import JailLimits, JailParts
     from kagura_kernel.plugins.manager import PluginManager
     from kagura_kernel.plugins.parts import ManagerParts
-    from kagura_kernel.plugins.places import plugin_places
     from kagura_kernel.plugins.starting import JailStarter
     from kagura_kernel.plugins.trust import TrustBook
     from kagura_kernel.runs.redacting import Redacting

@@ -42,8 +42,7 @@ async def make_server(
     """
     from kagura_kernel.assembly import get_cockpit, load_settings
     from kagura_kernel.assembly.transports import make_transport
-    from kagura_kernel.cockpit.serving import Server
-    from kagura_kernel.cockpit.supervisor import Supervisor
+    from kagura_kernel.cockpit.serving import Server, Supervisor
     from kagura_kernel.cockpit.transports.conversations import Conversations
 
     supervisor = Supervisor(environ)

@@ -21,8 +21,7 @@ from kagura_kernel.domain.settings import Problem, Settings
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.transports.conversations import ChatTerms
     from kagura_kernel.cockpit.transports.transport import Transport
-    from kagura_kernel.membrane.credentials.secret import Secret
-    from kagura_kernel.membrane.credentials.secret_reference import SecretReference
+    from kagura_kernel.membrane.credentials.secret import Secret, SecretReference
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
@@ -121,8 +120,7 @@ async def make_transport(
         SecretUnavailable: a token is not where it should be.
     """
     from kagura_kernel.cockpit.transports.conversations import terms_of
-    from kagura_kernel.membrane.credentials.secret import keep_standing
-    from kagura_kernel.membrane.credentials.secret_reference import SecretReader
+    from kagura_kernel.membrane.credentials.secret import SecretReader, keep_standing
 
     chat = check_chat(name, table)
     if chat.homeless:
@@ -177,7 +175,7 @@ def _wrong_brain(field: str, brain: str) -> Iterator[Problem]:
 def _read(
     name: str, table: Mapping[str, Any], settings: type[ChatSettings], tokens: Sequence[str]
 ) -> tuple[ChatSettings | None, dict[str, SecretReference], list[Problem]]:
-    from kagura_kernel.membrane.credentials.secret_reference import SOURCES, read_reference
+    from kagura_kernel.membrane.credentials.secret import SOURCES, read_reference
 
     where = f"transports.{name}"
     problems: list[Problem] = []

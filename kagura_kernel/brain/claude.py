@@ -13,8 +13,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.brain.claude_auth import SERVICE_VARIABLES, ClaudeHome, program_environ, resolve
-from kagura_kernel.brain.claude_command import INSTALL, program_file
+from kagura_kernel.brain.claude_auth import (
+    INSTALL,
+    SERVICE_VARIABLES,
+    ClaudeHome,
+    program_environ,
+    program_file,
+    resolve,
+)
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured
 

@@ -3,6 +3,10 @@
 The package is a launcher: a prompt goes in, and when the agent is done a text comes out. So nothing streams. The
 agents have tools and settings of their own, which are all switched off (see `kagura_brain_programs`); ours reach them
 over MCP.
+
+Our toolbox as an MCP server on a socket of one run, for coding agents that start their servers themselves.
+
+The agent starts the bridge, which carries its bytes here. A tool does nothing but ask `Turn.call_tool`.
 """
 
 from __future__ import annotations
@@ -11,21 +15,22 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from kagura_kernel.brain.claude_command import with_death_signal
+from kagura_kernel.brain.claude_auth import with_death_signal
 from kagura_kernel.brain.kagura_brain_programs import NAME, Access, Place, Program, access, arguments, find
-from kagura_kernel.brain.kagura_brain_reading import Printed, Said, read_claude, read_codex
-from kagura_kernel.brain.kagura_brain_tools import ToolSocket
+from kagura_kernel.brain.openai_compatible import without
 from kagura_kernel.brain.provider import (
     AuthContext,
     BrainCapabilities,
@@ -36,7 +41,289 @@ from kagura_kernel.brain.provider import (
     Turn,
 )
 from kagura_kernel.domain.cost import Usage
-from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, NotThisTime
+from kagura_kernel.domain.errors import BrainError, BrainLost, BrainNotConfigured, BrainRefused, NotThisTime
+from kagura_kernel.domain.identity import new_call_id
+from kagura_kernel.domain.tools import ToolCall, ToolSpec
+
+_STATUS = re.compile(
+    r"(?:status|error|code)\D{0,12}\b([45]\d\d)\b|\b([45]\d\d) (?:Unauthorized|Too Many|Forbidden|Not Found)"
+)
+_FIRST_ERROR = 400
+
+# To some models Codex offers every tool by way of programs that it runs for them, which is a hand and stays off.
+_CODE_MODE = "Code Mode is unavailable"
+_NO_DIRECT_TOOLS = (
+    "Codex offers this model its tools only through programs of its own, which stay off here. Choose another model "
+    "with `--model`, or use `--brain pydantic_ai`."
+)
+
+_STOPPED: Mapping[str, Literal["budget", "turns"]] = {"error_max_budget_usd": "budget", "error_max_turns": "turns"}
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """The end of a program.
+
+    Attributes:
+        code: Its exit code.
+        out: Its standard output.
+        err: Its standard error.
+    """
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What an agent said in the end.
+
+    Attributes:
+        text: The answer.
+        usage: Tokens of all its rounds.
+        model: The model that answered; empty where it does not say.
+        turns: How often it went round; 0 where it does not say.
+        reported_usd: What it says it cost; None if it does not say.
+        stopped: Why it ended early.
+    """
+
+    text: str
+    usage: Usage
+    model: str = ""
+    turns: int = 0
+    reported_usd: float | None = None
+    stopped: Literal["", "budget", "turns"] = ""
+
+
+def read_claude(printed: Printed, secrets: Sequence[str]) -> Said:
+    """The one JSON object of `claude --print --output-format=json`.
+
+    Raises:
+        BrainError: it could not think; why, without the secrets.
+    """
+    found = _last_object(printed.out, "result")
+    if found is None:
+        raise _lost(printed, secrets)
+    stopped = _STOPPED.get(str(found.get("subtype")))
+    if found.get("is_error") and stopped is None:
+        status = found.get("api_error_status")
+        raise _refused(status if isinstance(status, int) else None, str(found.get("result") or ""), secrets)
+    used = found.get("usage") or {}
+    read, written = int(used.get("cache_read_input_tokens") or 0), int(used.get("cache_creation_input_tokens") or 0)
+    hour = int((used.get("cache_creation") or {}).get("ephemeral_1h_input_tokens") or 0)
+    cost = found.get("total_cost_usd")
+    return Said(
+        text=str(found.get("result") or ""),
+        usage=Usage(
+            int(used.get("input_tokens") or 0) + read + written,
+            int(used.get("output_tokens") or 0),
+            read,
+            written,
+            hour,
+        ),
+        model=next(iter(found.get("modelUsage") or {}), ""),
+        turns=int(found.get("num_turns") or 0),
+        reported_usd=float(cost) if isinstance(cost, (int, float)) else None,
+        stopped=stopped or "",
+    )
+
+
+def read_codex(printed: Printed, secrets: Sequence[str], *, tools: bool = False) -> Said:
+    """The events, one a line, of `codex exec --json`.
+
+    Args:
+        printed: What it printed.
+        secrets: Texts that must not stand in an error.
+        tools: Whether it was given tools, without which its answer is worth nothing.
+
+    Raises:
+        BrainError: it could not think; why, without the secrets.
+    """
+    text, usage, finished, failure = "", Usage(), False, ""
+    for event in _objects(printed.out):
+        match event:
+            case {"type": "item.completed", "item": {"type": "agent_message", "text": str(said)}}:
+                text = said
+            case {"type": "item.completed", "item": {"type": "error", "message": str(message)}} if (
+                tools and _CODE_MODE in message
+            ):
+                raise BrainRefused(NAME, _NO_DIRECT_TOOLS)
+            case {"type": "item.started" | "item.completed", "item": {"type": "command_execution" | "file_change"}}:
+                raise BrainLost(NAME, "Codex used a tool of its own, which should have been off")
+            case {"type": "turn.completed", "usage": dict(used)}:
+                usage += _codex_usage(used)
+                finished = True
+            case {"type": "turn.failed", "error": {"message": str(message)}} | {
+                "type": "error",
+                "message": str(message),
+            }:
+                failure = message
+    if finished:
+        return Said(text, usage)
+    if failure:
+        raise _refused(_status_in(failure), failure, secrets)
+    raise _lost(printed, secrets)
+
+
+def _codex_usage(used: Mapping[str, Any]) -> Usage:
+    read = int(used.get("cached_input_tokens") or 0)
+    written = int(used.get("cache_write_input_tokens") or 0)
+    return Usage(int(used.get("input_tokens") or 0), int(used.get("output_tokens") or 0), read, written)
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    found = []
+    for line in text.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue  # a word of the program's beside its events
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def _last_object(text: str, kind: str) -> dict[str, Any] | None:
+    return next((one for one in reversed(_objects(text)) if one.get("type") == kind), None)
+
+
+def _status_in(text: str) -> int | None:
+    found = _STATUS.search(text)
+    return int(found[1] or found[2]) if found else None
+
+
+def _refused(status: int | None, said: str, secrets: Sequence[str]) -> BrainError:
+    said = without(secrets, said)
+    advice = {
+        401: "the sign-in or the key is not accepted (401). Sign in again with the program itself.",
+        403: "this account may not do that (403). Ask whoever gave it to you.",
+        404: "there is no such model, or this account may not use it (404). Choose another with `--model`.",
+        429: "too many requests, or the account's limit is reached (429). Wait a little and run the cell again.",
+        529: "the service is overloaded (529). Wait a little and run the cell again.",
+    }.get(status or 0)
+    if status is None and re.search(r"log ?in|sign.?in|API key", said, re.IGNORECASE):
+        return BrainNotConfigured(f"The {NAME} brain is not signed in: {said}.")
+    answered = f"the service answered {status}: {said}" if status and status >= _FIRST_ERROR else said
+    return BrainRefused(NAME, advice or answered, status)
+
+
+def _lost(printed: Printed, secrets: Sequence[str]) -> BrainLost:
+    said = without(secrets, printed.err.strip() or printed.out.strip())
+    return BrainLost(NAME, f"its program ended with exit code {printed.code}" + (f" ({said})" if said else ""))
+
+
+_LONGEST_LINE = 16 * 2**20  # bytes of one message
+_LONGEST_RESULT = 500_000  # characters; a toolbox bounds its results far below
+_VERSION = "2025-06-18"
+_NO_METHOD, _BAD_PARAMETERS = -32601, -32602
+
+
+class ToolSocket:
+    """The tools of one turn and the calls that are under way."""
+
+    def __init__(self, turn: Turn, fail: Callable[[BaseException], None]) -> None:
+        """A server that does not listen yet.
+
+        Args:
+            turn: Whose tools are offered and whose `call_tool` is called.
+            fail: Told when a call raises, which ends the run.
+        """
+        self._turn = turn
+        self._fail = fail
+        self._calls: dict[object, asyncio.Task[None]] = {}
+        self._talks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, path: Path) -> None:
+        """Take connections at this path; its directory is what keeps others out."""
+        self._server = await asyncio.start_unix_server(self._meet, path, limit=_LONGEST_LINE)
+
+    async def stop(self) -> None:
+        """Cancel what is under way, end every connection, and wait until all of it has ended."""
+        if self._server is not None:
+            self._server.close()
+        while tasks := [*self._calls.values(), *self._talks]:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talk = asyncio.ensure_future(self._talk(reader, writer))
+        self._talks.add(talk)
+        talk.add_done_callback(self._talks.discard)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A line that is too long, or no JSON, ends the connection: an agent does not write such things.
+        try:
+            with contextlib.suppress(OSError, ValueError):
+                while line := await reader.readline():
+                    message = json.loads(line)
+                    if isinstance(message, dict):
+                        self._take(message, writer)
+        finally:
+            writer.close()
+
+    def _take(self, message: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
+        method, number = message.get("method"), message.get("id")
+        given = message.get("params")
+        parameters: Mapping[str, Any] = given if isinstance(given, dict) else {}
+        if method == "notifications/cancelled":
+            if (call := self._calls.get(parameters.get("requestId"))) is not None:
+                call.cancel()
+        elif number is None or not isinstance(number, (int, str)):
+            return  # a notification, or an answer to what was never asked
+        elif method == "tools/call":
+            task = asyncio.ensure_future(self._call(number, parameters, writer))
+            self._calls[number] = task
+            task.add_done_callback(lambda _: self._calls.pop(number, None))
+        else:
+            _send(writer, number, **self._answer(method, parameters))
+
+    def _answer(self, method: object, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        match method:
+            case "initialize":
+                version = parameters.get("protocolVersion", _VERSION)
+                named = {"name": "kagura", "version": "1"}
+                return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": named}}
+            case "tools/list":
+                return {"result": {"tools": [_offered(spec) for spec in self._turn.tools]}}
+            case "ping":
+                return {"result": {}}
+            case _:
+                return {"error": {"code": _NO_METHOD, "message": f"there is no method {method!r}"}}
+
+    async def _call(self, number: object, parameters: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
+        name, arguments = parameters.get("name"), parameters.get("arguments", {})
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            _send(writer, number, error={"code": _BAD_PARAMETERS, "message": "a name and arguments are needed"})
+            return
+        try:
+            result = await self._turn.call_tool(ToolCall(new_call_id(), name, arguments))
+        # Whatever a call raises ends the run, and it is the run that has to hear of it.
+        except Exception as error:  # noqa: BLE001
+            self._fail(error)
+            return
+        content = [{"type": "text", "text": result.text}]
+        _send(writer, number, result={"content": content, "isError": result.is_error})
+
+
+def _offered(spec: ToolSpec) -> dict[str, Any]:
+    # Agents make calls at once only where they are told that nothing changes, and ask nobody then.
+    calm = spec.read_only or spec.side_by_side
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": dict(spec.input_schema),
+        "annotations": {"readOnlyHint": calm, "destructiveHint": False, "openWorldHint": False},
+        "_meta": {"anthropic/maxResultSizeChars": _LONGEST_RESULT},
+    }
+
+
+def _send(writer: asyncio.StreamWriter, number: object, **answer: Any) -> None:
+    if not writer.is_closing():
+        writer.write(json.dumps({"jsonrpc": "2.0", "id": number, **answer}).encode() + b"\n")
+
 
 INSTALL = "pip install 'kagura-kernel[brain]'"
 """What brings the package."""

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kagura_kernel.brain.claude_auth import FIXED, resolve
-from kagura_kernel.brain.claude_command import PREFIX, SERVER, find_program, working_directory
+from kagura_kernel.brain.claude_auth import FIXED, PREFIX, SERVER, find_program, resolve, working_directory
 from kagura_kernel.brain.openai_compatible import problem_with_url
 from kagura_kernel.brain.provider import AuthContext, Turn
 from kagura_kernel.domain.search_path import entries_outside, is_inside

@@ -16,8 +16,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kagura_kernel.brain.cassette import Called, CassetteHeader, Counted, Spoken, entry_line, header_line
-from kagura_kernel.brain.cassette_file import open_plain, starts_as_cassette
+from kagura_kernel.brain.cassette import (
+    Called,
+    CassetteHeader,
+    Counted,
+    Spoken,
+    entry_line,
+    header_line,
+    open_plain,
+    starts_as_cassette,
+)
 from kagura_kernel.brain.provider import (
     AuthContext,
     BrainCapabilities,

@@ -16,12 +16,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.brain.claude_command import INSTALL, program_file
+from kagura_kernel.brain.claude_auth import INSTALL, program_file
 from kagura_kernel.brain.inside import SealedNeeds
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
 from kagura_kernel.brain.sealed_command import ABOUT_THE_PLACE, box_environ, command_line
 from kagura_kernel.domain.errors import BrainNotConfigured
-from kagura_kernel.domain.sealing import PROGRAM_DIR
+from kagura_kernel.domain.policy import PROGRAM_DIR
 
 if TYPE_CHECKING:
     from kagura_kernel.brain.claude_talk import Talk

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from kagura_kernel.brain.claude_auth import FIXED
-from kagura_kernel.brain.claude_command import SERVER, turn_options
+from kagura_kernel.brain.claude_auth import FIXED, SERVER, turn_options
 from kagura_kernel.brain.inside import InsideBox
 from kagura_kernel.brain.provider import Turn
-from kagura_kernel.domain.sealing import PROGRAM_DIR
+from kagura_kernel.domain.policy import PROGRAM_DIR
 
 OWN_TOOLS = ("Bash", "Edit", "Glob", "Grep", "NotebookEdit", "Read", "Task", "TodoWrite", "Write")
 """What the program has of its own. What fetches pages, schedules or talks to other sessions is left out: it would lead

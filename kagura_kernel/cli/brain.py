@@ -22,7 +22,7 @@ def run(arguments: SimpleNamespace) -> int:
         JournalError: the journal cannot be read.
     """
     from kagura_kernel.assembly import load_settings
-    from kagura_kernel.assembly.brain_reports import brain_reports
+    from kagura_kernel.assembly.brains import brain_reports
     from kagura_kernel.cockpit.brains import turn_words
     from kagura_kernel.journal.place import data_home
 

@@ -75,8 +75,8 @@ def contain(
         RunUnknown: there is no such run; no word was left for any.
         JournalError: the journal cannot be used.
     """
+    from kagura_kernel.journal.mailbox import ask_to_stop
     from kagura_kernel.journal.owner import mark_lost, owner_alive
-    from kagura_kernel.journal.stopping import ask_to_stop
 
     before = set(_going_on(journal))
     waiting = ask_to_stop(journal, run_ids, by=by)

@@ -12,7 +12,7 @@ from kagura_kernel.domain.errors import KaguraError, SecretUnavailable
 if TYPE_CHECKING:
     from kagura_kernel.assembly.transports import CheckedChat
     from kagura_kernel.domain.settings import Settings
-    from kagura_kernel.membrane.credentials.secret_reference import SecretReference
+    from kagura_kernel.membrane.credentials.secret import SecretReference
 
 SETUP = "`kagura-kernel setup transport`"
 _SERVE = "`kagura-kernel serve`; docs/serving.md says how to keep it running"
@@ -65,7 +65,7 @@ def _told(chat: CheckedChat) -> str:
 def _not_there(reference: SecretReference, environ: Mapping[str, str], *, served: bool) -> str:
     """Why a token cannot be had here, as far as that is seen without unlocking a keychain; empty when it can."""
     from kagura_kernel.membrane.credentials.keychain import KeychainUnusable, keychain_name
-    from kagura_kernel.membrane.credentials.secret_reference import SecretReader
+    from kagura_kernel.membrane.credentials.secret import SecretReader
 
     token = reference.setting.rpartition(".")[2]
     # A variable may be set for the server alone, and one that runs has had it.

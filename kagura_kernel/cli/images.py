@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from kagura_kernel.domain.errors import SandboxUnavailable
 
 if TYPE_CHECKING:
-    from kagura_kernel.sandbox.images.building import BuildPlan
+    from kagura_kernel.sandbox.images.building import BuildPlan, Listed
     from kagura_kernel.sandbox.images.daemon import ImageDaemon
     from kagura_kernel.sandbox.images.findings import Verdict
-    from kagura_kernel.sandbox.images.listing import Listed
 
 CLEAN, FOUND = 0, 1
 _MEGABYTE = 1_000_000
@@ -60,9 +59,8 @@ def _build(arguments: SimpleNamespace) -> int:
 
 def _list(arguments: SimpleNamespace) -> int:
     from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-    from kagura_kernel.sandbox.images.building import BuildPlan
+    from kagura_kernel.sandbox.images.building import BuildPlan, list_images, list_recipes
     from kagura_kernel.sandbox.images.daemon import ImageDaemon
-    from kagura_kernel.sandbox.images.listing import list_images, list_recipes
     from kagura_kernel.sandbox.images.recipes import Recipes
 
     recipes, plan = Recipes.found(), BuildPlan(prefix=arguments.tag_prefix)

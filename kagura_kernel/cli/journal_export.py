@@ -10,8 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.opening import open_journal, place_of
-from kagura_kernel.cockpit.moments import read_time
-from kagura_kernel.cockpit.naming import here_of, named_run
+from kagura_kernel.cockpit.naming import here_of, named_run, read_time
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal
@@ -35,7 +34,7 @@ def run(arguments: SimpleNamespace) -> int:
                 sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
             return 0
-        from kagura_kernel.cockpit.memory_files import write_file
+        from kagura_kernel.cockpit.memory import write_file
 
         count = write_file(Path(arguments.file), lines)
     print(f"{arguments.file}: {count:,} lines, the first and the last of which say where the part lies in the chain.")

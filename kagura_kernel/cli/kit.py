@@ -11,8 +11,7 @@ from kagura_kernel.cli.printing import as_json, paragraph, size, table, terminal
 from kagura_kernel.membrane.names import shown
 
 if TYPE_CHECKING:
-    from kagura_kernel.cockpit.kits import KitDesk
-    from kagura_kernel.cockpit.staged_kit import StagedKit
+    from kagura_kernel.cockpit.kits import KitDesk, StagedKit
 
 _OK, _FOUND = 0, 1
 

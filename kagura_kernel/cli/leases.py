@@ -1,18 +1,23 @@
-"""`kagura-kernel leases`, `revoke` and `leases sweep`: which credentials are out; takes them back, and sweeps."""
+"""`kagura-kernel leases`, `revoke` and `leases sweep`: which credentials are out; takes them back, and sweeps.
+
+Which leases a person names: by the end of their id too, by `PROVIDER:SCOPE`, or by a provider's kind.
+
+A name that fits nothing is an error: whoever mistypes one in an emergency must not read that all is well.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cli.naming import LeaseNames
 from kagura_kernel.cli.opening import open_journal, place_of, read_journal
 from kagura_kernel.cli.printing import as_json, moment, span, table
+from kagura_kernel.cockpit.naming import only
 from kagura_kernel.domain.errors import ConfigurationError, RunUnknown, UnknownName, UsageError
 from kagura_kernel.jupyter.surface import person
 
@@ -20,8 +25,74 @@ if TYPE_CHECKING:
     from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.membrane.credentials.provider import CredentialProvider
-    from kagura_kernel.membrane.credentials.revoke_now import Revoked
     from kagura_kernel.membrane.credentials.settle import Settled
+    from kagura_kernel.membrane.credentials.sweep import Revoked
+
+
+_REMEMBERED = 1000
+
+
+class LeaseNames:
+    """Which leases a person means, by the ledger and by the providers that are configured."""
+
+    def __init__(self, ledger: LeaseLedger, providers: Mapping[str, CredentialProvider]) -> None:
+        out = ledger.open_rows()
+        self.rows: Mapping[str, LeaseRow] = {row.id: row for row in (*ledger.rows(limit=_REMEMBERED), *out)}
+        """The latest rows, and all that are not gone."""
+        self._ledger = ledger
+        self._out = {row.lease_id: None for row in out}
+        self._providers = providers
+
+    def lease(self, word: str) -> str:
+        """A lease's id: as given (that of one of its credentials will do), or the one that ends like this.
+
+        Raises:
+            UnknownName: no lease bears that id, nor ever did.
+            UsageError: it is the end of several ids.
+        """
+        if self._ledger.row(word) is not None or word in self._out:
+            return word
+        fitting = [row.lease_id for row in self.rows.values() if row.lease_id.endswith(word) or row.id.endswith(word)]
+        found = list(dict.fromkeys(fitting)) if word else []
+        if not found:
+            raise UnknownName("lease", word, [*self._out, *sorted(self._scopes())])
+        return only(word, found, "leases", "%kagura leases")
+
+    def scope(self, word: str) -> str:
+        """`PROVIDER:SCOPE` as given.
+
+        Raises:
+            UnknownName: no provider has that scope, nor is a lease of it remembered.
+        """
+        known = self._scopes()
+        if word not in known:
+            raise UnknownName("lease", word, sorted(known))
+        return word
+
+    def providers(self, word: str) -> frozenset[str]:
+        """The names of providers behind a name, or behind the kind of some that are configured: a name comes first.
+
+        Raises:
+            UnknownName: no provider bears that name or is of that kind, nor is a lease of such a one remembered.
+        """
+        names = {*self._providers, *(row.provider for row in self.rows.values())}
+        if word in names:
+            return frozenset({word})
+        of_kind = frozenset(name for name, provider in self._providers.items() if provider.kind == word)
+        if not of_kind:
+            raise UnknownName("credential provider", word, sorted(names))
+        return of_kind
+
+    def _scopes(self) -> set[str]:
+        configured: Iterable[str] = (
+            f"{name}:{scope}" for name, provider in self._providers.items() for scope in provider.scopes
+        )
+        return {*configured, *map(_scope, self.rows.values())}
+
+
+def _scope(row: LeaseRow) -> str:
+    return f"{row.provider}:{row.scope}"
+
 
 ALL_WELL, SOME_LEFT = 0, 1
 _LISTED = 1000
@@ -123,7 +194,7 @@ async def _revoke_rows(
     ledger: LeaseLedger, providers: Mapping[str, CredentialProvider], wanted: Callable[[LeaseRow], bool]
 ) -> list[Revoked]:
     from kagura_kernel.journal.owner import owner_alive, process_owner
-    from kagura_kernel.membrane.credentials.revoke_now import revoke_now
+    from kagura_kernel.membrane.credentials.sweep import revoke_now
 
     return await revoke_now(ledger, providers, wanted, owner_alive, owner=process_owner(), by=person())
 

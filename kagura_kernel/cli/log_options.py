@@ -8,8 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, TypeVar
 
 from kagura_kernel.cli.opening import read_journal
-from kagura_kernel.cockpit.moments import read_time
-from kagura_kernel.cockpit.naming import here_of, named_run
+from kagura_kernel.cockpit.naming import here_of, named_run, read_time
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.store import Journal

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kagura_kernel.cli.printing import as_json, table
 from kagura_kernel.cockpit import memory_words
 from kagura_kernel.cockpit.grammar import Surface
-from kagura_kernel.cockpit.memory_asking import note_of, query_of
+from kagura_kernel.cockpit.memory import note_of, query_of
 from kagura_kernel.domain.memory import Tier
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown
@@ -41,7 +41,7 @@ def run(arguments: SimpleNamespace) -> int:
         UsageError: a time or a file cannot be used.
         RedactionUnavailable: secrets cannot be looked for in what is to be kept.
     """
-    from kagura_kernel.assembly.memory_desk import memory_desk
+    from kagura_kernel.assembly.memories import memory_desk
 
     absent = _absent()
     with memory_desk(os.environ) as desk:
@@ -163,7 +163,7 @@ def _forget(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
 
 
 def _import(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
-    from kagura_kernel.cockpit.memory_files import read_file
+    from kagura_kernel.cockpit.memory import read_file
 
     lines = sys.stdin if str(arguments.file) == INPUT else read_file(arguments.file)
     found = desk.import_lines(lines, trusting=arguments.trust, by=person(), via=VIA)
@@ -178,7 +178,7 @@ def _export(desk: MemoryDesk, arguments: SimpleNamespace) -> int:
             # Another program reads the same in both; a terminal obeys nothing of the second.
             print(line if line.isprintable() else as_json(json.loads(line)))
         return _OK
-    from kagura_kernel.cockpit.memory_files import write_file
+    from kagura_kernel.cockpit.memory import write_file
 
     count = write_file(arguments.file, desk.export_lines())
     said = f"{shown(str(arguments.file))} was written: {count:,} lines."

@@ -25,8 +25,8 @@ def look_at_memory(settings: Settings) -> MemoryState:
     """Look at the memory that the settings name; a server is asked, and a file that is not there is not made."""
     from kagura_kernel.domain.errors.memory import MemoryStoreError
     from kagura_kernel.journal.place import data_home
-    from kagura_kernel.memory.gate import ready
     from kagura_kernel.memory.opening import check_folder, check_place, file_of, open_memory
+    from kagura_kernel.memory.store import ready
 
     home = data_home(os.environ)
     file = file_of(settings.memory, home, os.environ)

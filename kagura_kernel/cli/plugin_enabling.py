@@ -29,9 +29,8 @@ from kagura_kernel.journal.plugin_sessions import latest_failures
 from kagura_kernel.journal.plugin_views import plugin_views
 from kagura_kernel.journal.plugin_words import LASTS, send_plugin_word
 from kagura_kernel.jupyter.surface import person
-from kagura_kernel.plugins.entries import field_of
-from kagura_kernel.plugins.masking import MASK, masked_field
-from kagura_kernel.plugins.paths import NotShown, read_path
+from kagura_kernel.plugins.configuring import MASK, masked_field
+from kagura_kernel.plugins.entries import NotShown, field_of, read_path
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -58,7 +57,7 @@ def run(arguments: SimpleNamespace) -> int:
 
 
 def _audit(found: Cockpit, arguments: SimpleNamespace) -> int:
-    from kagura_kernel.cockpit.plugin_intents import AuditPlugin
+    from kagura_kernel.cockpit.intents import AuditPlugin
 
     reports: list[AuditDone] = []
 
@@ -75,7 +74,7 @@ def _audit(found: Cockpit, arguments: SimpleNamespace) -> int:
 
 
 def _enable(found: Cockpit, arguments: SimpleNamespace) -> int:
-    from kagura_kernel.cockpit.plugin_intents import EnablePlugin, as_typed
+    from kagura_kernel.cockpit.intents import EnablePlugin, as_typed
     from kagura_kernel.domain.plugins import Risk
 
     row = found.plugins.row(arguments.name)

@@ -12,7 +12,7 @@ from kagura_kernel.cockpit.naming import LAST, here_of
 from kagura_kernel.domain.errors import UsageError
 
 if TYPE_CHECKING:
-    from kagura_kernel.journal.plugin_fold import PluginView
+    from kagura_kernel.journal.plugin_views import PluginView
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.plugins.manager import PluginRow
 

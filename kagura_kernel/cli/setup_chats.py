@@ -114,7 +114,7 @@ def _token(
     talk: Talk, entry: str, token: str, looks: str, table: Mapping[str, Any], *, keychain: bool
 ) -> dict[str, Value] | None:
     """What is to be written about a token; None where nobody says where it is."""
-    from kagura_kernel.membrane.credentials.secret_reference import SOURCES
+    from kagura_kernel.membrane.credentials.secret import SOURCES
 
     forms: dict[str, Value] = {f"{token}_{source}": None for source in SOURCES}
     is_there = any(form in table for form in forms)

@@ -16,12 +16,11 @@ from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.intents import Launch, LaunchRun
-from kagura_kernel.cockpit.leases import LeaseView, held_elsewhere, lease_views, take_back, where_held
 from kagura_kernel.cockpit.ordering import Choices, check_name, order_for, session_name
 from kagura_kernel.cockpit.plugin_access import LazyPlugins
 from kagura_kernel.cockpit.plugin_audits import PluginSurroundings
 from kagura_kernel.cockpit.plugins import PluginDesk
-from kagura_kernel.cockpit.records import Board, Records
+from kagura_kernel.cockpit.records import Board, LeaseView, Records, held_elsewhere, lease_views, take_back, where_held
 from kagura_kernel.cockpit.sessions import Sessions
 from kagura_kernel.cockpit.settling import ChangeDesk
 from kagura_kernel.cockpit.status import PartStatus, StatusReport, spent
@@ -250,8 +249,7 @@ class Cockpit:
         """
         if self._children is None:
             raise NotThisTime("Nothing can be handed on here: this program was put together without children.")
-        from kagura_kernel.cockpit.dispatched import SessionParts
-        from kagura_kernel.cockpit.dispatching import Session
+        from kagura_kernel.cockpit.dispatching import Session, SessionParts
 
         parts = self._parts
         made = SessionParts(
@@ -434,7 +432,7 @@ class Cockpit:
     def _memory_trouble(self) -> str:
         """Why no run could start with the memory; empty where it is well, or there is none."""
         from kagura_kernel.domain.errors.memory import MemoryStoreError
-        from kagura_kernel.memory.gate import ready
+        from kagura_kernel.memory.store import ready
 
         if self._parts.memory is None:
             return ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kagura_kernel.cockpit.desk import Desk
-    from kagura_kernel.cockpit.plugin_intents import EnablePlugin
+    from kagura_kernel.cockpit.intents import EnablePlugin
     from kagura_kernel.domain.clock import Clock
     from kagura_kernel.domain.plugins import PluginAudit
     from kagura_kernel.plugins.configuring import Value

@@ -2,16 +2,27 @@
 
 Nothing here waits for a person or starts a box. Every change is a `MemoryChanged` in the journal, which names memories
 and never holds what they say.
+
+From what a person types, or a program says, to a question to the memory or a note for it.
+
+Pure, but for the working directory, which says what this project is.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from kagura_kernel.cockpit.naming import read_time, working_directory
 from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.events.memory import MemoryAct, MemoryChanged
 from kagura_kernel.domain.memory import (
     Author,
@@ -21,7 +32,9 @@ from kagura_kernel.domain.memory import (
     Neighbourhood,
     Query,
     Recalled,
+    Source,
     Tier,
+    project_scope,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +44,161 @@ if TYPE_CHECKING:
     from kagura_kernel.memory.lines import Imported
     from kagura_kernel.memory.store import MemoryStore
     from kagura_kernel.patterns.lessons import Lesson
+
+
+EVERYBODY = "everybody"
+"""How the scope of what concerns everybody is typed."""
+
+THIS_PROJECT = "project"
+"""How the scope of the project in the working directory is typed."""
+
+_AGE = re.compile(r"\d+[smhd]")
+
+
+def query_of(values: Mapping[str, Any], now: datetime) -> Query:
+    """What the values of `recall` or `memory list` ask for.
+
+    Raises:
+        UsageError: the time makes no sense.
+    """
+    return Query(
+        " ".join(values.get("query", ())),
+        k=values["k"],
+        types=tuple(values["type"]),
+        tags=tuple(values["tag"]),
+        all_tags=values["all_tags"],
+        tier=Tier(values["tier"]) if values["tier"] else None,
+        scopes=scopes_of(values["scope"]),
+        since=read_time(values["since"], now) if values["since"] else None,
+    )
+
+
+def program_query(
+    text: str,
+    k: int,
+    *,
+    types: str | Iterable[str] | None,
+    tags: str | Iterable[str] | None,
+    tier: str | None,
+    since: str | datetime | timedelta | None,
+    scopes: str | Iterable[str] | None,
+    now: datetime,
+) -> Query:
+    """What a program asks for; one word may stand for a list of one.
+
+    Raises:
+        UsageError: the tier or the time makes no sense.
+    """
+    if tier not in {None, *Tier}:
+        raise UsageError(f"{tier!r} is no tier; there are {', '.join(Tier)}.")
+    if isinstance(since, str):
+        since = read_time(since, now, "since")
+    elif isinstance(since, timedelta):
+        since = now - since
+    elif since is not None:
+        since = since.astimezone(UTC)
+    return Query(
+        text,
+        k=k,
+        types=_several(types),
+        tags=_several(tags),
+        tier=Tier(tier) if tier is not None else None,
+        scopes=scopes_of(_several(scopes)),
+        since=since,
+    )
+
+
+def scopes_of(words: Iterable[str]) -> tuple[str, ...] | None:
+    """The scopes that these words name; None for any."""
+    return tuple(map(scope_of, words)) or None
+
+
+def scope_of(word: str) -> str:
+    """The scope that a word names."""
+    if word == THIS_PROJECT:
+        return project_scope(working_directory())
+    return "" if word == EVERYBODY else word
+
+
+def note_of(values: Mapping[str, Any], now: datetime) -> Draft:
+    """What the values of `memory add` want remembered.
+
+    Raises:
+        UsageError: the time makes no sense, or has passed.
+    """
+    return Draft(
+        " ".join(values["text"]),
+        Source(Author.HUMAN),
+        type=values["type"],
+        tags=tuple(values["tag"]),
+        scope=scope_of(values["scope"]),
+        pinned=values["pin"],
+        expires_at=_coming(values["expires"], now) if values["expires"] else None,
+    )
+
+
+def _coming(text: str, now: datetime) -> datetime:
+    """The moment after a time, or at one."""
+    try:
+        moment = read_time(text, now)
+    except UsageError:
+        raise UsageError("--expires takes a time to come, as in 12h, 30d, or 2027-01-31T12:00.") from None
+    moment = now + (now - moment) if _AGE.fullmatch(text) else moment
+    if moment <= now:
+        raise UsageError(f"--expires {text}: that time has passed.")
+    return moment
+
+
+def _several(words: str | Iterable[str] | None) -> tuple[str, ...]:
+    return () if words is None else (words,) if isinstance(words, str) else tuple(words)
+
+
+MOST_MIB = 1024
+"""Of a file that is read."""
+
+
+def read_file(path: Path) -> list[str]:
+    """The lines of a file.
+
+    Raises:
+        UsageError: it cannot be read, is no text, or is too large.
+    """
+    try:
+        if path.stat().st_size > MOST_MIB << 20:
+            raise UsageError(f"{path} is larger than {MOST_MIB:,} MiB; import it in parts.")
+        return path.read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no text in UTF-8, so it holds no memories.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+
+
+def write_file(path: Path, lines: Iterable[str]) -> int:
+    """Write lines into a file that is not there yet, readable for its owner alone; how many they were.
+
+    Raises:
+        UsageError: there is a file already, or it cannot be written; then nothing is left behind.
+    """
+    count = 0
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        unfinished = Path(name)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                for count, line in enumerate(lines, 1):  # noqa: B007 - how many they were
+                    file.write(f"{line}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            # Unlike a renaming, this never takes the place of a file that somebody has made meanwhile.
+            os.link(unfinished, path)
+        finally:
+            with suppress(OSError):
+                unfinished.unlink()
+    except FileExistsError:
+        raise UsageError(f"{path} is there already; name a file that is not.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}.") from error
+    return count
 
 
 Act = Literal["promote", "demote", "pin", "unpin", "forget", "restore"]
@@ -186,7 +354,7 @@ class MemoryDesk:
             by: Who says so.
             via: Where.
         """
-        from kagura_kernel.journal.contents import FOLDER
+        from kagura_kernel.journal.checkpoints import FOLDER
         from kagura_kernel.memory.erasing import erase
 
         around = self._around

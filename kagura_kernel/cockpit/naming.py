@@ -7,7 +7,9 @@ an emergency must not read that all is well.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,26 @@ if TYPE_CHECKING:
     from kagura_kernel.domain.variables import CellPlace
     from kagura_kernel.journal.rows import Here, RunRow
     from kagura_kernel.journal.store import Journal
+
+
+_AGO = re.compile(r"(?P<count>\d{1,6})(?P<unit>[smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def read_time(text: str, now: datetime, option: str = "--since") -> datetime:
+    """The moment behind an age or an ISO time; one without a zone is this machine's.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    try:
+        if ago := _AGO.fullmatch(text):
+            return now - timedelta(**{_UNITS[ago["unit"]]: int(ago["count"])})
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        example = "15m, 2h, 7d, or 2026-01-31T12:00"
+        raise UsageError(f"{option} takes an age or a time in ISO 8601, as in {example}.") from None
+
 
 LAST = "last"
 _REMEMBERED = 1000

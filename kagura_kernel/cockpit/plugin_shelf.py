@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import JournalError, KaguraError, PluginInvalid
-from kagura_kernel.plugins.places import FOLDER
+from kagura_kernel.plugins.discovery import FOLDER
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginChange

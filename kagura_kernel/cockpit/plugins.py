@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kagura_kernel.cockpit.enabling import Enabling
+from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
 from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.plugin_audits import Auditor, PluginSurroundings, auditor_for, run_audit, was_played
-from kagura_kernel.cockpit.plugin_intents import AuditPlugin, EnablePlugin
 from kagura_kernel.cockpit.plugin_shelf import PluginShelf
 from kagura_kernel.cockpit.plugin_talk import (
     AuditDone,

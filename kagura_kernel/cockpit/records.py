@@ -11,11 +11,32 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import RunUnknown
 from kagura_kernel.domain.events import Event
 from kagura_kernel.journal import spending, views
+from kagura_kernel.journal.lease_views import LeaseState, LeaseView, lease_views, take_back
+from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.rows import EgressRow, RunRow
 from kagura_kernel.journal.spending import BudgetUse, DaySpending, Spending
 from kagura_kernel.journal.store import Journal
+
+__all__ = ["LeaseState", "LeaseView", "held_elsewhere", "lease_views", "take_back", "where_held"]
+
+
+def held_elsewhere(ledger: LeaseLedger, lease_id: str) -> LeaseRow | None:
+    """The ledger's row of a lease that a run of another process holds; None when nobody does.
+
+    Raises:
+        JournalUnreadable: the ledger cannot be read.
+    """
+    return next((row for row in ledger.open_rows() if row.lease_id == lease_id and row.state != "owed"), None)
+
+
+def where_held(owner: str) -> str:
+    """Which kernel holds it, from `host:pid:start`, in brackets; empty where that is not known."""
+    host, _, rest = owner.partition(":")
+    process = rest.partition(":")[0]
+    return f" (process {process} on {host})" if process else ""
+
 
 COST_DAYS = 30
 """How far back costs are looked at when nobody says otherwise."""

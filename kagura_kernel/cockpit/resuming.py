@@ -13,7 +13,7 @@ from kagura_kernel.domain.errors import ResumeRefused, RunUnknown, WorkspaceErro
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.patterns.resuming import left_usd
-from kagura_kernel.runs.past import gone_on_with
+from kagura_kernel.runs.resumption import gone_on_with
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Here, RunRow

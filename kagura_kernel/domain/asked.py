@@ -2,18 +2,134 @@
 
 It shows the very values that would be used. A text composed of several of them is never taken apart again: what a model
 writes could imitate the seams.
+
+Text that a person decides about, so that nothing of it can be out of sight or pose as something else.
+
+Every display of a question shows this form of it. It is for reading only: what was asked is kept, hashed and carried
+out as it came.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.hosts import shown_place
-from kagura_kernel.domain.plainly import plainly, size_words
+from kagura_kernel.domain.twins import LATIN_TWINS, TWINS
+from kagura_kernel.domain.visible import visible
+
+# Beside what is odd in any text: blanks that are none, and what changes or joins letters without a mark of its own.
+_UNSEEN = "\u00a0\u034f\u1680\u180b-\u180d\u180f\u2000-\u200d\u202f\u205f\u2800\u3000\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_UNSEEN_LETTER = re.compile(f"[{_UNSEEN}]")
+_PICTURED = ("\u200d", "\ufe0e", "\ufe0f")
+_NOTHING = re.compile(
+    # What `visible` writes out has nothing to see either.
+    f"[\\s\x00-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
+    f"\uffa0{_UNSEEN}]*"
+)
+_FEWEST_LINES = 3
+_BLANKS = re.compile(r"(?m)(?<=\S)[ \t]{16,}|^[ \t]{41,}|[ \t]{16,}$")
+_WORD = re.compile(r"[^\W_]+")
+_HOST = re.compile(r"[^\W_]+(?:-+[^\W_]+)*(?:\.[^\W_]+(?:-+[^\W_]+)*)+")
+_LIKE_LATIN = frozenset(
+    {"CYRILLIC", "GREEK", "ARMENIAN", "COPTIC", "CHEROKEE", "LISU", "FULLWIDTH", "MATHEMATICAL", "DESERET", "ROMAN"}
+)
+"""Scripts, by the first word of a letter's name, with letters that look like those of ASCII."""
+_SIGNS = re.compile(
+    "(?<=[A-Za-z0-9])"
+    "[\u02d0\u02f8\u0589\u05c3\u2024\u2044\u2215\u29f8\u3002\uff0e\uff0f\uff1a\uff20\uff61\uff3c]"
+    "(?=[A-Za-z0-9])"
+)
+"""Signs between two letters of ASCII that look like those which end a host's name."""
+
+
+def plainly(text: str) -> str:
+    """The text as a person has to see it who decides about it.
+
+    Runs of lines in which there is nothing to see become one mark that says how many they are, and so do long runs of
+    blanks; characters that nobody sees, and letters that pose as those of another script in a word or a host's name,
+    are written out, as `⟨U+0430⟩`.
+    """
+    shown = _folded(text)
+    if not shown.isascii():
+        shown = _HOST.sub(lambda found: _WORD.sub(_twins, found[0]), _WORD.sub(_mixed, shown))
+        shown = _SIGNS.sub(_written, shown)
+        shown = _UNSEEN_LETTER.sub(_unseen, shown)
+        # What no font has a picture for: formats of music and hieroglyphs, private signs, numbers without a letter.
+        odd = {letter for letter in set(shown) if not letter.isprintable()} - {"\n", "\t", *_PICTURED}
+        shown = shown.translate({ord(letter): _marked(letter) for letter in odd})
+    return _BLANKS.sub(lambda found: f"⟨{len(found[0])} blanks⟩", visible(shown))
+
+
+def size_words(text: str) -> str:
+    """How much there is to read: `63 lines, 60 of them empty`; empty for a single line."""
+    lines = text.strip("\n").split("\n")
+    if len(lines) == 1:
+        return ""
+    empty = sum(_is_empty(line) for line in lines)
+    return f"{len(lines)} lines, {empty} of them empty" if empty else f"{len(lines)} lines"
+
+
+def _folded(text: str) -> str:
+    kept: list[str] = []
+    run: list[str] = []
+    for line in [*text.split("\n"), None]:
+        if line is not None and _is_empty(line):
+            run.append(line)
+            continue
+        kept += run if len(run) < _FEWEST_LINES else [f"⟨{len(run)} empty lines⟩"]
+        run = []
+        if line is not None:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _is_empty(line: str) -> bool:
+    return _NOTHING.fullmatch(line) is not None
+
+
+def _marked(letter: str) -> str:
+    return f"⟨U+{ord(letter):04X}⟩"
+
+
+def _written(found: re.Match[str]) -> str:
+    return _marked(found[0])
+
+
+def _unseen(found: re.Match[str]) -> str:
+    before = found.string[found.start() - 1 : found.start()]
+    # Pictures are put together with these.
+    if found[0] in _PICTURED and before and (before in _PICTURED or unicodedata.category(before) in ("So", "Sk")):
+        return found[0]
+    return _written(found)
+
+
+def _mixed(found: re.Match[str]) -> str:
+    """A word in which letters of ASCII stand beside some that look like them."""
+    word = found[0]
+    if word.isascii() or not any(letter.isascii() and letter.isalpha() for letter in word):
+        return word
+    return "".join(_marked(letter) if _poses(letter) else letter for letter in word)
+
+
+def _twins(found: re.Match[str]) -> str:
+    """A part of a host's name that is made of nothing but such letters, or has one of Latin's own among others."""
+    word = found[0]
+    if word.isascii():
+        return word
+    if not all(letter in TWINS or letter.isdigit() for letter in word):
+        return "".join(_marked(letter) if letter in LATIN_TWINS else letter for letter in word)
+    return "".join(_marked(letter) if letter in TWINS else letter for letter in word)
+
+
+def _poses(letter: str) -> bool:
+    return not letter.isascii() and unicodedata.name(letter, "").partition(" ")[0] in _LIKE_LATIN
+
 
 # What the question itself shows already.
 _SHOWN: Mapping[str, frozenset[str]] = {

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
+PROGRAM_DIR = "/kagura/claude"
+"""Where a box has the program of a brain that thinks there."""
+
 
 class PermissionMode(StrEnum):
     """How much the person in charge has handed over."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable, UsageError
 from kagura_kernel.journal.place import FILE_NAME, is_url, no_journal
-from kagura_kernel.journal.reading import Readable
+from kagura_kernel.journal.sqlite import Readable
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Verification

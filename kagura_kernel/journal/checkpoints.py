@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from datetime import timedelta
@@ -17,11 +17,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Delete, Row, Update, and_, delete, func, insert, literal, or_, select, update
 
 from kagura_kernel.domain.errors import JournalUnreadable
-from kagura_kernel.domain.events import Event
-from kagura_kernel.domain.events.patterns import RunCheckpointed
+from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, Event
+from kagura_kernel.domain.events.memory import RunCheckpointed
 from kagura_kernel.domain.patterns import Checkpoint, LeftBudget, Step
 from kagura_kernel.journal.encoding import moment, stamp
-from kagura_kernel.journal.schema import checkpoints, runs
+from kagura_kernel.journal.schema import checkpoints, events, runs
 from kagura_kernel.journal.store import Journal
 
 KEPT_DAYS = 30.0
@@ -264,3 +264,37 @@ def _read(body: Mapping[str, Any]) -> Checkpoint:
 
 def _steps(told: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
     return tuple(Step(**{name: value for name, value in one.items() if name in _STEP}) for one in told)
+
+
+FOLDER = "blobs"
+"""Where contents lie in our data directory."""
+
+
+def needed(journal: Journal, hashes: Collection[str]) -> frozenset[str]:
+    """Which of these contents are still needed.
+
+    Raises:
+        JournalUnreadable: it cannot be told.
+    """
+    asked = frozenset(hashes)
+    if not asked:
+        return asked
+    named = or_(*(events.c.body.contains(sha256, autoescape=True) for sha256 in asked))
+    query = select(events.c.run_id).where(events.c.kind == "changes.collected", named)
+    waiting: set[str] = set()
+    for run_id in {row.run_id for row in journal.read(query)}:
+        waiting |= _undecided(journal, run_id)
+    return asked & (named_contents(journal) | waiting)
+
+
+def _undecided(journal: Journal, run_id: str) -> set[str]:
+    """Contents of a run's changes that were neither applied nor discarded."""
+    hashes: dict[str, str] = {}
+    for row in journal.events(run_id=run_id, kinds=("changes.collected", "changes.settled")):
+        match row.event:
+            case ChangesCollected() as event:
+                hashes |= {one.path: one.new_sha256 for one in event.changes if one.new_sha256}
+            case ChangesSettled() as event:
+                for path in (*event.applied, *event.discarded):
+                    hashes.pop(path, None)
+    return set(hashes.values())

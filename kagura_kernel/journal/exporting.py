@@ -17,8 +17,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, func, select
 
 from kagura_kernel.domain.errors import JournalTampered, UsageError
-from kagura_kernel.journal.encoding import stamp
-from kagura_kernel.journal.hashing import FIRST
+from kagura_kernel.journal.encoding import FIRST, stamp
 from kagura_kernel.journal.schema import events, head
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.verification import fault

@@ -18,8 +18,7 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable
 from kagura_kernel.domain.events import Event
 from kagura_kernel.journal.database import Database, Place
-from kagura_kernel.journal.encoding import as_text, decode, encode, stamp
-from kagura_kernel.journal.hashing import row_hash
+from kagura_kernel.journal.encoding import as_text, decode, encode, row_hash, stamp
 from kagura_kernel.journal.migrations import check_version, is_known, migrate
 from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.projection import as_stored, project

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kagura_kernel.cockpit.lines.words import Word, unquoted, words_of
+from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.errors import calm, check
-from kagura_kernel.jupyter.formatting import filled, filled_line, wants_fmt
 from kagura_kernel.jupyter.launching import intent_of, parse_cell
 from kagura_kernel.jupyter.surface import Surface, surface_of
 from kagura_kernel.jupyter.usage import help_text, wants_help
@@ -15,6 +19,89 @@ if TYPE_CHECKING:
     from kagura_kernel.domain.outcome import RunOutcome
     from kagura_kernel.jupyter.background import BackgroundRun
     from kagura_kernel.jupyter.options import CellOptions
+
+
+FLAG = "--fmt"
+
+# Of a private area: nobody types it, and it is taken out of what somebody pastes.
+_MARK = "\ue000"
+_MARKED = re.compile(f"{_MARK}([0-9]+){_MARK}")
+
+_BRACES = "A brace that is text is written {{ or }}."
+
+
+def wants_fmt(line: str) -> bool:
+    """Whether the options of a cell ask for it; looked at before anything in them is filled in."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        # A quote is not closed: the reader of the options says so.
+        words = line.split()
+    return FLAG in words
+
+
+def filled(text: str, variables: Mapping[str, Any], where: str) -> str:
+    """The text with each `{expression}` replaced by its value, as IPython does it; `{{` and `}}` are braces.
+
+    Args:
+        text: The options or the lines below them.
+        variables: What the expressions may name.
+        where: `%%kagura` or `%%sandbox`, for errors.
+
+    Raises:
+        UsageError: an expression cannot be evaluated, or a brace stands alone.
+    """
+    return _filled(text, variables, where, str)
+
+
+def filled_line(line: str, variables: Mapping[str, Any], where: str) -> str:
+    """The same for the line of options, where a value stays inside the word it stands in.
+
+    A value may come out of a box. It is a part of what the person has typed, and never a further option.
+
+    Raises:
+        UsageError: as `filled`; or a value would be an option itself.
+    """
+    values: list[str] = []
+
+    def mark(value: object) -> str:
+        values.append(str(value))
+        return f"{_MARK}{len(values) - 1}{_MARK}"
+
+    marked = _filled(line.replace(_MARK, ""), variables, where, mark)
+    words = [_with_values(word, values, where) for word in words_of(marked)]
+    return " ".join(words)
+
+
+def _with_values(word: Word, values: Sequence[str], where: str) -> str:
+    """One word, quoted so that it is one word again."""
+    if _MARK not in word.raw:
+        return word.raw
+    text = _MARKED.sub(lambda found: values[int(found[1])], unquoted(word.raw))
+    if text.startswith("-") and not word.text.startswith("-"):
+        raise UsageError(f"{where} {FLAG}: a value that begins with a dash cannot stand where an option could.")
+    # Between double quotes, which are undone as a whole also where quotes inside mean something.
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _filled(text: str, variables: Mapping[str, Any], where: str, written: Callable[[object], str]) -> str:
+    from IPython.utils.text import FullEvalFormatter
+
+    class Filling(FullEvalFormatter):
+        def format_field(self, value: object, format_spec: str) -> str:
+            del format_spec  # it is a part of the expression, so that slices work
+            return written(value)
+
+    try:
+        return str(Filling().vformat(text, (), dict(variables)))
+    except NameError as error:
+        raise UsageError(f"{where} {FLAG}: there is no variable {error.name!r} to fill in. {_BRACES}") from error
+    # An expression may raise whatever it likes, and so may the value when it is written out.
+    except Exception as error:
+        raise UsageError(
+            f"{where} {FLAG}: {type(error).__name__} in an expression between braces: {error}. {_BRACES}"
+        ) from error
 
 
 async def run_cell(

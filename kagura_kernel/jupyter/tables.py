@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from kagura_kernel.cockpit.leases import LeaseView
-    from kagura_kernel.cockpit.records import Board
+    from kagura_kernel.cockpit.records import Board, LeaseView
     from kagura_kernel.journal.session_registry import SessionRow
     from kagura_kernel.membrane.egress.explaining import Explanation
     from kagura_kernel.patterns.calibration import Calibrated

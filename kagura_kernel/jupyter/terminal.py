@@ -19,7 +19,7 @@ from kagura_kernel.jupyter.cards.kit_text import kit_text
 from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, is_whole, item_text
 from kagura_kernel.jupyter.cards.view import Ask, Item, Printout, RunView
 from kagura_kernel.jupyter.cards.words import counted
-from kagura_kernel.patterns.plan_answers import read_answer
+from kagura_kernel.patterns.planning import read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

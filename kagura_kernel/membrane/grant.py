@@ -9,12 +9,10 @@ from typing import Any, Literal
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood, UsageError
 from kagura_kernel.domain.kit import KIT_DIR
-from kagura_kernel.domain.policy import SandboxPolicy
-from kagura_kernel.domain.sealing import PROGRAM_DIR
+from kagura_kernel.domain.policy import PROGRAM_DIR, SandboxPolicy
 from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
-from kagura_kernel.membrane.credentials.terms import LeaseTerms, span
-from kagura_kernel.membrane.egress.hostsets import ASK, HOST_SETS, NONE, HostSets, with_mirrors
-from kagura_kernel.membrane.egress.names import HTTPS, parse_target
+from kagura_kernel.membrane.credentials.lease import LeaseTerms, span
+from kagura_kernel.membrane.egress.names import ASK, HOST_SETS, HTTPS, NONE, HostSets, parse_target, with_mirrors
 from kagura_kernel.membrane.egress.policy import EgressPolicy, parse_grants
 from kagura_kernel.sandbox.backend import WORKSPACE
 

@@ -14,21 +14,17 @@ from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted, JournalError, KaguraError, NotThisTime, UnknownName
 from kagura_kernel.domain.events import LeaseChange, LeaseChanged, LeaseUsed, Noted
-from kagura_kernel.membrane.credentials.bounds import LAST_SECONDS, finish
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grant, Grants
-from kagura_kernel.membrane.credentials.lease import Lease, LeaseCheckpoint
+from kagura_kernel.membrane.credentials.lease import Budget, Holder, Lease, LeaseCheckpoint
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
-from kagura_kernel.membrane.credentials.settle import LEFT_TO_EXPIRE
-from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.membrane.credentials.settle import LAST_SECONDS, LEFT_TO_EXPIRE, finish
 from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.policy import EgressPolicy
 
 if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.injection.injector import Injector
-    from kagura_kernel.membrane.credentials.injection.records import InjectedRequest, InjectionView
-    from kagura_kernel.membrane.credentials.injection.summing import Summing
+    from kagura_kernel.membrane.credentials.injection.records import InjectedRequest, InjectionView, Summing
     from kagura_kernel.membrane.credentials.registry import Registry
     from kagura_kernel.membrane.credentials.secret import Secret
     from kagura_kernel.membrane.parts import MembraneParts, RecordFact
@@ -130,7 +126,7 @@ class Leasing:
             JournalError: it could not be written down.
         """
         from kagura_kernel.membrane.credentials.injection.injector import Injector
-        from kagura_kernel.membrane.credentials.injection.summing import Summing
+        from kagura_kernel.membrane.credentials.injection.records import Summing
 
         uses = self._uses = Summing(self._used)
         self._injector = Injector(

@@ -7,33 +7,59 @@ is given back). Nothing is opened that the grant does not name, and whatever goe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.commands import OutputFilter
+from kagura_kernel.domain.commands import Command, CommandResult, OutputFilter, OutputListener
 from kagura_kernel.domain.errors import ApprovalDenied, SandboxUnavailable
 from kagura_kernel.domain.events import EgressClosed, EgressDecided, Noted, RunGranted
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.membrane.credentials.grants import Grant
+from kagura_kernel.membrane.credentials.lease import Holder
 from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.membrane.credentials.scrubbed_box import ScrubbedBox
 from kagura_kernel.membrane.egress.asking import THIS_RUN, THIS_SESSION, Asking
 from kagura_kernel.membrane.egress.boxed import forward, open_egress
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables
 from kagura_kernel.membrane.grant import RunGrant
-from kagura_kernel.membrane.membrane_box import MembraneBox
 from kagura_kernel.membrane.parts import MembraneParts, RecordFact, SessionPowers
+from kagura_kernel.sandbox.backend import Box
 
 if TYPE_CHECKING:
-    from kagura_kernel.membrane.credentials.budget import Budget
-    from kagura_kernel.membrane.credentials.lease import LeaseCheckpoint
+    from kagura_kernel.membrane.credentials.lease import Budget, LeaseCheckpoint
     from kagura_kernel.membrane.credentials.secret import Secret
     from kagura_kernel.membrane.leasing import Leasing
     from kagura_kernel.membrane.model.access import Counting, ModelAccess, ModelApi
-    from kagura_kernel.sandbox.backend import Box
+
+
+class MembraneBox(ScrubbedBox):
+    """A box with variables of its run.
+
+    Args:
+        box: Does the work.
+        scrubber: Knows what must not be shown.
+        variables: By which commands find what was granted, asked for at each command; without secrets.
+        after: What output goes through when nothing leased is in it any more.
+    """
+
+    def __init__(
+        self,
+        box: Box,
+        scrubber: Scrubber,
+        variables: Callable[[], Mapping[str, str]],
+        after: OutputFilter | None = None,
+    ) -> None:
+        super().__init__(box, scrubber, after)
+        self._variables = variables
+
+    async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
+        """As the box within, with the run's variables; a command's own win."""
+        return await super().run(replace(command, env={**self._variables(), **command.env}), on_output)
+
 
 _MEANT_FOR_THE_RUN = frozenset({"run_id", "session_id", "at", "kind"})
 

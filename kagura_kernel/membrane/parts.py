@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kagura_kernel.domain.events import Event
-from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grant
-from kagura_kernel.membrane.credentials.terms import LeaseTerms
+from kagura_kernel.membrane.credentials.lease import Budget, LeaseTerms
 from kagura_kernel.membrane.egress.asking import Answers
+from kagura_kernel.membrane.egress.gate import Resolver, SystemResolver
 from kagura_kernel.membrane.egress.limits import EgressLimits
-from kagura_kernel.membrane.egress.resolving import Resolver, SystemResolver
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.leases import LeaseLedger

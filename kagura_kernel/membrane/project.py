@@ -2,20 +2,205 @@
 
 A path comes from a box and is not to be trusted: it is walked from a descriptor of the project root with
 `O_NOFOLLOW` at every step, so that neither a link in the project nor one swapped in meanwhile is followed.
+
+Renames that never destroy what they meet: an exchange of two names, and a rename to a name that is free.
+
+Both are one step of the kernel, so nothing can come between looking and doing.
+
+One file of a directory gives way to another only while it is what it should be.
+
+What stands there is taken out in one step, looked at where nobody else finds it, and put back when it is not what was
+expected: whoever saves a file at the same moment keeps what they saved.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from kagura_kernel.membrane.swaps import Changed, Place, put, take
+# The system's own numbers, for "the name must be free" and "exchange the two".
+_NEW, _EXCHANGE = (0x4, 0x2) if sys.platform == "darwin" else (0x1, 0x2)
+_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+
+
+class CannotExchange(Exception):
+    """This system, or this file system, has no such rename; never shown to people."""
+
+
+def exchange(one: str, other: str, *, directory: int) -> None:
+    """Let two names in a directory change places.
+
+    Raises:
+        CannotExchange: not possible here; nothing was done.
+        OSError: one of them is missing, or the directory cannot be written.
+    """
+    _rename(one, other, directory, _EXCHANGE)
+
+
+def rename_to_new(old: str, new: str, *, directory: int) -> None:
+    """Give a file another name, which must be free.
+
+    Raises:
+        CannotExchange: not possible here; nothing was done.
+        FileExistsError: there is something of that name.
+        OSError: `old` is missing, or the directory cannot be written.
+    """
+    _rename(old, new, directory, _NEW)
+
+
+def _rename(old: str, new: str, directory: int, how: int) -> None:
+    call = _system_call()
+    if call is None:
+        raise CannotExchange
+    number = call(directory, os.fsencode(old), directory, os.fsencode(new), how)
+    if number in _UNSUPPORTED:
+        raise CannotExchange
+    if number:
+        raise OSError(number, os.strerror(number), new)
+
+
+@cache
+def _system_call() -> Callable[[int, bytes, int, bytes, int], int] | None:
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    function = getattr(library, "renameatx_np" if sys.platform == "darwin" else "renameat2", None)
+    if function is None:
+        return None
+    function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    function.restype = ctypes.c_int
+
+    def call(from_directory: int, old: bytes, to_directory: int, new: bytes, how: int) -> int:
+        return 0 if function(from_directory, old, to_directory, new, how) == 0 else ctypes.get_errno()
+
+    return call
+
+
+_TRIES = 16
+
+
+class Changed(Exception):
+    """Something else stands there than was expected, and stays as it is; never shown to people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One name in a directory, a name beside it that nobody else uses, and what is expected to stand there.
+
+    Attributes:
+        directory: Descriptor of the directory.
+        name: The name that matters.
+        spare: The name beside it.
+        expected: Hash of what should stand there; empty for nothing.
+        look: Hash of what stands at a name of the directory: empty for nothing, never an error.
+    """
+
+    directory: int
+    name: str
+    spare: str
+    expected: str
+    look: Callable[[str], str]
+
+
+def put(place: Place) -> None:
+    """What lies at the spare name takes the place; the spare name is free afterwards, but for the case below.
+
+    Where the system has no exchange, the place is looked at once more just before it is replaced.
+
+    Raises:
+        Changed: what stood there was not expected, and stands there again. Where several others wrote at once, the
+            last of them stands there, and what came before may be left at the spare name.
+    """
+    ours = place.look(place.spare)
+    try:
+        if not place.expected:
+            rename_to_new(place.spare, place.name, directory=place.directory)
+            return
+        exchange(place.spare, place.name, directory=place.directory)
+    except CannotExchange:
+        _look_and_replace(place)
+        return
+    except (FileExistsError, FileNotFoundError) as error:
+        _remove_spare(place)
+        raise Changed from error
+    except OSError:
+        _remove_spare(place)
+        raise
+    if place.look(place.spare) != place.expected:
+        _put_back(place, ours)
+        raise Changed
+    _remove_spare(place)
+
+
+def take(place: Place) -> None:
+    """What stands there is removed.
+
+    Raises:
+        Changed: it was not what was expected, and stands there again, or something newer does.
+    """
+    try:
+        rename_to_new(place.name, place.spare, directory=place.directory)
+    except CannotExchange:
+        if place.look(place.name) != place.expected:
+            raise Changed from None
+        os.unlink(place.name, dir_fd=place.directory)
+        return
+    except FileNotFoundError as error:
+        raise Changed from error
+    if place.look(place.spare) == place.expected:
+        _remove_spare(place)
+        return
+    try:
+        rename_to_new(place.spare, place.name, directory=place.directory)
+    except FileExistsError:
+        # Someone has saved it anew since: theirs is the newer one.
+        _remove_spare(place)
+    raise Changed
+
+
+def _put_back(place: Place, ours: str) -> None:
+    in_place = ours
+    for _ in range(_TRIES):
+        goes_back = place.look(place.spare)
+        try:
+            exchange(place.spare, place.name, directory=place.directory)
+        except FileNotFoundError:
+            # Ours was removed meanwhile; what it had replaced goes back to where it was.
+            with contextlib.suppress(FileExistsError):
+                rename_to_new(place.spare, place.name, directory=place.directory)
+            return
+        # What came out is what was put there last: nobody wrote in between, and the newest stands in its place.
+        if place.look(place.spare) == in_place:
+            _remove_spare(place)
+            return
+        in_place = goes_back
+
+
+def _look_and_replace(place: Place) -> None:
+    if place.look(place.name) != place.expected:
+        _remove_spare(place)
+        raise Changed
+    try:
+        os.replace(place.spare, place.name, src_dir_fd=place.directory, dst_dir_fd=place.directory)
+    except OSError:
+        _remove_spare(place)
+        raise
+
+
+def _remove_spare(place: Place) -> None:
+    # A directory that someone put there is left: it is not ours to empty.
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
+        os.unlink(place.spare, dir_fd=place.directory)
+
 
 __all__ = ["MAX_PATH", "Changed", "HostState", "ProjectFiles", "UnsafePath", "link_hash", "split_path"]
 

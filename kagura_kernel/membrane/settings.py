@@ -12,8 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood, UsageError
 from kagura_kernel.domain.settings import PREFIX, Problem, Settings
 from kagura_kernel.membrane.credentials.grants import parse_grant
-from kagura_kernel.membrane.egress.hostsets import ASK, HOST_SETS, NONE, HostSets, suggest, with_mirrors
-from kagura_kernel.membrane.egress.names import HTTPS, Target, parse_target
+from kagura_kernel.membrane.egress.names import (
+    ASK,
+    HOST_SETS,
+    HTTPS,
+    NONE,
+    HostSets,
+    Target,
+    parse_target,
+    suggest,
+    with_mirrors,
+)
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.egress.variables import proxy_variables
 

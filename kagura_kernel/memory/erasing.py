@@ -179,8 +179,7 @@ def _grown(
 
 
 def _erase_checkpoints(journal: Journal, memory_ids: Sequence[str], contents: Path) -> tuple[int, tuple[str, ...]]:
-    from kagura_kernel.journal.checkpoints import forget_checkpoints, naming
-    from kagura_kernel.journal.contents import needed
+    from kagura_kernel.journal.checkpoints import forget_checkpoints, naming, needed
 
     held = {str(change.get("new_sha256") or "") for one in naming(journal, memory_ids) for change in one.changes}
     count, runs = forget_checkpoints(journal, memory_ids)

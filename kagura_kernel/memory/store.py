@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, Self
 
+from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.domain.errors.memory import MemoryUnavailable
 from kagura_kernel.domain.memory import Draft, Edge, Erased, Memory, MemoryCounts, Neighbourhood, Query, Recalled, Tier
+
+
+class Closing(ABC):
+    """A store that is closed at the end of a `with` block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give everything back; may be called twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class MemoryStore(Protocol):
@@ -107,3 +124,23 @@ class MemoryStore(Protocol):
     def __exit__(self, *_: object) -> None:
         """Close it."""
         ...
+
+
+def ready(store: MemoryStore) -> None:
+    """Return when a run may start with this memory.
+
+    What stands in the way is told with what to do about it: no way to it, a wrong key or password, a wrong address, a
+    server or tables of the wrong version, a store that may only be read, a full disk, a file that is damaged.
+
+    Raises:
+        MemoryUnavailable: it cannot be read and written; whatever went wrong, this is how it is told.
+    """
+    try:
+        store.check()
+    except MemoryUnavailable:
+        raise
+    except KaguraError as error:
+        raise MemoryUnavailable(store.where, error.message.rstrip(". "), "See `kagura-kernel doctor`.") from error
+    except OSError as error:
+        why = (error.strerror or type(error).__name__).lower()
+        raise MemoryUnavailable(store.where, why, "See `kagura-kernel doctor`.") from error

@@ -1,16 +1,237 @@
-"""What a text is found by: folded and stemmed words, and runs of characters where a script has no spaces."""
+"""What a text is found by: folded and stemmed words, and runs of characters where a script has no spaces.
+
+Folds text so that spellings that a reader takes for the same become the same.
+
+Case, half and full width, diacritics of Latin letters, ß, hiragana and katakana, and the long vowel mark. What is
+folded is for finding alone; what is kept and shown is the text as it was written.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
-from kagura_kernel.memory.folding import fold, unfold_umlauts
-from kagura_kernel.memory.language.english import english_stem
-from kagura_kernel.memory.language.german import german_stem
-from kagura_kernel.memory.language.stop_words import ENGLISH, GERMAN, is_german
+_LATIN = ((0x00C0, 0x0250), (0x1E00, 0x1F00))
+_ALSO = {"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ħ": "h", "ŧ": "t"}
+_KATAKANA = (0x30A1, 0x30F6)
+_TO_HIRAGANA = 0x60
+_UMLAUTS = {"ä": "ae", "ö": "oe", "ü": "ue"}
+_DROPPED = (0x30FC, 0xFF70, 0x00AD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF)
+"""The long vowel mark, the soft hyphen, and marks that have no width."""
+
+
+def fold(text: str) -> str:
+    """Text for comparing: `Straße` is `STRASSE`, `café` is `cafe`, `サーバー` is `さば`, and `ｶﾞ` is `が`."""
+    if text.isascii():
+        return text.lower()
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    return unicodedata.normalize("NFKC", plain).translate(_table())
+
+
+def unfold_umlauts(word: str) -> str:
+    """The word, in lower case, with ä, ö and ü written as two letters; the same word where it has none."""
+    if word.isascii():
+        return word
+    plain = unicodedata.normalize("NFKC", word).casefold()
+    return fold("".join(_UMLAUTS.get(letter, letter) for letter in plain))
+
+
+@cache
+def _table() -> dict[int, str | None]:
+    table: dict[int, str | None] = dict.fromkeys(_DROPPED)
+    table.update(dict.fromkeys(range(0x0300, 0x0370)))
+    for first, last in _LATIN:
+        for point in range(first, last):
+            base = unicodedata.normalize("NFD", chr(point))[0]
+            if base != chr(point):
+                table[point] = base.lower()
+    table.update({ord(letter): plain for letter, plain in _ALSO.items()})
+    for point in range(_KATAKANA[0], _KATAKANA[1] + 1):
+        table[point] = chr(point - _TO_HIRAGANA)
+    return table
+
+
+_C = "(?:[^aeiou](?:[^aeiouy])*)"
+_V = "(?:[aeiouy](?:[aeiou])*)"
+_MEASURED = re.compile(f"^{_C}?{_V}{_C}")
+_TWICE = re.compile(f"^{_C}?{_V}{_C}{_V}{_C}")
+_ONCE = re.compile(f"^{_C}?{_V}{_C}{_V}?$")
+_HAS_VOWEL = re.compile(f"^{_C}?{_V}")
+_DOUBLED = re.compile(r"([^aeiouylsz])\1$")
+_SHORT_END = re.compile(f"^{_C}[aeiouy][^aeiouwxy]$")
+
+_STEP_2 = {
+    "ational": "ate",
+    "tional": "tion",
+    "enci": "ence",
+    "anci": "ance",
+    "izer": "ize",
+    "bli": "ble",
+    "alli": "al",
+    "entli": "ent",
+    "eli": "e",
+    "ousli": "ous",
+    "ization": "ize",
+    "ation": "ate",
+    "ator": "ate",
+    "alism": "al",
+    "iveness": "ive",
+    "fulness": "ful",
+    "ousness": "ous",
+    "aliti": "al",
+    "iviti": "ive",
+    "biliti": "ble",
+    "logi": "log",
+}
+_STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
+_STEP_4 = dict.fromkeys(
+    [
+        *("al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent"),
+        *("ou", "ism", "ate", "iti", "ous", "ive", "ize"),
+    ],
+    "",
+)
+_SHORTEST = 3
+
+
+def _longest(endings: dict[str, str]) -> re.Pattern[str]:
+    return re.compile(f"^(.+?)({'|'.join(sorted(endings, key=len, reverse=True))})$")
+
+
+_FIND_2, _FIND_3, _FIND_4 = _longest(_STEP_2), _longest(_STEP_3), _longest(_STEP_4)
+
+
+def english_stem(word: str) -> str:
+    """The stem of a folded word: `deployed`, `deploys` and `deploying` are one."""
+    if len(word) < _SHORTEST or not word.isascii() or not word.isalpha():
+        return word
+    first = "Y" + word[1:] if word[0] == "y" else word
+    stem = _past_and_gerund(_plural(first))
+    if stem.endswith("y") and _HAS_VOWEL.match(stem[:-1]):
+        stem = stem[:-1] + "i"
+    stem = _replaced(stem, _FIND_2, _STEP_2)
+    stem = _replaced(stem, _FIND_3, _STEP_3)
+    return _final_letters(_without_fourth(stem)).lower()
+
+
+def _plural(word: str) -> str:
+    if word.endswith(("sses", "ies")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > _SHORTEST - 1 else word
+
+
+def _past_and_gerund(word: str) -> str:
+    if word.endswith("eed"):
+        return word[:-1] if _MEASURED.match(word[:-3]) else word
+    for ending in ("ed", "ing"):
+        if word.endswith(ending) and _HAS_VOWEL.match(word[: -len(ending)]):
+            return _mended(word[: -len(ending)])
+    return word
+
+
+def _mended(stem: str) -> str:
+    if stem.endswith(("at", "bl", "iz")):
+        return stem + "e"
+    if _DOUBLED.search(stem):
+        return stem[:-1]
+    return stem + "e" if _SHORT_END.match(stem) else stem
+
+
+def _replaced(word: str, pattern: re.Pattern[str], endings: dict[str, str]) -> str:
+    found = pattern.match(word)
+    if found and _MEASURED.match(found[1]):
+        return found[1] + endings[found[2]]
+    return word
+
+
+def _without_fourth(word: str) -> str:
+    if word.endswith("ion"):
+        return word[:-3] if word[-4:-3] in {"s", "t"} and _TWICE.match(word[:-3]) else word
+    found = _FIND_4.match(word)
+    return found[1] if found and _TWICE.match(found[1]) else word
+
+
+def _final_letters(word: str) -> str:
+    if word.endswith("e"):
+        stem = word[:-1]
+        if _TWICE.match(stem) or (_ONCE.match(stem) and not _SHORT_END.match(stem)):
+            word = stem
+    return word[:-1] if word.endswith("ll") and _TWICE.match(word) else word
+
+
+_LONGEST_KEPT = 3
+_BEFORE_S = frozenset("bdfghklmnt")
+
+
+def german_stem(word: str) -> str:
+    """The stem of a folded word: `server`, `servers` and `servern` are one."""
+    if not word.isalpha():
+        return word
+    return _second(_first(word))
+
+
+def _first(word: str) -> str:
+    for ending in ("ern", "em", "en", "er", "es"):
+        if word.endswith(ending) and len(word) - len(ending) >= _LONGEST_KEPT:
+            return word[: -len(ending)]
+    if word.endswith("e") and len(word) > _LONGEST_KEPT:
+        return word[:-1]
+    if word.endswith("s") and len(word) > _LONGEST_KEPT + 1 and word[-2] in _BEFORE_S:
+        return word[:-1]
+    return word
+
+
+def _second(word: str) -> str:
+    for ending in ("est", "er", "en"):
+        if word.endswith(ending) and len(word) - len(ending) >= _LONGEST_KEPT + 1:
+            return word[: -len(ending)]
+    if word.endswith("st") and len(word) > _LONGEST_KEPT + 2 and word[-3] in _BEFORE_S:
+        return word[:-2]
+    return word
+
+
+_ENGLISH_WORDS = """
+a about above after again all also am an and any are as at be because been before being below between both but
+by can could d did do does doing don done down during each else ever few for from further get gets getting got
+had has have having he hence her here hers herself him himself his how i if in into is isn it its itself just
+let ll m me more most much must my myself no nor not now of off on once only or other our ours ourselves out
+over own re s same shall she should so some such t than that the their theirs them themselves then there these
+they this those through to too under until up upon us ve very was wasn we were what when where whether which
+while who whom whose why will with would yes you your yours yourself yourselves
+"""
+ENGLISH = frozenset(_ENGLISH_WORDS.split())
+
+_GERMAN_WORDS = """
+aber alle allem allen aller alles als also am an auch auf aus bei beim bin bis bist da dabei dadurch dafur
+damit danach dann daran darauf darin das dass dein deine deinem deinen deiner dem den denn der deren des
+dessen dich die dies diese diesem diesen dieser dieses dir doch dort du durch ein eine einem einen einer eines
+er es etwa etwas euch euer eure fur gegen gibt hab habe haben hat hatte hatten hattest hier hin ich ihm ihn
+ihnen ihr ihre ihrem ihren ihrer im in ins ist ja jede jedem jeden jeder jedes jener kann kein keine keinem
+keinen keiner konnen konnte machen man manche mein meine meinem meinen meiner mich mir mit muss musste nach
+nicht nichts noch nun nur ob oder ohne schon sehr sein seine seinem seinen seiner seit selbst sich sie sind so
+sollte sondern sonst uber um und uns unser unsere unter vom von vor wann war waren warum was weil welche
+welchem welchen welcher welches wem wen wenn wer werde werden wie wieder wieso will wir wird wo wofur woran
+wollte worden wurde wurden zu zum zur zwar zwischen
+"""
+GERMAN = frozenset(_GERMAN_WORDS.split())
+
+_ONLY_ENGLISH = ENGLISH - GERMAN
+_ONLY_GERMAN = GERMAN - ENGLISH
+
+
+def is_german(words: Iterable[str]) -> bool:
+    """Whether folded words speak for German rather than for English; where nothing speaks, they do not."""
+    balance = 0
+    for word in words:
+        if word in _ONLY_GERMAN:
+            balance += 1
+        elif word in _ONLY_ENGLISH:
+            balance -= 1
+    return balance > 0
+
 
 GRAM_WEIGHTS = {1: 0.35, 2: 1.0, 3: 0.6}
 """How much a run of so many characters counts beside a word."""

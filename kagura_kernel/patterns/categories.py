@@ -6,16 +6,179 @@ for one name may ask it for all.
 What is asked for has parts: a command, a host, each credential of a grant. A question belongs to a category when every
 one of its parts does; it touches the category of each part. The first is what an earned grant answers, the second what
 a lock holds for.
+
+Which category a command for the host belongs to. Pure, and understands a few exact forms alone.
+
+Whatever is not one of them belongs to none and is asked about: an option that is not listed, an abbreviated one, a
+program by another path, an environment before it, a second command behind it. Agents write files that lie in the
+project, so no form lets a file of the project decide what runs: no `python -m pip`, no path, no name of a directory.
+
+Some deeds go to somebody whom the agent names. A name can say anything, and whoever has published a package runs what
+they like, so each such name is told beside the category.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.categories import CATEGORIES, Category
-from kagura_kernel.patterns.host_deeds import host_deed, names_in
+from kagura_kernel.runtime.safelist import base_command, split_line
+
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
+_BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*([./][A-Za-z0-9_-]+)*")
+_URL = re.compile(
+    r"https://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+|git@[A-Za-z0-9][A-Za-z0-9.-]*:[A-Za-z0-9._/-]+"
+)
+_SERVER = re.compile(r"https://[^/]+|git@[^:]+")
+# Where a directory has the name of a remote, git would take it for one; these are never cloned to.
+_REMOTES = frozenset({"origin", "upstream"})
+_DEPTH = re.compile(r"[1-9][0-9]*")
+_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?")
+_REWRITES = frozenset({"filter-branch", "filter-repo", "rebase"})
+_FORCES = re.compile(r"--force.*|--mirror|--prune|--delete|-[a-zA-Z]*[fd][a-zA-Z]*|\+.*|:.*")
+_ENV_FILE = re.compile(r"\.env(\.[A-Za-z0-9_-]+)?")
+_HOST_NAME = re.compile(r"([A-Za-z0-9_]([A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?\.?")
+_RECORDS = frozenset({"A", "AAAA", "CAA", "CNAME", "MX", "NS", "PTR", "SOA", "SRV", "TXT"})
+# apt takes a name that ends in a sign for a wish to remove, and one with a full stop for a pattern.
+_DEBIAN = re.compile(r"[a-z0-9](?:[a-z0-9+-]|(?<=[0-9])\.(?=[0-9]))*[a-z0-9](=[0-9][A-Za-z0-9.+:-]*)?")
+# pip takes what ends like an archive for a file of the project.
+_PYTHON = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?(==[0-9]+(\.[0-9]+)*((a|b|rc|\.post|\.dev)[0-9]+)?)?")
+
+
+def host_deed(command: str) -> str:
+    """The category of one shell line; empty for none."""
+    line = split_line(command)
+    if line.meta or not line.words:
+        return ""
+    program, words = base_command(line), line.words[1:]
+    if program == "sudo":
+        return _install(words[1:]) if words[:1] in {("apt",), ("apt-get",)} else ""
+    judge = _PROGRAMS.get(program)
+    return judge(words) if judge is not None else ""
+
+
+def names_in(command: str) -> frozenset[str]:
+    """To whom a command that belongs to a category goes by a name that stands in it; empty where it names nobody.
+
+    Of a look-up the name that is asked for, of a clone the server, of an installation each package, as it is written.
+    """
+    line = split_line(command)
+    words = line.words[1:] if line.words[:1] == ("sudo",) else line.words
+    deed, program = host_deed(command), words[0].rsplit("/", 1)[-1] if words else ""
+    if deed == "git" and words[1:2] == ("clone",):
+        return frozenset(found[0] for word in words[2:] if (found := _SERVER.match(word)))
+    # The program and, of an installation, its subcommand come first; a record's type is no name.
+    plain = [word for word in words[1:] if not word.startswith(("-", "+"))]
+    if deed == "dns-read":
+        return frozenset(plain[:1])
+    index = _INDEXES.get(program, program)
+    return frozenset(f"{index} {word.partition('=')[0]}" for word in plain[1:]) if deed == "packages" else frozenset()
+
+
+def _git(words: Sequence[str]) -> str:
+    if not words:
+        return ""
+    subcommand, rest = words[0], words[1:]
+    if subcommand in _REWRITES or (subcommand == "commit" and "--amend" in rest):
+        return "force-push"
+    if subcommand == "push" and any(_FORCES.fullmatch(word) for word in rest):
+        return "force-push"
+    judge = _GIT.get(subcommand)
+    return "git" if judge is not None and judge(rest) else ""
+
+
+def _pushes(words: Sequence[str]) -> bool:
+    places = [word for word in words if word not in {"-u", "--set-upstream", "-q", "--quiet"}]
+    if not places:
+        return True
+    return places[0] in _REMOTES and len(places) <= 2 and all(map(_BRANCH.fullmatch, places[1:]))  # noqa: PLR2004 - a remote and a branch
+
+
+def _commits(words: Sequence[str]) -> bool:
+    said, left = False, list(words)
+    while left:
+        word = left.pop(0)
+        if word in {"-m", "-am", "--message"} and left:
+            said = bool(left.pop(0))
+        elif word.startswith("--message="):
+            said = True
+        elif word not in {"-a", "--all", "-q", "--quiet"}:
+            return False
+    return said
+
+
+def _adds(words: Sequence[str]) -> bool:
+    known = {"-A", "--all", "-u", "--update", "."}
+    return bool(words) and all(word in known or _PATH.fullmatch(word) for word in words)
+
+
+def _clones(words: Sequence[str]) -> bool:
+    places, left = [], list(words)
+    while left:
+        word = left.pop(0)
+        if word in {"-q", "--quiet", "--single-branch"}:
+            continue
+        if word == "--depth" and left:
+            if not _DEPTH.fullmatch(left.pop(0)):
+                return False
+        elif word in {"-b", "--branch"} and left:
+            if not _BRANCH.fullmatch(left.pop(0)):
+                return False
+        else:
+            places.append(word)
+    if not 1 <= len(places) <= 2 or not _URL.fullmatch(places[0]):  # noqa: PLR2004 - a URL and a directory
+        return False
+    last = re.split(r"[/:]", places[0])[-1].removesuffix(".git")
+    target = places[1] if places[1:] else last
+    return bool(_WORD.fullmatch(target)) and target not in _REMOTES
+
+
+def _copies(words: Sequence[str]) -> str:
+    """A new `.env` from another one: without overwriting anything, a link least of all."""
+    named = len(words) == 3 and words[0] in {"-n", "--no-clobber"}  # noqa: PLR2004 - the option and two names
+    return "config-files" if named and all(map(_ENV_FILE.fullmatch, words[1:])) else ""
+
+
+def _looks_up(words: Sequence[str]) -> str:
+    """`dig [+short] NAME [TYPE]` at the machine's own resolver."""
+    asked = [word for word in words if word != "+short"]
+    named = 1 <= len(asked) <= 2 and _HOST_NAME.fullmatch(asked[0])  # noqa: PLR2004 - a name and a type
+    return "dns-read" if named and all(word in _RECORDS for word in asked[1:]) else ""
+
+
+def _looks_up_one(words: Sequence[str]) -> str:
+    return "dns-read" if len(words) == 1 and _HOST_NAME.fullmatch(words[0]) else ""
+
+
+def _install(words: Sequence[str], names: re.Pattern[str] = _DEBIAN) -> str:
+    quiet = {"-y", "--yes", "-q", "-qq", "--quiet", "--no-install-recommends"}
+    wanted = [word for word in words[1:] if word not in quiet]
+    named = words[:1] == ("install",) and wanted and all(map(names.fullmatch, wanted))
+    return "packages" if named else ""
+
+
+_INDEXES: Mapping[str, str] = {"apt-get": "apt", "pip3": "pip"}
+"""Programs that take their packages from where another one does."""
+_GIT: Mapping[str, Callable[[Sequence[str]], bool]] = {
+    "add": _adds,
+    "clone": _clones,
+    "commit": _commits,
+    "push": _pushes,
+}
+_PROGRAMS: Mapping[str, Callable[[Sequence[str]], str]] = {
+    "apt": _install,
+    "apt-get": _install,
+    "cp": _copies,
+    "dig": _looks_up,
+    "git": _git,
+    "host": _looks_up_one,
+    "nslookup": _looks_up_one,
+    "pip": lambda words: _install(words, _PYTHON),
+    "pip3": lambda words: _install(words, _PYTHON),
+}
+
 
 NONE = ""
 """A part that belongs to no category."""

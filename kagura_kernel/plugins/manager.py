@@ -16,8 +16,7 @@ from kagura_kernel.journal.plugin_words import PluginWord, take_plugin_words
 from kagura_kernel.plugins.approvals import ApprovalRecord
 from kagura_kernel.plugins.calling import EnabledPlugin
 from kagura_kernel.plugins.enabled import JailedPlugin
-from kagura_kernel.plugins.enabling import CHANGED, Enabler
-from kagura_kernel.plugins.gate import why_barred, why_outlived
+from kagura_kernel.plugins.enabling import CHANGED, Enabler, why_barred, why_outlived
 from kagura_kernel.plugins.library import Library
 from kagura_kernel.plugins.parts import ManagerParts
 from kagura_kernel.plugins.rows import Examined, PluginRow, unusable_row, usable_row

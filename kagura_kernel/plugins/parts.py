@@ -11,8 +11,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.plugins import PluginPlace, Risk
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.plugins.approvals import ApprovalBook, QuarantineBook
-from kagura_kernel.plugins.briefing import plugin_briefing
-from kagura_kernel.plugins.calling import EnabledPlugin
+from kagura_kernel.plugins.calling import EnabledPlugin, plugin_briefing
 from kagura_kernel.plugins.enabled import StartJail
 
 if TYPE_CHECKING:

@@ -3,14 +3,22 @@
 A program in a box is believed nothing. What it may hold here (connections, calls, bytes of frames that have not come
 to their end or have not been taken) is bounded for the whole run, so that a flood of anything costs its own calls and
 nobody else's memory or time.
+
+One connection from a program in a box: requests in, answers out, several under way at once.
+
+What breaks the protocol (a frame too long, no JSON, an id that is under way) ends the connection; where nothing else
+is under way the program is told why. A program that stops sending while calls are under way has gone, and they are
+cut.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import (
@@ -27,8 +35,267 @@ from kagura_kernel.membrane.parts import RecordFact
 from kagura_kernel.plugins import framing
 from kagura_kernel.plugins.call_limits import CallLimits, Room
 from kagura_kernel.plugins.calling import EnabledPlugin
-from kagura_kernel.plugins.guest_connection import CallRequest, GuestConnection
 from kagura_kernel.sandbox.guest_streams import GuestStream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+READ_BYTES = 64 * 1024
+IN_A_THREAD = 256 * 1024
+_LARGEST_ID = 2**53
+_FIELDS = frozenset({"id", "module", "function", "arguments", "named"})
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """What a program wants of a plugin.
+
+    Attributes:
+        id: The program's own number for it.
+        module: As it was imported.
+        function: In it.
+        arguments: In their order.
+        named: By name.
+        size: Bytes of the request.
+    """
+
+    id: int
+    module: str
+    function: str
+    arguments: Sequence[Any]
+    named: Mapping[str, Any]
+    size: int
+
+
+class Serving(Protocol):
+    """What all connections of a run share; `serving.GuestCalls`."""
+
+    limits: CallLimits
+    slots: asyncio.Semaphore
+    room_in: Room
+    room_out: Room
+
+    def used(self, connection: GuestConnection) -> None:
+        """It has said something."""
+
+    async def admission(self) -> None:
+        """Wait until one more connection may be taken."""
+
+    async def turn(self, body: bytes) -> None:
+        """Wait until the next request may be looked at."""
+
+    async def answer(self, request: CallRequest) -> bytes:
+        """Carry one call out: the frame that answers it."""
+
+
+class GuestConnection:
+    """One connection; owns the stream.
+
+    Args:
+        stream: To the program; not accepted yet.
+        serving: Carries its calls out.
+    """
+
+    def __init__(self, stream: GuestStream, serving: Serving) -> None:
+        self._stream = stream
+        self._serving = serving
+        self._limits = serving.limits
+        self._own_slots = asyncio.Semaphore(self._limits.calls_a_connection)
+        self._writing = asyncio.Lock()
+        self._buffer = bytearray()
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._busy = False
+        self._ended = False
+        self._in_order = False
+        self._fault: BaseException | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way on it, not even a request that has begun."""
+        return self.waits and not (self._buffer or self._busy)
+
+    @property
+    def waits(self) -> bool:
+        """Whether no call is under way on it."""
+        return not (self._calls or self._ended)
+
+    def end(self) -> None:
+        """End it; `serve` returns soon."""
+        self._ended = True
+        self._stream.abort()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def serve(self) -> None:
+        """Answer its requests until the program has gone.
+
+        Raises:
+            JournalError: a call could not be written down.
+        """
+        reading = self._reading = asyncio.create_task(self._read(), name="calls of a program")
+        try:
+            await asyncio.wait({reading})
+        finally:
+            reading.cancel()
+            under_way = {reading, *self._calls.values()}
+            for task in under_way:
+                task.cancel()
+            await asyncio.wait(under_way)
+            # Not before: an answer may have been on its way.
+            if self._in_order:
+                await self._stream.write_eof()
+            self._stream.close()
+        if self._fault is not None:
+            raise self._fault
+        if not reading.cancelled():
+            reading.result()
+
+    async def _read(self) -> None:
+        try:
+            await self._serving.admission()
+            await self._stream.accept()
+            while await self._next():
+                pass
+            self._in_order = True
+        except framing.FrameError as error:
+            await self._refuse(error)
+        except OSError:
+            self._stream.abort()
+
+    async def _refuse(self, why: framing.FrameError) -> None:
+        """Say what was wrong with its last frame; what came after it cannot be understood, and is not read."""
+        if self._calls:
+            self._stream.abort()
+            return
+        told = {"code": PluginCallRefused.code, "kind": "", "message": f"The request was refused: {why}."}
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(self._limits.answer_seconds):
+                await self._stream.write(framing.encode({"id": None, "ok": False, "error": told}))
+                self._in_order = True
+
+    # ------------------------------------------------------------------- in
+
+    async def _next(self) -> bool:
+        """Take one request; whether there was one."""
+        if not self._buffer and not await self._fill():
+            return False
+        self._busy = True
+        room = 0
+        try:
+            async with asyncio.timeout(self._limits.frame_seconds):
+                await self._fill_to(framing.HEADER.size)
+            size = framing.length(self._buffer[: framing.HEADER.size], self._limits.frame_bytes)
+            if size > self._limits.small:
+                room = await self._serving.room_in.take(size)
+            request = await self._request(size)
+            self._serving.used(self)
+            await self._take_slots()
+            self._start(_Call(request, room))
+            room = 0
+            return True
+        finally:
+            self._busy = False
+            self._serving.room_in.give(room)
+
+    async def _request(self, size: int) -> CallRequest:
+        end = framing.HEADER.size + size
+        if len(self._buffer) < end:
+            async with asyncio.timeout(self._limits.frame_seconds):
+                await self._fill_to(end)
+        body = bytes(memoryview(self._buffer)[framing.HEADER.size : end])
+        del self._buffer[:end]
+        await self._serving.turn(body)
+        if size > IN_A_THREAD:
+            message = await asyncio.to_thread(framing.decode, body, self._limits.frame_bytes)
+        else:
+            message = framing.decode(body, self._limits.frame_bytes)
+        request = read_request(message, size)
+        if request.id in self._calls:
+            raise framing.FrameError("its id is under way already")
+        return request
+
+    async def _fill(self) -> bool:
+        data = await self._stream.read(READ_BYTES)
+        self._buffer += data
+        return bool(data)
+
+    async def _fill_to(self, count: int) -> None:
+        while len(self._buffer) < count:
+            if not await self._fill():
+                raise framing.FrameError("it ends before its length")
+
+    # ------------------------------------------------------------------ out
+
+    async def _take_slots(self) -> None:
+        await self._own_slots.acquire()
+        try:
+            await self._serving.slots.acquire()
+        except BaseException:
+            self._own_slots.release()
+            raise
+
+    def _start(self, call: _Call) -> None:
+        task = asyncio.create_task(self._carry_out(call), name=f"call {call.request.module[:100]}")
+        self._calls[call.request.id] = task
+        # A task that is cancelled before its first step never runs, and would give nothing back.
+        task.add_done_callback(lambda done: self._over(done, call))
+
+    async def _carry_out(self, call: _Call) -> None:
+        frame = await self._serving.answer(call.request)
+        self._give_room(call)
+        room = await self._serving.room_out.take(len(frame)) if len(frame) > self._limits.small else 0
+        try:
+            # Those that wait for others here are bounded by the connection's slots.
+            async with self._writing, asyncio.timeout(self._limits.answer_seconds):
+                await self._stream.write(frame)
+        finally:
+            self._serving.room_out.give(room)
+
+    def _give_room(self, call: _Call) -> None:
+        self._serving.room_in.give(call.room)
+        call.room = 0
+
+    def _over(self, task: asyncio.Task[None], call: _Call) -> None:
+        self._give_room(call)
+        self._serving.slots.release()
+        self._own_slots.release()
+        self._calls.pop(call.request.id, None)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if not isinstance(error, OSError):
+            self._fault = self._fault or error
+        # The answer did not get through, in whole or in part: nothing after it could be understood.
+        self.end()
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call under way, and what it holds of the room for long requests."""
+
+    request: CallRequest
+    room: int
+
+
+def read_request(message: Any, size: int) -> CallRequest:
+    """The request that a frame holds.
+
+    Raises:
+        FrameError: it holds none.
+    """
+    if not isinstance(message, dict) or not message.keys() <= _FIELDS:
+        raise framing.FrameError("it is no request")
+    number, module, function = message.get("id"), message.get("module"), message.get("function")
+    arguments, named = message.get("arguments", []), message.get("named", {})
+    if type(number) is not int or not 0 <= number < _LARGEST_ID:
+        raise framing.FrameError("its id is none")
+    if not isinstance(module, str) or not isinstance(function, str):
+        raise framing.FrameError("it names no function")
+    if not isinstance(arguments, list) or not isinstance(named, dict):
+        raise framing.FrameError("its arguments are none")
+    return CallRequest(number, module, function, arguments, named, size)
+
 
 log = logging.getLogger(__name__)
 

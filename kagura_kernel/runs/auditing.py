@@ -8,10 +8,11 @@ report says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from kagura_kernel.brain.provider import BrainProvider
+from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainProvider, BrainText, BrainUsage, Turn
 from kagura_kernel.domain.approvals import ApprovalKind, Approver, Verdict
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted, BrainError, BrainLost, KaguraError, RunKilled
@@ -21,27 +22,110 @@ from kagura_kernel.domain.events import (
     PluginAudited,
     RunFinished,
     RunStarted,
+    TextStreamed,
+    TextWritten,
 )
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.plugins import PluginAudit
+from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.plugins.audit.judging import deep_audit, static_audit
+from kagura_kernel.plugins.audit.parsing import MAX_ANSWER
 from kagura_kernel.plugins.audit.prompt import AuditPrompt, audit_prompt, replayed_ids
 from kagura_kernel.plugins.discovery import Found
 from kagura_kernel.plugins.scan.result import ScanResult
 from kagura_kernel.runs.asking import RecordedApprover
-from kagura_kernel.runs.auditor import SILENCE_SECONDS, AuditorSilent, ask_auditor
-from kagura_kernel.runs.counting import Books
-from kagura_kernel.runs.ending import Ending
-from kagura_kernel.runs.ledger import Account
+from kagura_kernel.runs.ending import Ending, Work
+from kagura_kernel.runs.ledger import Account, Books
 from kagura_kernel.runs.order import Price
 from kagura_kernel.runs.recorder import Recorder, told
 from kagura_kernel.runs.redacting import Redacting
-from kagura_kernel.runs.work import Work
 from kagura_kernel.runtime.approving import Asker, use_approver
+
+SILENCE_SECONDS = 120.0
+"""How long an auditor may say nothing."""
+
+
+class AuditorSilent(Exception):
+    """The brain has said nothing for too long. Not for people: they are asked what now."""
+
+
+async def ask_auditor(brain: BrainProvider, prompt: AuditPrompt, books: Books, *, model: str) -> str:
+    """The answer, as it was; one that grows beyond every report is cut off there.
+
+    Args:
+        brain: Who is asked, in a session of its own.
+        prompt: What.
+        books: Where it is recorded and paid.
+        model: The model asked for; empty is the brain's own choice.
+
+    Raises:
+        AuditorSilent: it said nothing for too long.
+        BrainError: it could not answer.
+        BudgetExhausted: it has cost what it may.
+    """
+    turn = Turn(
+        task=prompt.task,
+        system=prompt.system,
+        tools=(),
+        call_tool=_no_tools,
+        model=model,
+        budget_usd=books.account.left_usd,
+        max_turns=1,
+    )
+    stream: AsyncGenerator[BrainEvent, None] = brain.run(turn)  # type: ignore[assignment]
+    whole, growing = "", ""
+    async with aclosing(stream):
+        while True:
+            match await _next(stream, books.clock):
+                case BrainText(text, partial=True):
+                    growing += text[: MAX_ANSWER + 1]
+                    books.recorder.record(TextStreamed, text=text[:MAX_ANSWER])
+                case BrainText(text):
+                    whole, growing = whole + text[: MAX_ANSWER + 1], ""
+                    books.recorder.record(TextWritten, text=text[:MAX_ANSWER])
+                case BrainUsage(usage, answering):
+                    books.count(usage, answering)
+                    books.account.check()
+                case BrainDone() as done:
+                    books.close(done)
+                    return whole or done.text
+                case None:
+                    raise BrainLost(brain.name, "it fell silent without finishing")
+            if len(whole) + len(growing) > MAX_ANSWER:
+                return whole + growing
+
+
+async def _next(stream: AsyncGenerator[BrainEvent, None], clock: Clock) -> BrainEvent | None:
+    coming = asyncio.ensure_future(_one(stream))
+    silence = asyncio.ensure_future(clock.sleep(SILENCE_SECONDS))
+    try:
+        await asyncio.wait({coming, silence}, return_when=asyncio.FIRST_COMPLETED)
+        if not coming.done():
+            raise AuditorSilent
+        return coming.result()
+    finally:
+        silence.cancel()
+        if not coming.done():
+            coming.cancel()
+            await asyncio.wait({coming})
+
+
+async def _one(stream: AsyncGenerator[BrainEvent, None]) -> BrainEvent | None:
+    try:
+        return await anext(stream)
+    except StopAsyncIteration:
+        return None
+
+
+async def _no_tools(call: ToolCall) -> ToolResult:
+    return ToolResult(
+        f"There is no tool {call.name!r}: an audit is one answer, without tools.", is_error=True, route=""
+    )
+
 
 RETRY, STATIC, ABORT = "Retry", "Static only", "Abort"
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from kagura_kernel.domain.errors import (
     ApprovalAborted,
     ApprovalDenied,
     ApprovalRequired,
     BudgetExhausted,
+    JournalError,
     KaguraError,
     PluginRefused,
     RunKilled,
@@ -65,3 +69,58 @@ def ending_of(error: BaseException) -> Ending:
             return Ending("denied", error=error)
         case _:
             return Ending("failed", error=error)
+
+
+log = logging.getLogger(__name__)
+
+
+class Work:
+    """One run's; on its loop.
+
+    Args:
+        run_id: The run.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._task: asyncio.Task[Ending] | None = None
+        self._cause: BaseException | None = None
+
+    def stop(self, cause: BaseException) -> bool:
+        """End it, now or before it has begun; False when it is over or was stopped before.
+
+        The first cause stands: what follows from stopping must not hide why it was stopped.
+        """
+        if self._cause is not None or (self._task is not None and self._task.done()):
+            return False
+        self._cause = cause
+        if self._task is not None:
+            self._task.cancel()
+        return True
+
+    async def to_the_end(self, doing: Coroutine[Any, Any, Ending]) -> Ending:
+        """Do it, and say how it ended. Cancelling this ends it too, before it returns.
+
+        Raises:
+            JournalError: its facts could not be stored.
+        """
+        self._task = asyncio.create_task(doing, name=f"work {self._run_id}")
+        if self._cause is not None:
+            self._task.cancel()
+        try:
+            await asyncio.wait({self._task})
+        finally:
+            if not self._task.done():
+                self._task.cancel()
+                await asyncio.wait({self._task})
+        # Asked for in any case: one that was stopped may have failed by itself in that moment.
+        own = None if self._task.cancelled() else self._task.exception()
+        error = self._cause or own
+        if error is None:
+            return self._task.result()
+        if isinstance(error, JournalError):
+            raise error
+        if not isinstance(error, KaguraError):
+            # A fault of ours must still close the box and leave a row that says so.
+            log.error("%s failed", self._run_id, exc_info=error)
+        return ending_of(error)

@@ -22,7 +22,7 @@ from kagura_kernel.membrane.grant import PROMPT_FILE, Mount, RunGrant
 from kagura_kernel.membrane.parts import RecordFact
 from kagura_kernel.runs.order import AgentOrder, KitParts, RunOrder, RunParts
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.tools.agent_briefing import ReadPrompt, agent_briefing
+from kagura_kernel.tools.briefing import ReadPrompt, agent_briefing
 
 T = TypeVar("T")
 

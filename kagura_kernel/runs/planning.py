@@ -15,9 +15,18 @@ from kagura_kernel.journal.precedents import Precedent
 from kagura_kernel.membrane.parts import RecordFact
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.patterns.lessons import Lesson, from_elsewhere, lesson_of, lessons_for, told
-from kagura_kernel.patterns.plan_answers import PlanAnswer, read_answer
-from kagura_kernel.patterns.plan_words import dollars, estimate_briefing, plan_arguments, plan_detail, plan_title
-from kagura_kernel.patterns.planning import estimate_of, proposed_usd, wants_a_word
+from kagura_kernel.patterns.planning import (
+    PlanAnswer,
+    dollars,
+    estimate_briefing,
+    estimate_of,
+    plan_arguments,
+    plan_detail,
+    plan_title,
+    proposed_usd,
+    read_answer,
+    wants_a_word,
+)
 from kagura_kernel.patterns.similar import Sought, similar_runs
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.remembering import RunMemory

@@ -29,8 +29,7 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.plugins import PluginFinding
 from kagura_kernel.kit.redaction.redactor import RedactedStream, Redactor
-from kagura_kernel.membrane.credentials.scrub import ScrubbedStream, Scrubber
-from kagura_kernel.membrane.credentials.scrub_fields import scrub_fields
+from kagura_kernel.membrane.credentials.scrub import ScrubbedStream, Scrubber, scrub_fields
 from kagura_kernel.membrane.credentials.secret import Secret, standing_secrets
 
 WITHHELD = "(held back: secrets could not be looked for)"

@@ -15,23 +15,68 @@ from typing import TYPE_CHECKING
 from kagura_kernel.brain.inside import SealedNeeds, ThinksInside
 from kagura_kernel.brain.provider import BrainToolCalled, BrainToolFinished
 from kagura_kernel.domain.clock import Clock
+from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BudgetExhausted, KaguraError, NotThisTime
 from kagura_kernel.domain.events import ToolCalled, ToolFinished
 from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
 from kagura_kernel.membrane.egress.limits import SHORTEST, Pace
 from kagura_kernel.membrane.grant import Mount, RunGrant
 from kagura_kernel.membrane.membrane import Membrane
-from kagura_kernel.runs.counting import Books
-from kagura_kernel.runs.sealed_models import Models
+from kagura_kernel.runs.ledger import Books
+from kagura_kernel.runs.order import Price
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.tools.toolsets.boxed import Boxed
 
 if TYPE_CHECKING:
-    # What serves a model's API is read when a run needs it: every kernel reads this file.
     from kagura_kernel.membrane.model.access import Counting, ModelApi
     from kagura_kernel.membrane.model.usage import Counted
     from kagura_kernel.runs.stage import Stage
     from kagura_kernel.runs.tray import Tray
+
+
+_ONE = Usage(1, 1)
+_SERVICE = "claude-"
+"""How the names of the service's models begin."""
+
+
+class Models:
+    """Which models a box may ask, and which of them is the brain's.
+
+    Any program in the box can ask, so one that nobody knows the price of would make the costs of the whole run unknown.
+    Those with a price may be asked: they are counted. Of those without one it is the model that was ordered, and one
+    of the service's own names, the first: what the brain's program takes where its model is newer than the price list.
+
+    Args:
+        ordered: The model that was asked for, in full or in short; empty for the program's own choice.
+        price: What tokens cost.
+        clock: The time.
+    """
+
+    def __init__(self, ordered: str, price: Price, clock: Clock) -> None:
+        self._ordered = ordered
+        self._price = price
+        self._clock = clock
+        self._unpriced = ""
+        self._brain = ""
+
+    def refused(self, model: str) -> str:
+        """Why a model may not be asked; empty where it may."""
+        known = model and model in (self._ordered, self._unpriced)
+        if known or self._price(_ONE, model, self._clock.now())[0] is not None:
+            return ""
+        if model.startswith(_SERVICE) and not self._unpriced:
+            self._unpriced = model
+            return ""
+        return (
+            f"No price is known for the model {model[:80]!r}, which was not ordered: nobody could count what it costs."
+        )
+
+    def of_the_brain(self, answered: str) -> str:
+        """The brain's own model after one more answer: the first that is the ordered one; empty while there is none."""
+        if not self._brain and self._ordered in answered:
+            self._brain = answered
+        return self._brain
+
 
 NOT_OFFERED = frozenset({"read_file", "write_file", "edit_file", "list_files", "glob", "grep"})
 """Our tools for files of the box: the program's own are there."""

@@ -13,14 +13,24 @@ It is no part of the workspace, so that nothing in it is a change of the project
 from __future__ import annotations
 
 import asyncio
+import base64
 import importlib.resources
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import PurePosixPath
 
+from kagura_kernel.domain.errors import BoxFileError
+from kagura_kernel.domain.events import ResultShown
+from kagura_kernel.domain.files import FileStat
 from kagura_kernel.domain.variables import is_free_in_a_shell
+from kagura_kernel.membrane.credentials.scrub import Scrubber
+from kagura_kernel.runs.checks.image import check_image
+from kagura_kernel.runs.inbox.crossing import CannotCross, readable_size
+from kagura_kernel.runs.recorder import Recorder
+from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.sandbox.backend import Box
 
 PACKAGE = "kagura_kernel.runs.inbox"
@@ -151,3 +161,141 @@ class Tray:
         path = f"{self.root}/calls/{PurePosixPath(self.shown(call_id)).name}.py"
         await asyncio.gather(self.box.files.write(path, code), self.open_call(call_id))
         return shlex.join(self.python(path, call_id))
+
+
+MAX_RESULTS = 20
+"""Of one call."""
+
+MAX_BYTES = 2 * 2**20
+"""Of one result."""
+
+MAX_RUN_BYTES = 10 * 2**20
+"""Of all results of a run."""
+
+MAX_HEAD = 256 * 1024
+MAX_TEXT = 20_000
+FOR_THE_BRAIN = 4000
+RASTER = ("image/png", "image/jpeg", "image/gif", "image/webp")
+TEXTS = ("text/html", "text/markdown", "text/plain", "image/svg+xml")
+_BY_SUFFIX = {
+    "html": "text/html",
+    "htm": "text/html",
+    "md": "text/markdown",
+    "txt": "text/plain",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+}
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    mime: str
+    data: bytes
+    text: str
+
+
+class Results:
+    """Collects what the programs of one run show.
+
+    Args:
+        tray: Where they leave it.
+        recorder: The run's record.
+        scrubber: Knows what must not be shown; texts are scrubbed where they are recorded.
+        redacting: Takes secrets out of texts; pictures stay as they are.
+    """
+
+    def __init__(self, tray: Tray, recorder: Recorder, scrubber: Scrubber, redacting: Redacting) -> None:
+        self._tray = tray
+        self._recorder = recorder
+        self._scrubber = scrubber
+        self._redacting = redacting
+        self._left = MAX_RUN_BYTES
+
+    async def collect(self, call_id: str) -> str:
+        """Record what the program of a call showed; the same in words, for a brain.
+
+        Raises:
+            SandboxError: the box is gone, or broke the protocol.
+        """
+        try:
+            entries = await self._tray.box.files.list_dir(self._tray.shown(call_id))
+        except BoxFileError:
+            return ""
+        files = sorted((one for one in entries if one.kind == "file" and _mime_of(one.path)), key=lambda one: one.path)
+        words = [await self._one(call_id, entry) for entry in files[:MAX_RESULTS]]
+        if (more := len(files) - MAX_RESULTS) > 0:
+            self._note(call_id, f"{more:,} more results were not kept: a call may show {MAX_RESULTS}.")
+        return "\n".join(words)
+
+    async def _one(self, call_id: str, entry: FileStat) -> str:
+        try:
+            found = await self._read(entry)
+            self._check(found)
+        except CannotCross as why:
+            self._note(call_id, f"A result was not kept: {why}.", _mime_of(entry.path), entry.size)
+            return f"A result was not shown: {why}."
+        except BoxFileError as error:
+            self._note(call_id, f"A result was not kept: {error.message}")
+            return "A result was not shown."
+        raster = found.mime in RASTER
+        data = base64.b64encode(found.data).decode() if raster else await self._text(found.data)
+        size = len(found.data)
+        self._left -= size
+        self._recorder.record(ResultShown, call_id=call_id, mime=found.mime, data=data, bytes=size, text=found.text)
+        words = f"Shown to the person: {found.mime}, {readable_size(size)}."
+        return f"{words}\n{found.text[:FOR_THE_BRAIN]}" if found.text else words
+
+    async def _read(self, entry: FileStat) -> _Found:
+        boxed = entry.path.endswith(".shown")
+        most = MAX_BYTES + (MAX_HEAD if boxed else 0)
+        if entry.size > most:
+            raise CannotCross(f"it has {readable_size(entry.size)}, and {readable_size(MAX_BYTES)} are shown")
+        data = await self._tray.box.files.read(entry.path, limit=most + 1)
+        found = _unboxed(data) if boxed else _Found(_mime_of(entry.path), data, "")
+        if len(found.data) > min(MAX_BYTES, self._left):
+            whole = f"and a run may show {readable_size(MAX_RUN_BYTES)} in all"
+            limit = f"and {readable_size(MAX_BYTES)} are shown" if len(found.data) > MAX_BYTES else whole
+            raise CannotCross(f"it has {readable_size(len(found.data))}, {limit}")
+        return found
+
+    async def _text(self, data: bytes) -> str:
+        return await self._redacting.words(self._scrubber.scrub(data.decode("utf-8", "replace")))
+
+    def _check(self, found: _Found) -> None:
+        if found.mime not in RASTER:
+            return
+        check_image(found.mime, found.data)
+        if self._scrubber.holds(found.data):
+            raise CannotCross("it holds a secret that this run has leased")
+
+    def _note(self, call_id: str, note: str, mime: str = "", size: int = 0) -> None:
+        mime = mime if mime in (*RASTER, *TEXTS) else "text/plain"
+        self._recorder.record(ResultShown, call_id=call_id, mime=mime, bytes=size, note=note)
+
+
+def _mime_of(path: str) -> str:
+    """A file's MIME type by its name; `shown` for what the inbox wrote, empty for what is no result."""
+    suffix = path.rpartition("/")[2].rpartition(".")[2].lower()
+    return "shown" if suffix == "shown" else _BY_SUFFIX.get(suffix, "")
+
+
+def _unboxed(data: bytes) -> _Found:
+    """A file of the inbox: a line of JSON, then the data.
+
+    Raises:
+        CannotCross: it is none.
+    """
+    end = data.find(b"\n", 0, MAX_HEAD)
+    try:
+        head = json.loads(data[: max(end, 0)])
+        mime, text = head["mime"], head["text"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CannotCross("what was shown cannot be understood") from error
+    if mime not in (*RASTER, *TEXTS) or not isinstance(text, str):
+        raise CannotCross("what was shown cannot be understood")
+    return _Found(mime, data[end + 1 :], _CONTROL.sub("", text[:MAX_TEXT]))

@@ -14,18 +14,25 @@ from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approv
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted, JournalError
 from kagura_kernel.domain.events import Noted, RunVerified, TrustChanged
-from kagura_kernel.domain.events.patterns import TrustSignal
+from kagura_kernel.domain.events.memory import TrustSignal
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.trust import Standing, TrustHistory
 from kagura_kernel.membrane.egress.asking import THIS_RUN, THIS_SESSION
 from kagura_kernel.membrane.parts import RecordFact, SessionPowers
 from kagura_kernel.patterns.categories import BY_NAME, asks_anew, categorise, goes_to, names_credentials, touched
-from kagura_kernel.patterns.graduation import VIA, is_graduated, is_locked, is_persons, may_propose, task_digest
-from kagura_kernel.patterns.proposing import proposal
+from kagura_kernel.patterns.graduation import (
+    VIA,
+    is_graduated,
+    is_locked,
+    is_persons,
+    may_propose,
+    proposal,
+    task_digest,
+)
 from kagura_kernel.runs.ending import Ending
+from kagura_kernel.runs.git_places import more_than_git
 from kagura_kernel.runs.order import RunOrder
-from kagura_kernel.runs.repository import more_than_git
 
 MOST_NAMED = 5
 """Names that a note tells."""

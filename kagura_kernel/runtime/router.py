@@ -2,12 +2,20 @@
 
 One runtime belongs to one run: it holds the run's box and the way to the host. It never falls back by itself: without
 a box a command reaches the host only after an approval (or under full control, which a person chose).
+
+The question whether a command may run on the host, in words and in values. Pure.
+
+The values are what would be used, and what a card shows. The words are for readers without a card: each part stands
+under its own heading, and each of its lines behind a bar, so that no text can pose as another part.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,12 +35,66 @@ from kagura_kernel.domain.policy import (
 from kagura_kernel.runtime.approving import Asker, require_allowed
 from kagura_kernel.runtime.files import HostFiles
 from kagura_kernel.runtime.host import HostRunner
-from kagura_kernel.runtime.host_question import host_arguments, host_detail
-from kagura_kernel.runtime.operands import leads_out
 from kagura_kernel.runtime.routing import REQUESTED, ask_first, decide_route
 from kagura_kernel.runtime.safelist import SAFE_COMMANDS, SYSTEM_DIRECTORIES, judge
 from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.sandbox.spilling import make_spill_directory
+from kagura_kernel.sandbox.output import make_spill_directory
+
+
+def host_arguments(command: str, directory: str, stdin: bytes) -> dict[str, str]:
+    r"""What would be used, exactly: `command`, `directory`, and `stdin` if it reads anything.
+
+    Input that is no UTF-8 is told for reading in `stdin`, with odd bytes as `\xff`, and exactly in `stdin_base64`.
+    """
+    arguments = {"command": command, "directory": directory}
+    if stdin:
+        try:
+            arguments["stdin"] = stdin.decode()
+        except UnicodeDecodeError:
+            arguments["stdin"] = stdin.decode("utf-8", "backslashreplace")
+            arguments["stdin_base64"] = base64.b64encode(stdin).decode()
+    return arguments
+
+
+def host_detail(command: str, directory: str, stdin: str) -> str:
+    """All of it as one text, with characters that cannot be seen written out as `⟨U+000D⟩`."""
+    parts = [("Command", command), ("Directory", directory)]
+    if stdin:
+        parts.append(("Standard input", stdin))
+    return "\n\n".join(f"{heading}:\n{_barred(text)}" for heading, text in parts)
+
+
+def _barred(text: str) -> str:
+    return "\n".join(f"| {_visible(line)}" for line in text.split("\n"))
+
+
+def _visible(line: str) -> str:
+    return re.sub(r"[^\t]", lambda found: found[0] if found[0].isprintable() else f"⟨U+{ord(found[0]):04X}⟩", line)
+
+
+def leads_out(words: Iterable[str], directory: Path) -> str:
+    """The first word that names something outside of the directory; empty when none does.
+
+    Every word counts as a path, and so does what an option may hold: a program decides that for itself, and to ask
+    once too often does no harm.
+    """
+    root = os.path.realpath(directory)
+    for word in words:
+        for path in _paths_in(word):
+            found = os.path.realpath(os.path.join(root, path))  # noqa: PTH118 - links are followed on the joined text
+            if found != root and not found.startswith(root.rstrip("/") + "/"):
+                return word
+    return ""
+
+
+def _paths_in(word: str) -> Iterator[str]:
+    yield word
+    if word.startswith("-"):
+        yield word[2:]
+    for position, char in enumerate(word):
+        if char in "=:":
+            yield word[position + 1 :]
+
 
 NOT_FOUND = 127
 """What a shell returns for a program that does not exist."""

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -30,18 +31,109 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import CommandLimits, IsolationClass
+from kagura_kernel.domain.search_path import entries_outside, is_inside
 from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import PipedBox
-from kagura_kernel.sandbox.bubblewrap_programs import find_bwrap, find_mapping
 from kagura_kernel.sandbox.bubblewrap_request import fitting, guest_config, request_for, uncounted_notes
-from kagura_kernel.sandbox.bubblewrap_sources import as_it_is, check_workspace
 from kagura_kernel.sandbox.channel import BoxChannel
-from kagura_kernel.sandbox.further import refuse_further
+from kagura_kernel.sandbox.etcfiles import BOX_UID
+from kagura_kernel.sandbox.further import identities, refuse_further
 from kagura_kernel.sandbox.keeper import KeeperClient, KeptBox, StartRefused, as_setup
-from kagura_kernel.sandbox.mending import advise, advise_root, read_facts
+from kagura_kernel.sandbox.mending import ADD_RANGE, INSTALL, INSTALL_UIDMAP, advise, advise_root, read_facts
 from kagura_kernel.sandbox.populate import copy_notes
 from kagura_kernel.sandbox.pythonenv import PythonView, current_view
+from kagura_kernel.sandbox.subids import mapping_commands
+
+_SYSTEM_PROGRAMS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+
+
+def find_bwrap(given: str | None, workspace: Path | None) -> str:
+    """The program that makes the walls, which must not be a file that a box has put into the project.
+
+    Args:
+        given: Its path, when somebody has said which; None looks in the system's directories, then on PATH.
+        workspace: The project.
+
+    Raises:
+        SandboxUnavailable: there is none, or it lies in the project; the text says what to install.
+    """
+    if not sys.platform.startswith("linux"):
+        raise SandboxUnavailable("bubblewrap needs Linux")
+    projects = [str(workspace)] if workspace else _working_directory()
+    path = entries_outside([*_SYSTEM_PROGRAMS, *os.environ.get("PATH", "").split(":")], projects, os.path.realpath)
+    program = given or shutil.which("bwrap", path=":".join(path))
+    if program is None:
+        raise SandboxUnavailable("bubblewrap is not installed", INSTALL)
+    if is_inside(os.path.realpath(program), [os.path.realpath(project) for project in projects]):
+        raise SandboxUnavailable(f"{program} lies in the project, where a box can change it", INSTALL)
+    return program
+
+
+def find_mapping() -> list[list[str]]:
+    """The commands that give an ordinary user's boxes users of their own.
+
+    Raises:
+        SandboxUnavailable: the programs are missing, or the user has no range of ids; the text says how to get them.
+    """
+    programs = [shutil.which(name, path=":".join(_SYSTEM_PROGRAMS)) for name in ("newuidmap", "newgidmap")]
+    if None in programs:
+        raise SandboxUnavailable("a writable root needs newuidmap and newgidmap", INSTALL_UIDMAP)
+    commands = mapping_commands(BOX_UID, [program for program in programs if program])
+    if not commands:
+        raise SandboxUnavailable("a writable root needs a range of ids that is yours", ADD_RANGE)
+    return commands
+
+
+def _working_directory() -> list[str]:
+    # One that was removed is nobody's project any more.
+    with contextlib.suppress(OSError):
+        return [str(Path.cwd())]
+    return []
+
+
+def check_workspace(workspace: Path | None) -> None:
+    """Say no to a project that cannot be shown, before anything is started.
+
+    Raises:
+        WorkspaceUnreadable: it is missing, no directory, or may not be read.
+    """
+    if workspace is None:
+        return
+    if not workspace.is_dir():
+        raise WorkspaceUnreadable(
+            str(workspace), "it is not a directory" if workspace.exists() else "it does not exist"
+        )
+    if not os.access(workspace, os.R_OK | os.X_OK):
+        raise WorkspaceUnreadable(str(workspace), "it may not be read")
+
+
+def as_it_is(spec: BoxSpec, view: PythonView) -> Callable[[], bool]:
+    """What tells later whether a box that is made now would still be made of the same.
+
+    Of the project's directory with its protected parts, of further directories, and of the packages below a layer.
+    """
+    now = _fingerprint(spec, view)
+    return lambda: _fingerprint(spec, view) == now
+
+
+def _fingerprint(spec: BoxSpec, view: PythonView) -> tuple[object, ...]:
+    found: list[object] = [*identities(spec)]
+    if spec.policy.network_access:
+        # What lies below a layer must not change; an installation on the host would.
+        for place in view.packages:
+            with contextlib.suppress(OSError):
+                found.append((place, os.stat(place).st_mtime_ns))  # noqa: PTH116 - a path of the view is text
+    if spec.workspace is None:
+        return tuple(found)
+    for path in (spec.workspace, *(spec.workspace / part for part in spec.policy.read_only_subpaths)):
+        try:
+            status = path.lstat()
+            found.append((status.st_dev, status.st_ino))
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
 
 _HELLO_TIMEOUT = 20.0
 _LAST_WORDS = 0.4

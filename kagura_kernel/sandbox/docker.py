@@ -12,8 +12,8 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kagura_kernel.domain.commands import shell_command
@@ -24,19 +24,9 @@ from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_argv, guest_payload
 from kagura_kernel.sandbox.box import PipedBox
 from kagura_kernel.sandbox.channel import BoxChannel
-from kagura_kernel.sandbox.docker_advice import (
-    DEFAULT_IMAGE,
-    GVISOR_LOOK,
-    INSTALL_RUNTIME,
-    NOT_REMAPPED,
-    ROOT_NEEDS,
-    build_command,
-    told_by,
-)
 from kagura_kernel.sandbox.docker_attach import AttachPipe, attach
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.docker_engine import Daemon, DockerEngine, Image, no_daemon
-from kagura_kernel.sandbox.docker_events import DockerEvents
+from kagura_kernel.sandbox.docker_engine import Daemon, DockerEngine, DockerEvents, Image, no_daemon
 from kagura_kernel.sandbox.docker_flags import (
     HOLDER_LABEL,
     NAME,
@@ -50,13 +40,130 @@ from kagura_kernel.sandbox.docker_flags import (
     with_volumes,
     writable_root_body,
 )
-from kagura_kernel.sandbox.docker_parked import ParkedContainer, Running
 from kagura_kernel.sandbox.docker_reaper import Reaper, remove_left, remove_left_volumes
 from kagura_kernel.sandbox.docker_volumes import Copies, DockerVolumes, still_so
 from kagura_kernel.sandbox.docker_workspace import ReadOnlyBox, send_as_root, send_workspace
+from kagura_kernel.sandbox.further import identities
 from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE, TOO_OLD
 from kagura_kernel.sandbox.owner import this_owner
 from kagura_kernel.sandbox.populate import copy_notes
+
+DEFAULT_IMAGE = "kagura/python:latest"
+GVISOR_LOOK = "uname -r; grep Seccomp: /proc/self/status; ls / >/dev/null || echo fails"
+"""What a fresh box of gVisor is asked, for `told_by`."""
+INSTALL_RUNTIME = (
+    "Install gVisor (`apt install runsc`) and make it known to Docker: `runsc install -- --oci-seccomp` as root, "
+    "then restart Docker."
+)
+ADD_FILTER = 'Add "--oci-seccomp" to its "runtimeArgs" in /etc/docker/daemon.json, then restart Docker.'
+NOT_REMAPPED = (
+    "Root in a container is root of the daemon's machine, should it ever get out: switch on user namespaces "
+    '("userns-remap": "default" in /etc/docker/daemon.json) or use rootless Docker'
+)
+ROOT_NEEDS = (
+    "a writable root at this daemon, where root in a container is root of the machine: switch on user namespaces "
+    '("userns-remap": "default" in /etc/docker/daemon.json), or use rootless Docker, `--box bubblewrap` or '
+    "`--box gvisor`"
+)
+
+
+def build_command(image: str) -> str:
+    """What makes that image."""
+    from kagura_kernel.sandbox.images.recipes import DEFAULT_PREFIX, NAMES
+
+    name = image.removeprefix(DEFAULT_PREFIX).removesuffix(":latest")
+    if name in NAMES:
+        return f"Build it: `kagura-kernel images build {name}`."
+    return f"Build or pull it: `docker build --tag {image} DIRECTORY` or `docker pull {image}`."
+
+
+def told_by(answer: str, kernel: str) -> tuple[str, ...]:
+    """What a fresh box's answer to `GVISOR_LOOK` gives people to know.
+
+    Says no to a runtime that is gVisor's by name only, or that has no filter of system calls in its boxes.
+
+    Args:
+        answer: The box's kernel's release, its filter, and whether `ls` fails, a line each.
+        kernel: Release of the machine's own kernel.
+
+    Raises:
+        SandboxUnavailable: it is none.
+    """
+    release, _, rest = answer.partition("\n")
+    status, _, lists = rest.partition("\n")
+    if release.strip() == kernel:
+        raise SandboxUnavailable("the runtime runsc runs boxes on the machine's own kernel: it is not gVisor's")
+    if "2" not in status:
+        raise SandboxUnavailable("the runtime runsc ignores filters of system calls", ADD_FILTER)
+    return (TOO_OLD,) if lists.strip() else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A container whose guest has answered.
+
+    Attributes:
+        id: The box's, and the container's name.
+        name: Of its image.
+        image: The image.
+        channel: The pipe to its guest.
+        notes: What a reader should know of it.
+        copies: What it shows of the host.
+    """
+
+    id: str
+    name: str
+    image: Image
+    channel: BoxChannel
+    notes: tuple[str, ...]
+    copies: Copies
+
+
+class ParkedContainer:
+    """A frozen container; made by `DockerBackend.park`.
+
+    Args:
+        running: What it is.
+        spec: What it was made for.
+        wake: Lets it go on and hands it over.
+        discard: Removes it.
+    """
+
+    def __init__(
+        self,
+        running: Running,
+        spec: BoxSpec,
+        wake: Callable[[Running, BoxSpec], Awaitable[Box]],
+        discard: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._running = running
+        self._spec = spec
+        self._seen = identities(spec)
+        self._wake = wake
+        self._discard = discard
+        self._used = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether its pipe still stands, and the directories on the host are there."""
+        return not self._used and not self._running.channel.closed and identities(self._spec) == self._seen
+
+    async def take(self, spec: BoxSpec) -> Box:
+        """Let it go on, and send the project in.
+
+        Raises:
+            SandboxUnavailable: it is dead, or shows what has changed on the host; it is removed then.
+            WorkspaceError: the project cannot be sent.
+        """
+        self._used = True
+        return await self._wake(self._running, spec)
+
+    async def close(self) -> None:
+        """Remove it."""
+        self._used = True
+        await self._running.channel.close()
+        await self._discard(self._running.id)
+
 
 GVISOR = "gvisor"
 _PYTHON = "python3"

@@ -13,8 +13,7 @@ from kagura_kernel.domain.errors import BoxFileError
 from kagura_kernel.domain.files import FileStat
 from kagura_kernel.sandbox.backend import BoxChange
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.streams import HostStream, Opener
-from kagura_kernel.sandbox.wire import WireError, refuse_constant
+from kagura_kernel.sandbox.streams import HostStream, Opener, WireError, refuse_constant
 
 MAX_READ = 256 * 2**20
 SILENCE = 120.0

@@ -18,8 +18,7 @@ from kagura_kernel.domain.errors import WorkspaceTooLarge, WorkspaceUnreadable
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.files import finish, raise_error
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.streams import HostStream, Opener
-from kagura_kernel.sandbox.wire import WireError
+from kagura_kernel.sandbox.streams import HostStream, Opener, WireError
 
 PIECE = 128 * 1024
 BATCH = 512 * 1024

@@ -19,7 +19,7 @@ from kagura_kernel.domain.events import (
     ToolFinished,
     TurnCounted,
 )
-from kagura_kernel.telemetry.naming import plain, provider_of, tool_name
+from kagura_kernel.telemetry.spans import plain, provider_of, tool_name
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Histogram, Meter

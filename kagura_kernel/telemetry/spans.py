@@ -8,14 +8,18 @@ told.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opentelemetry import trace
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanKind, Status, StatusCode
+from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from kagura_kernel.domain.events import (
     ApprovalDecided,
@@ -34,12 +38,106 @@ from kagura_kernel.domain.events import (
     ToolFinished,
     TurnCounted,
 )
-from kagura_kernel.telemetry.naming import nanoseconds, plain, provider_of, span_id, tool_name, trace_id
-from kagura_kernel.telemetry.run_ids import RunIds, child_context, context_of, nowhere
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Tracer
+
+
+# Whatever a model or a program in a box made up is content, and has as many values as there are runs.
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,95}")
+
+OTHER = "_OTHER"
+"""What stands for a word that is not told."""
+
+_PROVIDERS = {"claude": "anthropic", "sealed": "anthropic", "openai": "openai"}
+
+
+def trace_id(run_id: str) -> int:
+    """The trace of a run that works for no other one, and of all runs that work for it; never 0."""
+    return _digest("trace", run_id, 16)
+
+
+def span_id(run_id: str) -> int:
+    """The span of a run; never 0."""
+    return _digest("span", run_id, 8)
+
+
+def plain(word: str) -> str:
+    """A name as it may be told: as it is where it looks like one, otherwise `_OTHER`."""
+    return word if _PLAIN.fullmatch(word) else OTHER
+
+
+def tool_name(event: ToolCalled | ToolFinished) -> str:
+    """A tool's name as it may be told: `_OTHER` where the run offers no such tool, for then somebody made it up."""
+    return plain(event.tool) if event.offered else OTHER
+
+
+def provider_of(brain: str) -> str:
+    """What the conventions call who stands behind a brain: a well-known name, or the brain's own."""
+    return _PROVIDERS.get(brain, plain(brain))
+
+
+def nanoseconds(moment: datetime) -> int:
+    """A moment as OpenTelemetry writes it: nanoseconds since 1970."""
+    return int(moment.timestamp() * 1_000_000) * 1000
+
+
+def _digest(what: str, name: str, size: int) -> int:
+    digest = hashlib.sha256(f"kagura-kernel {what} {name}".encode("utf-8", "replace")).digest()
+    return int.from_bytes(digest[:size], "big") or 1
+
+
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+
+
+class RunIds(IdGenerator):
+    """Gives the ids that are wanted next, and random ones otherwise; for one thread.
+
+    Attributes:
+        next_trace: Of the next span without a parent; 0 for a random one.
+        next_span: Of the next span; 0 for a random one.
+    """
+
+    def __init__(self) -> None:
+        self.next_trace = 0
+        self.next_span = 0
+        self._random = RandomIdGenerator()
+
+    def generate_trace_id(self) -> int:
+        """An id for a trace."""
+        wanted, self.next_trace = self.next_trace, 0
+        return wanted or self._random.generate_trace_id()
+
+    def generate_span_id(self) -> int:
+        """An id for a span."""
+        wanted, self.next_span = self.next_span, 0
+        return wanted or self._random.generate_span_id()
+
+    def is_trace_id_random(self) -> bool:
+        """They are made of a hash, which is as good for sampling."""
+        return True
+
+
+def nowhere() -> Context:
+    """A context without a parent, whatever the person's own program is tracing."""
+    return trace.set_span_in_context(trace.INVALID_SPAN)
+
+
+def context_of(run_id: str, first: str) -> SpanContext:
+    """Where the span of a run lies, whichever process makes it.
+
+    Args:
+        run_id: The run.
+        first: The run in whose trace it lies.
+    """
+    return SpanContext(trace_id(first), span_id(run_id), is_remote=True, trace_flags=_SAMPLED)
+
+
+def child_context(parent: SpanContext, run_id: str) -> SpanContext:
+    """Where the span of a run lies that works for another one."""
+    return SpanContext(parent.trace_id, span_id(run_id), is_remote=True, trace_flags=parent.trace_flags)
+
 
 E = TypeVar("E", bound=Event)
 Attributes = dict[str, str | bool | int | float]

@@ -167,9 +167,8 @@ class Telemetry:
 
     def _prepared(self) -> tuple[list[Callable[[Any], None]], Callable[[], None]]:
         from kagura_kernel.telemetry.figures import Figures
-        from kagura_kernel.telemetry.run_ids import RunIds
         from kagura_kernel.telemetry.sending import Sending
-        from kagura_kernel.telemetry.spans import Spans
+        from kagura_kernel.telemetry.spans import RunIds, Spans
 
         ids = RunIds()
         self._sending = sending = Sending(self._version, ids, *self._given)

@@ -18,8 +18,7 @@ from typing import Any
 from kagura_kernel import assembly
 from kagura_kernel.brain.cassette import CassetteHeader, Spoken, entry_line, header_line
 from kagura_kernel.brain.provider import AuthContext, BrainCapabilities, BrainDone, BrainEvent, Turn
-from kagura_kernel.plugins.audit.canary import ids_in
-from kagura_kernel.plugins.audit.prompt import audit_prompt
+from kagura_kernel.plugins.audit.prompt import audit_prompt, ids_in
 from kagura_kernel.plugins.discovery import Found
 from kagura_kernel.plugins.scan.result import ScanResult
 from kagura_kernel.testing.brain import FakeBrain, Hang

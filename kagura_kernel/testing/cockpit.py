@@ -26,18 +26,18 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.membrane.credentials.grants import parse_grant
+from kagura_kernel.membrane.credentials.lease import lease_terms
 from kagura_kernel.membrane.credentials.registry import Registry
-from kagura_kernel.membrane.credentials.terms import lease_terms
-from kagura_kernel.membrane.egress.resolving import Resolver, SystemResolver
+from kagura_kernel.membrane.egress.gate import Resolver, SystemResolver
 from kagura_kernel.membrane.leasing import check_grants
 from kagura_kernel.membrane.mounts import check_project
 from kagura_kernel.membrane.parts import MembraneParts
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.plugins.approvals import ApprovalBook, QuarantineBook
+from kagura_kernel.plugins.discovery import plugin_places
 from kagura_kernel.plugins.enabled import StartJail
 from kagura_kernel.plugins.manager import PluginManager
 from kagura_kernel.plugins.parts import ManagerParts
-from kagura_kernel.plugins.places import plugin_places
 from kagura_kernel.plugins.trust import TrustBook
 from kagura_kernel.runs.order import LaunchedBox, Price
 from kagura_kernel.runs.prices import price

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kagura_kernel.domain.events import TrustChanged
-from kagura_kernel.domain.events.patterns import TrustChange
+from kagura_kernel.domain.events.memory import TrustChange
 from kagura_kernel.journal.store import Journal
 
 AGO = (9.0, 7.0, 5.0, 3.0, 1.0)

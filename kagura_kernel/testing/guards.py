@@ -12,21 +12,205 @@ Not promised: programs that a test starts are not watched while they run; they i
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import shutil
+import signal
+import socket
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import SupportsIndex
 
 import pytest
 
-from kagura_kernel.testing import false_home, leftovers
-from kagura_kernel.testing.reach import refusal
+from kagura_kernel.testing import false_home
+from kagura_kernel.testing.false_home import TOKEN
+
+# Python's own helpers live as long as the process that started them.
+_HELPERS = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")
+_BOX_PROGRAMS = (b"bwrap", b"runsc-sandbox", b"runsc-gofer", b"/runsc\0", b"kagura_kernel.sandbox.")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process as /proc shows it.
+
+    Attributes:
+        pid: Its number.
+        parent: Its parent's number.
+        started: When, seconds since 1970.
+        command: Its arguments, NUL between them; empty for a thread of the system or a zombie.
+        environment: Its variables at its start, NUL between them; empty when they may not be read.
+    """
+
+    pid: int
+    parent: int
+    started: float
+    command: bytes
+    environment: bytes
+
+    @property
+    def description(self) -> str:
+        """For a person: number and command line."""
+        line = self.command.replace(b"\0", b" ").decode("utf-8", "replace").strip()
+        return f"{self.pid}: {line[:300]}"
+
+
+def select(processes: Sequence[Process], *, token: str, since: float, me: int) -> list[Process]:
+    """Those that belong to the test session of this token and are neither `me`, nor above `me`, nor Python's helpers.
+
+    A process belongs to it when it descends from `me`, when it carries the token, or when it is an orphan that looks
+    like a box and was born during the session (a box has an environment of its own).
+    """
+    by_pid = {process.pid: process for process in processes}
+    above = {me, *_ancestors(by_pid, me)}
+
+    def ours(process: Process) -> bool:
+        if process.pid in above or not process.command or any(word in process.command for word in _HELPERS):
+            return False
+        if me in _ancestors(by_pid, process.pid) or f"{TOKEN}={token}".encode() in process.environment.split(b"\0"):
+            return True
+        orphan = process.parent <= 1 or process.parent not in by_pid
+        return orphan and process.started >= since and any(word in process.command for word in _BOX_PROGRAMS)
+
+    return [process for process in processes if ours(process)]
+
+
+def descendants(pid: int) -> list[Process]:
+    """Processes that this one started, and those that they started."""
+    by_pid = {process.pid: process for process in _processes()}
+    return [process for process in by_pid.values() if pid in _ancestors(by_pid, process.pid)]
+
+
+def wait_until_gone(token: str, *, since: float, patience: float) -> list[Process]:
+    """What is still there after `patience` seconds; returns as soon as nothing is."""
+    give_up = time.monotonic() + patience
+    while True:
+        left = select(list(_processes()), token=token, since=since, me=os.getpid())
+        if not left or time.monotonic() > give_up:
+            return left
+        time.sleep(0.1)
+
+
+def end(processes: Iterable[Process]) -> None:
+    """Kill them, so that they do not disturb whoever comes next."""
+    for process in processes:
+        try:
+            os.kill(process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _ancestors(by_pid: dict[int, Process], pid: int) -> list[int]:
+    found: list[int] = []
+    while (process := by_pid.get(pid)) and process.parent not in found and process.parent > 0:
+        found.append(process.parent)
+        pid = process.parent
+    return found
+
+
+def _processes() -> Iterable[Process]:
+    proc = Path("/proc")
+    try:
+        booted = _boot_time(proc)
+        entries = [entry for entry in proc.iterdir() if entry.name.isdigit()]
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            # The name in brackets may hold blanks and brackets itself.
+            fields = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+            command = (entry / "cmdline").read_bytes().rstrip(b"\0")
+        except OSError:
+            continue
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            environment = b""
+        started = booted + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        yield Process(int(entry.name), int(fields[1]), started, command, environment)
+
+
+def _boot_time(proc: Path) -> float:
+    for line in (proc / "stat").read_text("ascii", "replace").splitlines():
+        if line.startswith("btime "):
+            return float(line.split()[1])
+    return 0.0
+
+
+_LOOK_UPS = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"})
+_SENDING = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
+
+# Daemons that a machine may run anyway; no marker opens them, tests start their own.
+_DAEMONS_OF_THE_MACHINE = frozenset(
+    f"{folder}/{name}"
+    for folder in ("/run", "/var/run")
+    for name in ("docker.sock", "podman/podman.sock", "containerd/containerd.sock")
+)
+
+
+def refusal(event: str, arguments: tuple[object, ...], allowed: frozenset[str]) -> str:
+    """Why this audit event of the `socket` module is refused to a test with these markers; empty when it is not."""
+    if event in _LOOK_UPS:
+        return _refuse_look_up(arguments[0], allowed)
+    if event in _SENDING:
+        return _refuse_address(arguments[0], arguments[1], allowed)
+    return ""
+
+
+def _refuse_look_up(host: object, allowed: frozenset[str]) -> str:
+    name = host[0] if isinstance(host, tuple) else host
+    if isinstance(name, bytes):
+        name = name.decode("ascii", "replace")
+    if "network" in allowed or not isinstance(name, str) or name in ("", "localhost", socket.gethostname()):
+        return ""
+    if _is_address(name):
+        return ""
+    return f"Looking up {name!r} would ask the network. Use loopback, or ask with @pytest.mark.network."
+
+
+def _refuse_address(sock: object, address: object, allowed: frozenset[str]) -> str:
+    family = getattr(sock, "family", None)
+    if family == socket.AF_UNIX:
+        return _refuse_unix(address, allowed)
+    if family not in (socket.AF_INET, socket.AF_INET6) or not isinstance(address, tuple):
+        return ""
+    host = str(address[0])
+    if "network" in allowed or host in ("", "localhost") or _is_here(host):
+        return ""
+    return f"Connecting to {host}:{address[1]} leaves the machine. Use loopback, or ask with @pytest.mark.network."
+
+
+def _refuse_unix(address: object, allowed: frozenset[str]) -> str:
+    if not isinstance(address, str | bytes):
+        return ""
+    path = os.path.normpath(os.fsdecode(address))
+    if path in _DAEMONS_OF_THE_MACHINE:
+        return f"{path} belongs to the machine, not to the tests: start a daemon of your own."
+    if "docker" in os.path.basename(path) and "docker" not in allowed:  # noqa: PTH119 - a socket's name, not a file
+        return f"{path} looks like a Docker daemon. Ask with @pytest.mark.docker."
+    return ""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _is_here(host: str) -> bool:
+    # Connecting to the unspecified address means this machine.
+    address = ipaddress.ip_address(host.partition("%")[0]) if _is_address(host) else None
+    return address is not None and (address.is_loopback or address.is_unspecified)
+
 
 MARKERS = {
     "network": "reaches beyond loopback (only into network namespaces of its own)",
@@ -184,7 +368,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     if hasattr(config, "workerinput"):
         return
-    left = leftovers.wait_until_gone(
+    left = wait_until_gone(
         config.stash[_TOKEN],
         since=config.stash[_SESSION_START],
         patience=float(config.getini("leftovers_patience")),
@@ -192,7 +376,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config.stash[_LEFT] = [process.description for process in left]
     if left:
         # Only what is surely ours is ended: an orphaned box may belong to another session on this machine.
-        leftovers.end(leftovers.wait_until_gone(config.stash[_TOKEN], since=float("inf"), patience=0))
+        end(wait_until_gone(config.stash[_TOKEN], since=float("inf"), patience=0))
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from kagura_kernel.cockpit.handles import Listener
 from kagura_kernel.cockpit.intents import Launch
-from kagura_kernel.cockpit.leases import LeaseView, lease_views
+from kagura_kernel.cockpit.records import LeaseView, lease_views
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown, LeaseUnknown, RunUnknown

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import datetime
+from typing import Any, Protocol
 
 from kagura_kernel.domain.errors import MemoryInvalid, MemoryStoreError, MemoryUnknown
+from kagura_kernel.domain.events.memory import Shown, Written
 from kagura_kernel.domain.memory import (
     CONTRADICTS,
     FIX,
@@ -28,15 +30,68 @@ from kagura_kernel.domain.memory import (
     Edge,
     Memory,
     Query,
+    Recalled,
     Source,
     Tier,
 )
 from kagura_kernel.domain.tools import ToolResult, ToolSpec
 from kagura_kernel.tools import schema
 from kagura_kernel.tools.bounded import TEXT_BYTES
-from kagura_kernel.tools.memory_access import MemoryAccess
-from kagura_kernel.tools.memory_briefing import LONGEST, as_data
+from kagura_kernel.tools.briefing import LONGEST, as_data
 from kagura_kernel.tools.toolbox import CallContext
+
+
+class MemoryAccess(Protocol):
+    """One run's way to the memory. Its methods raise `MemoryUnavailable` when it cannot be reached any more."""
+
+    @property
+    def agent(self) -> str:
+        """Who writes."""
+        ...
+
+    @property
+    def run_id(self) -> str:
+        """In which run."""
+        ...
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Whose memories concern the run: everybody's, its project's, its session's."""
+        ...
+
+    @property
+    def written(self) -> Sequence[str]:
+        """Ids of what its brain has written so far."""
+        ...
+
+    def now(self) -> datetime:
+        """The time."""
+        ...
+
+    async def keep(self, draft: Draft, how: Written, *, call_id: str = "") -> Memory:
+        """Remember it and record that; it came from everything that the brain has been shown so far."""
+        ...
+
+    async def find(self, query: Query) -> Sequence[Recalled]:
+        """What fits, of the run's scopes."""
+        ...
+
+    async def look_up(self, memory_id: str) -> Memory:
+        """One that the run may see; raises `MemoryUnknown` for every other."""
+        ...
+
+    async def around(self, memory_id: str) -> Sequence[Edge]:
+        """The edges at one."""
+        ...
+
+    async def join(self, edge: Edge) -> None:
+        """Draw an edge."""
+        ...
+
+    async def see(self, how: Shown, memories: Sequence[Memory | Recalled], *, call_id: str = "") -> None:
+        """Record that these are about to be shown."""
+        ...
+
 
 MOST_WRITTEN = 64
 """Memories that one run's brain may write."""

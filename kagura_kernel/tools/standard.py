@@ -6,8 +6,7 @@ from pathlib import Path
 
 from kagura_kernel.runtime.router import Runtime
 from kagura_kernel.tools.ask import AskUserTool
-from kagura_kernel.tools.reading import GlobTool, ListFilesTool, ReadFileTool
-from kagura_kernel.tools.searching import GrepTool
+from kagura_kernel.tools.reading import GlobTool, GrepTool, ListFilesTool, ReadFileTool
 from kagura_kernel.tools.shell import BashTool, BoxPrograms, CommandLeases, PythonTool, ToolTimes
 from kagura_kernel.tools.toolbox import Tool, Toolbox
 from kagura_kernel.tools.writing import EditFileTool, WriteFileTool

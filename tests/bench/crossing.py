@@ -22,9 +22,9 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.grants import parse_grant
+from kagura_kernel.membrane.credentials.lease import Holder
 from kagura_kernel.membrane.credentials.registry import Registry, parse_registry
-from kagura_kernel.membrane.credentials.secret_reference import SecretReader
-from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.egress.variables import PROXY_PORT
 from kagura_kernel.membrane.grant import RunGrant

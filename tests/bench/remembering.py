@@ -11,10 +11,10 @@ from statistics import median
 from time import perf_counter
 
 from kagura_kernel.domain.memory import Author, Draft, Source, Tier
-from kagura_kernel.journal.session_state import last_run
+from kagura_kernel.journal.session_registry import last_run
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.memory.gate import ready
 from kagura_kernel.memory.sqlite.store import SqliteMemory
+from kagura_kernel.memory.store import ready
 from kagura_kernel.runs.memory_start import start_of
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.sandbox.backend import BoxSpec

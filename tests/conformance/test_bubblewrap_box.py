@@ -20,11 +20,14 @@ from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxDied
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.pool import WarmPool
-from kagura_kernel.testing.conformance.box import BoxRestConformance, BoxWorkConformance
-from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
+from kagura_kernel.testing.conformance.box import (
+    BoxChangesConformance,
+    BoxFurtherConformance,
+    BoxLifeConformance,
+    BoxRestConformance,
+    BoxWorkConformance,
+)
 from kagura_kernel.testing.conformance.box_fixtures import begun
-from kagura_kernel.testing.conformance.box_further import BoxFurtherConformance
-from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
 from kagura_kernel.testing.conformance.lending import LendsBoxes
 from tests.support.effort import EVERYTHING
 

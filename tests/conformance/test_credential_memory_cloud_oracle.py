@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.membrane.credentials.provider import MintRequest, Verdict
-from kagura_kernel.testing.credential_memory_cloud import MEMBER, OWNER_KEY, WORKSPACE, FakeMemoryCloud
-from kagura_kernel.testing.credential_rigs import SCOPE, memory_cloud_rig
+from kagura_kernel.testing.credential_rigs import MEMBER, OWNER_KEY, SCOPE, WORKSPACE, FakeMemoryCloud, memory_cloud_rig
 
 
 @pytest.fixture

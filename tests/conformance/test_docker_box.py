@@ -21,11 +21,14 @@ from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.docker_engine import DockerEngine
 from kagura_kernel.sandbox.pool import WarmPool
-from kagura_kernel.testing.conformance.box import BoxRestConformance, BoxWorkConformance
-from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
+from kagura_kernel.testing.conformance.box import (
+    BoxChangesConformance,
+    BoxFurtherConformance,
+    BoxLifeConformance,
+    BoxRestConformance,
+    BoxWorkConformance,
+)
 from kagura_kernel.testing.conformance.box_fixtures import begun
-from kagura_kernel.testing.conformance.box_further import BoxFurtherConformance
-from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
 from kagura_kernel.testing.conformance.lending import LendsBoxes
 from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance

@@ -26,11 +26,14 @@ from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
 from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE
 from kagura_kernel.sandbox.gvisor_runsc import RunscBackend, Way
-from kagura_kernel.testing.conformance.box import BoxRestConformance, BoxWorkConformance
-from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
+from kagura_kernel.testing.conformance.box import (
+    BoxChangesConformance,
+    BoxFurtherConformance,
+    BoxLifeConformance,
+    BoxRestConformance,
+    BoxWorkConformance,
+)
 from kagura_kernel.testing.conformance.box_fixtures import DESCRIPTORS, sh
-from kagura_kernel.testing.conformance.box_further import BoxFurtherConformance
-from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
 from kagura_kernel.testing.conformance.box_streams import PIECE, told, until
 from kagura_kernel.testing.conformance.lending import LendsBoxes
 from kagura_kernel.testing.conformance.load import LoadConformance

@@ -15,11 +15,9 @@ import pytest_asyncio
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
-from kagura_kernel.testing.conformance.box_commands import BoxCommandConformance
+from kagura_kernel.testing.conformance.box import BoxChangesConformance, BoxCommandConformance, BoxFurtherConformance
 from kagura_kernel.testing.conformance.box_crowds import BoxCrowdsConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
-from kagura_kernel.testing.conformance.box_further import BoxFurtherConformance
 from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
 from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
 from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance

@@ -15,12 +15,14 @@ from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.sandbox.guest_streams import Listener
 from kagura_kernel.testing.box import FakeBackend
-from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
-from kagura_kernel.testing.conformance.box_commands import BoxCommandConformance
+from kagura_kernel.testing.conformance.box import (
+    BoxChangesConformance,
+    BoxCommandConformance,
+    BoxFurtherConformance,
+    BoxLifeConformance,
+)
 from kagura_kernel.testing.conformance.box_crowds import BoxCrowdsConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
-from kagura_kernel.testing.conformance.box_further import BoxFurtherConformance
-from kagura_kernel.testing.conformance.box_life import BoxLifeConformance
 from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
 from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
 from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance, says, told

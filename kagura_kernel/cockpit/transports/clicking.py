@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.deciding import Deciding, Refused
+from kagura_kernel.cockpit.transports.acting import Deciding, Refused
 from kagura_kernel.cockpit.transports.transport import Clicked, Heard
 from kagura_kernel.domain.errors import RunError
 from kagura_kernel.journal.chats import ChatBook

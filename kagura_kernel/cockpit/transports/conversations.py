@@ -11,25 +11,22 @@ import contextlib
 import hashlib
 import logging
 import re
-from collections.abc import Collection, Coroutine
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.transports.acting import Acting, Place
+from kagura_kernel.cockpit.transports.acting import Acting, Deciding, Place, Refused, ending
 from kagura_kernel.cockpit.transports.clicking import Clicking, Copied
-from kagura_kernel.cockpit.transports.connecting import Ending
-from kagura_kernel.cockpit.transports.deciding import Deciding, Refused
 from kagura_kernel.cockpit.transports.followers import Followers
-from kagura_kernel.cockpit.transports.launching import Launching, NotBegun
-from kagura_kernel.cockpit.transports.messages import Messages
-from kagura_kernel.cockpit.transports.plain import one_line, told
+from kagura_kernel.cockpit.transports.launching import Begin, Launching, NotBegun
 from kagura_kernel.cockpit.transports.posting import Posting
-from kagura_kernel.cockpit.transports.recovering import CLICK, recover
-from kagura_kernel.cockpit.transports.refusals import Refusals
+from kagura_kernel.cockpit.transports.telling import one_line, told
 from kagura_kernel.cockpit.transports.transport import (
     Clicked,
+    Ending,
     Heard,
     Post,
     PostRefused,
@@ -38,12 +35,193 @@ from kagura_kernel.cockpit.transports.transport import (
     TransportError,
 )
 from kagura_kernel.cockpit.transports.turns import Turn, Turns
-from kagura_kernel.cockpit.understanding import waits_for_nobody
+from kagura_kernel.cockpit.understanding import CommandSaid, TaskSaid, waits_for_nobody
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import JournalError, KaguraError
 from kagura_kernel.domain.events import MessageRefused
+from kagura_kernel.journal import views
 from kagura_kernel.journal.chats import ChatBook, TakenMessage
 from kagura_kernel.journal.owner import owner_alive, process_owner
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Carries out what was said. Used on one loop.
+
+    Attributes:
+        acting: Does all but begin runs.
+        launching: Begins them.
+        turns: The order of each thread.
+    """
+
+    acting: Acting
+    launching: Launching
+    turns: Turns
+
+    async def do(self, said: Said, key: str, place: Place, turn: Turn | None) -> str | Post | None:
+        """Do what a message asks for: what to say, or None where a run was begun, which tells for itself.
+
+        Args:
+            said: The message.
+            key: What the book knows it by.
+            place: Where it was said, and by whom.
+            turn: Its turn; None for what waits for nobody.
+
+        Raises:
+            KaguraError: it could not be done; the message says why.
+            Refused: it answers an approval that cannot be answered any more.
+            NotBegun: a run is not begun, for a reason that is nobody's fault.
+        """
+        if place.session is None:
+            return await self.acting.tell(CommandSaid(said.text.removeprefix("/") or "help"), place)
+        if turn is None:
+            return await self.acting.tell(await self.acting.understood(said, place, in_turn=False), place)
+        try:
+            await self.turns.come(turn)
+            return await self._in_turn(said, key, place, turn)
+        finally:
+            self.turns.leave(turn)
+
+    async def go_on(self, run_id: str, key: str, place: Place) -> None:
+        """Begin a run that goes on from another one; raises like `do`."""
+        turn = self.turns.enter(place.thread)
+        try:
+            await self.turns.come(turn)
+            await self.launching.begin(Begin(key, place.session or "", place.by, turn, resume=run_id))
+        finally:
+            self.turns.leave(turn)
+
+    async def _in_turn(self, said: Said, key: str, place: Place, turn: Turn) -> str | Post | None:
+        session = place.session or ""
+        meaning = await self.acting.understood(said, place, in_turn=True)
+        match meaning:
+            case TaskSaid(task=task):
+                await self.launching.begin(Begin(key, session, place.by, turn, task=task, files=said.files))
+                return None
+            case CommandSaid(line=line) if line.split()[0].casefold() == "resume":
+                words = line.split()[1:]
+                run_id = ending(words[0], "run") if words else await asyncio.to_thread(self.acting.last_run, session)
+                if not run_id:
+                    return "There was no run in this thread yet."
+                await self.launching.begin(Begin(key, session, place.by, turn, resume=run_id))
+                return None
+            case _:
+                return await self.acting.tell(meaning, place)
+
+
+INTERRUPTED = "I was restarted while I was at this, and do not do it a second time. See /status, and say it again."
+
+CLICK = "click:"
+"""How the names of clicks begin in the book: what became of one shows in the post that it was about."""
+
+
+async def recover(cockpit: Cockpit, posting: Posting, followers: Followers, alive: Callable[[str], bool]) -> None:
+    """See to what a process that is gone has left: its messages, its posts, and runs of its threads that go on.
+
+    A thread that takes nothing now keeps no other one waiting.
+
+    Raises:
+        TransportRefused: the chat does not take us any more.
+        JournalError: the journal does not answer.
+    """
+    never_begun = []
+    for message in await asyncio.to_thread(posting.book.interrupted, alive):
+        rows = await asyncio.to_thread(views.runs, cockpit.journal, limit=1, run_ids=[message.run_id])
+        if rows:
+            feed = await asyncio.to_thread(cockpit.attach, message.run_id)
+            followers.follow(feed, message.thread, message.message_id, quiet=not rows[0].live)
+        else:
+            # What was named before its first fact was stored did not begin either.
+            never_begun.append(message)
+    await followers.settle_left()
+    await followers.look()
+    await asyncio.gather(*(_tell(posting, message) for message in never_begun))
+
+
+async def _tell(posting: Posting, message: TakenMessage) -> None:
+    interrupted = Post(INTERRUPTED)
+    # Where the thread is gone, nobody waits for an answer.
+    with contextlib.suppress(PostRefused):
+        if message.run_id and await asyncio.to_thread(posting.book.post_about, message.run_id) is not None:
+            # It may be out, and says that a run begins.
+            await posting.settle(message.thread, message.run_id, message.run_id, lambda _: interrupted)
+        elif not message.message_id.startswith(CLICK):
+            await posting.reply(message.thread, message.message_id, interrupted)
+    await asyncio.to_thread(posting.book.done, message.message_id)
+
+
+WINDOW_SECONDS = 3600.0
+"""For so long the bounds below hold, then they begin anew."""
+
+MOST_ROWS, MOST_ROWS_OF_ONE = 100, 20
+"""Of all together, and of one operator: of words as many as of clicks and answers, which have a place of their own."""
+
+EACH_UNTIL = 8
+"""So many clicks and answers of a kind are told one by one; after that, as words from the first, at each doubling."""
+
+_MOST_KINDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A refusal that has a row.
+
+    Attributes:
+        times: How often it happened: the same operator, reason and subject.
+        left_out: Refusals of whatever kind that have had no row since the last one.
+    """
+
+    times: int
+    left_out: int
+
+
+class Refusals:
+    """Those of one chat. Used on one loop.
+
+    Args:
+        clock: The time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._times: OrderedDict[tuple[str, str, str], int] = OrderedDict()
+        self._rows: Counter[tuple[bool, str]] = Counter()
+        self._began = clock.monotonic()
+        self._left_out = 0
+
+    def count(self, operator: str, why: str, subject: str, *, decides: bool) -> Counted | None:
+        """Count one; None where it has no row.
+
+        Args:
+            operator: Whoever sent it.
+            why: The reason.
+            subject: The approval or run that it was about; empty for none.
+            decides: Whether it was to decide something, as a click or an answer, and not mere talk.
+        """
+        kind = (operator, why, subject)
+        times = self._times[kind] = self._times.pop(kind, 0) + 1
+        # Of what was heard longest ago the figure begins anew.
+        while len(self._times) > _MOST_KINDS:
+            self._times.popitem(last=False)
+        is_told = (decides and times <= EACH_UNTIL) or not times & (times - 1)
+        if not (is_told and self._has_room(operator, decides=decides)):
+            self._left_out += 1
+            return None
+        counted, self._left_out = Counted(times, self._left_out), 0
+        return counted
+
+    def _has_room(self, operator: str, *, decides: bool) -> bool:
+        now = self._clock.monotonic()
+        if now - self._began >= WINDOW_SECONDS:
+            self._rows.clear()
+            self._began = now
+        mine, everybody = (decides, operator), (decides, "")
+        if self._rows[mine] >= MOST_ROWS_OF_ONE or self._rows[everybody] >= MOST_ROWS:
+            return False
+        self._rows[mine] += 1
+        self._rows[everybody] += 1
+        return True
+
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

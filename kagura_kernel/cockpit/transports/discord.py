@@ -11,9 +11,10 @@ import warnings
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.transports.connecting import GO_ON, LET_IN, connected
-from kagura_kernel.cockpit.transports.plain import one_line
+from kagura_kernel.cockpit.transports.telling import one_line
 from kagura_kernel.cockpit.transports.transport import (
+    GO_ON,
+    LET_IN,
     Clicked,
     Hear,
     Heard,
@@ -23,6 +24,7 @@ from kagura_kernel.cockpit.transports.transport import (
     SentFile,
     TransportError,
     TransportRefused,
+    connected,
 )
 from kagura_kernel.domain.visible import printed
 from kagura_kernel.membrane.credentials.secret import Secret

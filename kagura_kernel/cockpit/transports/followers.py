@@ -3,26 +3,334 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.transports.following import Following, Pace
-from kagura_kernel.cockpit.transports.posting import Posting
-from kagura_kernel.cockpit.transports.questions import Questions
-from kagura_kernel.cockpit.transports.transport import PostRefused, Said, TransportError
-from kagura_kernel.domain.errors import JournalError
+from kagura_kernel.cockpit.transports.posting import FIRST_PAUSE, LONGEST_PAUSE, Posting, unless
+from kagura_kernel.cockpit.transports.telling import (
+    RunTelling,
+    cut,
+    decided_post,
+    end_post,
+    fits,
+    gone_on_post,
+    lost_post,
+    question_post,
+    question_text,
+    told,
+    whole_file,
+)
+from kagura_kernel.cockpit.transports.transport import Button, Post, PostRefused, Said, TransportError, TransportRefused
+from kagura_kernel.domain.errors import JournalError, KaguraError
 from kagura_kernel.journal import views
+from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.attaching import Feed
     from kagura_kernel.cockpit.cockpit import Cockpit
-    from kagura_kernel.domain.approvals import ApprovalRequest
+    from kagura_kernel.domain.approvals import ApprovalRequest, Decision
+    from kagura_kernel.domain.clock import Clock
+    from kagura_kernel.domain.events import Event
+    from kagura_kernel.journal.chats import KeptPost
     from kagura_kernel.journal.rows import RunRow
+    from kagura_kernel.journal.store import Journal
+
 
 _log = logging.getLogger(__name__)
+
+EDIT_SECONDS = 1.5
+"""Between two edits of a chat while runs go on, all its threads together: no chat takes many more from one of us."""
+
+
+@dataclass
+class Pace:
+    """How often a chat is told what is not the last word; those that wait come one after another.
+
+    Attributes:
+        clock: The time.
+        seconds: Between two of them.
+    """
+
+    clock: Clock
+    seconds: float = EDIT_SECONDS
+    _next: float = float("-inf")
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def turn(self) -> None:
+        """Return when something may be told."""
+        async with self._lock:
+            if (wait := self._next - self.clock.monotonic()) > 0:
+                await self.clock.sleep(wait)
+            self._next = self.clock.monotonic() + self.seconds
+
+
+class Following:
+    """Tells a thread about one run until it is over.
+
+    Args:
+        thread: Where.
+        feed: The run, of whatever process.
+        posting: How posts get there.
+        pace: How often.
+        row_of: What the journal knows of a run; None for nothing. Blocks.
+        quiet: Whether only its end is told, since it is over already.
+    """
+
+    def __init__(
+        self,
+        thread: str,
+        feed: Feed,
+        posting: Posting,
+        pace: Pace,
+        row_of: Callable[[str], RunRow | None],
+        *,
+        quiet: bool = False,
+    ) -> None:
+        self._thread = thread
+        self._feed = feed
+        self._posting = posting
+        self._pace = pace
+        self._row_of = row_of
+        self._quiet = quiet
+        self._telling = RunTelling(feed.run_id)
+        self._news = asyncio.Event()
+        self._news.set()
+
+    async def follow(self, settled: Callable[[], Any]) -> None:
+        """Return when its last word is out.
+
+        Args:
+            settled: Awaited once the run is over: what else of it stands in the thread is seen to.
+
+        Raises:
+            PostRefused: the chat never takes it.
+            TransportRefused: the chat does not take us any more.
+            JournalError: the journal does not answer.
+        """
+        loop = asyncio.get_running_loop()
+
+        def hear(event: Event) -> None:
+            # The engine may outlive the loop of a chat that is closed.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._take, event)
+
+        # The past may be long, and it is told by whoever subscribes.
+        stop = await asyncio.to_thread(self._feed.subscribe, hear)
+        ended = asyncio.ensure_future(self._feed.ended())
+        try:
+            if not self._quiet:
+                await self._until(ended)
+            error = await ended
+        finally:
+            ended.cancel()
+            stop()
+        await self._end(error)
+        await settled()
+
+    def _take(self, event: Event) -> None:
+        self._telling.take(event)
+        if self._telling.changed:
+            self._news.set()
+
+    async def _until(self, ended: asyncio.Future[Any]) -> None:
+        """Tell how it goes on; what is being said when it ends is said to its end first."""
+        pause = FIRST_PAUSE
+        is_first = True
+        while await unless(ended, self._news.wait()):
+            # The first word comes at once: somebody has just asked for it.
+            if not is_first and not await unless(ended, self._pace.turn()):
+                return
+            self._news.clear()
+            try:
+                await self._put()
+            except TransportError as error:
+                # A chat that is away must not end the run; the next word tells everything.
+                self._news.set()
+                pause = LONGEST_PAUSE if isinstance(error, PostRefused) else min(2 * pause, LONGEST_PAUSE)
+                await unless(ended, self._posting.clock.sleep(pause))
+            else:
+                pause, is_first = FIRST_PAUSE, False
+
+    async def _put(self) -> None:
+        run_id, limit = self._feed.run_id, self._posting.transport.limit
+
+        def make(token: str) -> Post:
+            return self._telling.post(limit, Button("Stop", f"kill:{run_id}:{token}", "bad"))
+
+        await self._posting.put(self._thread, run_id, run_id, make)
+        if lost := self._telling.resumes:
+            await self._take_over(lost)
+            self._telling.resumes = ""
+
+    async def _take_over(self, lost: str) -> None:
+        """Take the button off a run that this one goes on from, where the chat has told of that one."""
+        if await asyncio.to_thread(self._posting.book.post_about, lost) is not None:
+            post = gone_on_post(lost, self._feed.run_id)
+            await self._posting.settle(self._thread, lost, lost, lambda _: post)
+
+    async def _end(self, error: Exception | None) -> None:
+        run_id, limit = self._feed.run_id, self._posting.transport.limit
+        end = self._telling.finished
+        is_whole = True
+        if end is not None and cut(end.text, limit)[1]:
+            is_whole = await self._send_whole(end.text)
+        row = await asyncio.to_thread(self._row_of, run_id) if end is not None and end.status == "lost" else None
+
+        def make(token: str) -> Post:
+            if row is not None:
+                return lost_post(row, token)
+            if end is not None:
+                return end_post(end, limit, files=self._telling.files, is_whole=is_whole)
+            # Without its last fact it was stopped because its facts could not be kept.
+            if isinstance(error, KaguraError):
+                return Post(f"Failed · {run_id} · {told(error)}")
+            return Post(f"Over · {run_id}")
+
+        await self._posting.settle(self._thread, run_id, run_id, make)
+
+    async def _send_whole(self, text: str) -> bool:
+        run_id = self._feed.run_id
+        try:
+            await self._posting.upload(self._thread, f"file:{run_id}", f"{run_id}.md", text.encode())
+        except TransportError as error:
+            _log.error("The whole answer of %s was not sent: %s", run_id, error.message)
+            return False
+        return True
+
+
+@dataclass(eq=False)
+class _Asked:
+    thread: str
+    run_id: str
+    request: ApprovalRequest | None
+    decision: asyncio.Future[Decision] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    work: asyncio.Task[None] | None = None
+
+
+class Questions:
+    """Those of one chat. Used on one loop."""
+
+    def __init__(self, journal: Journal, posting: Posting) -> None:
+        self._mailbox = Mailbox(journal)
+        self._posting = posting
+        self._asked: dict[str, _Asked] = {}
+
+    async def look(self, threads: Mapping[str, str]) -> None:
+        """Put what is new, and settle what was answered; returns before the chat has taken it.
+
+        Args:
+            threads: The runs that are followed, and where; what works for one of them asks there too.
+
+        Raises:
+            JournalError: the journal does not answer.
+        """
+        for request in await asyncio.to_thread(self._mailbox.pending):
+            run_id = next((one for one in (request.run_id, *reversed(request.lineage)) if one in threads), "")
+            if run_id and request.id not in self._asked:
+                self._begin(request.id, _Asked(threads[run_id], run_id, request))
+        for approval_id, decision in (await asyncio.to_thread(self._mailbox.decisions, list(self._asked))).items():
+            asked = self._asked.get(approval_id)
+            if asked is not None and not asked.decision.done():
+                asked.decision.set_result(decision)
+
+    async def were_seen(self, said: Said, waiting: Sequence[ApprovalRequest]) -> list[bool]:
+        """Whether each of these stood in the thread when something was written there, by the chat's own clock."""
+        return [await self._was_seen(said, one.id) for one in waiting]
+
+    def stands(self, post: KeptPost) -> None:
+        """Take over a question that an earlier process has put."""
+        if post.subject not in self._asked:
+            self._begin(post.subject, _Asked(post.thread, post.run_id, None))
+
+    async def settled(self, run_id: str) -> None:
+        """Return when the questions of a run that is over have lost their buttons.
+
+        Raises:
+            JournalError: the journal does not answer.
+        """
+        await self.look({})
+        works = [one.work for one in self._asked.values() if one.run_id == run_id and one.decision.done() and one.work]
+        await asyncio.gather(*works, return_exceptions=True)
+
+    def settling(self) -> list[asyncio.Task[None]]:
+        """What ends when the questions that are answered have lost their buttons."""
+        return [one.work for one in self._asked.values() if one.work is not None and one.decision.done()]
+
+    async def close(self) -> None:
+        """Let everything stand as it is."""
+        works = [one.work for one in self._asked.values() if one.work is not None]
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+
+    async def _was_seen(self, said: Said, approval_id: str) -> bool:
+        post = await self._posting.standing(approval_id)
+        if post is None or post.thread != said.thread:
+            return False
+        return 0 < self._posting.transport.order(post.post_id) <= said.order
+
+    def _begin(self, approval_id: str, asked: _Asked) -> None:
+        self._asked[approval_id] = asked
+        asked.work = asyncio.ensure_future(self._see_to(approval_id, asked))
+
+    async def _see_to(self, approval_id: str, asked: _Asked) -> None:
+        try:
+            if asked.request is not None:
+                await self._ask(asked.request, asked)
+            decision = await asked.decision
+            limit = self._posting.transport.limit
+            request = asked.request or await asyncio.to_thread(self._mailbox.asked, approval_id)
+            # What never came out needs no last word.
+            if await asyncio.to_thread(self._posting.book.post_about, approval_id) is not None:
+                answered = decided_post(request, decision, limit)
+                await self._posting.settle(asked.thread, approval_id, asked.run_id, lambda _: answered)
+        except TransportError as error:
+            _log.error("The question %s cannot be shown as it stands: %s", approval_id, error.message)
+            # Not put once more with each look.
+            await asked.decision
+        # A fault of ours in one question must not be silent, nor be the end of the others.
+        except Exception:  # noqa: BLE001 - see above
+            _log.exception("The question %s was not seen to", approval_id)
+        finally:
+            self._asked.pop(approval_id, None)
+
+    async def _ask(self, request: ApprovalRequest, asked: _Asked) -> None:
+        """Put it, however long the chat is away, unless it is answered meanwhile."""
+        posting, limit = self._posting, self._posting.transport.limit
+        kept = await asyncio.to_thread(posting.book.post_about, request.id)
+        if kept is not None and kept.post_id:
+            return
+        has_file = fits(request, limit) or await self._send_whole(request, asked.thread)
+
+        def make(token: str) -> Post:
+            return question_post(request, token, limit, has_file=has_file)
+
+        pause = FIRST_PAUSE
+        while not asked.decision.done():
+            try:
+                await posting.put(asked.thread, request.id, asked.run_id, make)
+            except (PostRefused, TransportRefused):
+                raise
+            except TransportError:
+                await unless(asked.decision, posting.clock.sleep(pause))
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                return
+
+    async def _send_whole(self, request: ApprovalRequest, thread: str) -> bool:
+        """Put what does not fit into the thread as a file; whether the chat takes it."""
+        whole = question_text(request).encode()
+        try:
+            await self._posting.upload(thread, whole_file(request.id), f"{request.id}.txt", whole)
+        except PostRefused as error:
+            _log.error("The whole of %s was not sent, so it cannot be allowed there: %s", request.id, error.message)
+            return False
+        return True
+
 
 LOOK_SECONDS = 0.25
 """Between two looks whether the journal has changed, which costs next to nothing while it has not."""

@@ -4,31 +4,223 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from kagura_kernel.cockpit.transports.connecting import GO_ON, LET_IN, connected
-from kagura_kernel.cockpit.transports.slack_blocks import blocks, escaped
-from kagura_kernel.cockpit.transports.slack_heard import ASIDE, Us, heard_in, order_of, place_of
-from kagura_kernel.cockpit.transports.slack_words import FOR_GOOD, PASSES, kind_of, word_of
 from kagura_kernel.cockpit.transports.transport import (
+    GO_ON,
+    LET_IN,
+    Clicked,
     Hear,
     Heard,
     Post,
+    PostRefused,
     Said,
     SentFile,
     TransportError,
     TransportRefused,
+    connected,
 )
+from kagura_kernel.domain.visible import printed
 from kagura_kernel.membrane.credentials.secret import Secret
 
 if TYPE_CHECKING:
     from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
     from slack_bolt.async_app import AsyncApp
+
+
+_STYLES = {"good": "primary", "bad": "danger"}
+
+
+def escaped(text: str) -> str:
+    """For Slack's own markup: then nothing in it is a mention or a link."""
+    return printed(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def blocks(post: Post) -> list[dict[str, Any]]:
+    """Blocks of plain text: in none of them a mention, a link or a format is looked for."""
+    shown: list[dict[str, Any]] = [
+        {"type": "section", "text": {"type": "plain_text", "text": printed(post.ours)[:2900] or " ", "emoji": False}}
+    ]
+    if post.mark:
+        shown[0]["block_id"] = post.mark
+    if post.theirs:
+        quoted = {"type": "rich_text_quote", "elements": [{"type": "text", "text": printed(post.theirs)}]}
+        shown.append({"type": "rich_text", "elements": [quoted]})
+    if post.buttons:
+        shown.append({"type": "actions", "elements": [_button(number, post) for number in range(len(post.buttons))]})
+    return shown
+
+
+def _button(number: int, post: Post) -> dict[str, Any]:
+    button = post.buttons[number]
+    shown: dict[str, Any] = {
+        "type": "button",
+        "action_id": f"kagura-{number}",
+        "text": {"type": "plain_text", "text": printed(button.label)[:75] or "…", "emoji": False},
+        "value": button.action,
+    }
+    return shown | ({"style": _STYLES[button.look]} if button.look in _STYLES else {})
+
+
+ASIDE = "/"
+"""In the place of a thread's stamp: what follows is a person, and nobody else sees what is said there."""
+
+FOREIGN = "it comes from another workspace"
+
+_STAMP = re.compile(r"[0-9]{1,12}\.[0-9]{6}")
+_LINK = re.compile(r"<((?:https?|mailto|tel):[^>|]+)(?:\|([^>]*))?>")
+# What Slack puts before words of its own accord; `https://` it never does.
+_ADDED = re.compile(r"(?:http://|mailto:|tel:)")
+
+AFile = Callable[[Mapping[str, Any]], SentFile]
+"""A file as Slack describes it, to one that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Us:
+    """Who we are, as Slack says of our token.
+
+    Attributes:
+        team: The workspace that the app is installed in.
+        user: What mentions of us name.
+    """
+
+    team: str = ""
+    user: str = ""
+
+
+def heard_in(body: Mapping[str, Any], us: Us, file: AFile) -> Heard | None:
+    """What one delivery says; what comes from another workspace is barred, for there ids may mean other people."""
+    match body.get("type"):
+        case "event_callback":
+            return _said(body, us, file)
+        case "block_actions":
+            return _clicked(body, us)
+        case _:
+            return _ordered(body, us) if body.get("command") else None
+
+
+def place_of(thread: str) -> tuple[str, str]:
+    """The channel of a thread, and the stamp of its first message."""
+    channel, _, ts = thread.partition(":")
+    return channel, ts
+
+
+def order_of(ts: str) -> int:
+    """A stamp as a number, in millionths of a second; 0 for what is none."""
+    return int(ts.replace(".", "")) if _STAMP.fullmatch(ts) else 0
+
+
+def _barred(us: Us, team: object, *persons: object) -> str:
+    """Why this is not heard: Slack always says in which workspace it was, and in shared channels whose a person is."""
+    foreign = any(one != us.team for one in (team, *persons) if one is not None)
+    return "" if us.team and team is not None and not foreign else FOREIGN
+
+
+def _said(body: Mapping[str, Any], us: Us, file: AFile) -> Said | None:
+    event: Mapping[str, Any] = body.get("event") or {}
+    is_ours = event.get("type") == "app_mention" or event.get("channel_type") == "im"
+    is_plain = event.get("subtype") in (None, "file_share", "thread_broadcast")
+    # What was changed later is nothing that is said now: a mention may be put into words of long ago.
+    is_said = is_plain and not event.get("edited")
+    if not (is_ours and is_said) or event.get("bot_id") or not event.get("user"):
+        return None
+    channel, ts = str(event["channel"]), str(event["ts"])
+    # A mention and the message that it stands in are two events of the same thing.
+    return Said(
+        f"{channel}:{ts}",
+        f"{channel}:{event.get('thread_ts') or ts}",
+        str(event["user"]),
+        _written(str(event.get("text") or ""), us),
+        tuple(file(one) for one in event.get("files") or ()),
+        order=order_of(ts),
+        barred=_barred(us, body.get("team_id"), *(event.get(fact) for fact in ("team", "user_team", "source_team"))),
+    )
+
+
+def _written(text: str, us: Us) -> str:
+    """What was written, as it was: without Slack's links and escapes, and without a mention of us."""
+    mention = rf"[ \t]*<@{re.escape(us.user)}(?:\|[^>]*)?>[:,]?[ \t]*"
+    return html.unescape(_LINK.sub(_link, re.sub(mention, " ", text) if us.user else text)).strip()
+
+
+def _link(found: re.Match[str]) -> str:
+    address, label = found[1], found[2]
+    if not label or label == address:
+        return address
+    if label == _ADDED.sub("", address, count=1):
+        return label
+    return address if label == address.removeprefix("https://") else f"{label} ({address})"
+
+
+def _ordered(body: Mapping[str, Any], us: Us) -> Said | None:
+    """A slash command. It stands in no thread, for Slack takes none in threads."""
+    channel, user, trigger = body.get("channel_id"), body.get("user_id"), body.get("trigger_id")
+    if not channel or not user or not trigger:
+        return None
+    text = _written(str(body.get("text") or ""), us)
+    barred = _barred(us, body.get("team_id"))
+    return Said(f"command:{trigger}", f"{channel}:{ASIDE}{user}", str(user), text, in_thread=False, barred=barred)
+
+
+def _clicked(body: Mapping[str, Any], us: Us) -> Clicked | None:
+    actions: Sequence[Mapping[str, Any]] = body.get("actions") or ()
+    message: Mapping[str, Any] = body.get("message") or {}
+    channel = (body.get("channel") or {}).get("id")
+    person: Mapping[str, Any] = body.get("user") or {}
+    user = person.get("id")
+    if not actions or not channel or not user or not body.get("trigger_id"):
+        return None
+    ts = str(message.get("ts") or "")
+    return Clicked(
+        str(body["trigger_id"]),
+        f"{channel}:{message.get('thread_ts') or ts}",
+        str(user),
+        str(actions[0].get("value") or actions[0].get("action_id") or ""),
+        ts,
+        barred=_barred(us, (body.get("team") or {}).get("id"), person.get("team_id")),
+    )
+
+
+FOR_GOOD = frozenset(
+    {
+        "account_inactive",
+        "app_uninstalled",
+        "invalid_auth",
+        "not_authed",
+        "team_access_not_granted",
+        "token_expired",
+        "token_revoked",
+    }
+)
+# What it says of one call that needs another right; where we sign in, there is nothing without that call.
+_NO_RIGHT = frozenset({"missing_scope", "not_allowed_token_type"})
+# What passes: everything else that it says of a post will be said of it again.
+PASSES = frozenset(
+    {"accesslimited", "fatal_error", "internal_error", "ratelimited", "request_timeout", "service_unavailable"}
+)
+_NO = "it says no"
+
+
+def word_of(response: Any) -> str:
+    """What the service says is wrong, `not_in_channel` or the like; from a broken service anything may come."""
+    data = getattr(response, "data", response)
+    word = data.get("error") if isinstance(data, Mapping) else None
+    return word if isinstance(word, str) and re.fullmatch(r"[a-z_]{1,60}", word) else _NO
+
+
+def kind_of(what: str, word: str) -> type[TransportError]:
+    """What an answer with this word means, to what it was asked to do."""
+    if word in FOR_GOOD or (what == LET_IN and word in _NO_RIGHT):
+        return TransportRefused
+    return TransportError if what == LET_IN or word in PASSES or word == _NO else PostRefused
+
 
 API = "https://slack.com/api/"
 FILES = "https://files.slack.com/"

@@ -115,15 +115,6 @@ A message says what happened, to what, and what to do next. It never holds a sec
 stack trace beside it. The data a program might want stands on attributes, so that nobody matches text.
 """
 
-from kagura_kernel.domain.errors.approvals import (
-    ApprovalAborted,
-    ApprovalAlreadyDecided,
-    ApprovalDenied,
-    ApprovalError,
-    ApprovalExpired,
-    ApprovalRequired,
-    ApprovalUnknown,
-)
 from kagura_kernel.domain.errors.base import (
     BudgetExhausted,
     ConfigurationError,
@@ -138,18 +129,22 @@ from kagura_kernel.domain.errors.base import (
     UsageError,
     shorten,
 )
-from kagura_kernel.domain.errors.brain import (
-    BrainError,
-    BrainForgot,
-    BrainLost,
-    BrainNotConfigured,
-    BrainRefused,
-    CassetteBroken,
-    CassetteMissing,
-)
 from kagura_kernel.domain.errors.credentials import (
+    ApprovalAborted,
+    ApprovalAlreadyDecided,
+    ApprovalDenied,
+    ApprovalError,
+    ApprovalExpired,
+    ApprovalRequired,
+    ApprovalUnknown,
     CredentialError,
+    EgressBusy,
+    EgressDenied,
+    EgressRefused,
+    EgressSignInRefused,
+    EgressUnreachable,
     GrantMissing,
+    HostNotUnderstood,
     InjectionFailed,
     LeaseElsewhere,
     LeaseEnded,
@@ -157,27 +152,6 @@ from kagura_kernel.domain.errors.credentials import (
     LeaseUnavailable,
     LeaseUnknown,
     SecretUnavailable,
-)
-from kagura_kernel.domain.errors.egress import (
-    EgressBusy,
-    EgressDenied,
-    EgressRefused,
-    EgressSignInRefused,
-    EgressUnreachable,
-    HostNotUnderstood,
-)
-from kagura_kernel.domain.errors.host import (
-    HostCommandTimeout,
-    HostError,
-    HostIdleTimeout,
-)
-from kagura_kernel.domain.errors.journal import (
-    JournalError,
-    JournalMissing,
-    JournalTampered,
-    JournalTooNew,
-    JournalUnreadable,
-    JournalUnwritable,
 )
 from kagura_kernel.domain.errors.kit import (
     AgentInvalid,
@@ -188,12 +162,6 @@ from kagura_kernel.domain.errors.kit import (
     KitRefused,
     KitUnwritable,
     McpConfigInvalid,
-    RedactionUnavailable,
-    ToolHostsUnresolved,
-    ToolsetError,
-)
-from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError, MemoryUnavailable, MemoryUnknown
-from kagura_kernel.domain.errors.plugins import (
     PluginBusy,
     PluginCallRefused,
     PluginChangedSince,
@@ -205,10 +173,27 @@ from kagura_kernel.domain.errors.plugins import (
     PluginQuarantined,
     PluginRefused,
     PluginTimeout,
+    RedactionUnavailable,
     SignatureInvalid,
+    ToolHostsUnresolved,
+    ToolsetError,
 )
+from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryStoreError, MemoryUnavailable, MemoryUnknown
 from kagura_kernel.domain.errors.run import (
+    BrainError,
+    BrainForgot,
+    BrainLost,
+    BrainNotConfigured,
+    BrainRefused,
+    CassetteBroken,
+    CassetteMissing,
     CellFailed,
+    JournalError,
+    JournalMissing,
+    JournalTampered,
+    JournalTooNew,
+    JournalUnreadable,
+    JournalUnwritable,
     ResumeRefused,
     RunDenied,
     RunError,
@@ -223,9 +208,15 @@ from kagura_kernel.domain.errors.run import (
 )
 from kagura_kernel.domain.errors.sandbox import (
     BoxFileError,
+    ChangeConflict,
+    ChangesIncomplete,
     CommandTimeout,
+    HostCommandTimeout,
+    HostError,
+    HostIdleTimeout,
     ImageBuildFailed,
     IsolationTooWeak,
+    PathNotShown,
     SandboxCommandTimeout,
     SandboxDied,
     SandboxError,
@@ -233,12 +224,9 @@ from kagura_kernel.domain.errors.sandbox import (
     SandboxProtocolError,
     SandboxUnavailable,
     SandboxUnsupported,
-)
-from kagura_kernel.domain.errors.variables import VariableError, VariableMissing, VariableRefused
-from kagura_kernel.domain.errors.workspace import (
-    ChangeConflict,
-    ChangesIncomplete,
-    PathNotShown,
+    VariableError,
+    VariableMissing,
+    VariableRefused,
     WorkspaceError,
     WorkspaceRefused,
     WorkspaceTooLarge,

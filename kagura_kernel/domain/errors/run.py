@@ -5,6 +5,166 @@ from __future__ import annotations
 from kagura_kernel.domain.errors.base import KaguraError
 
 
+class BrainError(KaguraError):
+    """The brain could not think."""
+
+    code = "ERR_BRAIN"
+
+
+class BrainNotConfigured(BrainError):
+    """No brain can be had; the text names the ways to get one."""
+
+    code = "ERR_BRAIN_NOT_CONFIGURED"
+
+
+class BrainRefused(BrainError):
+    """The brain's service said no: a wrong key, an unknown model, a limit."""
+
+    code = "ERR_BRAIN_REFUSED"
+
+    def __init__(self, brain: str, why: str, status: int | None = None) -> None:
+        super().__init__(f"The {brain} brain was refused: {why}")
+        self.brain = brain
+        self.why = why
+        self.status = status
+
+
+class BrainForgot(BrainRefused):
+    """The brain does not remember the conversation that it was to go on with."""
+
+    code = "ERR_BRAIN_FORGOT"
+
+    def __init__(self, brain: str) -> None:
+        super().__init__(brain, "it does not remember the session to resume. Start afresh with `--new`.")
+
+
+class BrainLost(BrainError):
+    """The brain's program ended or fell silent in the middle of a turn."""
+
+    code = "ERR_BRAIN_LOST"
+
+    def __init__(self, brain: str, why: str) -> None:
+        super().__init__(f"The {brain} brain was lost: {why}. The run was stopped; run the cell again.")
+        self.brain = brain
+        self.why = why
+
+
+class CassetteMissing(BrainError):
+    """There is no recorded run at this path."""
+
+    code = "ERR_CASSETTE_MISSING"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"There is no cassette {path}. Record one with `%%kagura --record {path}`.")
+        self.path = path
+
+
+class CassetteBroken(BrainError):
+    """A cassette cannot be read, or does not fit this run.
+
+    `foreign` says that the file is something else, which nobody should be told to record over.
+    """
+
+    code = "ERR_CASSETTE_BROKEN"
+
+    def __init__(self, path: str, line: int, why: str, *, foreign: bool = False) -> None:
+        advice = (
+            "It is no cassette; nothing was changed."
+            if foreign
+            else f"Record it again with `%%kagura --record {path}`."
+        )
+        super().__init__(f"Cassette {path}, line {line}: {why}. {advice}")
+        self.path = path
+        self.line = line
+        self.why = why
+        self.foreign = foreign
+
+
+class JournalError(KaguraError):
+    """The journal cannot be kept; without it nothing is executed."""
+
+    code = "ERR_JOURNAL"
+
+
+class JournalMissing(JournalError):
+    """There is no journal yet."""
+
+    code = "ERR_JOURNAL_MISSING"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+
+
+class JournalUnwritable(JournalError):
+    """A row could not be written (disk full, read-only, no such server)."""
+
+    code = "ERR_JOURNAL_UNWRITABLE"
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(
+            f"The journal {where} cannot be written: {why}. Nothing is executed without a journal. "
+            + _journal_cure(where, "Free space or mend the permissions, or set KAGURA_HOME to another directory.")
+        )
+        self.where = where
+        self.why = why
+
+
+class JournalUnreadable(JournalError):
+    """The journal's file or server cannot be read, or is no journal."""
+
+    code = "ERR_JOURNAL_UNREADABLE"
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(
+            f"The journal {where} cannot be read: {why}. "
+            + _journal_cure(where, "Move it away to start a new one, or set KAGURA_HOME to another directory.")
+        )
+        self.where = where
+        self.why = why
+
+
+class JournalTooNew(JournalError):
+    """A newer kagura-kernel wrote this journal."""
+
+    code = "ERR_JOURNAL_TOO_NEW"
+
+    def __init__(self, where: str, found: int, known: int) -> None:
+        super().__init__(
+            f"The journal {where} has schema version {found}; this kagura-kernel knows {known}. "
+            "Upgrade kagura-kernel, or set KAGURA_HOME to another directory."
+        )
+        self.where = where
+        self.found = found
+        self.known = known
+
+
+class JournalTampered(JournalError):
+    """The hash chain does not hold: a row was changed, or is missing; or a table made from the rows disagrees.
+
+    `seq` is the row where it shows. `table` and `key` name the entry of the table; both are empty when it is the chain.
+    """
+
+    code = "ERR_JOURNAL_TAMPERED"
+
+    def __init__(self, where: str, seq: int, why: str, *, table: str = "", key: str = "") -> None:
+        super().__init__(
+            f"The journal {where} does not verify in {table} at {key}: {why}. The events are sound; "
+            "`kagura-kernel journal rebuild` makes the tables anew from them."
+            if table
+            else f"The journal {where} does not verify at row {seq}: {why}. Keep it as it is with "
+            "`kagura-kernel journal backup DIRECTORY`, then put your last copy in its place, or move it away."
+        )
+        self.where = where
+        self.seq = seq
+        self.why = why
+        self.table = table
+        self.key = key
+
+
+def _journal_cure(where: str, for_a_file: str) -> str:
+    return "Mend the database server, or the address in KAGURA_JOURNAL_URL." if "://" in where else for_a_file
+
+
 class RunError(KaguraError):
     """A run did not end as it was meant to."""
 

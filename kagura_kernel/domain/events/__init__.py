@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from pydantic import Field
 
-from kagura_kernel.domain.events.approvals import ApprovalDecided, ApprovalRequested, MessageRefused
 from kagura_kernel.domain.events.base import Event, Streamed
-from kagura_kernel.domain.events.changes import ChangeRow, ChangesCollected, ChangesSettled
-from kagura_kernel.domain.events.kit import KitStaged, ToolsetEnded, ToolsetStarted
+from kagura_kernel.domain.events.kit import (
+    KitStaged,
+    PluginAudited,
+    PluginCalled,
+    PluginChanged,
+    PluginSeen,
+    ToolsetEnded,
+    ToolsetStarted,
+)
 from kagura_kernel.domain.events.membrane import (
     EgressClosed,
     EgressDecided,
@@ -28,25 +34,38 @@ from kagura_kernel.domain.events.membrane import (
     MountRow,
     RunGranted,
 )
-from kagura_kernel.domain.events.memory import MemoriesSeen, MemoriesShown, MemoryChanged, MemoryWritten
-from kagura_kernel.domain.events.patterns import (
+from kagura_kernel.domain.events.memory import (
     ChildEnded,
     ChildStarted,
+    MemoriesSeen,
+    MemoriesShown,
+    MemoryChanged,
+    MemoryWritten,
     RunCheckpointed,
     RunPlanned,
     RunResumed,
     RunVerified,
     TrustChanged,
 )
-from kagura_kernel.domain.events.plugins import PluginAudited, PluginCalled, PluginChanged, PluginSeen
-from kagura_kernel.domain.events.run import BoxClosed, BoxStarted, Noted, RunFinished, RunStarted, TurnCounted
-from kagura_kernel.domain.events.work import (
+from kagura_kernel.domain.events.run import (
+    ApprovalDecided,
+    ApprovalRequested,
+    BoxClosed,
+    BoxStarted,
+    ChangeRow,
+    ChangesCollected,
+    ChangesSettled,
+    MessageRefused,
+    Noted,
     OutputStreamed,
     ResultShown,
+    RunFinished,
+    RunStarted,
     TextStreamed,
     TextWritten,
     ToolCalled,
     ToolFinished,
+    TurnCounted,
     VariableCrossed,
 )
 

@@ -2,9 +2,231 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from kagura_kernel.domain.events.base import Event
+from pydantic import BaseModel, ConfigDict, Field
+
+from kagura_kernel.domain.changes import ChangeState, ChangeStatus
+from kagura_kernel.domain.events.base import Event, Streamed
+
+
+class TextStreamed(Streamed):
+    """A piece of the brain's answer, as it is written."""
+
+    kind: Literal["text.streamed"] = "text.streamed"
+    text: str
+
+
+class TextWritten(Event):
+    """One whole piece of the brain's answer, Markdown."""
+
+    kind: Literal["text.written"] = "text.written"
+    text: str
+
+
+class ToolCalled(Event):
+    """The brain asked for a tool; stored before the tool runs.
+
+    Attributes:
+        call_id: Unique in the run.
+        tool: Name of the tool.
+        arguments: As they will be used.
+        offered: Whether the run offers a tool of that name; where not, the name is somebody's invention.
+    """
+
+    kind: Literal["tool.called"] = "tool.called"
+    call_id: str
+    tool: str
+    offered: bool = False
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class OutputStreamed(Streamed):
+    """Bytes that a tool's command just printed, decoded for reading."""
+
+    kind: Literal["output.streamed"] = "output.streamed"
+    call_id: str
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+class ToolFinished(Event):
+    """A tool answered.
+
+    Attributes:
+        call_id: The call it answers.
+        tool: Name of the tool.
+        text: What the brain read.
+        is_error: Whether it counts as a failure.
+        exit_code: Of the command behind it, if any.
+        route: `sandbox` or `host`; empty if nothing ran.
+        duration: Seconds.
+        spill: Name of the file with the full output, if it was cut.
+        offered: As of its call.
+    """
+
+    kind: Literal["tool.finished"] = "tool.finished"
+    call_id: str
+    tool: str
+    offered: bool = False
+    text: str
+    is_error: bool = False
+    exit_code: int | None = None
+    route: str = ""
+    duration: float = 0.0
+    spill: str | None = None
+
+
+class ResultShown(Event):
+    """Something that a program in the box wants to be looked at: an image, a table, formatted text.
+
+    It is the box's word: whoever shows it sanitises it first.
+
+    Attributes:
+        call_id: The tool call, or `cell`, whose program made it.
+        mime: `text/html`, `text/markdown`, `text/plain`, `image/svg+xml`, `image/png`, `image/jpeg`, `image/gif` or
+            `image/webp`.
+        data: Text as it is; of raster images the bytes in base64; empty where it was too large.
+        bytes: How large it was in the box.
+        text: A plain form for readers that cannot show the other one; may be empty.
+        note: Why it is not here whole; empty when it is.
+    """
+
+    kind: Literal["result.shown"] = "result.shown"
+    call_id: str
+    mime: str
+    data: str = ""
+    bytes: int = 0
+    text: str = ""
+    note: str = ""
+
+
+class VariableCrossed(Event):
+    """A variable was copied into the box, or out of it.
+
+    Attributes:
+        name: Its name, on both sides.
+        direction: `in` or `out`.
+        form: How it travelled: `frame`, `series`, `array`, `json`, `image`, `text` or `file`; empty where it could not.
+        summary: What it is, for reading: a type, its shape, its columns.
+        bytes: How much travelled.
+        error: Why it could not cross; empty when it did.
+    """
+
+    kind: Literal["variable.crossed"] = "variable.crossed"
+    name: str
+    direction: Literal["in", "out"]
+    form: str = ""
+    summary: str = ""
+    bytes: int = 0
+    error: str = ""
+
+
+class ChangeRow(BaseModel):
+    """One changed file; the fields are those of `domain.changes.FileChange`."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+    path: str
+    status: ChangeStatus
+    kind: Literal["file", "link"] = "file"
+    size: int = 0
+    mode: int = 0o644
+    old_sha256: str = ""
+    new_sha256: str = ""
+    diff: str = ""
+    binary: bool = False
+    state: ChangeState = "proposed"
+    target: str = ""
+    reason: str = ""
+    runs: str = ""
+
+
+class ChangesCollected(Event):
+    """What the run would change in the project. Stored before anything is applied."""
+
+    kind: Literal["changes.collected"] = "changes.collected"
+    changes: tuple[ChangeRow, ...] = ()
+
+
+class ChangesSettled(Event):
+    """Some of the changes were applied, discarded, or found in conflict.
+
+    Attributes:
+        applied: Paths now in the project.
+        discarded: Paths given up.
+        conflicts: Paths that changed in the project meanwhile; left alone.
+        by: Who decided.
+    """
+
+    kind: Literal["changes.settled"] = "changes.settled"
+    applied: tuple[str, ...] = ()
+    discarded: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    by: str = ""
+
+
+class ApprovalRequested(Event):
+    """The run waits for a person. The fields are those of `domain.approvals.ApprovalRequest`."""
+
+    kind: Literal["approval.requested"] = "approval.requested"
+    approval_id: str
+    subject: str
+    title: str
+    detail: str
+    reason: str = ""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    call_id: str = ""
+    deadline: float = 300.0
+    options: tuple[str, ...] = ()
+    lineage: tuple[str, ...] = ()
+    content_hash: str = ""
+
+
+class ApprovalDecided(Event):
+    """An approval ended, whoever or whatever ended it.
+
+    Attributes:
+        approval_id: Which.
+        verdict: `allow`, `deny`, `timeout`, `aborted`.
+        by: Who.
+        via: Where.
+        answer: Answer to a question, or a remark.
+        content_hash: Hash of what was decided on.
+        waited: Seconds.
+    """
+
+    kind: Literal["approval.decided"] = "approval.decided"
+    approval_id: str
+    verdict: str
+    by: str
+    via: str
+    answer: str = ""
+    content_hash: str = ""
+    waited: float = 0.0
+
+
+class MessageRefused(Event):
+    """Something that came over a chat and was not done. `run_id` is empty where it was about no run.
+
+    Attributes:
+        transport: Which chat.
+        operator: Whoever sent it, as the chat names them.
+        message_id: Which message, or which click.
+        why: Why not, one clause.
+        approval_id: The approval that it was about; empty for none.
+        times: How often this operator was refused this for this reason, as far as this process remembers.
+        left_out: Refusals of whatever kind that had no row since the last one of this chat.
+    """
+
+    kind: Literal["message.refused"] = "message.refused"
+    transport: str
+    operator: str
+    message_id: str
+    why: str
+    approval_id: str = ""
+    times: int = 1
+    left_out: int = 0
 
 
 class RunStarted(Event):

@@ -2,8 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from kagura_kernel.jupyter.answers import press_lease
 from kagura_kernel.jupyter.boards.board_frame import BoardFrame
-from kagura_kernel.jupyter.boards.lease_board import LeaseBoard
+from kagura_kernel.jupyter.boards.live_board import LiveBoard
+from kagura_kernel.jupyter.cards.leases import LeaseLine, board_html, board_text
+from kagura_kernel.jupyter.cards.record import Bundle, leases_bundle
+
+if TYPE_CHECKING:
+    from kagura_kernel.cockpit.cockpit import Cockpit
+    from kagura_kernel.cockpit.records import LeaseView
+
+
+class LeaseBoard(LiveBoard[LeaseLine]):
+    """All leases of all runs."""
+
+    label = "Leases"
+
+    @staticmethod
+    def look(cockpit: Cockpit) -> tuple[list[LeaseLine], bool]:
+        """A run that goes on may get one at any time."""
+        rows = cockpit.leases()
+        return _lines(cockpit, rows), bool(rows) or any(run.live for run in cockpit.runs())
+
+    @staticmethod
+    def html(lines: Sequence[LeaseLine], now: datetime) -> str:
+        """The live form."""
+        return board_html(lines, now)
+
+    @staticmethod
+    def text(lines: Sequence[LeaseLine]) -> str:
+        """For front ends without widgets."""
+        return board_text(lines)
+
+    @staticmethod
+    def bundle(lines: Sequence[LeaseLine], now: datetime) -> Bundle:
+        """The finished form."""
+        return leases_bundle([replace(line, steerable=False) for line in lines], now)
+
+    def kept(self, lines: Sequence[LeaseLine]) -> Bundle:
+        """The finished form as of now."""
+        return self.bundle(lines, datetime.now(UTC))
+
+    def _pressed(self, content: Mapping[str, Any]) -> None:
+        press_lease(self._cockpit, content, self._slot.tell)
+
+
+def _lines(cockpit: Cockpit, rows: Sequence[LeaseView]) -> list[LeaseLine]:
+    elsewhere = {row.run_id for row in rows if not row.here}
+    owners = {run.run_id: run.owner for run in cockpit.runs() if run.run_id in elsewhere} if elsewhere else {}
+    return [_line(row, owners.get(row.run_id, "")) for row in rows]
+
+
+def _line(row: LeaseView, owner: str) -> LeaseLine:
+    return LeaseLine(
+        lease_id=row.lease_id,
+        name=f"{row.provider}:{row.scope}",
+        state=row.state,
+        expires_at=row.expires_at,
+        budget_left=row.budget_left,
+        renewals_left=row.renewals_left,
+        way=row.way,
+        place=row.place,
+        why=row.why,
+        where=f"held by {row.run_id}" if row.here else f"held by {row.run_id}, {_elsewhere(row.lease_id, owner)}",
+        steerable=row.here,
+    )
+
+
+def _elsewhere(lease_id: str, owner: str) -> str:
+    """Which kernel holds it, from `host:pid:start`, and what ends it from here."""
+    host, _, rest = owner.partition(":")
+    process = rest.partition(":")[0]
+    kernel = f"in another kernel: process {process} on {host}" if process else "in another kernel"
+    return f"{kernel}; `kagura-kernel leases revoke {lease_id}` ends it"
 
 
 class LeaseFrame(BoardFrame):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from kagura_kernel.domain.asked import plainly
 from kagura_kernel.domain.events import ApprovalRequested
-from kagura_kernel.domain.plainly import plainly
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.cards.ask import block_html
 from kagura_kernel.jupyter.cards.ask_buttons import buttons_html

@@ -2,10 +2,15 @@
 
 `data` says what the same run would say again, so that a notebook can be compared; what differs every time (ids, times,
 durations, this machine's reasons) stands in `metadata`, which comparisons leave out.
+
+The part of a run's record that tells what it was given and what crossed its wall.
+
+As in the rest of the record: what the same run would say again, and apart from it what differs every time.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,17 +18,157 @@ from typing import Any
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.audited import audit_record
-from kagura_kernel.jupyter.cards.crossings_record import crossings_metadata, crossings_record
 from kagura_kernel.jupyter.cards.frame import changes_card_html, framed, run_html
-from kagura_kernel.jupyter.cards.kit_record import kit_metadata, kit_record
-from kagura_kernel.jupyter.cards.learned_record import learned_metadata, learned_record, told_record
+from kagura_kernel.jupyter.cards.kitted import Kitted, redactions
 from kagura_kernel.jupyter.cards.leases import LeaseLine, board_html, board_text
+from kagura_kernel.jupyter.cards.network import by_name
 from kagura_kernel.jupyter.cards.parts import Check, Part
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.jupyter.cards.results import shown_record
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
 from kagura_kernel.jupyter.cards.variables import variables_record
 from kagura_kernel.jupyter.cards.view import Ask, Call, Note, Passage, Result, RunView, Withheld
+
+
+def crossings_record(view: RunView) -> dict[str, Any]:
+    """`grant`, `egress` and `leases`; each empty when there was nothing beyond an ordinary run."""
+    granted = view.granted
+    grant: dict[str, Any] = {}
+    if granted is not None and granted.beyond:
+        grant = {"egress": list(granted.egress), "credentials": list(granted.credentials), "image": granted.image}
+        grant |= {"ask": granted.ask, "writable_root": granted.writable_root}
+        grant["mounts"] = [{"target": mount.target, "mode": mount.mode} for mount in granted.mounts]
+    refused = [
+        {"host": one.host, "port": one.port, "why": one.short, "net": one.net} for one in by_name(view.network.denied)
+    ]
+    unreached = [{"host": one.host, "port": one.port, "why": one.short} for one in by_name(view.network.unreached)]
+    reached = [{"host": one.host, "port": one.port, "rule": one.rule} for one in by_name(view.network.stood)]
+    leases = [
+        {"provider": held.said.provider, "scope": held.said.scope, "way": held.said.way, "end": held.end}
+        | {"given_back": held.end in {"given back", "revoked"}}
+        for held in view.leases.values()
+    ]
+    egress: dict[str, Any] = {"refused": refused, "reached": reached} if view.network else {}
+    egress |= {"not_reached": unreached} if unreached else {}
+    return {"grant": grant, "egress": egress, "leases": leases}
+
+
+def crossings_metadata(view: RunView) -> dict[str, Any]:
+    """Figures, times, ids, paths and people."""
+    granted = view.granted
+    grant: dict[str, Any] = {}
+    if granted is not None and granted.beyond:
+        grant = {"beyond": list(granted.beyond), "by": granted.by, "at": granted.at.isoformat()}
+        grant["sources"] = [mount.source for mount in granted.mounts]
+    refused = [{"place": one.place, "times": one.times, "reason": one.reason} for one in by_name(view.network.denied)]
+    unreached = [
+        {"place": one.place, "times": one.times, "reason": one.reason} for one in by_name(view.network.unreached)
+    ]
+    reached = [
+        {
+            "place": one.place,
+            "connections": one.connections,
+            "bytes_in": one.bytes_in,
+            "bytes_out": one.bytes_out,
+            "seconds": round(one.seconds, 3),
+            "ended": dict(one.ended),
+        }
+        for one in by_name(view.network.stood)
+    ]
+    more = {"refusals": view.network.more_refused, "connections": view.network.more_reached}
+    egress: dict[str, Any] = {"refused": refused, "reached": reached, "not_told_apart": more} if view.network else {}
+    egress |= {"not_reached": unreached} if unreached else {}
+    leases = [
+        {
+            "lease_id": lease_id,
+            "place": held.said.place,
+            "since": held.since.isoformat(),
+            "held": round(held.seconds, 3),
+            "renewals": held.renewals,
+            "requests": held.requests,
+            "why": held.said.why,
+        }
+        for lease_id, held in view.leases.items()
+    ]
+    return {"grant": grant, "egress": egress, "leases": leases}
+
+
+def kit_record(kit: Kitted) -> dict[str, Any]:
+    """What would be the same again; empty where there is nothing to say."""
+    if not kit:
+        return {}
+    staged = kit.staged
+    facts: dict[str, Any] = (
+        {}
+        if staged is None
+        else {
+            "agent": staged.agent,
+            "skills": [
+                {
+                    "name": one.name,
+                    "files": [{"place": file.target, "redactions": file.redactions} for file in one.files],
+                }
+                for one in staged.skills
+            ],
+            "prompt_files": [
+                {"name": one.name, "place": one.place, "redactions": one.redactions} for one in staged.prompt_files
+            ],
+            "agents": list(staged.agents),
+            "redactions": redactions(staged),
+            "left_out": [{"place": one.target, "reason": one.reason} for one in staged.left_out],
+            "omitted": staged.omitted,
+            "tool_hosts": list(staged.tool_hosts),
+            "unresolved": [one.toolset for one in staged.unresolved],
+        }
+    )
+    facts["toolsets"] = [{"name": one.toolset, "tools": list(one.tools)} for one in kit.started.values()]
+    facts["gone"] = [{"name": one.toolset, "reason": one.reason} for one in kit.ended.values()]
+    return {name: value for name, value in facts.items() if value}
+
+
+def kit_metadata(kit: Kitted) -> dict[str, Any]:
+    """What is of this machine and this time; empty where there is nothing to say."""
+    staged = kit.staged
+    if not kit or staged is None:
+        return {}
+    facts: dict[str, Any] = {"reference": staged.reference, "definition": staged.definition, "digest": staged.digest}
+    facts |= {"unchanged": staged.unchanged, "seconds": round(staged.seconds, 3)}
+    installed = {one.toolset: one.installed for one in kit.started.values() if one.installed}
+    return facts | ({"installed": installed} if installed else {})
+
+
+def learned_record(view: RunView) -> dict[str, Any]:
+    """What would be the same again: how many memories of which kind, and what the plan rested on; no ids, no times."""
+    learned = view.learned
+    facts: dict[str, Any] = {}
+    steady = view.repeatable
+    planned = learned.planned if learned.tells_plan(steady=steady) else None
+    if planned is not None and (estimate := planned.estimate) is not None:
+        facts["plan"] = {"runs": estimate.runs, "failed": estimate.failed, "lessons": len(planned.lessons)}
+    if learned.tells_memories(steady=steady):
+        facts["shown"] = dict(Counter(f"{memory.type}, {memory.tier}" for _, memory in learned.seen.values()))
+    return facts
+
+
+def told_record(item: Check | Part) -> dict[str, Any]:
+    """How the work was tried out, or what became of a part that was handed on."""
+    if isinstance(item, Check):
+        return {"kind": "verification", "command": item.event.command, "passed": item.event.passed}
+    return {"kind": "child", "status": item.ended.status if item.ended is not None else "running"}
+
+
+def learned_metadata(view: RunView) -> dict[str, Any]:
+    """Ids and figures."""
+    learned = view.learned
+    facts: dict[str, Any] = {
+        "seen": [{"id": memory.id, "how": how, "tier": memory.tier} for how, memory in learned.seen.values()],
+        "left": [event.memory_id for event in learned.written],
+    }
+    if learned.planned is not None and learned.planned.estimate is not None:
+        facts["expected_usd"] = learned.planned.estimate.usd
+        facts["expected_seconds"] = learned.planned.estimate.seconds
+    return {name: value for name, value in facts.items() if value}
+
 
 RUN_MIME = "application/vnd.kagura.run+json"
 CHANGES_MIME = "application/vnd.kagura.changes+json"

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from kagura_kernel.domain.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    BoxStarted,
+    EgressClosed,
+    EgressDecided,
+    Event,
+    LeaseChanged,
+    RunFinished,
+    RunStarted,
+    ToolCalled,
+    ToolFinished,
+)
+from kagura_kernel.jupyter.cards.escape import one_line
+from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.words import seconds
-from kagura_kernel.jupyter.charts.lanes import KINDS, ORDER, Bar, bars
 from kagura_kernel.jupyter.charts.look import AMBER, BLUE, GREY, RED, WIDTH, finished
 from kagura_kernel.jupyter.charts.picture import Chart, markdown_table, text_table
 
@@ -15,6 +30,282 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from kagura_kernel.cockpit.cockpit import Cockpit
+
+
+KINDS = (
+    "run.started",
+    "box.started",
+    "tool.called",
+    "tool.finished",
+    "approval.requested",
+    "approval.decided",
+    "egress.decided",
+    "egress.closed",
+    "lease.changed",
+    "run.finished",
+)
+"""What the lanes are drawn from; texts and outputs are not read."""
+
+YOU, BRAIN, PROGRAM, TOOLS, COMMANDS, NETWORK, LEASES, BOX = (
+    "you",
+    "brain",
+    "program",
+    "tools",
+    "commands",
+    "network",
+    "credentials",
+    "box",
+)
+ORDER = (BRAIN, PROGRAM, TOOLS, COMMANDS, YOU, NETWORK, LEASES, BOX)
+MAX_BARS = 400
+"""Bars in one lane; of more, those that lie close together are drawn as one."""
+
+State = Literal["works", "waits", "refused", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar.
+
+    Attributes:
+        lane: Whose.
+        what: What was done.
+        start: Seconds since the run began.
+        end: Likewise; not before `start`.
+        state: Whether it worked or waited, or how it went wrong.
+        waits_for: For whom or what it waited; empty when it did not.
+    """
+
+    lane: str
+    what: str
+    start: float
+    end: float
+    state: State = "works"
+    waits_for: str = ""
+
+
+@dataclass(slots=True)
+class _Open:
+    """Something that has begun: what it is, and when."""
+
+    what: str
+    start: float
+
+
+def bars(events: Iterable[Event], now: datetime) -> list[Bar]:
+    """The bars of one run, lane by lane, in their order.
+
+    Args:
+        events: Of the run, from its first one on.
+        now: Until when what goes on has lasted.
+    """
+    lanes = _Lanes()
+    for event in events:
+        lanes.take(event)
+    found = lanes.close(now)
+    return [bar for lane in ORDER for bar in _close_together(_of(lane, found))]
+
+
+class _Lanes:
+    """Takes the events of one run in their order."""
+
+    def __init__(self) -> None:
+        self._began: datetime | None = None
+        self._ended: float | None = None
+        self._agent = True
+        self._boxed = 0.0
+        self._bars: list[Bar] = []
+        self._calls: dict[str, _Open] = {}
+        self._asks: dict[str, tuple[_Open, ApprovalRequested]] = {}
+        self._connections: dict[str, _Open] = {}
+        self._leases: dict[str, _Open] = {}
+        self._holds: dict[str, float] = {}
+        # While a call is open the brain waits for it.
+        self._spans: list[Bar] = []
+        # When calls and leases waited for an answer, by their ids.
+        self._waited: dict[str, list[tuple[float, float]]] = {}
+
+    def take(self, event: Event) -> None:
+        """Take the next one."""
+        if isinstance(event, RunStarted):
+            audits = event.flavour == "audit"
+            self._began, self._agent = event.at, event.flavour == "agent" or (audits and event.brain != "")
+        if self._began is not None:
+            self._take(event, max(0.0, (event.at - self._began).total_seconds()))
+
+    def _take(self, event: Event, at: float) -> None:
+        match event:
+            case BoxStarted():
+                self._boxed = at
+                self._bars.append(Bar(BOX, f"{event.backend} starts", 0.0, at))
+            case ToolCalled() | ToolFinished():
+                self._call(event, at)
+            case ApprovalRequested():
+                self._asks[event.approval_id] = _Open(one_line(event.title, 80), at), event
+            case ApprovalDecided():
+                self._answer(event.approval_id, event.verdict, at)
+            case EgressDecided() | EgressClosed():
+                self._connect(event, at)
+            case LeaseChanged():
+                self._lease(event, at)
+            case RunFinished():
+                self._ended = at
+            case _:
+                pass
+
+    def close(self, now: datetime) -> list[Bar]:
+        """All bars; what goes on is drawn up to the run's end, or to now."""
+        if self._began is None:
+            return []
+        end = self._ended if self._ended is not None else max(0.0, (now - self._began).total_seconds())
+        for approval_id in list(self._asks):
+            self._answer(approval_id, "", end)
+        for call_id, call in self._calls.items():
+            self._done(Bar(TOOLS if self._agent else PROGRAM, call.what, call.start, end), call_id)
+        for one in self._connections.values():
+            self._bars.append(Bar(NETWORK, one.what, one.start, end))
+        for lease_id in list(self._leases):
+            self._release(lease_id, end)
+        return self._bars + (_thinking(self._spans, self._boxed, end) if self._agent else [])
+
+    def _name(self, event: ToolCalled) -> str:
+        about = one_line(telling_argument(event.arguments), 60)
+        name = event.tool if self._agent else "the cell"
+        return f"{name}: {about}" if about else name
+
+    def _call(self, event: ToolCalled | ToolFinished, at: float) -> None:
+        if isinstance(event, ToolCalled):
+            self._calls[event.call_id] = _Open(self._name(event), at)
+            return
+        call = self._calls.pop(event.call_id, None)
+        if call is None:
+            return
+        lane = PROGRAM if not self._agent else COMMANDS if event.route else TOOLS
+        failed = event.is_error or event.exit_code not in {None, 0}
+        where = " (on the host)" if event.route == "host" else ""
+        self._done(Bar(lane, call.what + where, call.start, at, "failed" if failed else "works"), event.call_id)
+
+    def _done(self, whole: Bar, call_id: str) -> None:
+        """A call is over: the time in which it waited for an answer is told apart."""
+        self._spans.append(whole)
+        self._bars.extend(_split(whole, self._waited.get(call_id, ()), YOU))
+
+    def _answer(self, approval_id: str, verdict: str, at: float) -> None:
+        """A question was answered, or is open to the end."""
+        opened, request = self._asks.pop(approval_id, (None, None))
+        if opened is None or request is None:
+            return
+        what = f"{opened.what}: {verdict or 'open'}"
+        state: State = "waits" if verdict in {"", "allow"} else "refused"
+        self._bars.append(Bar(YOU, what, opened.start, at, state, YOU))
+        if request.call_id:
+            self._waited.setdefault(request.call_id, []).append((opened.start, at))
+        elif request.subject in {"question", "plugin"}:
+            # Asked by the run itself, such as an audit that has its report: nobody thinks meanwhile.
+            self._spans.append(Bar(YOU, what, opened.start, at))
+        elif request.subject == "network":
+            self._bars.append(Bar(NETWORK, opened.what, opened.start, at, "waits", YOU))
+
+    def _connect(self, event: EgressDecided | EgressClosed, at: float) -> None:
+        name = one_line(f"{event.host}:{event.port}", 80)
+        if isinstance(event, EgressClosed):
+            opened = self._connections.pop(event.connection_id, _Open(name, at))
+            state: State = "works" if event.ended == "done" else "failed"
+            self._bars.append(Bar(NETWORK, opened.what, opened.start, at, state))
+        elif event.allowed:
+            self._connections[event.connection_id] = _Open(name, at)
+        else:
+            self._bars.append(Bar(NETWORK, f"{name} refused", at, at, "refused"))
+
+    def _lease(self, event: LeaseChanged, at: float) -> None:
+        match event.change:
+            case "acquired":
+                self._leases[event.lease_id] = _Open(one_line(f"{event.provider}:{event.scope}", 80), at)
+            case "held up" | "on hold":
+                self._holds.setdefault(event.lease_id, at)
+            case "extended" | "renewed":
+                self._hold_over(event.lease_id, at)
+            case "released":
+                self._release(event.lease_id, at)
+
+    def _hold_over(self, lease_id: str, at: float) -> None:
+        began = self._holds.pop(lease_id, None)
+        if began is not None:
+            self._waited.setdefault(lease_id, []).append((began, at))
+
+    def _release(self, lease_id: str, at: float) -> None:
+        self._hold_over(lease_id, at)
+        lease = self._leases.pop(lease_id, None)
+        if lease is not None:
+            whole = Bar(LEASES, lease.what, lease.start, at)
+            self._bars.extend(_split(whole, self._waited.get(lease_id, ()), YOU))
+
+
+def _thinking(spans: Sequence[Bar], start: float, end: float) -> list[Bar]:
+    """The brain thinks while no call is open, and waits for those that are."""
+    edges = [(min(max(time, start), end), begins, bar) for bar in spans for time, begins in _edges(bar)]
+    edges.sort(key=lambda edge: edge[:2])
+    found: list[Bar] = []
+    open_calls: dict[int, str] = {}
+    at = start
+    for time, begins, bar in [*edges, (end, False, None)]:
+        if time > at:
+            found.append(_brain(at, time, list(open_calls.values())))
+            at = time
+        if begins:
+            open_calls[id(bar)] = bar.what if bar is not None else ""
+        else:
+            open_calls.pop(id(bar), None)
+    return found
+
+
+def _edges(bar: Bar) -> tuple[tuple[float, bool], tuple[float, bool]]:
+    return (bar.start, True), (bar.end, False)
+
+
+def _brain(start: float, end: float, calls: list[str]) -> Bar:
+    if not calls:
+        return Bar(BRAIN, "thinks", start, end)
+    return Bar(BRAIN, "waits", start, end, "waits", one_line(", ".join(calls), 120))
+
+
+def _split(whole: Bar, waited: Sequence[tuple[float, float]], whom: str) -> list[Bar]:
+    """The bar, with these stretches as bars of their own in which it waits."""
+    found: list[Bar] = []
+    at = whole.start
+    for begin, end in sorted(waited):
+        left, right = max(begin, at), min(end, whole.end)
+        if right <= left:
+            continue
+        if left > at:
+            found.append(replace(whole, start=at, end=left))
+        found.append(replace(whole, start=left, end=right, state="waits", waits_for=whom))
+        at = right
+    if at < whole.end or not found:
+        found.append(replace(whole, start=at))
+    return found
+
+
+def _of(lane: str, found: list[Bar]) -> list[Bar]:
+    return sorted((bar for bar in found if bar.lane == lane), key=lambda bar: (bar.start, bar.end))
+
+
+def _close_together(found: list[Bar]) -> list[Bar]:
+    """At most so many bars: of more, neighbours of one state become one that says how many they are."""
+    if len(found) <= MAX_BARS:
+        return found
+    span = max(bar.end for bar in found) - found[0].start
+    width = span / MAX_BARS * 4 or 1.0
+    merged: dict[tuple[int, State], list[Bar]] = {}
+    for bar in found:
+        merged.setdefault((int(bar.start / width), bar.state), []).append(bar)
+    return [
+        group[0]
+        if len(group) == 1
+        else replace(group[0], what=f"{len(group)} together, {group[0].what} first", end=max(bar.end for bar in group))
+        for group in merged.values()
+    ]
+
 
 _LANE_HEIGHT = 34
 _TEXT_WIDTH = 60

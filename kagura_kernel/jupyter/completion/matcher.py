@@ -48,7 +48,7 @@ def _replied(found: Completions | None, cursor: int) -> dict[str, Any]:
 
 def explained(shell: Any, code: str, cursor: int, *, prompt: bool) -> str | None:
     """What stands at the cursor, in words, or None where that is not ours to say."""
-    from kagura_kernel.cockpit.lines.explaining import explain
+    from kagura_kernel.cockpit.lines.completing import explain
     from kagura_kernel.jupyter.completion.names import names_of
 
     return explain(code, cursor, names_of(shell), prompt=prompt)

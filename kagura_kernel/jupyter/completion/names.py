@@ -10,7 +10,8 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import types
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,45 @@ from kagura_kernel.cockpit.grammar import Kind
 from kagura_kernel.cockpit.lines.lookup import Name
 from kagura_kernel.cockpit.naming import here_of
 from kagura_kernel.jupyter.completion.files import files
-from kagura_kernel.jupyter.completion.variables import variables
 from kagura_kernel.jupyter.place import place_of
 
 if TYPE_CHECKING:
     from kagura_kernel.journal.rows import Here
     from kagura_kernel.journal.store import Journal
+
+
+MOST = 500
+"""So many names are given."""
+
+_LONG = 60
+_SHAPED = frozenset({"DataFrame", "Series", "ndarray"})
+_HOMES = frozenset({"numpy", "pandas", "polars"})
+_COUNTED = (str, bytes, list, tuple, dict, set, frozenset)
+_PLAIN = (bool, int, float, complex, type(None))
+_NO_DATA = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
+
+
+def variables(namespace: Mapping[str, Any], hidden: Collection[str] = ()) -> list[Name]:
+    """Those that hold data and are the person's own, sorted by name."""
+    names = [
+        name
+        for name, value in list(namespace.items())
+        if not name.startswith("_") and name not in hidden and not isinstance(value, _NO_DATA)
+    ]
+    return [Name(name, summary_of(namespace[name])) for name in sorted(names)[:MOST] if name in namespace]
+
+
+def summary_of(value: Any) -> str:
+    """What a value is: its type, and its shape, length or itself where that is known to be cheap."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return f"{kind.__name__}, {value!r}"[:_LONG] if value is not None else "None"
+    if kind in _COUNTED:
+        return f"{kind.__name__}, {len(value):,} long"
+    if kind.__name__ in _SHAPED and kind.__module__.partition(".")[0] in _HOMES:
+        return f"{kind.__name__}, {' × '.join(f'{size:,}' for size in value.shape)}"
+    return kind.__name__
+
 
 BLINK = 0.3
 """Seconds a look-up may take before it is given up for this time."""
@@ -163,7 +197,7 @@ def _recipes() -> Iterator[Name]:
 
 def _hosts() -> Iterator[Name]:
     from kagura_kernel.assembly import load_settings
-    from kagura_kernel.membrane.egress.hostsets import ASK, NONE
+    from kagura_kernel.membrane.egress.names import ASK, NONE
     from kagura_kernel.membrane.grant import host_sets
 
     yield Name(ASK, "any other host is a question to you")

@@ -69,8 +69,7 @@ def _summary(field: Field) -> str:
 
 def _found() -> Mapping[str, Found]:
     from kagura_kernel.journal.place import data_home
-    from kagura_kernel.plugins.discovery import discover
-    from kagura_kernel.plugins.places import plugin_places
+    from kagura_kernel.plugins.discovery import discover, plugin_places
 
     return discover(plugin_places(data_home(os.environ), Path.cwd())).found
 

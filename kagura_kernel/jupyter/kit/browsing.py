@@ -23,7 +23,7 @@ from kagura_kernel.jupyter.slots import Slot, write_once
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kagura_kernel.cockpit.staged_kit import StagedKit
+    from kagura_kernel.cockpit.kits import StagedKit
     from kagura_kernel.domain.kit import StagedFile
 
 KIT_MIME = "application/vnd.kagura.kit+json"

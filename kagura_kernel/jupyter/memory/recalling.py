@@ -22,7 +22,7 @@ def recalled(
 ) -> MemoryFrame:
     """See `kagura_kernel.recall`; raises likewise."""
     from kagura_kernel.assembly import get_cockpit
-    from kagura_kernel.cockpit.memory_asking import program_query
+    from kagura_kernel.cockpit.memory import program_query
     from kagura_kernel.jupyter.memory.tables import memories_table
 
     now = datetime.now(UTC)

@@ -14,8 +14,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, talk_in_text
+from kagura_kernel.domain.asked import plainly
 from kagura_kernel.domain.errors import KaguraError
-from kagura_kernel.domain.plainly import plainly
 from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.audit_record import report_lines
 from kagura_kernel.jupyter.cards.audit_view import Subject

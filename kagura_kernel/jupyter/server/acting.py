@@ -7,9 +7,8 @@ from typing import Any
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import RunOver
 from kagura_kernel.journal.lease_views import revoke_lease
-from kagura_kernel.journal.mailbox import Mailbox
+from kagura_kernel.journal.mailbox import Mailbox, ask_to_stop
 from kagura_kernel.journal.pages import one_run
-from kagura_kernel.journal.stopping import ask_to_stop
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.server import answering
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def listed(asked: Asked) -> pd.DataFrame:
     """Every brain, what it would think with, and what a turn would cost."""
     from kagura_kernel.assembly import load_settings
-    from kagura_kernel.assembly.brain_reports import brain_reports
+    from kagura_kernel.assembly.brains import brain_reports
     from kagura_kernel.cockpit.brains import turn_words
     from kagura_kernel.journal.place import data_home
     from kagura_kernel.jupyter.brain_table import brain_table

@@ -112,7 +112,7 @@ def leases(asked: Asked) -> pd.DataFrame:
 
 def egress_log(asked: Asked) -> pd.DataFrame:
     """What boxes asked to connect to."""
-    from kagura_kernel.cockpit.moments import read_time
+    from kagura_kernel.cockpit.naming import read_time
     from kagura_kernel.journal import views
     from kagura_kernel.jupyter.tables import egress_table
 

@@ -29,7 +29,7 @@ def listed(asked: Asked) -> pd.DataFrame:
 
 
 def _table(asked: Asked, *, searched: bool) -> pd.DataFrame:
-    from kagura_kernel.cockpit.memory_asking import query_of
+    from kagura_kernel.cockpit.memory import query_of
     from kagura_kernel.jupyter.memory.tables import memories_table
 
     now = datetime.now(UTC)
@@ -64,7 +64,7 @@ def explore(asked: Asked) -> pd.DataFrame:
 
 def add(asked: Asked) -> None:
     """Remember something oneself."""
-    from kagura_kernel.cockpit.memory_asking import note_of
+    from kagura_kernel.cockpit.memory import note_of
     from kagura_kernel.cockpit.memory_words import added_lines
 
     draft = note_of(asked.values, datetime.now(UTC))
@@ -98,7 +98,7 @@ def forget(asked: Asked) -> None:
 
 def take_in(asked: Asked) -> None:
     """Keep what a file holds."""
-    from kagura_kernel.cockpit.memory_files import read_file
+    from kagura_kernel.cockpit.memory import read_file
     from kagura_kernel.cockpit.memory_words import imported_line
 
     lines = read_file(asked["file"])
@@ -108,7 +108,7 @@ def take_in(asked: Asked) -> None:
 
 def export(asked: Asked) -> None:
     """Write all of it into a file."""
-    from kagura_kernel.cockpit.memory_files import write_file
+    from kagura_kernel.cockpit.memory import write_file
 
     count = write_file(asked["file"], asked.cockpit.memory.export_lines())
     say(f"{asked['file']} was written: {count:,} lines.")

@@ -25,7 +25,7 @@ def listed(asked: Asked) -> pd.DataFrame:
 
 async def enable(asked: Asked) -> None:
     """Audit, decide, configure, enable."""
-    from kagura_kernel.cockpit.plugin_intents import EnablePlugin, as_typed
+    from kagura_kernel.cockpit.intents import EnablePlugin, as_typed
     from kagura_kernel.domain.plugins import Risk
 
     accept = Risk[asked["accept_risk"].upper()] if asked["accept_risk"] else None
@@ -35,7 +35,7 @@ async def enable(asked: Asked) -> None:
 
 async def audit(asked: Asked) -> None:
     """Examine a plugin anew."""
-    from kagura_kernel.cockpit.plugin_intents import AuditPlugin
+    from kagura_kernel.cockpit.intents import AuditPlugin
 
     await _follow(asked, asked.cockpit.plugins.audit(AuditPlugin(**_about(asked))))
 

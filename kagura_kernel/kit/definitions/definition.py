@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -21,23 +22,133 @@ from pydantic import (
 )
 
 from kagura_kernel.domain.errors import AgentInvalid, ConfigurationError, UsageError
+from kagura_kernel.domain.kit import AGENT_NAME
 from kagura_kernel.domain.policy import WriteMode
-from kagura_kernel.kit.definitions.document import NotReadable, read_document
-from kagura_kernel.kit.definitions.problems import problems_of
-from kagura_kernel.kit.definitions.secrets_in import secret_problems
-from kagura_kernel.kit.definitions.together import names_twice, problems_together
+from kagura_kernel.kit.definitions.document import (
+    NotReadable,
+    one_line,
+    place_of,
+    problems_of,
+    read_document,
+    shown_key,
+    unseen,
+)
 from kagura_kernel.kit.definitions.toolsets import (
     MAX_TOOLSETS,
     LspToolset,
     McpToolset,
     Toolset,
     agent_name,
+    given_texts,
+    lsp_conflicts,
+    mcp_conflicts,
     plain_line,
 )
-from kagura_kernel.kit.definitions.wording import one_line, unseen
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor
+
+
+_ADVICE = (
+    "what stands in a definition is shown and enters the box: name a credential in place of a secret, as in "
+    "`grants: {credentials: [github:read]}`, and the run leases it for its box"
+)
+
+
+def secret_problems(found: Mapping[str, Any], redactor: Redactor) -> list[str]:
+    """The secrets that a definition hands to toolsets, each by its place alone, and what to do; empty without any.
+
+    Args:
+        found: A definition, as it was read; what is of another kind than it should be is passed over.
+        redactor: Is waited for where there is anything to look through, and otherwise not asked.
+
+    Raises:
+        RedactionUnavailable: secrets cannot be looked for.
+    """
+    problems = [f"{place}: it holds a secret ({kinds})" for place, kinds in _found(found, redactor, "")]
+    return [*problems, _ADVICE] if problems else []
+
+
+def _found(found: Mapping[str, Any], redactor: Redactor, where: str) -> Iterator[tuple[str, str]]:
+    toolsets, agents = found.get("toolsets"), found.get("agents")
+    for at, toolset in enumerate(toolsets if isinstance(toolsets, list) else ()):
+        for place, said in _handed(toolset) if isinstance(toolset, Mapping) else ():
+            if kinds := redactor.redact(said).kinds:
+                yield f"{where}toolsets[{at}].{place}", ", ".join(kinds)
+    for key, sub in agents.items() if isinstance(agents, Mapping) else ():
+        if isinstance(sub, Mapping):
+            yield from _found(sub, redactor, f"{where}agents.{shown_key(str(key))}.")
+
+
+def _handed(toolset: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each text that a toolset is started or asked with: its place, and itself as it is written where it is used."""
+    arguments = []
+    for place, name, text in given_texts(toolset):
+        if place.startswith("env."):
+            yield place, f"{name}={text}"
+        elif place.startswith("headers."):
+            yield place, f"{name}: {text}"
+        elif place.startswith("args["):
+            arguments.append(text)
+        else:
+            yield place, text
+    if arguments:
+        yield "args", " ".join((str(toolset.get("command", "")), *arguments))
+
+
+_CONFLICTS = {"mcp": mcp_conflicts, "lsp": lsp_conflicts}
+
+
+def problems_together(found: Mapping[str, Any], within: Sequence[int | str] = ()) -> Iterator[str]:
+    """Each as one line with its place; what is of another kind than it should be is passed over.
+
+    Args:
+        found: A definition, as it was read.
+        within: Where it stands in its document.
+    """
+    toolsets = found.get("toolsets")
+    given = list(enumerate(toolsets))[:MAX_TOOLSETS] if isinstance(toolsets, list) else []
+    names: list[str] = []
+    for at, one in given:
+        if isinstance(one, Mapping):
+            yield from _of_toolset(one, (*within, "toolsets", at))
+            name = one.get("name")
+            names += [name] if isinstance(name, str) and AGENT_NAME.fullmatch(name) else []
+    if why := names_twice(names):
+        yield _line(within, why)
+    agents = found.get("agents")
+    for key, one in agents.items() if isinstance(agents, Mapping) else ():
+        if isinstance(one, Mapping):
+            yield from problems_together(one, (*within, "agents", str(key)))
+
+
+def names_twice(names: Sequence[str]) -> str:
+    """What is wrong with the names of a definition's toolsets; empty when each stands once."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    return f"toolsets must have names of their own, and these stand more than once: {', '.join(twice)}" if twice else ""
+
+
+def _of_toolset(given: Mapping[str, Any], within: Sequence[int | str]) -> Iterator[str]:
+    kind = given.get("type")
+    if not isinstance(kind, str) or kind not in _CONFLICTS:
+        # It is looked at as what it seems to be, so that a wrong word hides nothing else that is wrong.
+        kind = "lsp" if "languages" in given else "mcp"
+        yield from _of_fields({**given, "type": kind}, LspToolset if kind == "lsp" else McpToolset, within)
+    yield from (_line(within, why) for why in _CONFLICTS[kind](given))
+
+
+def _of_fields(
+    given: Mapping[str, Any], model: type[McpToolset | LspToolset], within: Sequence[int | str]
+) -> Iterator[str]:
+    try:
+        model.model_validate(given)
+    except ValidationError as error:
+        yield from problems_of(error, [model], within)
+
+
+def _line(within: Sequence[int | str], why: str) -> str:
+    return f"{place_of(within)}: {why}" if within else why
+
 
 MAX_DESCRIPTION = 1000
 MAX_PROMPT = 64 * 1024
@@ -68,8 +179,7 @@ def _as_tuple(value: Any) -> Any:
 
 def _net_word(word: str) -> str:
     """A word after `--net`; a host as it is really asked for, so that none looks like another one."""
-    from kagura_kernel.membrane.egress.hostsets import ASK, HOST_SETS, NONE
-    from kagura_kernel.membrane.egress.names import HTTPS, bracketed, parse_target
+    from kagura_kernel.membrane.egress.names import ASK, HOST_SETS, HTTPS, NONE, bracketed, parse_target
     from kagura_kernel.membrane.egress.policy import parse_grants
 
     try:

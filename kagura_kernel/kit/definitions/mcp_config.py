@@ -51,7 +51,7 @@ def parse_mcp_config(data: bytes, source: str, *, holds_secret: HoldsSecret | No
     Raises:
         McpConfigInvalid: it cannot be used; all problems at once, each without a value.
     """
-    from kagura_kernel.kit.definitions.problems import shown_key
+    from kagura_kernel.kit.definitions.document import shown_key
 
     problems: list[str] = []
     servers = _servers(data, source, problems)
@@ -134,9 +134,8 @@ def _toolset(
     """One server; None where it is switched off, or has problems, which are added."""
     from pydantic import ValidationError
 
-    from kagura_kernel.kit.definitions.given import given_texts
-    from kagura_kernel.kit.definitions.problems import problems_of
-    from kagura_kernel.kit.definitions.toolsets import McpToolset
+    from kagura_kernel.kit.definitions.document import problems_of
+    from kagura_kernel.kit.definitions.toolsets import McpToolset, given_texts
 
     if not isinstance(said, dict):
         problems.append(f"{place}: must be an object")

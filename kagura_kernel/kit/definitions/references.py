@@ -2,28 +2,280 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound
+from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, AgentUnavailable
+from kagura_kernel.domain.kit import AGENT_NAME
 from kagura_kernel.kit.definitions.definition import AgentDefinition, as_yaml, digest_of, parse_definition, said
-from kagura_kernel.kit.definitions.origins import (
-    DEFAULT_AGENT,
-    AgentPlaces,
-    Kind,
-    Source,
-    Sources,
-    built_in_names,
-    own_names,
-)
-from kagura_kernel.kit.definitions.pinned import sha256
+from kagura_kernel.kit.definitions.document import MAX_BYTES
+from kagura_kernel.kit.definitions.oci import PinnedDocuments, is_digest, sha256
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.fetching import Fetcher
     from kagura_kernel.kit.redaction.redactor import Redactor
+
+
+Kind = Literal["file", "own", "built-in", "url", "oci", "inline"]
+
+DEFAULT_AGENT = "default"
+"""The agent of a cell that names none."""
+
+SUFFIXES = (".yaml", ".yml", ".toml", ".json")
+_BUILT_IN = Path(__file__).parent / "agents"
+_PIN = "sha256="
+_URLS = ("https://", "http://")
+_OCI = "oci://"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPlaces:
+    """Where references are looked for.
+
+    Attributes:
+        cwd: What relative paths begin at.
+        own: The person's own definitions, `<data home>/agents`; need not exist.
+        cache: Where documents that are pinned by a digest are kept; need not exist.
+        environ: For `~`.
+    """
+
+    cwd: Path
+    own: Path
+    cache: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The document of a definition, and where it was found.
+
+    Attributes:
+        data: Its bytes.
+        reference: In its normal form.
+        shown: What it is called in errors.
+        document_name: The same with a suffix that tells its form.
+        kind: What sort of reference it is.
+        base: What its own relative references begin at; None where there are none.
+        trusted: Whether the person wrote it for themselves, or we did.
+        host: Of a URL, which its own URLs may lead to.
+    """
+
+    data: bytes
+    reference: str
+    shown: str
+    document_name: str
+    kind: Kind
+    base: Path | None = None
+    trusted: bool = False
+    host: str = ""
+
+
+class Sources:
+    """Finds documents.
+
+    Args:
+        places: Where references are looked for.
+        fetch: What carries requests.
+    """
+
+    def __init__(self, places: AgentPlaces, fetch: Fetcher) -> None:
+        self._places = places
+        self._fetch = fetch
+        self._kept = PinnedDocuments(places.cache)
+
+    def find(self, reference: str) -> Source:
+        """What a person's reference leads to.
+
+        Raises:
+            AgentNotFound: nothing.
+            AgentUnavailable: to something that cannot be read, fetched, or is not what was pinned.
+        """
+        if reference.startswith(_OCI):
+            return self._oci(reference)
+        if reference.startswith(_URLS):
+            return self._url(reference)
+        if "://" in reference:
+            raise AgentNotFound(reference)
+        if is_path(reference):
+            return self._file(reference, self._places.cwd)
+        return self._named(reference)
+
+    def find_from(self, reference: str, above: Source) -> Source:
+        """What a reference in a definition leads to.
+
+        A definition from elsewhere may name what we bring along and its own host, and no file of this machine.
+
+        Raises:
+            AgentNotFound: nothing.
+            AgentUnavailable: likewise, or to what it must not name.
+        """
+        if above.base is None and above.kind != "built-in":
+            return self._remote_from(reference, above)
+        if is_path(reference) and "://" not in reference:
+            if above.base is None:
+                raise AgentNotFound(reference)
+            return self._file(reference, above.base)
+        if reference.startswith("http://"):
+            raise AgentUnavailable(reference, "a definition names others over HTTPS alone")
+        return self.find(reference)
+
+    def _remote_from(self, reference: str, above: Source) -> Source:
+        if reference in built_in_names():
+            return _built_in(reference)
+        if not reference.startswith((*_URLS, _OCI)):
+            raise AgentUnavailable(
+                reference,
+                f"{above.shown} was fetched, and what is fetched names no files and no agents of this machine",
+            )
+        if _host(reference) != above.host:
+            raise AgentUnavailable(shown_url(reference), f"{above.shown} may name agents of its own host alone")
+        return self.find(reference)
+
+    def _named(self, name: str) -> Source:
+        known = tuple(sorted({*built_in_names(), *own_names(self._places)}))
+        if name in own_names(self._places):
+            path = next(path for suffix in SUFFIXES if (path := self._places.own / f"{name}{suffix}").exists())
+            return self._read(path, name, "own")
+        if name in built_in_names():
+            return _built_in(name)
+        raise AgentNotFound(name, known)
+
+    def _file(self, reference: str, base: Path) -> Source:
+        home = self._places.environ.get("HOME", "")
+        text = home + reference[1:] if reference.startswith("~/") and home else reference
+        return self._read(Path(os.path.normpath(base / text)), reference, "file")
+
+    def _read(self, path: Path, reference: str, kind: Kind) -> Source:
+        data, info = _bytes_of(path, reference)
+        real = path.resolve()
+        return Source(
+            data=data,
+            reference=str(real),
+            shown=reference,
+            document_name=f"{reference}{path.suffix}" if kind == "own" else reference,
+            kind=kind,
+            base=real.parent,
+            trusted=is_own(real, info, self._places.own),
+        )
+
+    def _url(self, reference: str) -> Source:
+        from kagura_kernel.kit.definitions.fetching import NotFetched
+
+        url, _, fragment = reference.partition("#")
+        shown = shown_url(url)
+        pin = fragment.removeprefix(_PIN)
+        if fragment and not (fragment.startswith(_PIN) and is_digest(pin)):
+            raise AgentUnavailable(shown, "what stands behind # is not sha256= and 64 digits of 0-9 and a-f")
+        try:
+            data = (self._kept.find(pin) if pin else None) or self._fetched(url, shown)
+        except NotFetched as error:
+            raise AgentUnavailable(shown, str(error)) from error
+        if pin and sha256(data) != pin:
+            raise AgentUnavailable(
+                shown, "it is not what was pinned", f"It now has sha256={sha256(data)}: look at what was changed first."
+            )
+        if pin:
+            self._kept.keep(data)
+        return Source(data, url, shown, shown, "url", host=_host(url))
+
+    def _fetched(self, url: str, shown: str) -> bytes:
+        answer = self._fetch.get(url, {"accept": "application/yaml, application/toml, text/*, */*;q=0.5"})
+        if answer.status == 404:  # noqa: PLR2004 - not found
+            raise AgentNotFound(shown)
+        if not answer.ok:
+            raise AgentUnavailable(shown, f"the server answers {answer.status}")
+        return answer.body
+
+    def _oci(self, reference: str) -> Source:
+        from kagura_kernel.kit.definitions.oci import fetch_artifact, parse_oci
+
+        artifact = parse_oci(reference)
+        data, name = fetch_artifact(artifact, self._fetch, self._kept)
+        return Source(data, str(artifact), str(artifact), name, "oci", host=_host(str(artifact)))
+
+
+def is_path(reference: str) -> bool:
+    """Whether a reference is a file's path, not a name."""
+    return "/" in reference or reference.startswith((".", "~")) or reference.endswith(SUFFIXES)
+
+
+def shown_url(url: str) -> str:
+    """A URL as it may stand in messages: without a user name and parameters, where secrets may be."""
+    scheme, separator, rest = url.partition("#")[0].partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _host(url: str) -> str:
+    """Whom a URL asks, as it is written there."""
+    return url.partition("://")[2].partition("/")[0].partition("?")[0].lower()
+
+
+def built_in_names() -> tuple[str, ...]:
+    """The agents that come along, sorted."""
+    return tuple(sorted(path.stem for path in _BUILT_IN.glob("*.yaml")))
+
+
+def own_names(places: AgentPlaces) -> tuple[str, ...]:
+    """The person's own agents, sorted; none where there is no folder."""
+    try:
+        found = [path.stem for path in places.own.iterdir() if path.suffix in SUFFIXES and path.is_file()]
+    except OSError:
+        return ()
+    return tuple(sorted({name for name in found if AGENT_NAME.fullmatch(name)}))
+
+
+def is_own(path: Path, info: os.stat_result, own: Path) -> bool:
+    """Whether a file is one that only this person can have written, and lies in their folder; links resolved."""
+    try:
+        folder = own.resolve()
+        about = folder.stat()
+    except OSError:
+        return False
+    mine = all(one.st_uid == os.getuid() and not one.st_mode & (stat.S_IWGRP | stat.S_IWOTH) for one in (info, about))
+    return mine and path.parent == folder
+
+
+def _built_in(name: str) -> Source:
+    path = _BUILT_IN / f"{name}.yaml"
+    return Source(path.read_bytes(), name, name, f"{name}.yaml", "built-in", trusted=True)
+
+
+def _bytes_of(path: Path, reference: str) -> tuple[bytes, os.stat_result]:
+    """A regular file's bytes and what it is; links are followed, since a person named it.
+
+    Raises:
+        AgentNotFound: it is not there.
+        AgentUnavailable: it is no regular file, too large, or cannot be read.
+    """
+    try:
+        # Without O_NONBLOCK a FIFO would wait for a writer.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123 - a descriptor
+            info = os.fstat(file.fileno())
+            if not stat.S_ISREG(info.st_mode):
+                raise AgentUnavailable(reference, "it is no regular file")
+            if info.st_size > MAX_BYTES:
+                raise AgentUnavailable(reference, f"it is larger than {MAX_BYTES >> 10} KiB")
+            return file.read(MAX_BYTES + 1), info
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise AgentNotFound(reference) from error
+    except (OSError, ValueError) as error:
+        number = getattr(error, "errno", None)
+        why = (
+            "it is a directory"
+            if number == errno.EISDIR
+            else f"it cannot be read ({os.strerror(number)})"
+            if number
+            else "its path is none"
+        )
+        raise AgentUnavailable(reference, why) from error
+
 
 __all__ = ["DEFAULT_AGENT", "AgentPlaces", "ResolvedAgent", "known_agents", "resolve_agent", "usual_places"]
 

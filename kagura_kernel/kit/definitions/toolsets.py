@@ -5,14 +5,47 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from kagura_kernel.domain.errors import HostNotUnderstood
 from kagura_kernel.domain.kit import AGENT_NAME
-from kagura_kernel.kit.definitions.wording import one_line, unseen
+from kagura_kernel.kit.definitions.document import one_line, shown_key, unseen
 from kagura_kernel.membrane.egress.names import Target, parse_url
+
+_KEYS = ("args", "env", "headers", "url")
+
+
+class Given(NamedTuple):
+    """One text.
+
+    Attributes:
+        place: `env.TOKEN`, `args[1]`.
+        name: What its value is called, `TOKEN`; of an argument and a URL nothing better than the key.
+        text: The value.
+    """
+
+    place: str
+    name: str
+    text: str
+
+
+def given_texts(toolset: Mapping[str, Any]) -> Iterator[Given]:
+    """The texts in a toolset's fields; what is of another kind than it should be is passed over."""
+    for key in _KEYS:
+        value = toolset.get(key)
+        if isinstance(value, Mapping):
+            for name, text in value.items():
+                if isinstance(text, str):
+                    yield Given(f"{key}.{shown_key(str(name))}", str(name), text)
+        elif isinstance(value, list | tuple):
+            for at, text in enumerate(value):
+                if isinstance(text, str):
+                    yield Given(f"{key}[{at}]", key, text)
+        elif isinstance(value, str):
+            yield Given(key, key, value)
+
 
 Installer = Literal["pip", "npm", "go", "cargo", "github"]
 

@@ -15,11 +15,9 @@ from types import MappingProxyType
 from typing import Any
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood
-from kagura_kernel.kit.definitions.document import MAX_BYTES, NotReadable, read_document
+from kagura_kernel.kit.definitions.document import MAX_BYTES, NotReadable, hint, read_document
 from kagura_kernel.kit.definitions.toolsets import Installer
-from kagura_kernel.kit.definitions.wording import hint
-from kagura_kernel.kit.packages.installers import INSTALLERS, Package, parse_package
-from kagura_kernel.kit.packages.package_sources import word_of
+from kagura_kernel.kit.packages.package_sources import INSTALLERS, Package, parse_package, word_of
 from kagura_kernel.membrane.egress.names import HTTPS, parse_target
 
 SHIPPED = "tool_registry.yaml"

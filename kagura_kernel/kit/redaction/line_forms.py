@@ -3,12 +3,231 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.spans import Span
-from kagura_kernel.kit.redaction.yaml_forms import LINE_ENDS, broken_yaml, end_before, fitted_to_yaml
+from kagura_kernel.kit.redaction.spans import Span, put_markers
+
+_MOST = 4 * 1024 * 1024
+_MOST_UNNAMED = 64 * 1024
+_YAML_FORMS_COMMENT = re.compile(rb"#[^\n]*")
+LINE_ENDS = (b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
+"""What ends a line for Unicode, and so for YAML, and for nobody else: NEL and the two separators."""
+_BLANKS = (b" ", b"\t", b"\n", b"\r", *LINE_ENDS)
+_ESCAPES = {
+    '"': re.compile(rb"\\(?:x..|u....|U........|\r\n|.)", re.DOTALL),
+    "'": re.compile(rb"''"),
+}
+_NO_TEXTS = frozenset(("!!", kind) for kind in ("null", "bool", "int", "float", "timestamp", "binary"))
+"""Tags under which a marker, which is a text, could not stand."""
+_SAID_BEFORE = frozenset({"password", "token", "secret", "session", "api-key"})
+"""Kinds of what counts for the name before it; a key has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a secret may stand: a value, a key or a comment.
+
+    Attributes:
+        start: Where its text begins, behind an opening quote.
+        end: Before a closing quote.
+        style: `"`, `'`, `|` or `>`; `#` of a comment, empty of a plain value, `!` of one with the tag of a number, a
+            truth or nothing, which is a part of it.
+        key: Whether a value follows it.
+        flow: Whether it stands in brackets or braces.
+    """
+
+    start: int
+    end: int
+    style: str
+    key: bool = False
+    flow: bool = False
+
+
+def fitted_to_yaml(data: bytes, spans: Sequence[Span]) -> list[Span] | None:
+    """The same secrets, each within one value, key or comment; None when the text is no YAML.
+
+    A plain value that begins with a marker, or stands in brackets, becomes a marker in quotes as a whole.
+    """
+    places = _places(data)
+    if places is None:
+        return None
+    begins = [place.start for place in places]
+    out: list[Span] = []
+    for span in spans:
+        before: _Place | None = None
+        number = max(bisect_right(begins, span.start) - 1, 0)
+        while number < len(places) and begins[number] < span.end:
+            place = places[number]
+            piece = _piece(data, span, place)
+            if piece is not None and not (place.key and (before is not None or span.kind in _SAID_BEFORE)):
+                out.append(piece)
+                before = place
+            number += 1
+    return _each_once(out)
+
+
+def _each_once(spans: Sequence[Span]) -> list[Span]:
+    """Two secrets of one plain value are one marker."""
+    out: list[Span] = []
+    for span in spans:
+        if out and span.start < out[-1].end:
+            out[-1] = replace(out[-1], end=max(out[-1].end, span.end), quotes=out[-1].quotes or span.quotes)
+        else:
+            out.append(span)
+    return out
+
+
+def broken_yaml(data: bytes, spans: Sequence[Span]) -> bool:
+    """Whether this text of no known kind is a document of YAML, and would be none or another one with its markers.
+
+    A single line is a document only when its marker breaks it: most such lines are of logs and of talks.
+    """
+    if not spans or len(data) > _MOST_UNNAMED:
+        return False
+    before = _lists(data)
+    if before is None or (not _FLOW.match(data) and any(_CODE.match(_line_before(data, span)) for span in spans)):
+        return False
+    after = _lists(put_markers(data, list(spans))[0])
+    return after is None or (after > before and b"\n" in data.strip())
+
+
+_CODE = re.compile(rb"[ \t]*(?!-[ \t])[^\s\"'#:{\[](?:[^:\n#]|:(?!\s))*[\"'{\[`]")
+"""A key that YAML takes as it stands and nobody writes: a command or a call up to the first colon of its literal.
+
+As a member of a list it is one that somebody wrote, and a parser takes it for a mapping. Within brackets around all
+of it there are no such keys, and a line may begin in the middle of a value.
+"""
+_FLOW = re.compile(rb"\s*[{\[]")
+
+
+def _line_before(data: bytes, span: Span) -> bytes:
+    return data[data.rfind(b"\n", 0, span.start) + 1 : span.start]
+
+
+def _lists(data: bytes) -> int | None:
+    """How many lists in brackets this document has, as a marker without quotes is one; None when it is no document."""
+    import yaml
+
+    try:
+        events = list(yaml.parse(data.decode("utf-8", "replace"), Loader=_loader()))
+    except (yaml.YAMLError, RecursionError):
+        return None
+    if not any(isinstance(event, yaml.CollectionStartEvent) for event in events[2:3]):
+        return None
+    return sum(isinstance(event, yaml.SequenceStartEvent) and bool(event.flow_style) for event in events)
+
+
+def _loader() -> Any:
+    """The parser in C where it is built, which is fifty times as fast."""
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _places(data: bytes) -> list[_Place] | None:
+    import yaml
+
+    if len(data) > _MOST:
+        return None
+    text = data.decode("utf-8", "surrogatepass")
+    bytes_at = _BytesAt(text)
+    places: list[_Place] = []
+    tag: int | None = None
+    key = False
+    depth = at = 0
+    try:
+        for token in yaml.scan(text.removeprefix("\ufeff"), Loader=_loader()):
+            if not isinstance(token, yaml.ScalarToken | yaml.AnchorToken):
+                named = isinstance(token, yaml.TagToken) and token.value in _NO_TEXTS
+                tag = bytes_at(token.start_mark.index) if named else None
+            if isinstance(token, yaml.ScalarToken):
+                start, end = bytes_at(token.start_mark.index), bytes_at(token.end_mark.index)
+                places += _comments(data, at, start if tag is None else tag)
+                place = _scalar(data, (start, end), token.style or "", key=key, flow=depth > 0)
+                places.append(place if tag is None else replace(place, start=tag, end=end, style="!"))
+                key, at, tag = False, end, None
+            elif isinstance(token, yaml.KeyToken | yaml.ValueToken):
+                key = isinstance(token, yaml.KeyToken)
+            elif isinstance(token, yaml.FlowMappingStartToken | yaml.FlowSequenceStartToken):
+                depth += 1
+            elif isinstance(token, yaml.FlowMappingEndToken | yaml.FlowSequenceEndToken):
+                depth -= 1
+    except (yaml.YAMLError, RecursionError, UnicodeError):
+        return None
+    places += _comments(data, at, len(data))
+    return places
+
+
+class _BytesAt:
+    """Places of characters as places of bytes; asked in order."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._mark = int(text.startswith("\ufeff"))
+        self._ascii = text.isascii()
+        self._at = self._bytes = 0
+
+    def __call__(self, index: int) -> int:
+        index += self._mark
+        if self._ascii:
+            return index
+        if index < self._at:
+            self._at = self._bytes = 0
+        self._bytes += len(self._text[self._at : index].encode("utf-8", "surrogatepass"))
+        self._at = index
+        return self._bytes
+
+
+def _comments(data: bytes, start: int, end: int) -> Iterator[_Place]:
+    for found in _YAML_FORMS_COMMENT.finditer(data, start, end):
+        yield _Place(*found.span(), "#")
+
+
+def _scalar(data: bytes, place: tuple[int, int], style: str, *, key: bool, flow: bool) -> _Place:
+    start, end = place
+    if style in {'"', "'"}:
+        return _Place(start + 1, end - 1, style, key, flow)
+    if style in {"|", ">"}:
+        start = data.find(b"\n", start, end) + 1 or end
+        value = data[start:end]
+        end = end_before(data, start, end, _BLANKS)
+        return _Place(min(start + len(value) - len(value.lstrip()), end), end, style, key, flow)
+    return _Place(start, start + len(data[start:end].rstrip()), style, key, flow)
+
+
+def end_before(data: bytes, start: int, end: int, endings: tuple[bytes, ...]) -> int:
+    """Where what stands there ends without any of these endings; in time that grows with their number alone."""
+    while end > start and (ending := next((one for one in endings if data.endswith(one, start, end)), b"")):
+        end -= len(ending)
+    return end
+
+
+def _piece(data: bytes, span: Span, place: _Place) -> Span | None:
+    """What of a secret stands in one place."""
+    start, end = max(span.start, place.start), min(span.end, place.end)
+    if start >= end:
+        return None
+    if place.style == "!":
+        return replace(span, start=place.start, end=place.end, quotes='"')
+    if not place.style:
+        if start == place.start or place.flow:
+            return replace(span, start=place.start, end=place.end, quotes='"')
+        return replace(span, start=start, end=end)
+    if place.style in _ESCAPES:
+        # What begins in the middle of an escape, or ends there, takes all of it.
+        for escape in _ESCAPES[place.style].finditer(data, place.start, place.end):
+            if escape.start() <= start < end <= escape.end():
+                return None  # one character, however it is written
+            if escape.start() < start < escape.end():
+                start = escape.start()
+            if escape.start() < end < escape.end():
+                end = escape.end()
+    return replace(span, start=start, end=end)
+
 
 _YAML = Lazy(
     r"(?:\xef\xbb\xbf)?[ \t]*(?:-[ \t]+|\?[ \t]+)*(?:(?:[^\s\"'#:{}\[\],&*!|>%@`-][^\"'#{}\[\],]*|\"[^\"]*\"|'[^']*'):[ \t]+|-[ \t]+)(?:[&!]\S+[ \t]+)*"

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable
 
 from kagura_kernel.domain.kit import AGENT_NAME
-from kagura_kernel.kit.definitions.wording import unseen
+from kagura_kernel.kit.definitions.document import unseen
 from kagura_kernel.membrane.names import folded, shown
 
 MAX_PART = 255

@@ -11,9 +11,8 @@ from kagura_kernel.domain.kit import LeftOut
 from kagura_kernel.kit.staging.planned import PlannedAgent, PlannedFile, PlannedPrompt, PlannedSkill
 from kagura_kernel.kit.staging.prompt_files import find_prompt_files
 from kagura_kernel.kit.staging.reading import size_in_words
-from kagura_kernel.kit.staging.skills import find_skills
+from kagura_kernel.kit.staging.skills import Wanted, find_skills, wanted_by
 from kagura_kernel.kit.staging.surroundings import Surroundings
-from kagura_kernel.kit.staging.wanted import Wanted, wanted_by
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.definition import AgentDefinition

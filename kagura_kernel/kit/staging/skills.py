@@ -6,21 +6,188 @@ Skills of the project are seen by the box as they are; all others would be copie
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kagura_kernel.domain.kit import KIT_DIR, LeftOut
-from kagura_kernel.kit.staging.front_matter import MAX_BYTES, FrontMatter, read_front_matter
+from kagura_kernel.kit.definitions.document import hint, unseen
 from kagura_kernel.kit.staging.naming import BAD_NAME, Names, shown_name, skill_name, why_not_named, without_secret
 from kagura_kernel.kit.staging.planned import Origin, PlannedFile, PlannedSkill
 from kagura_kernel.kit.staging.reading import Root, Unfit, open_root, stamp_of, why_unread
 from kagura_kernel.kit.staging.surroundings import Surroundings
 from kagura_kernel.kit.staging.tree import list_tree
-from kagura_kernel.kit.staging.wanted import Wanted
 from kagura_kernel.sandbox.backend import WORKSPACE
+
+if TYPE_CHECKING:
+    from kagura_kernel.kit.definitions.definition import Skills
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What several definitions want together.
+
+    Attributes:
+        workspace: Every skill of the project.
+        local: Every skill of the project and of the person.
+        patterns: Names, which may hold `*` and `?`, of whichever skills.
+    """
+
+    workspace: bool = False
+    local: bool = False
+    patterns: tuple[str, ...] = ()
+
+    @property
+    def beyond_workspace(self) -> bool:
+        """Whether places outside of the project are looked into at all."""
+        return self.local or bool(self.patterns)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether no skill is wanted."""
+        return not (self.workspace or self.beyond_workspace)
+
+    def covers(self, name: str, *, live: bool) -> bool:
+        """Whether a skill is wanted.
+
+        Args:
+            name: Its name.
+            live: Whether it is one of the project.
+        """
+        return self.local or (live and self.workspace) or any(fnmatchcase(name, one) for one in self.patterns)
+
+    def unmatched(self, names: Iterable[str]) -> list[str]:
+        """What is asked for by name and nowhere, among the names that there are: each half a sentence."""
+        known = sorted(set(names))
+        return [
+            f"the skill {one!r} is asked for and nowhere to be found{hint(one, known)}"
+            for one in self.patterns
+            if not any(fnmatchcase(name, one) for name in known)
+        ]
+
+
+def wanted_by(definitions: Iterable[Skills]) -> Wanted:
+    """What these definitions want together."""
+    each = tuple(definitions)
+    return Wanted(
+        workspace="workspace" in each,
+        local="local" in each,
+        patterns=tuple(dict.fromkeys(pattern for skills in each if isinstance(skills, tuple) for pattern in skills)),
+    )
+
+
+MAX_BYTES = 64 << 10
+"""As much of a SKILL.md as is looked at for its front matter."""
+MAX_DESCRIPTION = 1024
+_MAX_DEPTH = 16
+_NOTHING = ("", "~", "null")
+
+_FENCE = re.compile(r"\A\s*---[ \t]*\r?\n(?P<matter>.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_FIELD = re.compile(r"^(?P<name>name|description)[ \t]*:[ \t]*(?P<value>.*)$", re.MULTILINE)
+_HEADING = re.compile(r"^(?:#.*|\s*)$")
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """What a SKILL.md says of its skill.
+
+    Attributes:
+        name: As it is written; empty where it says none.
+        description: One line, bounded; the first paragraph where it says none.
+    """
+
+    name: str
+    description: str = field(repr=False)
+
+
+def read_front_matter(data: bytes) -> FrontMatter:
+    """The front matter at the beginning of a SKILL.md; a text without one is taken for what it says first."""
+    text = _text(data)
+    fence = _FENCE.match(text)
+    if fence is None:
+        return FrontMatter("", one_line(_first_paragraph(text)))
+    fields = _fields(fence["matter"])
+    name, description = fields.get("name"), fields.get("description")
+    return FrontMatter(
+        name=name.strip() if _says(name) else "",
+        description=one_line(description if _says(description) else _first_paragraph(text[fence.end() :])),
+    )
+
+
+def _says(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and value.strip() not in _NOTHING
+
+
+def one_line(text: str) -> str:
+    """A text as one line without what nobody would see, at most as long as a description may be."""
+    line = " ".join("".join(" " if unseen(sign) else sign for sign in text[: MAX_DESCRIPTION * 4]).split())
+    return line if len(line) <= MAX_DESCRIPTION else f"{line[: MAX_DESCRIPTION - 1]}…"
+
+
+def _text(data: bytes) -> str:
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    try:
+        # The piece that is looked at may end in the middle of a character.
+        return codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def _fields(matter: str) -> dict[str, Any]:
+    """The fields of the matter as YAML; line by line where it is not, since many descriptions hold a bare colon."""
+    import yaml
+
+    # Every value is a text, whatever it looks like or is said to be: nothing of it is made into something else.
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        if not _is_flat(yaml.parse(matter, loader)):
+            return _line_by_line(matter)
+        fields = yaml.load(matter, loader)  # noqa: S506 - it makes texts, lists and mappings alone
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return _line_by_line(matter)
+    return fields if isinstance(fields, dict) else _line_by_line(matter)
+
+
+def _is_flat(events: Iterable[Any]) -> bool:
+    """Whether a matter repeats nothing and does not lie deep: the library in C would end the process over depth."""
+    import yaml
+
+    depth = 0
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MAX_DEPTH or isinstance(event, yaml.AliasEvent):
+            return False
+    return True
+
+
+def _line_by_line(matter: str) -> dict[str, Any]:
+    return {found["name"]: found["value"].strip().strip("\"'") for found in _FIELD.finditer(matter)}
+
+
+def _first_paragraph(text: str) -> str:
+    lines: list[str] = []
+    for line in text.splitlines():
+        if not _HEADING.match(line):
+            lines.append(line)
+        elif lines:
+            break
+    return " ".join(lines)
+
 
 SKILL_FILE = "SKILL.md"
 PLACES = (".agents/skills", ".claude/skills", ".kagura/skills")

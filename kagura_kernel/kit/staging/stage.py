@@ -3,28 +3,203 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from datetime import datetime, timedelta
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import KitRefused
+from kagura_kernel.kit import redaction
 from kagura_kernel.kit.staging.copying import copy_plan
-from kagura_kernel.kit.staging.fingerprint import fingerprint, is_settled
-from kagura_kernel.kit.staging.holding import Hold
 from kagura_kernel.kit.staging.manifest import MANIFEST
 from kagura_kernel.kit.staging.plan import KitPlan
-from kagura_kernel.kit.staging.reaping import reap, reap_forgotten
-from kagura_kernel.kit.staging.state import Built, State, boot, forget_state, read_state, write_state
-from kagura_kernel.kit.staging.versions import Shelf
-from kagura_kernel.kit.staging.writing import settle_tree, told_as_unwritable, write_file
+from kagura_kernel.kit.staging.planned import PlannedFile
+from kagura_kernel.kit.staging.versions import (
+    DEAD,
+    LINK,
+    MAKING,
+    Built,
+    Shelf,
+    State,
+    boot,
+    forget_state,
+    read_state,
+    write_state,
+)
+from kagura_kernel.kit.staging.writing import (
+    Hold,
+    hold_directory,
+    hold_file,
+    remove_tree,
+    settle_tree,
+    told_as_unwritable,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor
+
+
+_LAYOUT = 1
+"""Of kits and of what is kept beside them; another number makes every kit anew."""
+
+# File systems count time in ticks: what was written within one of them looks the same as what was there before.
+_TICK = 50_000_000
+
+
+def fingerprint(plan: KitPlan) -> str:
+    """SHA-256 over the plan, the state of each file of it, and the rules of redaction."""
+    whole = {
+        "layout": _LAYOUT,
+        "redaction": redaction_version(),
+        "agent": [plan.agent, plan.definition],
+        "skills": [
+            [one.name, one.written, one.description, one.place, one.root, _states(one.files)] for one in plan.skills
+        ],
+        "prompts": [[one.name, one.place, one.path, one.own, _states((one.file,))] for one in plan.prompt_files],
+        "agents": [[one.name, one.text] for one in plan.agents],
+        "left_out": [[one.target, one.reason] for one in plan.left_out],
+    }
+    return hashlib.sha256(json.dumps(whole, ensure_ascii=True).encode()).hexdigest()
+
+
+def is_settled(plan: KitPlan, began: int) -> bool:
+    """Whether every file was last changed so long before that a later change cannot look the same.
+
+    Args:
+        plan: What was staged.
+        began: When staging began, nanoseconds since 1970.
+    """
+    files = (*plan.staged, *(prompt.file for prompt in plan.prompt_files))
+    return all(max(file.stamp.modified, file.stamp.changed) < began - _TICK for file in files)
+
+
+@cache
+def redaction_version() -> str:
+    """What is known of secrets here: the scanner's version and the state of our own rules."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        scanner = version("kingfisher-secret-scanner")
+    except PackageNotFoundError:
+        scanner = ""
+    rules = Path(redaction.__file__ or "").parent
+    found = sorted(
+        (path.relative_to(rules).as_posix(), path.stat().st_size, path.stat().st_mtime_ns)
+        for path in rules.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
+    return hashlib.sha256(json.dumps([scanner, found]).encode()).hexdigest()
+
+
+def _states(files: tuple[PlannedFile, ...]) -> list[list[object]]:
+    return [[file.target, file.executable, *file.stamp.values()] for file in files]
+
+
+KEPT = timedelta(minutes=10)
+"""How long a version stays after its latest use, when another is newer."""
+FEW = 8
+MANY = 64
+"""Of a kit that changes all the time, so many older versions stay that long; those in use, and the newest, always."""
+_STAY = ((MANY, timedelta(0)), (FEW, timedelta(seconds=30)), (0, KEPT))
+FORGOTTEN = timedelta(days=30)
+"""How long the kits of an agent stay after their latest use."""
+
+
+def reap(shelf: Shelf, now: datetime) -> None:
+    """Take away what is left over in one folder. What cannot be taken away now is tried again by the next build."""
+    with contextlib.suppress(OSError):
+        with shelf.turn():
+            dead = [*_left_behind(shelf), *_outlived(shelf, now)]
+        for path in dead:
+            remove_tree(path)
+
+
+def reap_forgotten(root: Path, now: datetime, *, but: str) -> None:
+    """Take away the kits of agents that were not used for a long time.
+
+    Their folders stay, with nothing in them: somebody may be about to use one.
+
+    Args:
+        root: The folder of all kits.
+        now: The time.
+        but: Whose kits stay, whatever their age.
+    """
+    with contextlib.suppress(OSError):
+        for folder in root.iterdir():
+            if folder.name != but and (folder / LINK).is_symlink():
+                _reap_forgotten(Shelf(root, folder.name), now)
+
+
+def _left_behind(shelf: Shelf) -> Iterator[Path]:
+    """What processes that are gone were making, and what they had begun to take away."""
+    for path in shelf.versions.iterdir():
+        if path.name.startswith(DEAD):
+            yield path
+        elif path.name.startswith(MAKING) and (held := hold_directory(path)) is not None:
+            yield _renamed(path)
+            held.let_go()
+    for path in shelf.folder.glob(".*.tmp"):
+        path.unlink(missing_ok=True)
+
+
+def _outlived(shelf: Shelf, now: datetime) -> Iterator[Path]:
+    newest = shelf.newest()
+    unused: list[tuple[float, Path]] = []
+    for path in shelf.versions.iterdir():
+        name = path.name
+        if name.endswith(".lock"):
+            if not shelf.version(name.removesuffix(".lock")).exists() and hold_file(path, alone=True) is not None:
+                path.unlink(missing_ok=True)
+        elif (
+            not name.startswith((DEAD, MAKING)) and name != newest and (used := _unused_since(shelf, name)) is not None
+        ):
+            unused.append((used, path))
+    unused.sort(reverse=True)
+    for number, (used, path) in enumerate(unused):
+        # Whoever follows the link without holding a version has a while to read it.
+        stays = next(longest for most, longest in _STAY if number >= most)
+        if used < (now - stays).timestamp() or not stays:
+            yield _renamed(path)
+            # Whoever wants to hold it waits for its turn.
+            shelf.lock_of(path.name).unlink(missing_ok=True)
+
+
+def _unused_since(shelf: Shelf, digest: str) -> float | None:
+    """When a version was last used, seconds since 1970; None while somebody holds it. Asked by whoever has the turn."""
+    held = hold_file(shelf.lock_of(digest), alone=True)
+    if held is None:
+        return None
+    used = shelf.lock_of(digest).stat().st_mtime
+    held.let_go()
+    return used
+
+
+def _reap_forgotten(shelf: Shelf, now: datetime) -> None:
+    with contextlib.suppress(OSError):
+        with shelf.turn():
+            names = [path.name for path in shelf.versions.iterdir()]
+            digests = [name for name in names if not name.startswith((DEAD, MAKING)) and not name.endswith(".lock")]
+            uses = [_unused_since(shelf, digest) for digest in digests]
+            if any(used is None or used >= (now - FORGOTTEN).timestamp() for used in uses):
+                return
+            forget_state(shelf.folder)
+            shelf.link.unlink(missing_ok=True)
+            dead = [_renamed(shelf.version(digest)) for digest in digests]
+        for path in dead:
+            remove_tree(path)
+
+
+def _renamed(path: Path) -> Path:
+    return path.rename(path.with_name(f"{DEAD}{secrets.token_hex(8)}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

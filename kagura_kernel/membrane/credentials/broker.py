@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from kagura_kernel.domain.approvals import Approver
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import (
+    ApprovalDenied,
+    ApprovalRequired,
     JournalError,
     KaguraError,
     LeaseEnded,
@@ -27,19 +30,110 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import LeaseChange
 from kagura_kernel.journal.leases import LeaseLedger
-from kagura_kernel.membrane.credentials.asking import Asking, patiently
-from kagura_kernel.membrane.credentials.bounds import CLOSE_SECONDS, LAST_SECONDS, finish
-from kagura_kernel.membrane.credentials.budget import Budget
-from kagura_kernel.membrane.credentials.giving_back import GivingBack
+from kagura_kernel.membrane.credentials.giving_back import GivingBack, HeldLease, sleep_through
 from kagura_kernel.membrane.credentials.grants import Grant, Grants
-from kagura_kernel.membrane.credentials.held import HeldLease, sleep_through
-from kagura_kernel.membrane.credentials.lease import Lease, LeaseCheckpoint
+from kagura_kernel.membrane.credentials.lease import Budget, Holder, Lease, LeaseCheckpoint, LeaseTerms, ask_for
 from kagura_kernel.membrane.credentials.minting import Issue, Order, mint
-from kagura_kernel.membrane.credentials.provider import CredentialProvider
+from kagura_kernel.membrane.credentials.provider import CredentialProvider, ProviderTraits
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
-from kagura_kernel.membrane.credentials.settle import LEFT_TO_EXPIRE
-from kagura_kernel.membrane.credentials.shielding import Shielding
-from kagura_kernel.membrane.credentials.terms import Holder, LeaseTerms
+from kagura_kernel.membrane.credentials.settle import CLOSE_SECONDS, LAST_SECONDS, LEFT_TO_EXPIRE, finish
+
+T = TypeVar("T")
+
+
+class Asking:
+    """Where budgets come from."""
+
+    def __init__(self, approver: Approver | None, terms: LeaseTerms, holder: Holder, clock: Clock) -> None:
+        self._approver = approver
+        self._terms = terms
+        self._holder = holder
+        self._clock = clock
+
+    async def budget(self, grant: Grant, traits: ProviderTraits, *, reason: str, again: bool) -> Budget:
+        """A budget that somebody has allowed just now.
+
+        Raises:
+            ApprovalRequired: nobody can be asked.
+            ApprovalDenied: somebody said no, or did not answer.
+            ApprovalAborted: somebody called the run off.
+        """
+        if self._approver is None:
+            raise ApprovalRequired(f"The credential {grant}", "it is held under a budget, and nobody can be asked")
+        now = self._clock.now()
+        request = ask_for(grant, self._terms, self._holder, now, note=traits.note, reason=reason, again=again)
+        decision = await self._approver.approve(request)
+        if not decision.allowed:
+            raise ApprovalDenied(f"The credential {grant}", f"{decision.verdict} by {decision.by}")
+        return self._terms.budget
+
+
+async def patiently(
+    attempt: Callable[[], Awaitable[T]], terms: LeaseTerms, clock: Clock, chance: Callable[[], float]
+) -> T:
+    """What an attempt gives, tried again with growing pauses while the provider has trouble.
+
+    Raises:
+        LeaseUnavailable: it has trouble still, after as many attempts as the terms allow.
+    """
+    failures = 0
+    while True:
+        try:
+            return await attempt()
+        except LeaseUnavailable as error:
+            failures += 1
+            if failures >= terms.attempts:
+                raise
+            pause = terms.pause(failures, chance(), error.retry_after)
+        await clock.sleep(pause)
+
+
+class Shielding:
+    """The shielded work of one broker."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(
+        self, work: Coroutine[Any, Any, T], unwanted: Callable[[T], Coroutine[Any, Any, object]] | None = None
+    ) -> T:
+        """The result of the work.
+
+        Args:
+            work: What to do; it runs to its end in any case.
+            unwanted: What to do with the result when the caller was cancelled and nobody takes it; shielded as well.
+        """
+        task = self._start(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(lambda done: self._hand_over(done, unwanted))
+            raise
+
+    async def finished(self) -> None:
+        """Return when nothing goes on any more; whoever is cancelled leaves it to go on."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def end(self) -> None:
+        """Cancel what goes on, and return when nothing does."""
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _hand_over(self, done: asyncio.Task[T], unwanted: Callable[[T], Coroutine[Any, Any, object]] | None) -> None:
+        # Asking for the exception also keeps asyncio from complaining that nobody did.
+        if done.cancelled() or done.exception() is not None or unwanted is None:
+            return
+        self._start(unwanted(done.result())).add_done_callback(lambda last: self._hand_over(last, None))
+
 
 _SYSTEM = SystemClock()
 _USED_UP = "its budget is used up"

@@ -21,13 +21,11 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.identity import new_lease_id
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
-from kagura_kernel.membrane.credentials.bounds import bounded
-from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grant
+from kagura_kernel.membrane.credentials.lease import Budget, Holder
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, Minted, MintRequest
 from kagura_kernel.membrane.credentials.secret import Credential
-from kagura_kernel.membrane.credentials.settle import UNSURE
-from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.membrane.credentials.settle import UNSURE, bounded
 
 _AGES = 10 * 365 * 86400.0
 

@@ -1,11 +1,56 @@
-"""A secret that does not show itself: its value is reached by one method only, and that name can be searched for."""
+"""A secret that does not show itself: its value is reached by one method only, and that name can be searched for.
+
+Work that blocks, in a daemon thread of its own.
+
+Not in a pool's: Python waits for those when a loop or the process ends, and a locked keychain waits for a person.
+
+Where a secret is kept: the name of a variable, a file, or an entry of the keychain. Never the secret itself.
+
+Neither the secret nor the reference is repeated in an error: people mistake one for the other.
+A keychain may be locked and a file may lie on a disk that does not answer, so both are read beside the loop.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeVar
 from weakref import WeakValueDictionary
+
+from kagura_kernel.domain.errors import SecretUnavailable
+
+T = TypeVar("T")
+
+
+def begin(work: Callable[[], T], name: str) -> Future[T]:
+    """Start it; what comes of it is in the future, for any thread."""
+    future: Future[T] = Future()
+    # From here on nobody can cancel it: what is under way in a thread cannot be interrupted.
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+async def in_thread(work: Callable[[], T], name: str) -> T:
+    """What it gives, or its error. Whoever is cancelled leaves the thread to itself; what it gives then is dropped."""
+    return await asyncio.wrap_future(begin(work, name))
+
 
 HIDDEN = "(hidden)"
 
@@ -143,3 +188,196 @@ class Credential:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a credential is never pickled")
+
+
+Source = Literal["env", "file", "keyring"]
+SOURCES: tuple[Source, ...] = ("env", "file", "keyring")
+LARGEST = 64 * 1024
+"""Bytes of a secret's file."""
+
+READ_SECONDS = 10.0
+"""How long a file or a keychain may take."""
+
+_FORBIDDEN_BITS = 0o077
+_OTHERS_BITS = 0o007
+
+
+@dataclass(frozen=True, slots=True)
+class SecretReference:
+    """A secret's place.
+
+    Attributes:
+        setting: Where in the configuration this stands, for messages: `providers.github.private_key`.
+        source: `env`, `file` or `keyring`.
+        place: A variable's name, a path, or `service/username`.
+    """
+
+    setting: str
+    source: Source
+    place: str = field(repr=False)
+
+
+class SecretReader:
+    """Reads secrets at the moment they are used, so that a rotated one is found. For any loop."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        keyring: Callable[[str, str], str | None] | None = None,
+        *,
+        seconds: float = READ_SECONDS,
+    ) -> None:
+        """A reader.
+
+        Args:
+            environ: For `env`.
+            keyring: For `keyring`: the secret of a service and a user name; may block. None is the keychain of this
+                machine.
+            seconds: How long a file or a keychain may take.
+        """
+        self._environ = environ
+        self._keyring = keyring
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._late: dict[SecretReference, Future[Secret]] = {}
+
+    async def read(self, reference: SecretReference) -> Secret:
+        """The secret, without the line end that editors put behind it.
+
+        A secret that comes too late is dropped.
+
+        Raises:
+            SecretUnavailable: it is not there, is empty, others may read it, or it took too long.
+        """
+        if reference.source == "env":
+            return self._read(reference)
+        under_way = self._begin(reference)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await asyncio.wrap_future(under_way)
+        except TimeoutError:
+            self._remember(reference, under_way)
+            raise SecretUnavailable(f"{reference.setting}_{reference.source}", self._silence(reference)) from None
+
+    def _begin(self, reference: SecretReference) -> Future[Secret]:
+        # One thread at most hangs for each secret, however often it is asked for meanwhile.
+        with self._lock:
+            if (late := self._late.get(reference)) is not None:
+                return late
+        return begin(lambda: self._read(reference), "kagura-secret")
+
+    def _remember(self, reference: SecretReference, under_way: Future[Secret]) -> None:
+        with self._lock:
+            self._late[reference] = under_way
+        under_way.add_done_callback(lambda _: self._forget(reference, under_way))
+
+    def _forget(self, reference: SecretReference, under_way: Future[Secret]) -> None:
+        with self._lock:
+            if self._late.get(reference) is under_way:
+                del self._late[reference]
+
+    def _silence(self, reference: SecretReference) -> str:
+        silence = f"did not answer within {self._seconds:g} s"
+        if reference.source == "keyring":
+            return f"the keychain {silence}; if it is locked, unlock it and try again"
+        return f"the file {silence}; see whether the disk it lies on can be reached"
+
+    def _read(self, reference: SecretReference) -> Secret:
+        setting = f"{reference.setting}_{reference.source}"
+        match reference.source:
+            case "env":
+                text = self._environ.get(reference.place, "")
+                missing = "no such environment variable is set"
+            case "file":
+                text = _read_file(setting, reference.place, self._environ.get("CREDENTIALS_DIRECTORY", ""))
+                missing = "the file is empty"
+            case "keyring":
+                text = self._from_keyring(setting, reference.place)
+                missing = "the keychain has no such entry"
+        text = text.strip("\r\n")
+        if not text.strip():
+            raise SecretUnavailable(setting, missing)
+        return Secret(text)
+
+    def _from_keyring(self, setting: str, place: str) -> str:
+        service, _, username = place.rpartition("/")
+        if self._keyring is not None:
+            return self._keyring(service, username) or ""
+        from kagura_kernel.membrane.credentials.keychain import KeychainUnusable, from_keychain
+
+        try:
+            return from_keychain(service, username) or ""
+        except KeychainUnusable as error:
+            raise SecretUnavailable(setting, str(error)) from error
+
+
+def read_reference(
+    table: Mapping[str, object], name: str, setting: str, *, required: bool = True
+) -> tuple[SecretReference | None, list[str]]:
+    """The reference behind `NAME_env`, `NAME_file` or `NAME_keyring` of a table, and what is wrong with it.
+
+    Args:
+        table: The table as TOML gave it.
+        name: The secret's name, without a suffix.
+        setting: Where it stands, for messages.
+        required: Whether there has to be one.
+    """
+    forms = ", ".join(f"{name}_{source}" for source in SOURCES)
+    if name in table:
+        return None, [f"{setting}: a secret is never written here; say where it is kept, with one of {forms}"]
+    found = [source for source in SOURCES if f"{name}_{source}" in table]
+    if not found:
+        return None, [f"{setting}: one of {forms} is needed"] if required else []
+    if len(found) > 1:
+        given = " and ".join(f"{name}_{source}" for source in found)
+        return None, [f"{setting}: {given} are given; exactly one is allowed"]
+    source = found[0]
+    place = table[f"{name}_{source}"]
+    if not isinstance(place, str) or not place:
+        return None, [f"{setting}_{source}: it must be a text"]
+    if problem := _problem(source, place):
+        return None, [f"{setting}_{source}: {problem}"]
+    return SecretReference(setting, source, place), []
+
+
+def _problem(source: Source, place: str) -> str:
+    match source:
+        case "env":
+            plain = place.isascii() and place.replace("_", "a").isalnum() and not place[0].isdigit()
+            return "" if plain else "it must be the name of an environment variable, not its value"
+        case "file":
+            return "" if place.startswith(("/", "~/")) else "it must be a path from the root, or from ~/"
+        case "keyring":
+            service, _, username = place.rpartition("/")
+            return "" if service and username else "it must be service/username"
+
+
+def _read_file(setting: str, place: str, handed: str) -> str:
+    """The text of a file; `handed` is where systemd has laid a service's credentials, if it has."""
+    try:
+        # Not blocking: a pipe in its place would wait for ever. Not followed: a link could lead anywhere.
+        handle = os.open(Path(place).expanduser(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, RuntimeError) as error:
+        why = os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else "no such home"
+        raise SecretUnavailable(setting, why) from None
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise SecretUnavailable(setting, "it is not a plain file")
+        # Such a file may be root's and name its reader in a list of its own, whose mask stands in the group's bits.
+        given = bool(handed) and Path(place).parent == Path(handed) and found.st_uid == 0
+        if found.st_uid != os.geteuid() and not given:
+            raise SecretUnavailable(setting, "the file belongs to somebody else")
+        if found.st_mode & (_OTHERS_BITS if given else _FORBIDDEN_BITS):
+            raise SecretUnavailable(setting, "others may read the file; run `chmod 600` on it")
+        data = os.read(handle, LARGEST + 1)
+    except OSError as error:
+        raise SecretUnavailable(setting, os.strerror(error.errno or 0).lower()) from None
+    finally:
+        os.close(handle)
+    if len(data) > LARGEST:
+        raise SecretUnavailable(setting, "the file is too large for a secret")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise SecretUnavailable(setting, "the file is not text") from None

@@ -7,17 +7,65 @@ refusals in a row it puts no more.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Approver, Decision, Verdict
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, EgressBusy, EgressDenied
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.domain.patience import Patience
-from kagura_kernel.membrane.egress.advising import advice
-from kagura_kernel.membrane.egress.hostsets import HOST_SETS, HostSets
-from kagura_kernel.membrane.egress.names import HTTP, HTTPS, Target
-from kagura_kernel.membrane.egress.once import Once
+from kagura_kernel.membrane.egress.names import HOST_SETS, HTTP, HTTPS, HostSets, Target
+from kagura_kernel.membrane.egress.policy import advice
+
+Key = TypeVar("Key", bound=Hashable)
+Result = TypeVar("Result")
+
+
+class Once(Generic[Key, Result]):
+    """Shares work that is under way. What is finished is forgotten: this is no cache.
+
+    Cancelling one who waits leaves the work to the others; cancelling the last one cancels the work.
+    """
+
+    def __init__(self) -> None:
+        self._under_way: dict[Key, asyncio.Task[Result]] = {}
+        self._waiting: dict[Key, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._under_way
+
+    async def share(self, key: Key, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """The result of the work under way for this key, started here if there is none; its error too."""
+        task = self._under_way.get(key)
+        if task is None:
+            task = asyncio.create_task(work())
+            self._under_way[key] = task
+            self._waiting[key] = 0
+            task.add_done_callback(lambda done: self._forget(key, done))
+        self._waiting[key] += 1
+        try:
+            return await asyncio.shield(task)
+        finally:
+            # The entry may be that of later work by now.
+            if self._under_way.get(key) is task:
+                self._waiting[key] -= 1
+                if not self._waiting[key]:
+                    self._forget(key, task)
+                    task.cancel()
+
+    def _forget(self, key: Key, task: asyncio.Task[Result]) -> None:
+        if self._under_way.get(key) is task:
+            del self._under_way[key], self._waiting[key]
+        if task.done() and not task.cancelled():
+            # Whoever waited has the error; when all have left nobody asks, and the loop shall not complain about it.
+            task.exception()
+
 
 THIS_RUN = "this run"
 THIS_SESSION = "this session"

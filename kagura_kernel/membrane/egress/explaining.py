@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kagura_kernel.membrane.egress.advising import address_advice, advice
-from kagura_kernel.membrane.egress.gate import check_answers
+from kagura_kernel.membrane.egress.gate import Resolver, check_answers
 from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.names import Target
-from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressRuling, EgressVerdict
-from kagura_kernel.membrane.egress.resolving import Resolver
+from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressRuling, EgressVerdict, address_advice, advice
 
 
 @dataclass(frozen=True, slots=True)

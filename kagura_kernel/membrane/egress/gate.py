@@ -8,20 +8,162 @@ resolved a second time and the very address that was checked is dialled, so an a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Sequence
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from kagura_kernel.domain.errors import EgressDenied, EgressUnreachable, HostNotUnderstood
-from kagura_kernel.membrane.egress.advising import address_advice, advice
-from kagura_kernel.membrane.egress.asking import Asking
-from kagura_kernel.membrane.egress.dialling import Address, Dial, dial, dial_first
-from kagura_kernel.membrane.egress.limits import EgressLimits
+from kagura_kernel.membrane.egress.asking import Asking, Once
+from kagura_kernel.membrane.egress.limits import FEW, PLACES, EgressLimits, Places
 from kagura_kernel.membrane.egress.names import Target, make_target
-from kagura_kernel.membrane.egress.once import Once
-from kagura_kernel.membrane.egress.policy import EgressRules, EgressVerdict
-from kagura_kernel.membrane.egress.resolving import Resolver
+from kagura_kernel.membrane.egress.policy import EgressRules, EgressVerdict, address_advice, advice
+
+Address = IPv4Address | IPv6Address
+Dial = Callable[[Address, int], Awaitable[socket.socket]]
+"""Connect to an address; the non-blocking socket. Raises OSError. Closes what it opened when it is cancelled."""
+
+STAGGER = 0.25
+"""Seconds that an address has to itself before the next one is tried beside it."""
+
+
+async def dial(address: Address, port: int) -> socket.socket:
+    """A connected, non-blocking TCP socket to exactly this address.
+
+    Raises:
+        OSError: nothing answered there.
+    """
+    family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
+    connection = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, socket.IPPROTO_TCP)
+    try:
+        connection.setblocking(False)  # noqa: FBT003 - the name of the method says it
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(connection, (str(address), port))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+async def dial_first(
+    addresses: Sequence[Address], port: int, dial_one: Dial = dial, places: Places = PLACES
+) -> tuple[socket.socket, Address]:
+    """Try the addresses in order, the next one when one has failed or is slow; the first connection and its address.
+
+    Args:
+        addresses: At least one.
+        port: TCP port.
+        dial_one: How one address is connected to.
+        places: Who tries several at once needs one for each after the first, which is the caller's; without them the
+            next address waits until one has failed.
+
+    Raises:
+        OSError: none answered; the error of the last one that failed.
+    """
+    waiting = list(addresses)
+    under_way: dict[asyncio.Task[socket.socket], Address] = {}
+    beside = 0  # places taken for more than one at once
+    problem: OSError = OSError("there is no address to try")
+    try:
+        while waiting or under_way:
+            if waiting and (not under_way or places.take(FEW)):
+                beside += bool(under_way)
+                address = waiting.pop(0)
+                under_way[asyncio.ensure_future(dial_one(address, port))] = address
+            patience = STAGGER if waiting else None
+            done, _ = await asyncio.wait(under_way, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                address = under_way[task]
+                error = task.exception()
+                if error is None:
+                    del under_way[task]
+                    return task.result(), address
+                del under_way[task]
+                if not isinstance(error, OSError):
+                    raise error
+                problem = error
+            while beside > max(0, len(under_way) - 1):
+                beside -= 1
+                places.give()
+        raise problem
+    finally:
+        try:
+            await _give_up(under_way)
+        finally:
+            for _ in range(beside):
+                places.give()
+
+
+async def _give_up(under_way: dict[asyncio.Task[socket.socket], Address]) -> None:
+    for task in under_way:
+        task.cancel()
+    for task in under_way:
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            (await task).close()
+
+
+Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Host and port to addresses as text, in the order to try them. Raises OSError when there are none.
+
+The addresses are judged by whoever asked; a resolver judges nothing and may remember nothing.
+"""
+
+THREADS = 16
+
+
+class SystemResolver:
+    """What this machine says a name is: its hosts file, then its name servers. Belongs to one loop.
+
+    A look-up cannot be interrupted. One that is given up goes on in its thread until the system gives up too; there are
+    few threads, and who finds them all busy waits. The threads never keep the process from ending.
+
+    Args:
+        threads: Look-ups at once.
+    """
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._room = asyncio.Semaphore(threads)
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """The addresses of a host, each once.
+
+        Raises:
+            OSError: there is none, or nobody could say.
+            UnicodeError: the system takes it for no name.
+        """
+        await self._room.acquire()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[str]] = loop.create_future()
+
+        def settle(found: list[str] | OSError | UnicodeError) -> None:
+            # Whoever asked may have left; the thread is free only now.
+            self._room.release()
+            if answer.done():
+                return
+            if isinstance(found, list):
+                answer.set_result(found)
+            else:
+                answer.set_exception(found)
+
+        def work() -> None:
+            found: list[str] | OSError | UnicodeError
+            try:
+                found = _look_up(host, port)
+            except (OSError, UnicodeError) as error:
+                found = error
+            with contextlib.suppress(RuntimeError):  # a loop that is closed has nobody waiting on it
+                loop.call_soon_threadsafe(settle, found)
+
+        # Not from a pool: Python waits for those of a pool when it ends, and a name server can be silent for long.
+        threading.Thread(target=work, name="kagura-resolve", daemon=True).start()
+        return await answer
+
+
+def _look_up(host: str, port: int) -> list[str]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,38 +4,42 @@ The program in the box is the client of a server that asks for no password. What
 for nothing. It reaches this one host and port. Where a person typed it, an address in a private network may be meant;
 the addresses that nobody can mean stay refused. A session begins read-only and with a limit on the time of
 one statement. Both are defaults that its SQL may change: what the user of the URL may do is what counts in the end.
+
+The keys by which programs of one box cancel their own sessions: ours, each standing for a server's.
+
+A program never learns a server's key, so that it can cancel what this box does and nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import secrets
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from ipaddress import IPv4Address, IPv6Address
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.errors import EgressSignInRefused
+from kagura_kernel.domain.errors import EgressRefused, EgressSignInRefused
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
-from kagura_kernel.membrane.credentials.threads import in_thread
-from kagura_kernel.membrane.egress.dialling import Address
+from kagura_kernel.membrane.credentials.secret import in_thread
+from kagura_kernel.membrane.egress.addresses import why_never, why_refused
 from kagura_kernel.membrane.egress.egress import Egress
-from kagura_kernel.membrane.egress.gate import Admitted, Gate
+from kagura_kernel.membrane.egress.gate import Address, Admitted, Gate, Resolver
 from kagura_kernel.membrane.egress.limits import EgressLimits
-from kagura_kernel.membrane.egress.resolving import Resolver
-from kagura_kernel.membrane.egress.stream import BoxStream, SocketStream
-from kagura_kernel.membrane.postgres.client import CancelStream, ClientStream, ask, wishes
-from kagura_kernel.membrane.postgres.keys import Keys
-from kagura_kernel.membrane.postgres.policy import ServicePolicy
+from kagura_kernel.membrane.egress.names import Target
+from kagura_kernel.membrane.egress.policy import EgressRuling, EgressVerdict
+from kagura_kernel.membrane.egress.stream import BoxStream, Bytes, SocketStream
+from kagura_kernel.membrane.postgres.client import CancelStream, ClientStream, TlsStream, ask, make_context, wishes
 from kagura_kernel.membrane.postgres.service import PostgresService
-from kagura_kernel.membrane.postgres.session import Cancelled, Session
 from kagura_kernel.membrane.postgres.signing_in import sign_in
-from kagura_kernel.membrane.postgres.telling import BROKEN
-from kagura_kernel.membrane.postgres.tls import TlsStream, make_context
 from kagura_kernel.membrane.postgres.wire import (
+    BROKEN,
     Key,
     Startup,
     WireBroken,
@@ -48,6 +52,132 @@ from kagura_kernel.sandbox.guest_streams import Failed, GuestStream, Listener, S
 
 if TYPE_CHECKING:
     import socket
+
+
+class Keys:
+    """Those of one box's sessions that are open."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, tuple[Key, Key]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def tell(self, real: Key) -> Key:
+        """A key to be told in place of the real one, good until it is forgotten."""
+        process = 0
+        while not process or process in self._open:
+            process = secrets.randbits(31)
+        told = Key(process, secrets.randbits(32))
+        self._open[process] = (told, real)
+        return told
+
+    def real(self, told: Key) -> Key | None:
+        """The server's key for one that was told; None for every other."""
+        known = self._open.get(told.process)
+        if known is None:
+            return None
+        same = hmac.compare_digest(known[0].secret.to_bytes(4), told.secret.to_bytes(4))
+        return known[1] if same else None
+
+    def forget(self, told: Key) -> None:
+        """Its session is over; may be called twice."""
+        self._open.pop(told.process, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePolicy:
+    """Opens one host and port; `EgressRules`.
+
+    Attributes:
+        target: The database's.
+        private: Whether an address outside the public network may be meant, behind a name too; the addresses that
+            nobody can mean stay refused.
+        rule: What stands in the records.
+        sets: None: the database was configured, and no word of a run opens another one.
+        all_answers: No: a person has named it, in a network where names have many addresses.
+    """
+
+    target: Target
+    private: bool
+    rule: str
+    sets: None = field(default=None, init=False)
+    all_answers: bool = field(default=False, init=False)
+
+    def decide(self, target: Target) -> EgressRuling:
+        """Allowed if it is the database."""
+        if target != self.target:
+            return EgressRuling(target, EgressVerdict.DENY, "is not the database that was configured")
+        return EgressRuling(target, EgressVerdict.ALLOW, "a database that was configured", self.rule)
+
+    def refuse_address(self, address: IPv4Address | IPv6Address, port: int) -> str | None:
+        """Why this answer of a resolver must not be dialled; None when it may be."""
+        del port
+        return why_never(address) if self.private else why_refused(address)
+
+
+class Session:
+    """A session that was signed in to, as a `BoxStream`; from here on its bytes are the program's own.
+
+    Args:
+        stream: The connection, TLS included; it is owned.
+        over: Called when the session ends; may be called twice.
+    """
+
+    def __init__(self, stream: BoxStream, over: Callable[[], None]) -> None:
+        self._stream = stream
+        self._over = over
+
+    async def gone(self) -> None:
+        """Return when it was reset."""
+        await self._stream.gone()
+
+    async def accept(self) -> None:
+        """Nothing: it is accepted."""
+
+    async def refuse(self, refusal: EgressRefused) -> None:
+        """A reset."""
+        del refusal
+        self.abort()
+
+    async def read(self, limit: int) -> Bytes:
+        """Bytes of the server."""
+        return await self._stream.read(limit)
+
+    async def write(self, data: Bytes) -> None:
+        """Bytes for the server."""
+        await self._stream.write(data)
+
+    async def write_eof(self) -> None:
+        """No more bytes for the server."""
+        await self._stream.write_eof()
+
+    def abort(self) -> None:
+        """End it with a reset."""
+        self._over()
+        self._stream.abort()
+
+    def close(self) -> None:
+        """End it."""
+        self._over()
+        self._stream.close()
+
+
+class Cancelled(Session):
+    """A connection over which a session was asked to stop: it has nothing more to say, and hears nothing."""
+
+    async def read(self, limit: int) -> Bytes:
+        """The end."""
+        del limit
+        return b""
+
+    async def write(self, data: Bytes) -> None:
+        """Dropped."""
+        del data
+
+    async def write_eof(self) -> None:
+        """Nothing."""
+
 
 SERVICE_LIMITS = EgressLimits(connections=16, waiting=64, rate=20.0, burst=64)
 """A server has some hundred sessions for everybody, and each of them is a process of its own."""

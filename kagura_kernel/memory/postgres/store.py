@@ -1,25 +1,189 @@
-"""Memories in a database that several machines share. Its tables begin with `kagura_memor`."""
+"""Memories in a database that several machines share. Its tables begin with `kagura_memor`.
+
+How a database comes to today's tables: numbered steps, forward only, behind a lock that all processes share.
+
+A step is never edited once it has been released; a change of the tables is a new step at the end.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors.memory import MemoryUnknown
-from kagura_kernel.domain.memory import Draft, Edge, Erased, Memory, MemoryCounts, Neighbourhood, Query, Recalled, Tier
-from kagura_kernel.memory.closing import Closing
+from kagura_kernel.domain.memory import (
+    CAME_FROM,
+    Draft,
+    Edge,
+    Erased,
+    Memory,
+    MemoryCounts,
+    Neighbourhood,
+    Query,
+    Recalled,
+    Tier,
+)
 from kagura_kernel.memory.drafts import MEMORY_ID, check_edge, check_named, check_query, memories_of, memory_of
-from kagura_kernel.memory.postgres import graph
-from kagura_kernel.memory.postgres.migrations import migrate
-from kagura_kernel.memory.postgres.rows import COLUMNS, INSERT, memory_of_row, row_of
-from kagura_kernel.memory.postgres.search import alive, newest, search
+from kagura_kernel.memory.postgres.search import COLUMNS, INSERT, alive, memory_of_row, newest, row_of, search
 from kagura_kernel.memory.postgres.server import Server
+from kagura_kernel.memory.store import Closing
 from kagura_kernel.memory.walking import check_walk, descendants, walk
+
+# The server uses the index of threads only where a condition says that there is one.
+_BESIDE = """SELECT n.{what} FROM kagura_memories n WHERE n.scope = m.scope AND n.thread = m.thread AND n.thread <> ''
+    AND n.forgotten_at IS NULL AND (n.at, n.seq) {side} (m.at, m.seq) ORDER BY n.at {order}, n.seq {order} LIMIT 1"""
+_BEFORE, _AFTER = {"side": "<", "order": "DESC"}, {"side": ">", "order": "ASC"}
+
+_TOUCHED = f"""SELECT m.seq FROM kagura_memories m WHERE m.seq = ANY(:rows) AND m.thread <> ''
+    UNION SELECT b.seq FROM kagura_memories m, LATERAL ({_BESIDE.format(what="seq", **_BEFORE)}) AS b
+        WHERE m.seq = ANY(:rows) AND m.thread <> ''
+    UNION SELECT b.seq FROM kagura_memories m, LATERAL ({_BESIDE.format(what="seq", **_AFTER)}) AS b
+        WHERE m.seq = ANY(:rows) AND m.thread <> ''"""  # noqa: S608 - words of ours
+_JOIN = f"""UPDATE kagura_memories m SET search = m.own
+    || coalesce(setweight(({_BESIDE.format(what="own", **_BEFORE)}), 'D'), '')
+    || coalesce(setweight(({_BESIDE.format(what="own", **_AFTER)}), 'D'), '')
+    WHERE m.seq = ANY(:rows)"""  # noqa: S608 - likewise
+
+
+def lock_threads(connection: Connection, rows: Sequence[int]) -> None:
+    """Let nobody else change which turns stand beside each other in the threads of these rows."""
+    connection.execute(
+        text(
+            """SELECT pg_advisory_xact_lock(hashtextextended(place, 7)) FROM (
+                SELECT DISTINCT scope || E'\\n' || thread AS place FROM kagura_memories
+                WHERE seq = ANY(:rows) AND thread <> '' ORDER BY 1) AS places"""
+        ),
+        {"rows": list(rows)},
+    )
+
+
+def join_neighbours(connection: Connection, rows: Sequence[int]) -> None:
+    """Let these rows be found by the words of the turns beside them, and those by theirs, as they stand."""
+    lock_threads(connection, rows)
+    touched = connection.execute(text(_TOUCHED), {"rows": list(rows)}).scalars().all()
+    if touched:
+        connection.execute(text(_JOIN), {"rows": list(touched)})
+
+
+def edges_of(connection: Connection, ids: Sequence[str], types: Sequence[str] = ()) -> list[Edge]:
+    """The edges that begin or end at any of these."""
+    only = "AND type = ANY(:types)" if types else ""
+    rows = connection.execute(
+        text(
+            f"""SELECT source, target, type, weight FROM kagura_memory_edges
+            WHERE (source = ANY(:ids) OR target = ANY(:ids)) {only} ORDER BY source, target, type"""  # noqa: S608 - as above
+        ),
+        {"ids": list(ids), "types": list(types)} if types else {"ids": list(ids)},
+    )
+    return [Edge(*row) for row in rows]
+
+
+def children_of(connection: Connection, ids: Sequence[str]) -> list[str]:
+    """What came from any of these."""
+    sql = text("SELECT source FROM kagura_memory_edges WHERE target = ANY(:ids) AND type = :type ORDER BY source")
+    return list(connection.execute(sql, {"ids": list(ids), "type": CAME_FROM}).scalars())
+
+
+def visible(connection: Connection, ids: Sequence[str], now: datetime) -> Collection[str]:
+    """Which of these can be recalled."""
+    where, values = alive(now)
+    sql = text(f"SELECT id FROM kagura_memories WHERE id = ANY(:ids) AND {where}")  # noqa: S608 - a condition of ours
+    return set(connection.execute(sql, {"ids": list(ids), **values}).scalars())
+
+
+# One number for all memories of a database: those in other schemas wait a little, and nothing worse.
+_LOCK = 0x6B61677572610002
+
+_STEP_1 = (
+    "CREATE TABLE kagura_memory_version (version INTEGER PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now())",
+    """CREATE TABLE kagura_memories (
+        seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id TEXT NOT NULL UNIQUE, text TEXT NOT NULL,
+        author TEXT NOT NULL, by_name TEXT NOT NULL, run_id TEXT NOT NULL, uri TEXT NOT NULL, tier TEXT NOT NULL,
+        type TEXT NOT NULL, summary TEXT NOT NULL, tags TEXT[] NOT NULL, importance DOUBLE PRECISION NOT NULL,
+        scope TEXT NOT NULL, thread TEXT NOT NULL, speaker TEXT NOT NULL, at TIMESTAMPTZ NOT NULL,
+        created_at TIMESTAMPTZ NOT NULL, expires_at TIMESTAMPTZ, pinned BOOLEAN NOT NULL, data TEXT NOT NULL,
+        promoted_by TEXT NOT NULL DEFAULT '', helped INTEGER NOT NULL DEFAULT 0, misled INTEGER NOT NULL DEFAULT 0,
+        forgotten_at TIMESTAMPTZ, own TSVECTOR NOT NULL, search TSVECTOR NOT NULL, folded TEXT NOT NULL)""",
+    "CREATE INDEX kagura_memories_search ON kagura_memories USING gin (search)",
+    "CREATE INDEX kagura_memories_at ON kagura_memories (at DESC, seq DESC) WHERE forgotten_at IS NULL",
+    "CREATE INDEX kagura_memories_thread ON kagura_memories (scope, thread, at, seq) WHERE thread <> ''",
+    "CREATE INDEX kagura_memories_pinned ON kagura_memories (scope) WHERE pinned",
+    # Words of which every row has one cost nothing to leave out, once the server knows which they are.
+    "ALTER TABLE kagura_memories ALTER COLUMN search SET STATISTICS 200",
+    """CREATE TABLE kagura_memory_edges (
+        source TEXT NOT NULL REFERENCES kagura_memories (id) ON DELETE CASCADE,
+        target TEXT NOT NULL REFERENCES kagura_memories (id) ON DELETE CASCADE,
+        type TEXT NOT NULL, weight DOUBLE PRECISION NOT NULL, PRIMARY KEY (source, target, type))""",
+    "CREATE INDEX kagura_memory_edges_target ON kagura_memory_edges (target)",
+)
+_STEPS = (_STEP_1,)
+KNOWN_VERSION = len(_STEPS)
+"""The newest tables that this version of the package can use."""
+
+_TRIGRAMS = (
+    "CREATE EXTENSION IF NOT EXISTS pg_trgm",
+    "CREATE INDEX IF NOT EXISTS kagura_memories_folded ON kagura_memories USING gin (folded gin_trgm_ops)",
+)
+_NO_RIGHT = frozenset({"42501", "58P01", "0A000", "42704"})
+"""No right to make the extension or the index, the extension is not on the server, or not in this schema's reach."""
+
+
+def migrate(server: Server) -> bool:
+    """Bring the database to `KNOWN_VERSION`; several processes may do it at once.
+
+    Returns:
+        Whether words with a slip can be found too: by trigrams, where the extension `pg_trgm` may be made.
+
+    Raises:
+        MemoryUnavailable: it cannot be reached or written, or a newer version of the package wrote it.
+    """
+    with server.transaction() as connection:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+        if encoding != "UTF8":
+            raise server.unavailable(f"its encoding is {encoding}", "Create the database with `createdb -E UTF8`")
+        found = _version(connection)
+        if found > KNOWN_VERSION:
+            why = f"its tables have version {found}, and this package knows {KNOWN_VERSION}"
+            raise server.unavailable(why, "Upgrade kagura-kernel")
+        for number in range(found, KNOWN_VERSION):
+            for statement in _STEPS[number]:
+                connection.execute(text(statement))
+            connection.execute(text("INSERT INTO kagura_memory_version (version) VALUES (:n)"), {"n": number + 1})
+        return _trigrams(connection)
+
+
+def _version(connection: Connection) -> int:
+    if connection.execute(text("SELECT to_regclass('kagura_memory_version')")).scalar_one() is None:
+        return 0
+    return int(connection.execute(text("SELECT max(version) FROM kagura_memory_version")).scalar_one() or 0)
+
+
+def _trigrams(connection: Connection) -> bool:
+    """Whether there are trigrams; made where they can be, and done without where they cannot."""
+    ready = text(
+        "SELECT to_regclass('kagura_memories_folded') IS NOT NULL"
+        " AND to_regprocedure('word_similarity(text, text)') IS NOT NULL"
+    )
+    if connection.execute(ready).scalar_one():
+        return True
+    for statement in _TRIGRAMS:
+        try:
+            with connection.begin_nested():
+                connection.execute(text(statement))
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) not in _NO_RIGHT:
+                raise
+            return False
+    return bool(connection.execute(ready).scalar_one())
+
 
 _BATCH = 500
 _WORTH_ANALYSING = 1_000
@@ -134,8 +298,8 @@ class PostgresMemory(Closing):
             self._one(connection, memory_id)
             walked = walk(
                 memory_id,
-                lambda ids: graph.edges_of(connection, ids, types),
-                lambda ids: graph.visible(connection, ids, now),
+                lambda ids: edges_of(connection, ids, types),
+                lambda ids: visible(connection, ids, now),
                 depth=depth,
                 most=most,
             )
@@ -156,15 +320,15 @@ class PostgresMemory(Closing):
         """Remove it for good; its words leave the rows of its neighbours too."""
         with self._transaction() as connection:
             self._row(connection, memory_id, "FOR UPDATE")
-            grown = descendants(memory_id, lambda ids: graph.children_of(connection, ids)) if cascade else ()
+            grown = descendants(memory_id, lambda ids: children_of(connection, ids)) if cascade else ()
             lost = grown or (memory_id,)
             held = "SELECT seq FROM kagura_memories WHERE id = ANY(:ids) ORDER BY seq FOR UPDATE"
             rows = connection.execute(text(held), {"ids": list(lost)}).scalars().all()
-            graph.lock_threads(connection, rows)
-            edges = len(graph.edges_of(connection, lost))
+            lock_threads(connection, rows)
+            edges = len(edges_of(connection, lost))
             hidden = "UPDATE kagura_memories SET forgotten_at = :now WHERE seq = ANY(:rows)"
             connection.execute(text(hidden), {"now": self._clock.now(), "rows": list(rows)})
-            graph.join_neighbours(connection, rows)
+            join_neighbours(connection, rows)
             connection.execute(text("DELETE FROM kagura_memories WHERE seq = ANY(:rows)"), {"rows": list(rows)})
             return Erased(lost, edges)
 
@@ -236,14 +400,14 @@ class PostgresMemory(Closing):
         turns = [memory.id for memory in memories if memory.thread]
         if turns:
             sql = text("SELECT seq FROM kagura_memories WHERE id = ANY(:ids)")
-            graph.join_neighbours(connection, connection.execute(sql, {"ids": turns}).scalars().all())
+            join_neighbours(connection, connection.execute(sql, {"ids": turns}).scalars().all())
 
     def _hide(self, memory_id: str, moment: str) -> Memory:
         with self._transaction() as connection:
             rows = [self._row(connection, memory_id, "")]
-            graph.lock_threads(connection, rows)
+            lock_threads(connection, rows)
             changed = self._changed(connection, memory_id, f"forgotten_at = {moment}", {"now": self._clock.now()})
-            graph.join_neighbours(connection, rows)
+            join_neighbours(connection, rows)
             return changed
 
     def _change(self, memory_id: str, what: str, **values: object) -> Memory:

@@ -5,13 +5,55 @@ Each begins with a character for private use, so that no word of a text is ever 
 
 from __future__ import annotations
 
+import re
 from hashlib import blake2b
 
 from kagura_kernel.domain.memory import NOTE, Memory
 from kagura_kernel.memory.dates import marks_of
-from kagura_kernel.memory.folding import fold
-from kagura_kernel.memory.turns import sounds_spoken, speaker_in
-from kagura_kernel.memory.words import index_terms
+from kagura_kernel.memory.words import fold, index_terms
+
+_BRACKETED = r"[\[(][^\])\n]{0,60}[\])]"
+_STAMP = r"[A-Z]?\d[\w:./,+\-]*"
+_BEFORE = rf"\s*(?:[-*•>]\s+)?(?:{_BRACKETED}\s*|{_STAMP}\s+(?:[-–—]\s+)?){{0,3}}"
+_NAME = r"[^\W\d_][^\W_]*(?:[ .'\-]{1,2}[^\W_]+){0,2}?"
+_SAYS = r"(?:said|says|asked|asks|replied|replies|wrote|writes|sagte?|fragte?|schrieb|schreibt)\b\s*[,:]"
+_AFTER = rf"\*{{0,2}}\s*(?:{_BRACKETED}\s*)?(?::\*{{0,2}}(?=\s|[\"„“])|：|{_SAYS})\s*"
+_SPOKEN = re.compile(rf"{_BEFORE}\*{{0,2}}({_NAME}){_AFTER}")
+_LABELS_WORDS = """
+note notes fix todo lesson warning error task decision outcome question answer summary date session title
+topic cause reason result update status problem solution incident example hint info debug step context goal
+user's ursache notiz hinweis fehler lösung aufgabe ergebnis frage antwort datum
+原因 対応 対策 結果 注意 メモ 件名 日時 概要 課題
+"""
+_LABELS = frozenset(_LABELS_WORDS.split())
+_ROLES = frozenset({"user", "assistant", "human"})
+_ADDRESSES = re.compile(
+    r"\b(?:i|me|my|mine|you|your|yours|we|our|ich|mir|mich|mein\w{0,2}|du|dir|dich|dein\w{0,2}|wir|unser\w{0,2})\b"
+    r"|[?!？！]|[ねよか]。|私|僕|俺|あなた",
+    re.IGNORECASE,
+)
+
+
+def speaker_in(text: str) -> tuple[str, str]:
+    """Who speaks and what is said, of `Caroline: I went …`; no name and the whole text where nobody is named.
+
+    When it was said, or the number of the turn, may stand before the name or after it.
+    """
+    found = _SPOKEN.match(text)
+    if found is None or not _is_name(found[1]):
+        return "", text
+    return found[1], text[found.end() :]
+
+
+def sounds_spoken(text: str) -> bool:
+    """Whether somebody speaks of themselves or to another in it, as in nearly all turns and in few notes."""
+    return _ADDRESSES.search(text) is not None
+
+
+def _is_name(text: str) -> bool:
+    first = text.split(maxsplit=1)[0].lower()
+    return first not in _LABELS and (text[0].isupper() or not text[0].isascii() or text in _ROLES)
+
 
 _FACET, _SPEAKER, _DATE, OFTEN, VERY_OFTEN = "\ue000", "\ue001", "\ue002", "\ue003", "\ue004"
 """`OFTEN` and `VERY_OFTEN` end the terms that stand for a word that is in a text at least twice, and four times."""

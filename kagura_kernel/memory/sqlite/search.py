@@ -1,20 +1,228 @@
-"""Finds the rows that fit a question, with every filter inside the search."""
+"""Finds the rows that fit a question, with every filter inside the search.
+
+Where the words of a question are: rows of the index, read only as far as it pays.
+
+A word that is in very many memories tells little and costs much. Every word is probed first; words that are rare
+enough are read whole, the rarest first, as long as the budget lasts. The others are looked for in the texts of the best
+candidates alone.
+"""
 
 from __future__ import annotations
 
 import heapq
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 from kagura_kernel.domain.memory import Query
 from kagura_kernel.memory.dates import marks_in, names_date
-from kagura_kernel.memory.folding import fold
-from kagura_kernel.memory.ranking import Place, Scored, Wanted, Weights, fused, rank
-from kagura_kernel.memory.sqlite.filters import Filters, filters_of, narrowing
-from kagura_kernel.memory.sqlite.marks import date_mark, speaker_mark
-from kagura_kernel.memory.sqlite.postings import Ask, Posting, Postings
-from kagura_kernel.memory.words import index_terms, query_terms
+from kagura_kernel.memory.ranking import Place, Scored, Wanted, Weights, fused, rank, rarity
+from kagura_kernel.memory.sqlite.marks import FOUR_TIMES, OFTEN, TWICE, VERY_OFTEN, date_mark, facet_mark, speaker_mark
+from kagura_kernel.memory.sqlite.rows import micros
+from kagura_kernel.memory.words import fold, index_terms, query_terms
+
+PROBE = 600
+"""Rows of each word that are read in any case, the newest."""
+BUDGET = 5_000
+"""Rows that are read beyond the probes."""
+SELECTIVE = 2_000
+"""A filter that lets at most so many memories through is applied within the index."""
+
+_NEWEST = "SELECT rowid FROM term WHERE term MATCH ? ORDER BY rowid DESC LIMIT ?"
+_OLDER = "SELECT rowid FROM term WHERE term MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One thing to look for.
+
+    Attributes:
+        label: What `why` says of it.
+        forms: Terms of the index; one of them is enough.
+        weight: How much it counts beside a word.
+        kind: `word`, `speaker` or `date`; of words alone the index says how often they are in a memory.
+    """
+
+    label: str
+    forms: tuple[str, ...]
+    weight: float = 1.0
+    kind: Literal["word", "speaker", "date"] = "word"
+
+
+@dataclass(slots=True)
+class Posting:
+    """Where one thing is.
+
+    Attributes:
+        ask: What was looked for.
+        rows: How often it is in which row.
+        found: In how many rows it is; an estimate until everything is read.
+        whole: Whether `rows` are all of them.
+    """
+
+    ask: Ask
+    rows: dict[int, float] = field(default_factory=dict)
+    found: int = 0
+    whole: bool = True
+
+    def wanted(self, total: int, factor: float = 1.0) -> Wanted:
+        """For ranking, among `total` memories, and counting `factor` times; only what counts whole spreads."""
+        worth = rarity(total, self.found) * self.ask.weight * factor
+        return Wanted(self.ask.label, worth, self.rows, spreads=self.ask.kind == "word" and factor == 1)
+
+
+class Postings:
+    """What the index says of one question.
+
+    Args:
+        connection: Within a transaction.
+        total: How many memories there are, about.
+        narrowed: Groups of terms; a row needs one of each group. Empty for no narrowing.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, total: int, narrowed: Sequence[Sequence[str]] = ()) -> None:
+        self._connection = connection
+        self._total = total
+        self._narrowed = "".join(f" AND ({_any(group)})" for group in narrowed)
+
+    def read(self, asks: Iterable[Ask]) -> list[Posting]:
+        """Everything of the rare words; of the others their newest rows."""
+        postings = [self._probed(ask) for ask in asks]
+        left = BUDGET
+        for posting in sorted((one for one in postings if not one.whole), key=lambda one: one.found):
+            if posting.found - PROBE > left:
+                break
+            left -= self._read_on(posting, left + PROBE)
+        if postings and all(not posting.whole for posting in postings):
+            self._read_together(postings)
+        for posting in postings:
+            if posting.whole and posting.rows and posting.ask.kind == "word":
+                self._count(posting)
+        return [posting for posting in postings if posting.rows]
+
+    def _probed(self, ask: Ask) -> Posting:
+        rows = self._rows(_any(ask.forms), PROBE)
+        whole = len(rows) < PROBE
+        found = len(rows)
+        if not whole and len(rows) > 1:
+            newest, oldest = rows[0], rows[-1]
+            found = max(found, round(found * newest / max(1, newest - oldest)))
+        return Posting(ask, dict.fromkeys(rows, 1.0), found, whole)
+
+    def _read_on(self, posting: Posting, most: int) -> int:
+        last = min(posting.rows)
+        match = f"({_any(posting.ask.forms)}){self._narrowed}"
+        rows = [row for (row,) in self._connection.execute(_OLDER, (match, last, most))]
+        posting.rows.update(dict.fromkeys(rows, 1.0))
+        posting.whole = len(rows) < most
+        if posting.whole:
+            posting.found = len(posting.rows)
+        return len(rows)
+
+    def _read_together(self, postings: Sequence[Posting]) -> None:
+        first, *others = sorted(postings, key=lambda one: one.found)
+        match = _any(first.ask.forms)
+        if others:
+            match = f"({match}) AND ({_any(others[0].ask.forms)})"
+        rows = self._rows(match, BUDGET // 2)
+        first.rows.update(dict.fromkeys(rows, 1.0))
+        if others:
+            others[0].rows.update(dict.fromkeys(rows, 1.0))
+
+    def _count(self, posting: Posting) -> None:
+        for ending, times in ((OFTEN, TWICE), (VERY_OFTEN, FOUR_TIMES)):
+            forms = [form + ending for form in posting.ask.forms]
+            rows = self._rows(_any(forms), PROBE)
+            if not rows:
+                return
+            for row in rows:
+                if row in posting.rows:
+                    posting.rows[row] = float(times)
+
+    def _rows(self, match: str, most: int) -> list[int]:
+        query = f"({match}){self._narrowed}" if self._narrowed else match
+        return [row for (row,) in self._connection.execute(_NEWEST, (query, most))]
+
+
+def is_selective(connection: sqlite3.Connection, terms: Sequence[str]) -> bool:
+    """Whether few memories hold one of the terms."""
+    return len(connection.execute(_NEWEST, (_any(terms), SELECTIVE)).fetchall()) < SELECTIVE
+
+
+def _any(forms: Iterable[str]) -> str:
+    return " OR ".join(f'"{form}"' for form in forms)
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a row of `facet` (named `f`) must be.
+
+    Attributes:
+        condition: SQL.
+        values: What stands for its question marks.
+    """
+
+    condition: str
+    values: tuple[object, ...]
+
+
+def filters_of(query: Query, now: int) -> Filters:
+    """The conditions of a question at a moment, in microseconds."""
+    parts: list[str] = ["NOT f.hidden", "(f.expires_at IS NULL OR f.expires_at > ?)"]
+    values: list[object] = [now]
+    if query.tier is not None:
+        parts.append("f.tier = ?")
+        values.append(query.tier.value)
+    for column, chosen in (("type", query.types), ("scope", query.scopes)):
+        if chosen or (column == "scope" and chosen is not None):
+            parts.append(f"f.{column} IN ({_marks(chosen)})")
+            values += chosen
+    if query.tags:
+        tags = tuple(dict.fromkeys(query.tags))
+        least = len(tags) if query.all_tags else 1
+        parts.append(f"(SELECT count(*) FROM json_each(f.tags) WHERE value IN ({_marks(tags)})) >= {least}")  # noqa: S608 - marks
+        values += tags
+    if query.since is not None:
+        parts.append("f.at >= ?")
+        values.append(micros(query.since))
+    if query.until is not None:
+        parts.append("f.at < ?")
+        values.append(micros(query.until))
+    if query.min_importance:
+        parts.append("f.importance >= ?")
+        values.append(query.min_importance)
+    return Filters(" AND ".join(parts), tuple(values))
+
+
+def narrowing(connection: sqlite3.Connection, query: Query, broad: set[str]) -> list[list[str]]:
+    """Groups of terms of which a row needs one each; only those that spare more than they cost.
+
+    Args:
+        connection: Within a transaction.
+        query: The question.
+        broad: Terms that many memories have, as far as is known; what is learnt is added.
+    """
+    groups = [[facet_mark("type", one) for one in query.types]]
+    groups.append([facet_mark("scope", one) for one in query.scopes or ()])
+    tags = [facet_mark("tag", one) for one in query.tags]
+    groups += [[tag] for tag in tags] if query.all_tags else [tags]
+    if query.tier is not None:
+        groups.append([facet_mark("tier", query.tier.value)])
+    narrow = []
+    for group in groups:
+        if not group or not broad.isdisjoint(group):
+            continue
+        if is_selective(connection, group):
+            narrow.append(group)
+        elif len(group) == 1:
+            broad.update(group)
+    return narrow
+
+
+def _marks(values: tuple[object, ...]) -> str:
+    return ", ".join("?" * len(values))
+
 
 CANDIDATES = 200
 """Memories that are ranked with their neighbours; more where more are asked for."""

@@ -6,14 +6,16 @@ or the machine dies. Any thread may use it, and any number of processes may have
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors.memory import MemoryInvalid, MemoryUnknown
 from kagura_kernel.domain.memory import (
+    CAME_FROM,
     EDGE_TYPES,
     Draft,
     Edge,
@@ -25,19 +27,265 @@ from kagura_kernel.domain.memory import (
     Recalled,
     Tier,
 )
-from kagura_kernel.memory.closing import Closing
 from kagura_kernel.memory.drafts import check_edge, check_named, check_query, memories_of, memory_of
 from kagura_kernel.memory.ranking import Weights
-from kagura_kernel.memory.sqlite import graph, schema, writing
+from kagura_kernel.memory.sqlite import connections
 from kagura_kernel.memory.sqlite.connections import Connections
+from kagura_kernel.memory.sqlite.marks import indexed, is_turn
 from kagura_kernel.memory.sqlite.meanings import Meanings, TextEncoder
-from kagura_kernel.memory.sqlite.rows import COLUMNS, memory_of_row, micros
+from kagura_kernel.memory.sqlite.rows import COLUMNS, INSERT, memory_of_row, micros, row_of
 from kagura_kernel.memory.sqlite.search import newest, search
+from kagura_kernel.memory.store import Closing
+
+_CHUNK = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far to look around: edges away, of which types (empty for all), how many memories, and at what moment."""
+
+    depth: int
+    types: Sequence[str]
+    most: int
+    now: int
+
+
+def around(connection: sqlite3.Connection, start: int, reach: Reach) -> list[int]:
+    """Rows in either direction, by their distance, the start first; the others are neither forgotten nor expired."""
+    found = {start: 0}
+    edge = [start]
+    for _ in range(reach.depth):
+        near: dict[int, None] = {}
+        for some in _chunks(edge):
+            for row in _beside(connection, some, reach.types):
+                if row not in found:
+                    near[row] = None
+        edge = _visible(connection, list(near), reach.now)[: reach.most - len(found)]
+        if not edge:
+            break
+        found.update(dict.fromkeys(edge, 0))
+    return list(found)
+
+
+def edges_between(connection: sqlite3.Connection, rows: Sequence[int], types: Sequence[str] = ()) -> list[Edge]:
+    """The edges whose both ends are among these rows."""
+    inside = set(rows)
+    edges = []
+    for some in _chunks(rows):
+        sql = f"""SELECT e.target, s.id, t.id, e.type, e.weight FROM edge e JOIN memory s ON s.n = e.source
+            JOIN memory t ON t.n = e.target WHERE e.source IN ({_numbers(some)}) ORDER BY e.source, e.target, e.type"""  # noqa: S608 - numbers
+        for target, from_id, to_id, type_, weight in connection.execute(sql):
+            if target in inside and (not types or type_ in types):
+                edges.append(Edge(from_id, to_id, type_, weight))
+    return edges
+
+
+def grown_from(connection: sqlite3.Connection, start: int) -> list[int]:
+    """The start and every row that came from it, over any number of steps, each once."""
+    found = {start: 0}
+    edge = [start]
+    while edge:
+        near: dict[int, None] = {}
+        for some in _chunks(edge):
+            sql = f"SELECT source FROM edge WHERE target IN ({_numbers(some)}) AND type = ?"  # noqa: S608 - numbers
+            near.update({row: None for (row,) in connection.execute(sql, (CAME_FROM,)) if row not in found})
+        edge = list(near)
+        found.update(dict.fromkeys(edge, 0))
+    return list(found)
+
+
+def _beside(connection: sqlite3.Connection, rows: Sequence[int], types: Sequence[str]) -> list[int]:
+    typed = f" AND type IN ({', '.join('?' * len(types))})" if types else ""
+    numbers = _numbers(rows)
+    sql = f"""SELECT target, weight FROM edge WHERE source IN ({numbers}){typed}
+        UNION ALL SELECT source, weight FROM edge WHERE target IN ({numbers}){typed}
+        ORDER BY weight DESC"""  # noqa: S608 - numbers and marks
+    return [row for row, _ in connection.execute(sql, (*types, *types))]
+
+
+def _visible(connection: sqlite3.Connection, rows: Sequence[int], now: int) -> list[int]:
+    seen: set[int] = set()
+    for some in _chunks(rows):
+        fresh = "NOT hidden AND (expires_at IS NULL OR expires_at > ?)"
+        sql = f"SELECT n FROM facet WHERE n IN ({_numbers(some)}) AND {fresh}"  # noqa: S608 - numbers
+        seen.update(row for (row,) in connection.execute(sql, (now,)))
+    return [row for row in rows if row in seen]
+
+
+def _chunks(rows: Sequence[int]) -> list[Sequence[int]]:
+    return [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)]
+
+
+def _numbers(rows: Sequence[int]) -> str:
+    return ",".join(map(str, rows))
+
+
+NEARBY_MICROS = 120 * 1_000_000
+"""Two memories without a thread are neighbours when they were remembered within this time."""
+SESSION_MICROS = 3600 * 1_000_000
+"""A silence that is longer begins another session of the same thread."""
+
+MOST_SWEPT = 50_000
+"""Memories whose index is made anew when one of them is removed."""
+
+_WRITING_CHUNK = 500
+_PUT_TERM = "INSERT INTO term (rowid, terms) VALUES (?, ?)"
+_TAKE_TERM = "INSERT INTO term (term, rowid, terms) VALUES ('delete', ?, ?)"
+_PUT_FACET = f"INSERT INTO facet VALUES ({', '.join('?' * 15)})"  # noqa: S608 - no value is in it
+_PUT_TAIL = "INSERT OR REPLACE INTO tail VALUES (?, ?, ?)"
+_LAST = """SELECT m.n, f.session, f.turn, m.at, m.created_at FROM tail t JOIN memory m ON m.n = t.n
+    JOIN facet f ON f.n = t.n WHERE t.scope = ? AND t.thread = ?"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    number: int
+    session: int
+    turn: int
+    at: int
+    created_at: int
+
+
+@dataclass(slots=True)
+class _Facet:
+    number: int
+    prev: int
+    session: int
+    turn: int
+    length: int
+    memory: Memory
+    next: int = 0
+
+    def row(self) -> tuple[object, ...]:
+        memory = self.memory
+        expires = None if memory.expires_at is None else micros(memory.expires_at)
+        bias = memory.helped - memory.misled
+        place = (self.number, self.prev, self.next, self.session, self.turn, self.length, micros(memory.at))
+        kind = (memory.tier.value, memory.type, memory.scope, json.dumps(memory.tags))
+        return (*place, expires, memory.importance, bias, int(memory.forgotten_at is not None), *kind)
+
+
+def known_ids(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
+    """Which of the ids are there already."""
+    asked = [id_ for id_ in ids if id_]
+    found: set[str] = set()
+    for start in range(0, len(asked), _WRITING_CHUNK):
+        some = asked[start : start + _WRITING_CHUNK]
+        query = f"SELECT id FROM memory WHERE id IN ({', '.join('?' * len(some))})"  # noqa: S608 - no value is in it
+        found.update(row[0] for row in connection.execute(query, some))
+    return found
+
+
+def insert(connection: sqlite3.Connection, memories: Sequence[Memory]) -> None:
+    """Put in memories whose ids are new, in their order."""
+    first = connection.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'memory'").fetchone()[0]
+    numbered = list(enumerate(memories, first + 1))
+    connection.executemany(INSERT, (row_of(number, memory) for number, memory in numbered))
+    _index(connection, numbered)
+
+
+def rebuild(connection: sqlite3.Connection) -> None:
+    """Make the index and what is known of neighbours anew from the memories."""
+    connection.execute("INSERT INTO term (term) VALUES ('delete-all')")
+    connection.execute("DELETE FROM facet")
+    connection.execute("DELETE FROM tail")
+    for some in _all(connection):
+        _index(connection, some)
+
+
+def unindex(connection: sqlite3.Connection, number: int, memory: Memory) -> None:
+    """Let a memory be found by its id alone."""
+    connection.execute(_TAKE_TERM, (number, indexed(memory)[0]))
+    connection.execute("UPDATE facet SET hidden = 1 WHERE n = ?", (number,))
+
+
+def index_again(connection: sqlite3.Connection, number: int, memory: Memory) -> None:
+    """Let a memory be found again that was taken out of the index."""
+    connection.execute(_PUT_TERM, (number, indexed(memory)[0]))
+    connection.execute("UPDATE facet SET hidden = 0 WHERE n = ?", (number,))
+
+
+def remove(connection: sqlite3.Connection, number: int, memory: Memory) -> None:
+    """Take a memory out for good and join its neighbours to each other."""
+    if memory.forgotten_at is None:
+        unindex(connection, number, memory)
+    prev, after = connection.execute("SELECT prev, next FROM facet WHERE n = ?", (number,)).fetchone()
+    connection.execute("UPDATE facet SET next = ? WHERE n = ?", (after, prev))
+    connection.execute("UPDATE facet SET prev = ? WHERE n = ?", (prev, after))
+    if prev:
+        connection.execute("UPDATE tail SET n = ? WHERE n = ? AND scope = ?", (prev, number, memory.scope))
+    else:
+        connection.execute("DELETE FROM tail WHERE n = ? AND scope = ?", (number, memory.scope))
+    for table in ("facet", "memory", "meaning"):
+        connection.execute(f"DELETE FROM {table} WHERE n = ?", (number,))  # noqa: S608 - a name from the line above
+
+
+def sweep(connection: sqlite3.Connection) -> None:
+    """Take the words of what was removed out of the index, where that does not take long."""
+    if connection.execute("SELECT count(*) FROM facet").fetchone()[0] <= MOST_SWEPT:
+        connection.execute("INSERT INTO term (term) VALUES ('optimize')")
+
+
+def retiered(connection: sqlite3.Connection, number: int, memory: Memory, changed: Memory) -> None:
+    """Note that a memory is trusted otherwise than it was."""
+    connection.execute(
+        "UPDATE memory SET tier = ?, promoted_by = ? WHERE n = ?", (changed.tier.value, changed.promoted_by, number)
+    )
+    connection.execute("UPDATE facet SET tier = ? WHERE n = ?", (changed.tier.value, number))
+    if memory.forgotten_at is None and memory.tier is not changed.tier:
+        connection.execute(_TAKE_TERM, (number, indexed(memory)[0]))
+        connection.execute(_PUT_TERM, (number, indexed(replace(memory, tier=changed.tier))[0]))
+
+
+def _index(connection: sqlite3.Connection, numbered: Sequence[tuple[int, Memory]]) -> None:
+    tails: dict[tuple[str, str], _Tail | None] = {}
+    facets: dict[int, _Facet] = {}
+    before: list[tuple[int, int]] = []
+    terms: list[tuple[int, str]] = []
+    for number, memory in numbered:
+        line = (memory.scope, memory.thread)
+        if line not in tails:
+            found = connection.execute(_LAST, line).fetchone()
+            tails[line] = _Tail(*found) if found else None
+        text, length = indexed(memory)
+        facet, tails[line] = _joined(number, memory, tails[line], length)
+        facets[number] = facet
+        if memory.forgotten_at is None:
+            terms.append((number, text))
+        if facet.prev in facets:
+            facets[facet.prev].next = number
+        elif facet.prev:
+            before.append((number, facet.prev))
+    connection.executemany(_PUT_TERM, terms)
+    connection.executemany(_PUT_FACET, (facet.row() for facet in facets.values()))
+    connection.executemany("UPDATE facet SET next = ? WHERE n = ?", before)
+    connection.executemany(_PUT_TAIL, ((*line, tail.number) for line, tail in tails.items() if tail))
+
+
+def _joined(number: int, memory: Memory, last: _Tail | None, length: int) -> tuple[_Facet, _Tail]:
+    at, created_at, turn = micros(memory.at), micros(memory.created_at), int(is_turn(memory))
+    prev, session = 0, number
+    if last is not None and (memory.thread or _belong_together(last, turn, created_at)):
+        prev = last.number
+        session = last.session if abs(at - last.at) <= SESSION_MICROS else number
+    return _Facet(number, prev, session, turn, length, memory), _Tail(number, session, turn, at, created_at)
+
+
+def _belong_together(last: _Tail, turn: int, created_at: int) -> bool:
+    return last.turn == turn and abs(created_at - last.created_at) <= NEARBY_MICROS
+
+
+def _all(connection: sqlite3.Connection) -> Iterator[list[tuple[int, Memory]]]:
+    after = 0
+    query = f"SELECT n, {COLUMNS} FROM memory WHERE n > ? ORDER BY n LIMIT {_CHUNK}"  # noqa: S608 - no value is in it
+    while rows := connection.execute(query, (after,)).fetchall():
+        yield [(row[0], memory_of_row(row[1:])) for row in rows]
+        after = rows[-1][0]
+
 
 MOST_EXPLORED = 1_000
 DEEPEST = 32
 
-_CHUNK = 400
 _SYSTEM = SystemClock()
 _WEIGHTS = Weights()
 
@@ -88,7 +336,7 @@ class SqliteMemory(Closing):
         """
         with self._connections.writing() as connection:
             # Another process may have brought it to a schema that this one does not know.
-            schema.is_current(connection, self.where)
+            connections.is_current(connection, self.where)
             connection.execute("INSERT OR REPLACE INTO setting VALUES ('checked', ?)", (str(self._now()),))
 
     def remember(self, draft: Draft) -> Memory:
@@ -97,7 +345,7 @@ class SqliteMemory(Closing):
         with self._connections.writing() as connection:
             if draft.id and (known := _find(connection, draft.id)) is not None:
                 return known[1]
-            writing.insert(connection, [memory])
+            insert(connection, [memory])
         self._encode_later()
         return memory
 
@@ -107,9 +355,9 @@ class SqliteMemory(Closing):
         if not memories:
             return ()
         with self._connections.writing() as connection:
-            known = writing.known_ids(connection, (memory.id for memory in memories))
+            known = known_ids(connection, (memory.id for memory in memories))
             new = {memory.id: memory for memory in reversed(memories) if memory.id not in known}
-            writing.insert(connection, list(reversed(new.values())))
+            insert(connection, list(reversed(new.values())))
         self._encode_later()
         return tuple(memory.id for memory in memories)
 
@@ -163,9 +411,9 @@ class SqliteMemory(Closing):
             raise MemoryInvalid("What is to be explored", problems)
         with self._connections.reading() as connection:
             start, _ = _known(connection, memory_id)
-            rows = graph.around(connection, start, graph.Reach(depth, types, most, self._now()))
+            rows = around(connection, start, Reach(depth, types, most, self._now()))
             return Neighbourhood(
-                tuple(_memories(connection, rows).values()), tuple(graph.edges_between(connection, rows, types))
+                tuple(_memories(connection, rows).values()), tuple(edges_between(connection, rows, types))
             )
 
     def forget(self, memory_id: str) -> Memory:
@@ -175,7 +423,7 @@ class SqliteMemory(Closing):
             if memory.forgotten_at is not None:
                 return memory
             now = self._clock.now()
-            writing.unindex(connection, number, memory)
+            unindex(connection, number, memory)
             connection.execute("UPDATE memory SET forgotten_at = ? WHERE n = ?", (micros(now), number))
         return replace(memory, forgotten_at=now)
 
@@ -186,7 +434,7 @@ class SqliteMemory(Closing):
             if memory.forgotten_at is None:
                 return memory
             connection.execute("UPDATE memory SET forgotten_at = NULL WHERE n = ?", (number,))
-            writing.index_again(connection, number, memory)
+            index_again(connection, number, memory)
         return replace(memory, forgotten_at=None)
 
     def erase(self, memory_id: str, *, cascade: bool = False) -> Erased:
@@ -198,13 +446,13 @@ class SqliteMemory(Closing):
         with self._connections.writing() as connection:
             connection.execute("PRAGMA secure_delete=ON")
             number, _ = _known(connection, memory_id)
-            rows = graph.grown_from(connection, number) if cascade else [number]
+            rows = grown_from(connection, number) if cascade else [number]
             memories = _memories(connection, rows)
             edges = 0
             for row, memory in memories.items():
                 edges += connection.execute("DELETE FROM edge WHERE source = ? OR target = ?", (row, row)).rowcount
-                writing.remove(connection, row, memory)
-            writing.sweep(connection)
+                remove(connection, row, memory)
+            sweep(connection)
         self._connections.merge_log()
         if self._meanings:
             self._meanings.drop(rows)
@@ -255,7 +503,7 @@ class SqliteMemory(Closing):
                 yield from (memory_of_row(row[1:]) for row in some)
                 rows += [row[0] for row in some]
                 after = rows[-1]
-            yield from graph.edges_between(connection, rows)
+            yield from edges_between(connection, rows)
 
     def encode_now(self) -> int:
         """Make the vectors that are missing and return when they are there; how many that were, 0 without a model.
@@ -272,18 +520,18 @@ class SqliteMemory(Closing):
 
     def _bring_up_to_date(self) -> None:
         with self._connections.reading() as connection:
-            if schema.is_current(connection, self.where):
+            if connections.is_current(connection, self.where):
                 return
         with self._connections.writing() as connection:
             # Another process may have done it while this one waited.
-            if not schema.is_current(connection, self.where) and schema.migrate(connection):
-                writing.rebuild(connection)
+            if not connections.is_current(connection, self.where) and connections.migrate(connection):
+                rebuild(connection)
 
     def _retier(self, memory_id: str, tier: Tier, by: str) -> Memory:
         with self._connections.writing() as connection:
             number, memory = _known(connection, memory_id)
             changed = replace(memory, tier=tier, promoted_by=by)
-            writing.retiered(connection, number, memory, changed)
+            retiered(connection, number, memory, changed)
         return changed
 
     def _encode_later(self) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Self
 
 from kagura_kernel.domain.errors import (
@@ -27,12 +29,70 @@ from kagura_kernel.plugins.jail.parts import JailParts
 from kagura_kernel.plugins.jail.reading import Answer, Table, Trouble
 from kagura_kernel.plugins.jail.running import Ending, Gone, Running
 from kagura_kernel.plugins.jailer.functions import ARGUMENTS, DEFECT, VALUE
-from kagura_kernel.plugins.quarantine import Outcome, Troubles
 
 if TYPE_CHECKING:
     from kagura_kernel.plugins.content import PluginContent
     from kagura_kernel.plugins.manifest import Manifest
     from kagura_kernel.plugins.permissions import JailPlan
+
+
+MAX_DEATHS = 3
+"""Times in a row that its process may end, or have to be ended, before the plugin is put off."""
+
+MAX_DEFECTS = 5
+"""Unhandled errors of its code in a row, likewise."""
+
+
+class Outcome(Enum):
+    """What came of a call, or befell a jail."""
+
+    ANSWER = auto()
+    """A value, or an error with which a plugin answers."""
+
+    DEFECT = auto()
+    """An error that its code did not mean to raise."""
+
+    DEATH = auto()
+    """Its process ended, or took too long and was ended."""
+
+    BREACH = auto()
+    """It sent what no jailer would."""
+
+
+@dataclass(slots=True)
+class Troubles:
+    """What has happened to one plugin since it last answered.
+
+    Attributes:
+        deaths: In a row.
+        defects: In a row.
+    """
+
+    deaths: int = 0
+    defects: int = 0
+
+    def note(self, outcome: Outcome, why: str = "") -> str:
+        """Count it; why the plugin has to go into quarantine, half a sentence, or an empty text.
+
+        Args:
+            outcome: What happened.
+            why: The last of it, half a sentence.
+        """
+        match outcome:
+            case Outcome.ANSWER:
+                self.deaths = self.defects = 0
+            case Outcome.DEFECT:
+                self.defects += 1
+            case Outcome.DEATH:
+                self.deaths += 1
+            case Outcome.BREACH:
+                return f"it broke out of the protocol of its jail: {why}"
+        if self.deaths >= MAX_DEATHS:
+            return f"it failed {self.deaths} times in a row, at last because {why}"
+        if self.defects >= MAX_DEFECTS:
+            return f"its code went wrong {self.defects} times in a row, at last with {why}"
+        return ""
+
 
 _CREATE = "create_host_functions"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
-from kagura_kernel.membrane.egress.resolving import Resolver, SystemResolver
+from kagura_kernel.membrane.egress.gate import Resolver, SystemResolver
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 
 if TYPE_CHECKING:

@@ -3,28 +3,244 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
+import marshal
+import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from importlib.util import MAGIC_NUMBER
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.commands import Command, CommandResult, OutputChunk
-from kagura_kernel.domain.errors import KaguraError
-from kagura_kernel.domain.policy import CommandLimits
+from kagura_kernel.domain.errors import JournalError, KaguraError, SandboxUnavailable
+from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy, SandboxPolicyType
+from kagura_kernel.membrane.egress.boxed import open_egress
+from kagura_kernel.membrane.egress.egress import Egress
+from kagura_kernel.membrane.egress.gate import Gate
+from kagura_kernel.membrane.egress.limits import EgressLimits
+from kagura_kernel.membrane.egress.policy import PatternPolicy
+from kagura_kernel.membrane.egress.variables import proxy_variables
 from kagura_kernel.plugins import framing
-from kagura_kernel.plugins.jail.boxing import WayOut, box_spec
-from kagura_kernel.plugins.jail.disk import until_full
 from kagura_kernel.plugins.jail.log import JailLog
-from kagura_kernel.plugins.jail.parts import JailParts
+from kagura_kernel.plugins.jail.parts import JailLimits, JailParts
 from kagura_kernel.plugins.jail.reading import Answer, Breach, Frames, Table, Trouble, read_answer, read_beginning
-from kagura_kernel.plugins.jail.sending import hello, jailer_argv, jailer_payload
-from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
+from kagura_kernel.plugins.jailer.loading import SDK
+from kagura_kernel.plugins.jailer.main import MAX_HELLO
+from kagura_kernel.sandbox.backend import Box, BoxSpec
+from kagura_kernel.sandbox.guest_streams import Failed, GuestStream, Listener
 
 if TYPE_CHECKING:
     from kagura_kernel.plugins.content import PluginContent
     from kagura_kernel.plugins.permissions import JailPlan
-    from kagura_kernel.sandbox.backend import Box
+
+
+_MIB = 2**20
+_EGRESS = EgressLimits(connections=32, waiting=64, rate=20.0, burst=64)
+
+
+def box_spec(plan: JailPlan, limits: JailLimits) -> BoxSpec:
+    """A box with no project, nothing to write but its own memory and what the plan shows, and no network."""
+    return BoxSpec(
+        policy=SandboxPolicy(type=SandboxPolicyType.READ_ONLY, writable_roots=()),
+        limits=BoxLimits(
+            memory_bytes=limits.memory_mib * _MIB,
+            processes=64,
+            cpus=1.0,
+            workspace_bytes=_MIB,
+            scratch_bytes=64 * _MIB,
+            open_files=512,
+            file_bytes=512 * _MIB,
+        ),
+        shown=plan.shown,
+    )
+
+
+class WayOut:
+    """What a jail may reach: hosts through the membrane, and databases that the membrane signs in to.
+
+    Args:
+        name: The plugin's.
+        plan: What it may reach.
+        parts: What jails are made of.
+    """
+
+    def __init__(self, name: str, plan: JailPlan, parts: JailParts) -> None:
+        self._name = name
+        self._plan = plan
+        self._parts = parts
+        self._egress: Egress | None = None
+
+    async def open(self, box: Box, failed: Failed) -> dict[str, str]:
+        """Open it in a box; the variables by which the jailer's programs find it.
+
+        Args:
+            box: The jail's.
+            failed: Told when a crossing could not be recorded; the jail has to end then.
+
+        Raises:
+            SandboxUnavailable: the box has no loopback, or is gone.
+            KaguraError: what the opening of a service raises.
+        """
+        for service in self._plan.services:
+            port = await self._parts.open_service(box, service)
+            if port != service.jail_port:
+                raise SandboxUnavailable(f"the database {service.target} lies on another port than its URL says")
+        if not self._plan.net:
+            return {}
+        gate = Gate(PatternPolicy(self._plan.net), self._parts.resolver(), limits=_EGRESS)
+        self._egress = Egress(gate, self._crossed, limits=_EGRESS, clock=self._parts.clock)
+        return proxy_variables(await open_egress(box, self._egress, failed=failed))
+
+    def close(self) -> None:
+        """Make no more connections, and write down the last of them; once the box is gone."""
+        if self._egress is not None:
+            # A journal that takes nothing has ended the jail, and tells it to everybody else as well.
+            with suppress(JournalError):
+                self._egress.close()
+
+    def _crossed(self, fact: EgressDecided | EgressClosed) -> None:
+        self._parts.record_egress(fact.model_copy(update={"plugin": self._name}))
+
+
+RESERVE = 2**30
+"""Bytes that have to stay free, or a tenth of a small file system."""
+
+INTERVAL = 0.25
+"""Seconds between looks. What can be written meanwhile is far less than the reserve."""
+
+Look = Callable[[Path], os.statvfs_result]
+
+
+def why_full(path: Path, found: os.statvfs_result) -> str:
+    """Why nothing more may be written there, half a sentence; empty while there is room."""
+    total = found.f_blocks * found.f_frsize
+    free = found.f_bavail * found.f_frsize
+    if free < min(RESERVE, total // 10):
+        return f"the disk of {path} has no more than {free // 2**20} MiB left"
+    # Some file systems do not count files.
+    if found.f_files and found.f_favail < found.f_files // 20:
+        return f"the disk of {path} has no more than {found.f_favail} files left"
+    return ""
+
+
+async def until_full(paths: Sequence[Path], clock: Clock, look: Look = os.statvfs) -> str:
+    """Return when one of these places has no room for a plugin any more: why.
+
+    A place that is gone has none.
+    """
+    while True:
+        for path in paths:
+            try:
+                # A disk on another machine may take its time.
+                why = why_full(path, await asyncio.to_thread(look, path))
+            except OSError as error:
+                return f"{path} cannot be looked at any more ({(error.strerror or str(error)).lower()})"
+            if why:
+                return why
+        await clock.sleep(INTERVAL)
+
+
+_PLUGINS = "kagura_kernel.plugins"
+_JAILER = f"{_PLUGINS}.jailer"
+
+MODULES = (f"{_PLUGINS}.framing", *(f"{_JAILER}.{name}" for name in ("loading", "functions", "serving", "main")))
+"""Of the jailer, each after those it imports."""
+
+_PACKAGES = ("kagura_kernel", _PLUGINS, _JAILER)
+
+STUB = """
+import _socket, marshal, sys
+import _frozen_importlib_external as here
+
+connection = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+connection.connect(("127.0.0.1", int(sys.argv[1])))
+connection.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+
+def take(count):
+    data = b""
+    while len(data) < count:
+        part = connection.recv(count - len(data))
+        if not part:
+            sys.exit(1)
+        data += part
+    return data
+
+magic, packages, sources, sdk, codes = marshal.loads(take(int.from_bytes(take(4), "big")))
+codes, ours = marshal.loads(codes) if magic == here.MAGIC_NUMBER else ([
+    compile(text, "<%s>" % name, "exec", dont_inherit=True) for name, text in sources
+], {})
+for name, code in [(name, None) for name in packages] + [(name, code) for (name, _), code in zip(sources, codes)]:
+    module = sys.modules[name] = type(sys)(name)
+    above, _, last = name.rpartition(".")
+    module.__package__ = above
+    if above:
+        setattr(sys.modules[above], last, module)
+    if code is None:
+        module.__package__, module.__path__ = name, []
+    else:
+        exec(code, module.__dict__)
+module.main(connection, sdk, ours)
+"""
+
+
+def jailer_argv(port: int) -> tuple[str, ...]:
+    """The command that waits for a jailer on this port of the box's loopback."""
+    return ("python3", "-I", "-S", "-B", "-u", "-c", STUB, str(port))
+
+
+@cache
+def jailer_payload() -> bytes:
+    """What has to be written to that command first, the modules for plugins in it.
+
+    It holds code of this Python, and text for any other.
+    """
+    sources = tuple((name, _text(name)) for name in MODULES)
+    codes = [compile(text, f"<{name}>", "exec", dont_inherit=True) for name, text in sources]
+    sdk = dict(_files(resources.files(f"{_PLUGINS}.sdk"), ""))
+    ours = {path: compile(text, f"{SDK}/{path}", "exec", dont_inherit=True) for path, text in sdk.items()}
+    # Version 2 of the format is read by every Python that a box may have.
+    body = marshal.dumps((MAGIC_NUMBER, _PACKAGES, sources, sdk, marshal.dumps((codes, ours))), 2)
+    return len(body).to_bytes(4, "big") + body
+
+
+def hello(content: PluginContent, config: Mapping[str, Any], limits: JailLimits) -> bytes:
+    """The frame after it: the plugin, and what it is to know.
+
+    Raises:
+        FrameError: there is too much of it.
+    """
+    told = {
+        "plugin": content.name,
+        "files": {path: base64.b64encode(data).decode("ascii") for path, data in content.python.items()},
+        "config": dict(config),
+        "calls": limits.calls,
+        "most": limits.frame_bytes,
+    }
+    return framing.encode(told, MAX_HELLO)
+
+
+def _text(module: str) -> str:
+    package, _, name = module.rpartition(".")
+    return (resources.files(package) / f"{name}.py").read_text("utf-8")
+
+
+def _files(folder: Traversable, above: str) -> list[tuple[str, str]]:
+    found = []
+    for one in folder.iterdir():
+        if one.is_dir():
+            found += _files(one, f"{above}{one.name}/")
+        elif one.name.endswith(".py"):
+            found.append((f"{above}{one.name}", one.read_text("utf-8")))
+    return found
+
 
 T = TypeVar("T")
 

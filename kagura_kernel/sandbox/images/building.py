@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from kagura_kernel.domain.errors import ImageBuildFailed, SandboxUnavailable
 from kagura_kernel.sandbox.images.daemon import ImageDaemon
-from kagura_kernel.sandbox.images.failures import Failure, failure_of
 from kagura_kernel.sandbox.images.recipes import (
     BASE_LABEL,
     DEFAULT_PREFIX,
     RECIPE_LABEL,
+    RECIPES,
     STAGE_LABEL,
     Lock,
     Recipe,
@@ -21,6 +21,64 @@ from kagura_kernel.sandbox.images.recipes import (
     chain_for,
 )
 from kagura_kernel.sandbox.images.settings import PackageSettings
+
+_LOCK = re.compile(
+    r"(?m:^)LOCK-UNMET (?P<file>\S+): (?P<floor>.+)"
+    r"|E: (?P<apt>Version .+ was not found|Unable to locate package .+|Package .+ has no installation candidate)"
+    r"|(?P<pip>THESE PACKAGES DO NOT MATCH THE HASHES|No matching distribution found for \S+)"
+    r"|(?P<npm>EINTEGRITY|ETARGET|npm (?:error|ERR!) .*can only install packages when .+)"
+)
+_NETWORK = re.compile(
+    r"Temporary failure|Could not resolve|Could not connect|Connection (?:timed out|reset|refused|failed|broken)"
+    r"|Failed to fetch|Read timed out|NewConnectionError|Hash Sum mismatch|Mirror sync in progress|Undetermined Error"
+    r"|\b50[234]\b .*(?:Bad Gateway|Unavailable|Time-?out)|ETIMEDOUT|ECONNRESET|EAI_AGAIN|ENOTFOUND|TLS handshake",
+    re.IGNORECASE,
+)
+_CERTIFICATE = re.compile(r"CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT|self-signed certificate|UNABLE_TO_GET_ISSUER")
+# The daemon repeats the whole step, what it would have said in every other case among it.
+_FAILURES_STEP = re.compile(r"The command '.*' returned a non-zero code: (\d+)", re.DOTALL)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_USERINFO = re.compile(r"(\w+://)[^/\s@]+@")
+_LINES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong.
+
+    Attributes:
+        reason: One line, or the last few of what was printed; no secret of an address in it.
+        advice: What to do next; may be empty.
+        passing: Whether the same attempt may work a moment later.
+    """
+
+    reason: str
+    advice: str = ""
+    passing: bool = False
+
+
+def failure_of(printed: str, error: str, recipe: str) -> Failure:
+    """The failure of a build that printed this and ended with that error."""
+    ended = _FAILURES_STEP.sub(r"its exit code was \1", error)
+    text = _USERINFO.sub(r"\1***@", _COLOUR.sub("", f"{printed}\n{ended}"))
+    if found := _CERTIFICATE.search(text):
+        return Failure(
+            f"a server's certificate was not trusted ({found[0]})",
+            "Let PIP_CERT or SSL_CERT_FILE name the certificate of your package mirror or proxy.",
+        )
+    network = _NETWORK.search(text)
+    if (found := _LOCK.search(text)) and not network:
+        what = next(value for key, value in found.groupdict().items() if value and key != "file")
+        return Failure(
+            f"the lock cannot be met: {what.strip()}",
+            f"Renew it with `dev/images.sh lock {recipe}`, or build on a base whose archive still has these "
+            "versions (a snapshot).",
+        )
+    if network:
+        return Failure(f"packages could not be fetched ({network[0].strip()})", "Try again.", passing=True)
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return Failure("; ".join(lines[-_LINES:]))
+
 
 _STEP = re.compile(r"^Step (\d+)/(\d+) : (.*)", re.DOTALL)
 _ATTEMPTS = 3
@@ -173,3 +231,76 @@ def _attempt(
         else:
             progress(f"{recipe.name}: step {step[1]} of {step[2]}: {' '.join(step[3].split())[:80]}")
     return image or failure_of(printed, "the daemon named no image", recipe.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One recipe and its image.
+
+    Attributes:
+        name: The recipe.
+        tag: The image's name, built or not.
+        holds: What is in it beyond its base.
+        locked: `locked`, `unlocked`, or `none` where there is nothing to lock.
+        tested: Whether the tests build the recipe.
+        id: The image's id; empty when it is not built.
+        size: In bytes, its bases included.
+        created: When it was made, as ISO 8601.
+        base: Id of the image that it was built on; empty when nobody wrote it down.
+        current: Whether it was made from the recipe as it is now, on the base that is there now.
+        known: Whether a daemon said what there is; without one all of these from `id` on say nothing.
+    """
+
+    name: str
+    tag: str
+    holds: str
+    locked: str
+    tested: bool
+    id: str = ""
+    size: int = 0
+    created: str = ""
+    base: str = ""
+    current: bool = False
+    known: bool = True
+
+
+def list_images(daemon: ImageDaemon, recipes: Recipes, plan: BuildPlan) -> list[Listed]:
+    """Every recipe in the order of the chain.
+
+    Raises:
+        SandboxUnavailable: no daemon answers.
+    """
+    return [_listed(daemon, recipes, plan, number) for number in range(len(RECIPES))]
+
+
+def list_recipes(recipes: Recipes, plan: BuildPlan) -> list[Listed]:
+    """Every recipe in the order of the chain, where no daemon says which are built."""
+    return [
+        Listed(one.name, plan.tag(one), one.holds, recipes.lock_state(one), one.tested, known=False) for one in RECIPES
+    ]
+
+
+def _listed(daemon: ImageDaemon, recipes: Recipes, plan: BuildPlan, number: int) -> Listed:
+    recipe = RECIPES[number]
+    tag, locked = plan.tag(recipe), recipes.lock_state(recipe)
+    found = daemon.inspect(tag)
+    if found is None:
+        return Listed(recipe.name, tag, recipe.holds, locked, recipe.tested)
+    labels = (found.get("Config") or {}).get("Labels") or {}
+    base = str(labels.get(BASE_LABEL, ""))
+    below = next((plan.tag(one) for one in RECIPES if one.name == recipe.base), plan.base)
+    under = daemon.inspect(below) if below else None
+    same_base = under is None or str(under["Id"]) == base
+    made_so = labels.get(RECIPE_LABEL) in {recipes.identity(recipe, base, lock) for lock in Lock}
+    return Listed(
+        recipe.name,
+        tag,
+        recipe.holds,
+        locked,
+        recipe.tested,
+        id=str(found["Id"]),
+        size=int(found.get("Size") or 0),
+        created=str(found.get("Created") or ""),
+        base=base,
+        current=bool(base) and made_so and same_base,
+    )

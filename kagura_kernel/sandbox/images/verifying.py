@@ -1,17 +1,285 @@
-"""Proves that images hold no credential and nothing of ours: every layer and the configuration, deleted files too."""
+"""Proves that images hold no credential and nothing of ours: every layer and the configuration, deleted files too.
+
+Reads an archive of images (`docker save`) as it streams past: nothing is unpacked, and memory does not grow with it.
+
+Both layouts are understood: the daemon's own (`ID/layer.tar`) and OCI's (`blobs/sha256/…`). What is a layer is told
+by looking, because the manifest may come last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import hashlib
+import json
+import posixpath
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any, Protocol
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.images.daemon import ImageDaemon
-from kagura_kernel.sandbox.images.export import ExportedImage, read_export
 from kagura_kernel.sandbox.images.findings import Finding, Kind, Verdict
-from kagura_kernel.sandbox.images.layers import Inspector, LayerFacts
-from kagura_kernel.sandbox.images.secrets import assigned_secret, secrets_in_command
+from kagura_kernel.sandbox.images.secrets import (
+    OVERLAP,
+    assigned_secret,
+    formats_in,
+    held_by,
+    password_in_address,
+    secrets_in_command,
+)
 from kagura_kernel.sandbox.images.traces import Machine, OurCode, proxy_in_command, proxy_in_variable, variables
+
+_LARGEST_JSON = 8 * 1024 * 1024
+_SNIFFED = 512
+_TAR_MAGIC = slice(257, 262)
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+class LayerReader(Protocol):
+    """Looks at one entry of a layer after the other."""
+
+    def entry(self, member: tarfile.TarInfo, content: IO[bytes] | None) -> None:
+        """One entry; `content` is there for a regular file and is gone when this returns."""
+
+    def broken(self, why: str) -> None:
+        """The layer cannot be read on."""
+
+
+class LayerMaker(Protocol):
+    """Gives each layer its reader."""
+
+    def __call__(self, name: str) -> LayerReader:
+        """The reader of a layer, by its name in the archive."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedImage:
+    """An image as its archive describes it.
+
+    Attributes:
+        id: Its id, `sha256:…`.
+        names: The names that it was saved under.
+        configuration: Its configuration file.
+        layers: Names of its layers in the archive, from the bottom up.
+    """
+
+    id: str
+    names: tuple[str, ...]
+    configuration: Mapping[str, Any]
+    layers: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Seen:
+    documents: dict[str, Any] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+
+
+def read_export(pieces: Iterable[bytes], reader_for: LayerMaker) -> list[ExportedImage]:
+    """Hand every layer's entries to its reader and return the images.
+
+    Raises:
+        ValueError: it is no archive of images.
+    """
+    seen = _Seen()
+    stream: Any = _Pieces(pieces)
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                _read_member(archive, member, seen, reader_for)
+    except tarfile.TarError as error:
+        raise ValueError("the daemon's archive breaks off") from error
+    manifest = seen.documents.get("manifest.json")
+    if not isinstance(manifest, list):
+        raise ValueError("the daemon's archive has no manifest")  # noqa: TRY004 - what is wrong is a value
+    return [_image(entry, seen) for entry in manifest]
+
+
+def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, seen: _Seen, reader_for: LayerMaker) -> None:
+    name = posixpath.normpath(member.name)
+    if member.issym() or member.islnk():
+        target = member.linkname if member.islnk() else posixpath.join(posixpath.dirname(name), member.linkname)
+        seen.links[name] = posixpath.normpath(target)
+        return
+    content = archive.extractfile(member) if member.isfile() else None
+    if content is None:
+        return
+    head = content.read(_SNIFFED)
+    if head[_TAR_MAGIC] == b"ustar" or head.startswith((_GZIP, _ZSTD)) or name.endswith("layer.tar"):
+        _read_layer(_Peeked(head, content), reader_for(name))
+    elif head[:1] in (b"{", b"[") and member.size <= _LARGEST_JSON:
+        seen.documents[name] = json.loads(head + content.read())
+
+
+def _read_layer(content: Any, reader: LayerReader) -> None:
+    try:
+        with tarfile.open(fileobj=content, mode="r|*") as layer:
+            for member in layer:
+                reader.entry(member, layer.extractfile(member) if member.isfile() else None)
+                # The library remembers every entry that it has passed.
+                layer.members.clear()  # type: ignore[attr-defined]
+    except (tarfile.TarError, EOFError, OSError) as error:
+        reader.broken(f"it cannot be read ({error})")
+
+
+def _image(entry: Mapping[str, Any], seen: _Seen) -> ExportedImage:
+    where = posixpath.normpath(str(entry["Config"]))
+    layers = tuple(_followed(posixpath.normpath(str(layer)), seen.links) for layer in entry.get("Layers") or ())
+    configuration = seen.documents.get(where)
+    if not isinstance(configuration, dict):
+        raise ValueError("the daemon's archive lacks a configuration")  # noqa: TRY004 - what is wrong is a value
+    digest = posixpath.basename(where).removesuffix(".json")
+    return ExportedImage(f"sha256:{digest}", tuple(entry.get("RepoTags") or ()), configuration, layers)
+
+
+def _followed(name: str, links: Mapping[str, str]) -> str:
+    for _ in range(len(links)):
+        if name not in links:
+            break
+        name = links[name]
+    return name
+
+
+class _Pieces:
+    """A stream of pieces as a file that can be read forward."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces: Iterator[bytes] = iter(pieces)
+        self._left = b""
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes, fewer only at the end."""
+        got = [self._left]
+        length = len(self._left)
+        while length < size and (piece := next(self._pieces, b"")):
+            got.append(piece)
+            length += len(piece)
+        whole = b"".join(got)
+        self._left = whole[size:]
+        return whole[:size]
+
+
+class _Peeked:
+    """A file whose beginning was read already."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head, self._rest = head, rest
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes, fewer only at the end."""
+        if not self._head:
+            return self._rest.read(size)
+        taken, self._head = self._head[:size], self._head[size:]
+        return taken + (self._rest.read(size - len(taken)) if len(taken) < size else b"")
+
+
+_PIECE = 1024 * 1024
+_SETUID = 0o6000
+_WORLD_WRITABLE = 0o002
+_WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
+_SCRATCH = ("tmp", "var/tmp", "dev/shm", "run/lock", "var/lock", "run/shm", "dev/mqueue")
+# What Debian and its derivatives ship, owned by root; `no-new-privileges` takes their rights in a box.
+KNOWN_SETUID = frozenset(
+    f"{place}{name}"
+    for place in ("bin/", "usr/bin/", "sbin/", "usr/sbin/", "usr/lib/openssh/", "usr/lib/dbus-1.0/")
+    for name in (
+        "chage", "chfn", "chsh", "expiry", "gpasswd", "mount", "newgrp", "pam_extrausers_chkpwd", "passwd", "ssh-agent",
+        "ssh-keysign", "su", "sudo", "umount", "unix_chkpwd", "wall", "dbus-daemon-launch-helper",
+    )
+)  # fmt: skip
+
+Mark = tuple[Kind, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspector:
+    """What is looked for."""
+
+    ours: OurCode
+    machine: Machine
+
+
+@dataclass(slots=True)
+class LayerFacts:
+    """One layer, read to its end. Grows with the number of its entries, not with their size.
+
+    Attributes:
+        found: What may not be in any layer, seen or not: by path.
+        modes: What counts only where no later layer changes it: by path.
+        paths: Every path that the layer puts there.
+        removed: Paths that it deletes from the layers below.
+        emptied: Directories whose content below it hides.
+        entries: How many entries it has.
+    """
+
+    inspector: Inspector
+    found: dict[str, list[Mark]] = field(default_factory=dict)
+    modes: dict[str, list[Mark]] = field(default_factory=dict)
+    paths: set[str] = field(default_factory=set)
+    removed: set[str] = field(default_factory=set)
+    emptied: set[str] = field(default_factory=set)
+    entries: int = 0
+
+    def entry(self, member: tarfile.TarInfo, content: IO[bytes] | None) -> None:
+        """Look at one entry."""
+        path = posixpath.normpath(member.name).lstrip("/")
+        folder, name = posixpath.split(path)
+        if name == _OPAQUE:
+            self.emptied.add(folder)
+        elif name.startswith(_WHITEOUT):
+            self.removed.add(posixpath.join(folder, name.removeprefix(_WHITEOUT)))
+        else:
+            self.entries += 1
+            self.paths.add(path)
+            self._judge_mode(path, member)
+            marks = [*self._name_marks(path), *(self._content_marks(path, content) if content is not None else ())]
+            if marks:
+                self.found[path] = list(dict.fromkeys(marks))
+
+    def broken(self, why: str) -> None:
+        """The layer cannot be read on: nothing is proved about the rest."""
+        self.found["."] = [(Kind.UNREADABLE, why)]
+
+    def _judge_mode(self, path: str, member: tarfile.TarInfo) -> None:
+        marks: list[Mark] = []
+        if member.isfile() and member.mode & _SETUID and (path not in KNOWN_SETUID or member.uid != 0):
+            marks.append((Kind.SETUID, f"runs with the rights of its owner (mode {member.mode & 0o7777:04o})"))
+        if member.isdir() and member.mode & _WORLD_WRITABLE and path not in _SCRATCH:
+            marks.append((Kind.WRITABLE, f"anybody may write into it (mode {member.mode & 0o7777:04o})"))
+        if marks:
+            self.modes[path] = marks
+
+    def _name_marks(self, path: str) -> list[Mark]:
+        return [(Kind.FIRST_PARTY, "the name of a package of ours")] if self.inspector.ours.named(path) else []
+
+    def _content_marks(self, path: str, content: IO[bytes]) -> list[Mark]:
+        marks: list[Mark] = []
+        digest = hashlib.sha256()
+        kept = b""
+        while fresh := content.read(_PIECE):
+            digest.update(fresh)
+            piece = kept + fresh
+            marks += self._piece_marks(path, piece)
+            kept = piece[-OVERLAP:]
+        whole = digest.hexdigest()
+        if whole in self.inspector.ours.digests:
+            marks.append((Kind.FIRST_PARTY, "a file of ours, byte by byte"))
+        if whole in self.inspector.machine.digests:
+            marks.append((Kind.MACHINE, "a certificate or setting of this machine, byte by byte"))
+        return marks
+
+    def _piece_marks(self, path: str, piece: bytes) -> list[Mark]:
+        marks = [(Kind.CREDENTIAL, what) for what in formats_in(piece)]
+        if held := held_by(path, piece):
+            marks.append((Kind.CREDENTIAL, held))
+        if password_in_address(path, piece):
+            marks.append((Kind.CREDENTIAL, "an address with a password"))
+        if self.inspector.ours.in_piece(piece):
+            marks.append((Kind.FIRST_PARTY, "speaks of our package, or shares lines with a file of ours"))
+        if trace := self.inspector.machine.trace_in(path, piece):
+            marks.append((Kind.MACHINE, trace))
+        return marks
+
 
 _ROOT = ("", "0", "root")
 

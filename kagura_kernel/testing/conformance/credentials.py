@@ -19,7 +19,7 @@ import pytest
 
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable, SecretUnavailable
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, Verdict
-from kagura_kernel.membrane.credentials.secret_reference import SecretReader
+from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.credential_rigs import SCOPE, ProviderRig
 from kagura_kernel.testing.credential_service import RETRY_AFTER, Trouble

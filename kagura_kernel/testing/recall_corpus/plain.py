@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from kagura_kernel.domain.memory import Draft
-from kagura_kernel.memory.language.stop_words import ENGLISH, GERMAN
+from kagura_kernel.memory.words import ENGLISH, GERMAN
 from kagura_kernel.testing.recall_corpus.judging import Retriever
 
 _WORD = re.compile(r"\w+")

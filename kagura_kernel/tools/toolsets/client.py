@@ -7,10 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kagura_kernel.domain.errors import ToolsetError
-from kagura_kernel.tools.toolsets.cutting import Breach
-from kagura_kernel.tools.toolsets.peer import Failed
-from kagura_kernel.tools.toolsets.server import Server
-from kagura_kernel.tools.toolsets.words import word
+from kagura_kernel.tools.toolsets.cutting import Breach, word
+from kagura_kernel.tools.toolsets.server import Failed, Server
 
 T = TypeVar("T")
 

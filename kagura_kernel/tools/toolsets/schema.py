@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kagura_kernel.tools.toolsets.words import readable
+from kagura_kernel.tools.toolsets.cutting import readable
 
 MAX_NODES = 2000
 MAX_DEPTH = 32

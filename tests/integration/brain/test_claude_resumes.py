@@ -14,7 +14,7 @@ from kagura_kernel.brain.claude import ClaudeBrain
 from kagura_kernel.brain.provider import BrainDone, BrainSession
 from kagura_kernel.domain.errors import BrainForgot, BrainLost
 from kagura_kernel.domain.tools import ToolCall, ToolResult
-from kagura_kernel.runs.successor import OrAfresh
+from kagura_kernel.runs.checkpointing import OrAfresh
 from kagura_kernel.testing.conformance.brain import a_turn, all_events, child_processes
 from kagura_kernel.testing.model_script import calls, says
 from kagura_kernel.testing.model_server import ModelServer

@@ -31,8 +31,7 @@ from kagura_kernel.testing.model_script import (
     tool_results,
 )
 from kagura_kernel.testing.model_server import ModelServer
-from kagura_kernel.testing.openai_server import OpenAIServer
-from kagura_kernel.testing.openai_wire import tool_names
+from kagura_kernel.testing.openai_server import OpenAIServer, tool_names
 
 KEY = "dummy-key-0123456789-never-real"
 ECHO = {"word": "one"}

@@ -22,8 +22,7 @@ from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.testing.conformance.brain import ECHO as ECHO_TOOL
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events
 from kagura_kernel.testing.model_script import BrokenStream, Calls, ModelTurn, Refusal, Silence, calls, says
-from kagura_kernel.testing.openai_server import OpenAIServer
-from kagura_kernel.testing.openai_wire import TOO_LONG, UNFINISHED, tool_answers, tool_names
+from kagura_kernel.testing.openai_server import TOO_LONG, UNFINISHED, OpenAIServer, tool_answers, tool_names
 
 KEY = "dummy-key-0123456789-never-real"
 ECHO = {"word": "one"}

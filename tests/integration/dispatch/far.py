@@ -19,7 +19,7 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.postgres import postgres_server
+from kagura_kernel.testing.postgres_network import postgres_server
 from tests.integration.dispatch.conftest import events, hand_on, launch, only
 from tests.integration.dispatch.workers import cockpit_at, on_each, set_up
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.testing import postgres
+from kagura_kernel.testing import postgres_network
 from tests.integration.dispatch.far import HERE, THERE
 
 pytest.importorskip("distributed")
@@ -26,7 +26,7 @@ def why_not() -> str:
     if os.geteuid() != 0:
         return "networks of one's own need root"
     missing = [program for program in ("ip", "nsenter", "unshare", "bwrap") if shutil.which(program) is None]
-    return f"{', '.join(missing)} is not installed" if missing else postgres.why_not()
+    return f"{', '.join(missing)} is not installed" if missing else postgres_network.why_not()
 
 
 pytestmark = [pytest.mark.skipif(bool(why_not()), reason=why_not() or "-"), pytest.mark.timeout(300)]

@@ -21,22 +21,23 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.membrane.credentials.secret_reference import SecretReference
+from kagura_kernel.membrane.credentials.secret import SecretReference
 from kagura_kernel.sandbox.backend import Box, SandboxBackend
 from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.conformance.box_changes import BoxChangesConformance
-from kagura_kernel.testing.conformance.box_commands import BoxCommandConformance
+from kagura_kernel.testing.conformance.box import BoxChangesConformance, BoxCommandConformance
 from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
 from kagura_kernel.testing.conformance.box_fixtures import BoxFixtures, sh
 from kagura_kernel.testing.conformance.brain import BrainConformance, BrainFor, Round
 from kagura_kernel.testing.conformance.credentials import ProviderConformance
-from kagura_kernel.testing.conformance.memory_crowds import MemoryCrowdsConformance
-from kagura_kernel.testing.conformance.memory_graph import MemoryGraphConformance
+from kagura_kernel.testing.conformance.memory import (
+    MemoryCrowdsConformance,
+    MemoryGraphConformance,
+    MemoryTrustConformance,
+)
 from kagura_kernel.testing.conformance.memory_keeping import MemoryKeepingConformance
 from kagura_kernel.testing.conformance.memory_recall import MemoryRecallConformance
 from kagura_kernel.testing.conformance.memory_rig import MemoryRig
-from kagura_kernel.testing.conformance.memory_trust import MemoryTrustConformance
 from kagura_kernel.testing.conformance.transport import Chat, TransportConformance
 from kagura_kernel.testing.credential_rigs import SCOPE, ProviderRig
 from kagura_kernel.testing.credential_service import Call, LoopbackService, Reply

@@ -8,8 +8,7 @@ import pytest
 
 from kagura_kernel.testing.kernel import kernel_environ, run_cells
 from kagura_kernel.testing.model_script import Calls, ModelTurn, Refusal, Says
-from kagura_kernel.testing.openai_server import OpenAIServer
-from kagura_kernel.testing.openai_wire import tool_answers, tool_names
+from kagura_kernel.testing.openai_server import OpenAIServer, tool_answers, tool_names
 
 pytestmark = [pytest.mark.timeout(300)]
 

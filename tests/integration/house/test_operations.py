@@ -23,12 +23,11 @@ from kagura_kernel.journal.backup import back_up
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grant
+from kagura_kernel.membrane.credentials.lease import Budget, Holder
 from kagura_kernel.membrane.credentials.minting import Order, mint
 from kagura_kernel.membrane.credentials.registry import KINDS
-from kagura_kernel.membrane.credentials.secret_reference import SecretReader
-from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.testing.box import FakeBackend

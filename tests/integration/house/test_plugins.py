@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.assembly import make_cockpit
-from kagura_kernel.cockpit.plugin_intents import AuditPlugin, EnablePlugin
+from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
 from kagura_kernel.cockpit.plugin_talk import PluginEnabled
 from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.journal import views
@@ -21,8 +21,8 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.compiled_rules import FOLDER
+from kagura_kernel.testing.guards import Process, descendants
 from kagura_kernel.testing.kernel import kernel_environ
-from kagura_kernel.testing.leftovers import Process, descendants
 from kagura_kernel.testing.model_script import Silence
 from kagura_kernel.testing.model_server import ModelServer
 from kagura_kernel.testing.open_kernel import open_kernel
@@ -54,7 +54,7 @@ ASKS = """
 import os, sys
 from pathlib import Path
 from kagura_kernel.assembly import make_cockpit
-from kagura_kernel.cockpit.plugin_intents import EnablePlugin
+from kagura_kernel.cockpit.intents import EnablePlugin
 cockpit = make_cockpit(os.environ)
 cockpit.plugins.enable(EnablePlugin(name="greeter", static=True, by="ada")).result()
 """

@@ -17,7 +17,7 @@ import pytest
 from kagura_kernel.domain.errors import PathNotShown, PluginError, PluginFailed, PluginJailBroken
 from kagura_kernel.plugins.entries import NetRule
 from kagura_kernel.plugins.jail import running
-from kagura_kernel.plugins.jail.disk import until_full
+from kagura_kernel.plugins.jail.running import until_full
 from kagura_kernel.plugins.permissions import JailPlan
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 from kagura_kernel.testing.clock import FakeClock

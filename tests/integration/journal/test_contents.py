@@ -8,8 +8,7 @@ from pathlib import Path
 
 from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
 from kagura_kernel.domain.patterns import Checkpoint, Step
-from kagura_kernel.journal.checkpoints import forget_checkpoints, naming, store
-from kagura_kernel.journal.contents import needed
+from kagura_kernel.journal.checkpoints import forget_checkpoints, naming, needed, store
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.sample_run import SampleRun
 

@@ -15,8 +15,8 @@ import pytest
 
 from kagura_kernel.cli.main import main
 from kagura_kernel.domain.errors import JournalTampered, UsageError
+from kagura_kernel.journal.encoding import row_hash
 from kagura_kernel.journal.exporting import ExportPart, export_lines
-from kagura_kernel.journal.hashing import row_hash
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.sample_run import SampleRun
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import JournalUnreadable
-from kagura_kernel.journal.glance import ANYWAY_SECONDS, LONGEST_PAUSE, PAUSE_SECONDS, Glance
+from kagura_kernel.journal.mailbox import ANYWAY_SECONDS, LONGEST_PAUSE, PAUSE_SECONDS, Glance
 from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
@@ -122,7 +122,7 @@ def test_a_server_that_is_far_away_is_asked_less_often_and_still_twice_a_second(
 ) -> None:
     took = [0.0]
     # The time that passes is that of the glances alone.
-    monkeypatch.setattr("kagura_kernel.journal.glance.time.perf_counter", lambda: took[0])
+    monkeypatch.setattr("kagura_kernel.journal.mailbox.time.perf_counter", lambda: took[0])
     mark = journal.mark
 
     def far(*seconds: float) -> float:

@@ -11,7 +11,7 @@ from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import JournalTampered, JournalUnreadable
 from kagura_kernel.domain.events import BoxStarted, ChangeRow, ChangesCollected, Event
 from kagura_kernel.journal import views
-from kagura_kernel.journal.hashing import row_hash
+from kagura_kernel.journal.encoding import row_hash
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.sample_run import SampleRun

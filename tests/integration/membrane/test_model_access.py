@@ -15,8 +15,7 @@ from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.events import Event, ModelCalled
 from kagura_kernel.membrane.credentials.secret import Secret
-from kagura_kernel.membrane.egress.gate import Gate
-from kagura_kernel.membrane.egress.resolving import SystemResolver
+from kagura_kernel.membrane.egress.gate import Gate, SystemResolver
 from kagura_kernel.membrane.model import access as model_access
 from kagura_kernel.membrane.model.access import MOST_AT_ONCE, Counting, ModelAccess, ModelApi
 from kagura_kernel.membrane.model.usage import Counted

@@ -18,8 +18,7 @@ from kagura_kernel.membrane.postgres.service import PostgresService
 from kagura_kernel.membrane.postgres.wire import Key, cancel_request, message, parse_fields, parse_key, ssl_request
 from kagura_kernel.testing import tls
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.postgres import why_not
-from kagura_kernel.testing.postgres_network import PASSWORD, NetworkPostgres, postgres_network
+from kagura_kernel.testing.postgres_network import PASSWORD, NetworkPostgres, postgres_network, why_not
 from kagura_kernel.testing.postgres_rig import postgres_rig, raw_client
 
 pytestmark = [pytest.mark.postgres, pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")]

@@ -17,8 +17,7 @@ from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.postgres import why_not
-from kagura_kernel.testing.postgres_network import PASSWORD, NetworkPostgres, postgres_network
+from kagura_kernel.testing.postgres_network import PASSWORD, NetworkPostgres, postgres_network, why_not
 from kagura_kernel.testing.postgres_rig import postgres_rig
 
 pytestmark = [

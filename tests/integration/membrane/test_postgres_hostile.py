@@ -25,8 +25,7 @@ from kagura_kernel.membrane.postgres.wire import (
 )
 from kagura_kernel.testing import tls
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.postgres import why_not
-from kagura_kernel.testing.postgres_network import NetworkPostgres, postgres_network
+from kagura_kernel.testing.postgres_network import NetworkPostgres, postgres_network, why_not
 from kagura_kernel.testing.postgres_rig import Heard, ScriptedPostgres, postgres_rig, raw_client
 
 HASTY = replace(SERVICE_LIMITS, answer=0.3, connect=0.5)

@@ -15,10 +15,10 @@ from sqlalchemy import create_engine, make_url, text
 
 from kagura_kernel.domain.errors import MemoryUnavailable
 from kagura_kernel.domain.memory import Query
-from kagura_kernel.memory.gate import ready
 from kagura_kernel.memory.postgres.store import PostgresMemory
+from kagura_kernel.memory.store import ready
 from kagura_kernel.testing.conformance.memory_rig import asked, draft
-from kagura_kernel.testing.postgres import PostgresServer, postgres_server, why_not
+from kagura_kernel.testing.postgres_network import PostgresServer, postgres_server, why_not
 
 pytestmark = pytest.mark.postgres
 

@@ -19,10 +19,9 @@ import pytest
 
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.membrane.egress.boxed import open_egress
-from kagura_kernel.membrane.egress.dialling import Address, dial
 from kagura_kernel.membrane.egress.egress import Egress
-from kagura_kernel.membrane.egress.gate import Gate
-from kagura_kernel.membrane.egress.patterns import PatternPolicy
+from kagura_kernel.membrane.egress.gate import Address, Gate, dial
+from kagura_kernel.membrane.egress.policy import PatternPolicy
 from kagura_kernel.plugins.jail.jail import Jail
 from kagura_kernel.plugins.jail.parts import JailParts
 from kagura_kernel.plugins.permissions import JailPlan, NetRule
@@ -131,7 +130,7 @@ def rig() -> OpenRig:
 def internet(monkeypatch: pytest.MonkeyPatch) -> Internet:
     """What every jail of the test finds outside; use its `resolve` as the jails' resolver."""
     found = Internet()
-    monkeypatch.setattr("kagura_kernel.plugins.jail.boxing.Gate", partial(Gate, dial_one=found.connect))
+    monkeypatch.setattr("kagura_kernel.plugins.jail.running.Gate", partial(Gate, dial_one=found.connect))
     return found
 
 

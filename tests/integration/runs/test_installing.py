@@ -23,9 +23,8 @@ from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.kit.definitions.toolsets import McpToolset
 from kagura_kernel.kit.packages.hosts import InstallPlan, LookUpFailed, ToolHosts, tool_hosts
-from kagura_kernel.kit.packages.installers import parse_package
 from kagura_kernel.kit.packages.lookup import PackageLookUp
-from kagura_kernel.kit.packages.package_sources import Sources, sources_of
+from kagura_kernel.kit.packages.package_sources import Sources, parse_package, sources_of
 from kagura_kernel.kit.packages.registry import load_registry
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.egress.boxed import open_egress
@@ -35,7 +34,7 @@ from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.egress.variables import proxy_variables, usual_variables
 from kagura_kernel.membrane.grant import host_sets
-from kagura_kernel.membrane.membrane_box import MembraneBox
+from kagura_kernel.membrane.membrane import MembraneBox
 from kagura_kernel.runs.installing import install
 from kagura_kernel.runs.tray import Tray
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend

@@ -18,7 +18,7 @@ from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.testing.memory_cloud.server import CONTEXT, KEY, FakeMemoryCloudServer
 from kagura_kernel.testing.plugins import FakePlugins
-from kagura_kernel.testing.postgres import postgres_server, why_not
+from kagura_kernel.testing.postgres_network import postgres_server, why_not
 
 
 @pytest.fixture(scope="module")

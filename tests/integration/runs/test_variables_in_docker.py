@@ -13,8 +13,7 @@ from kagura_kernel.jupyter.variables.assigning import value_of
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.runs.inbox.packing import pack
 from kagura_kernel.runs.redacting import Redacting
-from kagura_kernel.runs.results import Results
-from kagura_kernel.runs.tray import Tray
+from kagura_kernel.runs.tray import Results, Tray
 from kagura_kernel.runs.variables import collect_outputs, lay_tray
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.docker_images import BASE, PYTHON

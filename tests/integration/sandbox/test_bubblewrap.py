@@ -236,7 +236,7 @@ async def test_a_probe_starts_a_box_and_is_remembered(backend: BubblewrapBackend
 
 async def test_a_missing_program_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("kagura_kernel.sandbox.bubblewrap_programs._SYSTEM_PROGRAMS", ())
+    monkeypatch.setattr("kagura_kernel.sandbox.bubblewrap._SYSTEM_PROGRAMS", ())
     backend = BubblewrapBackend()
     try:
         probe = await backend.probe()

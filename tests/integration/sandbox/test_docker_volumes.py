@@ -21,7 +21,7 @@ from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.docker_flags import OWNER_LABEL
-from kagura_kernel.sandbox.packing import pack
+from kagura_kernel.sandbox.docker_volumes import pack
 from kagura_kernel.testing.docker_images import BASE, client_of
 from kagura_kernel.testing.dockerd import TestDaemon
 

@@ -20,8 +20,8 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox import channel as channel_module
-from kagura_kernel.sandbox import execution, streams
 from kagura_kernel.sandbox import files as files_module
+from kagura_kernel.sandbox import streams
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
 from kagura_kernel.testing.guests import scripted_guest
@@ -118,7 +118,7 @@ async def test_anything_but_the_right_hello_is_no_start(first):
 
 
 async def test_half_a_frame_and_then_silence_ends_at_the_time_limit(monkeypatch):
-    monkeypatch.setattr(execution, "MARGIN", 0.2)
+    monkeypatch.setattr("kagura_kernel.sandbox.channel.MARGIN", 0.2)
     async with scripted_guest() as (channel, guest):
         running = asyncio.create_task(channel.run(Command(("true",), limits=CommandLimits(0.1, None))))
         await guest.opened()
@@ -128,7 +128,7 @@ async def test_half_a_frame_and_then_silence_ends_at_the_time_limit(monkeypatch)
 
 
 async def test_a_guest_that_does_not_enforce_silence_is_closed(monkeypatch):
-    monkeypatch.setattr(execution, "MARGIN", 0.5)
+    monkeypatch.setattr("kagura_kernel.sandbox.channel.MARGIN", 0.5)
     async with scripted_guest() as (channel, guest):
         running = asyncio.create_task(channel.run(Command(("true",), limits=CommandLimits(None, 1.0))))
         await guest.opened()

@@ -13,7 +13,7 @@ import pytest
 
 from kagura_kernel.cli.main import main
 from kagura_kernel.domain.errors import ImageBuildFailed, SandboxUnavailable
-from kagura_kernel.sandbox import wire
+from kagura_kernel.sandbox import streams
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.images.building import BuildPlan, build_chain
 from kagura_kernel.sandbox.images.daemon import ImageDaemon
@@ -145,7 +145,7 @@ PLANTED = {
     "key": ("srv/id", b"-----BEGIN " + b"PRIVATE KEY-----\n" + b"MIIEvQIBADANBgkqhkiG9w0B" * 4, Kind.CREDENTIAL),
     "token": ("usr/lib/data.bin", b"\0\1gh" + b"p_" + (SECRET * 2)[:36].encode() + b"\0", Kind.CREDENTIAL),
     "deleted": ("var/tmp/token", b"gh" + b"o_" + (SECRET * 2)[:36].encode(), Kind.CREDENTIAL),
-    "ours": ("opt/thing.py", Path(wire.__file__).read_bytes(), Kind.FIRST_PARTY),
+    "ours": ("opt/thing.py", Path(streams.__file__).read_bytes(), Kind.FIRST_PARTY),
     "package": ("usr/lib/python3/kagura_kernel/__init__.py", b"", Kind.FIRST_PARTY),
     "proxy": ("etc/apt/apt.conf.d/99proxy", b'Acquire::http::Proxy "http://10.0.0.1:3128";', Kind.MACHINE),
     "mirror": ("etc/apt/sources.list.d/m.list", b"deb http://mirror.test/debian bookworm main", Kind.MACHINE),

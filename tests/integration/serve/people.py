@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kagura_kernel.cockpit.transports.recovering import INTERRUPTED
+from kagura_kernel.cockpit.transports.conversations import INTERRUPTED
 from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.testing.slack_server import SlackServer

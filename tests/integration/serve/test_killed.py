@@ -22,7 +22,7 @@ from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.sandbox.cgroups import find_tree
 from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.conformance.load import processes_with
-from kagura_kernel.testing.leftovers import descendants
+from kagura_kernel.testing.guards import descendants
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.testing.served import Served, ServedLife, told
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.served import server_of
-from kagura_kernel.testing.leftovers import descendants
+from kagura_kernel.testing.guards import descendants
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.testing.served import Commands
 from tests.integration.serve.shop import ANN, ANN_IN_DISCORD, Gate, Shop, alive, environments, posted, press, shop

@@ -18,7 +18,7 @@ from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.identity import new_approval_id, new_run_id
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
-from kagura_kernel.jupyter.server.watcher import SCHEMA_ID
+from kagura_kernel.jupyter.server.extension import SCHEMA_ID
 from kagura_kernel.testing.jupyter_server import TOKEN
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.testing.sample_run import SampleRun

@@ -15,7 +15,7 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.kit.redaction.redactor import Redactor
-from kagura_kernel.telemetry.naming import span_id, trace_id
+from kagura_kernel.telemetry.spans import span_id, trace_id
 from kagura_kernel.telemetry.telemetry import Telemetry
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask

@@ -15,8 +15,8 @@ from typing import Any
 import pexpect
 import pytest
 
+from kagura_kernel.testing.guards import Process, descendants
 from kagura_kernel.testing.kernel import kernel_environ
-from kagura_kernel.testing.leftovers import Process, descendants
 from kagura_kernel.testing.patience import wait_until
 from kagura_kernel.testing.served import Commands
 

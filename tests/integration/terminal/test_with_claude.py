@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.testing.leftovers import descendants
+from kagura_kernel.testing.guards import descendants
 from kagura_kernel.testing.model_script import Calls, ModelTurn, Says, Silence
 from kagura_kernel.testing.model_server import ModelServer
 from kagura_kernel.testing.patience import wait_until

@@ -18,8 +18,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     pytest.importorskip("discord")
 
-from kagura_kernel.testing.discord_server import TOKEN, DiscordServer
-from kagura_kernel.testing.discord_shown import BOT, HALL
+from kagura_kernel.testing.discord_server import BOT, HALL, TOKEN, DiscordServer
 
 ANN = "10000000001"
 

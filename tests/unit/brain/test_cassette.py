@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.brain.cassette import (
+    LIMIT,
     Called,
     CassetteHeader,
     Counted,
@@ -17,7 +18,6 @@ from kagura_kernel.brain.cassette import (
     header_line,
     read_cassette,
 )
-from kagura_kernel.brain.cassette_file import LIMIT
 from kagura_kernel.brain.provider import BrainDone
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import CassetteBroken, CassetteMissing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.brain.claude_command import command_line, find_program, tool_names, with_death_signal
+from kagura_kernel.brain.claude_auth import command_line, find_program, tool_names, with_death_signal
 from kagura_kernel.brain.provider import Turn
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 
@@ -67,7 +67,7 @@ def test_the_program_of_the_sdk_is_found():
 
 
 def test_no_program_of_the_project_is_taken_for_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("kagura_kernel.brain.claude_command.find_spec", lambda _: None)
+    monkeypatch.setattr("kagura_kernel.brain.claude_auth.find_spec", lambda _: None)
     project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
     for folder in (project / ".venv" / "bin", elsewhere):
         folder.mkdir(parents=True)

@@ -16,8 +16,8 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from kagura_kernel.brain import claude_sealed_events as sealed_events
-from kagura_kernel.brain.claude_sealed_events import LONGEST_RESULT, SealedReading, shortened
+from kagura_kernel.brain import claude_sealed_talk as sealed_events
+from kagura_kernel.brain.claude_sealed_talk import LONGEST_RESULT, SealedReading, shortened
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, BrainToolCalled, BrainToolFinished
 from kagura_kernel.domain.errors import BrainLost
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from claude_agent_sdk import CLIConnectionError
 
-from kagura_kernel.brain import claude_sealed_transport
-from kagura_kernel.brain.claude_sealed_transport import SealedProgram, Throttle
+from kagura_kernel.brain import claude_sealed_talk
+from kagura_kernel.brain.claude_sealed_talk import SealedProgram, Throttle
 
 
 class SpokenProgram:
@@ -93,7 +93,7 @@ async def test_a_long_message_is_read_too() -> None:
 
 
 async def test_a_message_without_end_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claude_sealed_transport, "LONGEST_LINE", 100)
+    monkeypatch.setattr(claude_sealed_talk, "LONGEST_LINE", 100)
     with pytest.raises(CLIConnectionError, match="without end"):
         await messages(*[b"x" * 60] * 3)
 

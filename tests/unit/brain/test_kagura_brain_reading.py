@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kagura_kernel.brain.kagura_brain_reading import Printed, read_claude, read_codex
+from kagura_kernel.brain.kagura_brain import Printed, read_claude, read_codex
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BrainRefused
 

@@ -13,7 +13,7 @@ from kagura_kernel.brain.sealed import SealedBrain, shown_folder
 from kagura_kernel.brain.sealed_command import PLACEHOLDER, box_environ, command_line
 from kagura_kernel.brain.selection import choose
 from kagura_kernel.domain.errors import BrainNotConfigured
-from kagura_kernel.domain.sealing import PROGRAM_DIR
+from kagura_kernel.domain.policy import PROGRAM_DIR
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.runs.sealing import SealedPlace, model_api, offered
 

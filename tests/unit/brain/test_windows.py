@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.brain.windows import Answer, Exchange, bytes_of, fit, measured, room_in
+from kagura_kernel.brain.pydantic_ai_service import Answer, Exchange, bytes_of, fit, measured, room_in
 
 
 def exchange(number: int, *texts: str, said: int = 10) -> Exchange:

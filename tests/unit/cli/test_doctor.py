@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.cli.doctor import MANY_DENIALS, MANY_REFUSALS
-from kagura_kernel.cli.doctor_journal import only_read, unusable
+from kagura_kernel.cli.doctor import MANY_DENIALS, MANY_REFUSALS, only_read, unusable
 from kagura_kernel.cli.main import main
 from kagura_kernel.domain.errors import JournalTampered, JournalTooNew, JournalUnreadable, JournalUnwritable
 from kagura_kernel.domain.events import EgressDecided

@@ -6,8 +6,8 @@ import pytest
 
 from kagura_kernel.cli import images
 from kagura_kernel.cli.main import main
+from kagura_kernel.sandbox.images.building import Listed
 from kagura_kernel.sandbox.images.findings import Finding, Kind, Verdict
-from kagura_kernel.sandbox.images.listing import Listed
 from kagura_kernel.sandbox.images.recipes import NAMES
 
 

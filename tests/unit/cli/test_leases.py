@@ -16,13 +16,12 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grant, Scope
+from kagura_kernel.membrane.credentials.lease import Budget, Holder
 from kagura_kernel.membrane.credentials.minting import Issue, Order, mint
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.providers.static import StaticProvider
-from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference
-from kagura_kernel.membrane.credentials.terms import Holder
+from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference
 from kagura_kernel.testing.credential_cloudflare import PARENT, FakeCloudflare
 from kagura_kernel.testing.credential_rigs import SCOPE, cloudflare_provider
 from kagura_kernel.testing.credential_service import Trouble

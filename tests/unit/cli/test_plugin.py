@@ -12,7 +12,7 @@ import pytest
 from kagura_kernel.assembly import kits
 from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.plugin_intents import EnablePlugin
+from kagura_kernel.cockpit.intents import EnablePlugin
 from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.testing.plugin_rig import SOURCE, write_plugin
 from kagura_kernel.testing.redactors import shared_redactor

@@ -14,12 +14,12 @@ from sqlalchemy import func
 
 from kagura_kernel.cockpit.resuming import checkpoint_of
 from kagura_kernel.domain.errors import JournalUnreadable, ResumeRefused
-from kagura_kernel.domain.events.patterns import RunCheckpointed
+from kagura_kernel.domain.events.memory import RunCheckpointed
 from kagura_kernel.domain.patterns import Checkpoint, LeftBudget, Step
 from kagura_kernel.journal import checkpoints
 from kagura_kernel.journal.checkpoints import digest_of, forget_checkpoints, latest, store
 from kagura_kernel.journal.rows import Here
-from kagura_kernel.journal.session_state import last_run
+from kagura_kernel.journal.session_registry import last_run
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.sample_run import SampleRun

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kagura_kernel.cockpit.leases import lease_views
+from kagura_kernel.cockpit.records import lease_views
 from kagura_kernel.domain.events import LeaseChanged, Noted
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kagura_kernel.cockpit.moments import read_time
+from kagura_kernel.cockpit.naming import read_time
 from kagura_kernel.domain.errors import UsageError
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

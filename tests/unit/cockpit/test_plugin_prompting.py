@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from kagura_kernel.cockpit.plugin_intents import AuditPlugin, EnablePlugin
+from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, approved_text, enabled_text, talk_in_text
 from kagura_kernel.cockpit.plugin_talk import PluginEnabled
 from kagura_kernel.domain.errors import BrainLost, PluginRefused

@@ -12,7 +12,7 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.cockpit.ordering import order_for
 from kagura_kernel.domain.errors import BrainNotConfigured, KaguraError, UsageError
-from kagura_kernel.domain.sealing import PROGRAM_DIR
+from kagura_kernel.domain.policy import PROGRAM_DIR
 from kagura_kernel.testing.backends import IdleBackend
 from kagura_kernel.testing.brain import FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit

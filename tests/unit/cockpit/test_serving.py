@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.serving import Server
-from kagura_kernel.cockpit.supervisor import Supervisor
+from kagura_kernel.cockpit.serving import Server, Supervisor
 from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations
 from kagura_kernel.cockpit.transports.transport import Hear, Post, TransportError, TransportRefused
 from kagura_kernel.domain.clock import SystemClock

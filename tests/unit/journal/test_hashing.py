@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.journal.hashing import FIRST, row_hash
+from kagura_kernel.journal.encoding import FIRST, row_hash
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.sample_run import SampleRun
 

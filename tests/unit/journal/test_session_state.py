@@ -12,7 +12,7 @@ import pytest
 from kagura_kernel.domain.events import MemoryWritten, RunFinished, RunStarted
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.journal import checkpoints
-from kagura_kernel.journal.session_state import last_run, read_untrusted
+from kagura_kernel.journal.session_registry import last_run, read_untrusted
 from kagura_kernel.journal.store import Journal
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

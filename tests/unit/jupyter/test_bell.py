@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kagura_kernel.jupyter import bell
-from kagura_kernel.jupyter.bell import Bell
+from kagura_kernel.jupyter import background
+from kagura_kernel.jupyter.background import Bell
 from kagura_kernel.jupyter.surface import Surface
 from kagura_kernel.testing.told_run import ToldRun
 
@@ -31,7 +31,7 @@ class Shell:
 def surface(monkeypatch):
     """Where the cells are; a test may change it."""
     found = SimpleNamespace(now=Surface.NOTEBOOK)
-    monkeypatch.setattr(bell, "surface_of", lambda _shell: found.now)
+    monkeypatch.setattr(background, "surface_of", lambda _shell: found.now)
     return found
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from kagura_kernel.jupyter.charts import lanes
-from kagura_kernel.jupyter.charts.lanes import Bar, bars
+from kagura_kernel.jupyter.charts import timeline
+from kagura_kernel.jupyter.charts.timeline import Bar, bars
 from kagura_kernel.testing.sample_run import SampleRun
 
 RUN = SampleRun(at=datetime(2026, 1, 1, tzinfo=UTC))
@@ -104,7 +104,7 @@ def test_a_cells_own_program_has_a_lane_and_no_brain():
 
 
 def test_of_very_many_connections_those_close_together_are_one_bar(monkeypatch):
-    monkeypatch.setattr(lanes, "MAX_BARS", 40)
+    monkeypatch.setattr(timeline, "MAX_BARS", 40)
     events = [RUN.started()]
     for number in range(500):
         opened, closed = RUN.reached(number=number)

@@ -85,7 +85,7 @@ def test_a_lease_that_nobody_holds_is_told(run):
 
 
 def test_a_lease_of_another_process_has_no_buttons_and_is_said_to_be_there(run):
-    from kagura_kernel.jupyter.boards.lease_board import _lines
+    from kagura_kernel.jupyter.boards.lease_frame import _lines
 
     run.here = False
     lines = _lines(run, run.leases())
@@ -114,7 +114,7 @@ def test_in_a_notebook_the_leases_are_the_same_table(run, notebook):
 
 
 def test_the_leases_of_a_notebook_show_themselves_as_the_board(run, notebook, monkeypatch):
-    from kagura_kernel.jupyter.boards.lease_board import LeaseBoard
+    from kagura_kernel.jupyter.boards.lease_frame import LeaseBoard
 
     shown = []
     monkeypatch.setattr(LeaseBoard, "show", lambda cockpit: shown.append(cockpit) or True)

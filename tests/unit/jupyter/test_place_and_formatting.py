@@ -7,7 +7,7 @@ import pytest
 from kagura_kernel.cockpit.lines.words import unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.variables import CellPlace
-from kagura_kernel.jupyter.formatting import filled, filled_line, wants_fmt
+from kagura_kernel.jupyter.cell import filled, filled_line, wants_fmt
 from kagura_kernel.jupyter.place import place_of
 
 

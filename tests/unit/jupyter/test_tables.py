@@ -11,7 +11,7 @@ from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.cost import Cost
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
-from kagura_kernel.jupyter.outcome import outcome_html, outcome_text
+from kagura_kernel.jupyter.magics import outcome_html, outcome_text
 from kagura_kernel.jupyter.status import status_text
 from kagura_kernel.jupyter.tables import approvals_table, calibration_table, costs_table, runs_table
 from kagura_kernel.patterns.calibration import calibrate

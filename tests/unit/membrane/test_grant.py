@@ -6,11 +6,9 @@ import pytest
 
 from kagura_kernel.domain.errors import HostNotUnderstood, UsageError
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
-from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grant, Scope
-from kagura_kernel.membrane.credentials.terms import LeaseTerms
-from kagura_kernel.membrane.egress.hostsets import HOST_SETS
-from kagura_kernel.membrane.egress.names import Target
+from kagura_kernel.membrane.credentials.lease import Budget, LeaseTerms
+from kagura_kernel.membrane.egress.names import HOST_SETS, Target
 from kagura_kernel.membrane.grant import (
     PROMPT_FILE,
     WRITE_THROUGH,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.membrane.links import landing, stays_inside
+from kagura_kernel.membrane.protection import landing, stays_inside
 
 
 def none_there(_path: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.membrane import renames, swaps
+from kagura_kernel.membrane import project
 from kagura_kernel.membrane.project import Changed, ProjectFiles
 
 
@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture(params=["with an exchange", "without one"])
 def files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, root: Path) -> ProjectFiles:
     if request.param == "without one":
-        monkeypatch.setattr(renames, "_system_call", lambda: None)
+        monkeypatch.setattr(project, "_system_call", lambda: None)
     return ProjectFiles(root)
 
 
@@ -66,7 +66,7 @@ def save(root: Path, content: bytes) -> None:
 
 def test_a_save_between_looking_and_replacing_survives(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The moment is chosen: the person saves just before each step that changes the directory, once and repeatedly."""
-    real, steps = swaps.exchange, 0
+    real, steps = project.exchange, 0
 
     def exchange(one: str, other: str, *, directory: int) -> None:
         nonlocal steps
@@ -75,7 +75,7 @@ def test_a_save_between_looking_and_replacing_survives(root: Path, monkeypatch: 
             save(root, b"person %d" % steps)
         real(one, other, directory=directory)
 
-    monkeypatch.setattr(swaps, "exchange", exchange)
+    monkeypatch.setattr(project, "exchange", exchange)
     for saves in (1, 2, 3, 4):
         steps = 0
         (root / "a").write_bytes(b"old")
@@ -86,7 +86,7 @@ def test_a_save_between_looking_and_replacing_survives(root: Path, monkeypatch: 
 
 
 def test_a_save_while_a_file_is_removed_survives(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, steps = swaps.rename_to_new, 0
+    real, steps = project.rename_to_new, 0
 
     def rename(old: str, new: str, *, directory: int) -> None:
         nonlocal steps
@@ -95,7 +95,7 @@ def test_a_save_while_a_file_is_removed_survives(root: Path, monkeypatch: pytest
             save(root, b"person %d" % steps)
         real(old, new, directory=directory)
 
-    monkeypatch.setattr(swaps, "rename_to_new", rename)
+    monkeypatch.setattr(project, "rename_to_new", rename)
     for moments in ((1,), (1, 2)):
         steps = 0
         (root / "a").write_bytes(b"old")
@@ -106,7 +106,7 @@ def test_a_save_while_a_file_is_removed_survives(root: Path, monkeypatch: pytest
 
 
 def test_a_removal_of_ours_meanwhile_leaves_the_persons_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, steps = swaps.exchange, 0
+    real, steps = project.exchange, 0
 
     def exchange(one: str, other: str, *, directory: int) -> None:
         nonlocal steps
@@ -117,7 +117,7 @@ def test_a_removal_of_ours_meanwhile_leaves_the_persons_file(root: Path, monkeyp
             (root / "a").unlink()
         real(one, other, directory=directory)
 
-    monkeypatch.setattr(swaps, "exchange", exchange)
+    monkeypatch.setattr(project, "exchange", exchange)
     (root / "a").write_bytes(b"old")
     with pytest.raises(Changed):
         ProjectFiles(root).replace("a", b"agent", 0o644, expected=sha(b"old"))

@@ -14,7 +14,7 @@ from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.testing.story import Calendar
-from kagura_kernel.tools.memory_briefing import age
+from kagura_kernel.tools.briefing import age
 
 DAY = 86_400.0
 

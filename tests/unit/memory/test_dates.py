@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.memory.dates import marks_in, marks_of
-from kagura_kernel.memory.folding import fold
+from kagura_kernel.memory.words import fold
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.domain.memory import Author, Draft, Query, Source
 from kagura_kernel.memory.drafts import memory_of
-from kagura_kernel.memory.fitting import has_to_do_with
+from kagura_kernel.memory.ranking import has_to_do_with
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.recall_corpus.making import LANGUAGES, make_corpus
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.memory.folding import fold, unfold_umlauts
+from kagura_kernel.memory.words import fold, unfold_umlauts
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.errors import ConfigurationError, MemoryUnavailable
-from kagura_kernel.memory.gate import ready
+from kagura_kernel.memory.store import ready
 from kagura_kernel.testing.memory import FakeMemory
 
 

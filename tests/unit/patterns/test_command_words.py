@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.patterns.command_words import family_of, shared_words
+from kagura_kernel.patterns.attempts import family_of, shared_words
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ from kagura_kernel.patterns.graduation import (
     may_grant,
     may_propose,
     missing,
+    proposal,
     report,
     reports,
     state_of,
     task_digest,
 )
-from kagura_kernel.patterns.proposing import proposal
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TERMS = TrustTerms()

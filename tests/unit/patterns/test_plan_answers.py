@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.patterns.plan_answers import PlanAnswer, read_answer
+from kagura_kernel.patterns.planning import PlanAnswer, read_answer
 
 PROPOSED = 0.61
 

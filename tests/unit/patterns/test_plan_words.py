@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kagura_kernel.domain.patterns import Estimate
-from kagura_kernel.patterns.plan_words import (
+from kagura_kernel.patterns.planning import (
     dollars,
     duration,
     estimate_briefing,

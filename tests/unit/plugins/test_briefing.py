@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.plugins.briefing import MOST_OF_ALL, MOST_OF_ONE, plugin_briefing
-from kagura_kernel.plugins.calling import FunctionSpec
+from kagura_kernel.plugins.calling import MOST_OF_ALL, MOST_OF_ONE, FunctionSpec, plugin_briefing
 from kagura_kernel.plugins.manifest import Hints
 from kagura_kernel.testing.plugins import FakePlugin
 

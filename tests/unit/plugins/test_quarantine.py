@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.plugins.quarantine import MAX_DEATHS, MAX_DEFECTS, Outcome, Troubles
+from kagura_kernel.plugins.jail.jail import MAX_DEATHS, MAX_DEFECTS, Outcome, Troubles
 
 
 def noted(*outcomes: Outcome) -> list[str]:

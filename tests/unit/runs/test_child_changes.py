@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.project import ProjectFiles
-from kagura_kernel.runs.child_changes import child_delta, take_over, to_lay
+from kagura_kernel.runs.delegating import child_delta, take_over, to_lay
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.box import FakeBackend, FakeBox
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.runs.git_calls import MAX_SCRIPTS, GitCalls
+from kagura_kernel.runs.git_places import MAX_SCRIPTS, GitCalls
 
 
 def put(top: Path, path: str, text: str = "") -> None:

@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors import SandboxDied
 from kagura_kernel.domain.events import ResultShown, ToolCalled, ToolFinished
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.runs.hands import MAX_DEPTH, Hands, is_deeper_than
+from kagura_kernel.runs.conversation import MAX_DEPTH, Hands, is_deeper_than
 from kagura_kernel.runs.recorder import Recorder
 
 

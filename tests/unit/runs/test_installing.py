@@ -20,13 +20,12 @@ from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import ToolsetError
 from kagura_kernel.kit.definitions.toolsets import McpToolset
-from kagura_kernel.kit.packages.hosts import InstallPlan, tool_hosts
-from kagura_kernel.kit.packages.installers import parse_package
+from kagura_kernel.kit.packages.hosts import Asset, InstallPlan, tool_hosts
 from kagura_kernel.kit.packages.lookup import PackageLookUp
+from kagura_kernel.kit.packages.package_sources import parse_package
 from kagura_kernel.kit.packages.registry import load_registry
-from kagura_kernel.kit.packages.releases import Asset
 from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.membrane_box import MembraneBox
+from kagura_kernel.membrane.membrane import MembraneBox
 from kagura_kernel.runs.installing import Installed, install
 from kagura_kernel.runs.tray import Tray
 from kagura_kernel.sandbox.backend import BoxSpec

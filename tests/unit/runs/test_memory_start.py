@@ -11,7 +11,7 @@ import pytest
 from kagura_kernel.domain.errors import MemoryUnknown
 from kagura_kernel.domain.memory import LESSON, Author, Draft, Source, Tier
 from kagura_kernel.domain.patterns import Checkpoint, Handoff
-from kagura_kernel.journal.session_state import LastRun
+from kagura_kernel.journal.session_registry import LastRun
 from kagura_kernel.runs.memory_start import memory_in, start_of
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.sandbox.backend import BoxSpec

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.plugins.audit.canary import ids_in
-from kagura_kernel.plugins.audit.prompt import audit_prompt, replayed_ids
+from kagura_kernel.plugins.audit.prompt import audit_prompt, ids_in, replayed_ids
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.testing.auditor import report
 from kagura_kernel.testing.redactors import shared_redactor

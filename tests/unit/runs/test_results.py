@@ -8,8 +8,7 @@ import pytest
 
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.runs.redacting import Redacting
-from kagura_kernel.runs.results import MAX_BYTES, MAX_RESULTS, Results
-from kagura_kernel.runs.tray import Tray
+from kagura_kernel.runs.tray import MAX_BYTES, MAX_RESULTS, Results, Tray
 from kagura_kernel.runs.variables import lay_tray
 
 PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 2, 3) + b"rest"

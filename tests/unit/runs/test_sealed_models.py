@@ -5,7 +5,7 @@ import pytest
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.runs.prices import price
-from kagura_kernel.runs.sealed_models import Models
+from kagura_kernel.runs.sealing import Models
 
 
 def models(ordered: str = "") -> Models:

@@ -10,7 +10,7 @@ import pytest
 
 from kagura_kernel.domain.variables import PackedVariable, is_free_in_a_shell
 from kagura_kernel.runs.inbox.packing import pack
-from kagura_kernel.runs.shell_variables import csv_of, shell_word
+from kagura_kernel.runs.variables import csv_of, shell_word
 
 
 def packed(value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kagura_kernel.kit.definitions.toolsets import LspToolset, McpToolset
-from kagura_kernel.runs.toolset_words import briefing_line, command_line, not_wanted, sentence
+from kagura_kernel.runs.toolsets import briefing_line, command_line, not_wanted, sentence
 
 TIME = McpToolset(type="mcp", name="time", command="mcp-server-time", args=("--zone", "a b"), tools=("get_*",))
 

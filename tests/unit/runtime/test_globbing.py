@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.runtime.globbing import GlobPattern
+from kagura_kernel.runtime.files import GlobPattern
 
 
 @pytest.mark.parametrize(

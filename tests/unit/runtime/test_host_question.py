@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.runtime.host_question import host_arguments, host_detail
+from kagura_kernel.runtime.router import host_arguments, host_detail
 
 
 def test_the_values_are_exactly_what_would_be_used():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.runtime.operands import leads_out
+from kagura_kernel.runtime.router import leads_out
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.sandbox.files import read_lines, read_stat
-from kagura_kernel.sandbox.wire import WireError
+from kagura_kernel.sandbox.streams import WireError
 
 STAT = {"path": "a", "kind": "file", "size": 1, "mode": 0o644, "modified": 1.5, "target": ""}
 LINE = b'{"path":"a","kind":"file","size":1,"mode":420,"modified":%s}\n'

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.sandbox.docker_advice import told_by
+from kagura_kernel.sandbox.docker import told_by
 from kagura_kernel.sandbox.docker_engine import daemon_from
 from kagura_kernel.sandbox.gvisor_notes import TOO_OLD
 

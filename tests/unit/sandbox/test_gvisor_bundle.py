@@ -10,7 +10,7 @@ import pytest
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bwrap_line import NO_LAYER
-from kagura_kernel.sandbox.gvisor_bundle import guest_config_for, job_for, notes_for
+from kagura_kernel.sandbox.gvisor_runsc import guest_config_for, job_for, notes_for
 from kagura_kernel.sandbox.pythonenv import PythonView
 
 VIEW = PythonView(

@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.commands import Command, OutputChunk
-from kagura_kernel.sandbox.output import OutputCapture, Printed
-from kagura_kernel.sandbox.spilling import FREE_BYTES, SPILL_LIMIT, make_spill_directory, prune_spilled
+from kagura_kernel.sandbox.output import (
+    FREE_BYTES,
+    SPILL_LIMIT,
+    OutputCapture,
+    Printed,
+    make_spill_directory,
+    prune_spilled,
+)
 
 
 def captured(pieces: list[bytes], keep: int, spill_dir=None, **more):

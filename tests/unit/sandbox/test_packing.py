@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import PathNotShown
-from kagura_kernel.sandbox import packing
-from kagura_kernel.sandbox.packing import Packed, pack, state_of
+from kagura_kernel.sandbox import docker_volumes
+from kagura_kernel.sandbox.docker_volumes import Packed, pack, state_of
 
 
 @pytest.fixture
@@ -111,13 +111,13 @@ def test_a_directory_that_is_none_or_behind_a_link_is_refused(folder: Path):
 
 
 def test_too_much_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(packing, "MOST", 6)
+    monkeypatch.setattr(docker_volumes, "MOST", 6)
     assert state_of(folder)
     (folder / "one more").touch()
     with pytest.raises(PathNotShown, match="more than 6 files"):
         state_of(folder)
-    monkeypatch.setattr(packing, "MOST", 100)
-    monkeypatch.setattr(packing, "LARGEST", 2**20)
+    monkeypatch.setattr(docker_volumes, "MOST", 100)
+    monkeypatch.setattr(docker_volumes, "LARGEST", 2**20)
     (folder / "large").touch()
     os.truncate(folder / "large", 2**20)
     with pytest.raises(PathNotShown, match="larger than 1 MiB"):

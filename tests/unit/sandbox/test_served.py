@@ -6,8 +6,8 @@ import json
 import pytest
 
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.served import ServedStream
-from kagura_kernel.sandbox.wire import WireError
+from kagura_kernel.sandbox.listeners import ServedStream
+from kagura_kernel.sandbox.streams import WireError
 
 WINDOW = 1000
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kagura_kernel
-from kagura_kernel.runtime import host_family
+from kagura_kernel.runtime import host
 from kagura_kernel.sandbox import keeper
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="they use what only Linux has")
@@ -39,7 +39,7 @@ def test_the_keeper_of_boxes(root: Path, tmp_path: Path):
 
 
 def test_the_keeper_of_a_host_command(root: Path, tmp_path: Path):
-    words = [sys.executable, "-I", "-S", "-c", host_family._PROGRAM, str(root), str(os.getpid()), "KAGURA=none"]
+    words = [sys.executable, "-I", "-S", "-c", host._PROGRAM, str(root), str(os.getpid()), "KAGURA=none"]
     # A byte on its input says that nobody has gone, and so there is nothing to stop.
     done = subprocess.run(words, input=b".", env={}, stderr=subprocess.PIPE, timeout=30, check=False)
     assert (done.stderr, done.returncode) == (b"", 0)

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.streams import GIVE_BACK, HostStream
-from kagura_kernel.sandbox.wire import WireError
+from kagura_kernel.sandbox.streams import GIVE_BACK, HostStream, WireError
 from kagura_kernel.testing.patience import eventually
 
 

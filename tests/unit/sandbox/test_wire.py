@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.wire import FrameDecoder, WireError, encode, encode_control, parse_credit, parse_object
+from kagura_kernel.sandbox.streams import FrameDecoder, WireError, encode, encode_control, parse_credit, parse_object
 
 good_frames = st.lists(
     st.one_of(

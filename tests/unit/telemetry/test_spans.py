@@ -12,9 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from kagura_kernel.domain.events import ChildStarted, Event, KitStaged, PluginCalled, RunVerified
-from kagura_kernel.telemetry.naming import span_id, trace_id
-from kagura_kernel.telemetry.run_ids import RunIds
-from kagura_kernel.telemetry.spans import LONGEST_TEXT, MOST_RUNS, Spans
+from kagura_kernel.telemetry.spans import LONGEST_TEXT, MOST_RUNS, RunIds, Spans, span_id, trace_id
 from kagura_kernel.testing.sample_run import SampleRun
 
 RUN = SampleRun()

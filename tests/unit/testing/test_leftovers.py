@@ -6,7 +6,7 @@ import time
 import pytest
 
 from kagura_kernel.testing.false_home import TOKEN
-from kagura_kernel.testing.leftovers import Process, select, wait_until_gone
+from kagura_kernel.testing.guards import Process, select, wait_until_gone
 
 ME = 100
 

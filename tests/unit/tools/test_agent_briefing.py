@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.kit import StagedSkill
-from kagura_kernel.tools.agent_briefing import LONGEST_FILE, LONGEST_NAMES, LONGEST_SKILLS, ReadPrompt, agent_briefing
+from kagura_kernel.tools.briefing import LONGEST_FILE, LONGEST_NAMES, LONGEST_SKILLS, ReadPrompt, agent_briefing
 
 
 def test_an_agent_of_which_nothing_is_known_adds_nothing():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.tools import schema
-from kagura_kernel.tools.arguments import argument_problems
+from kagura_kernel.tools.toolbox import argument_problems
 
 SCHEMA = schema.arguments(
     "name",

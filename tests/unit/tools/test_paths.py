@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.errors import BoxFileError
-from kagura_kernel.tools.paths import readable_path, workspace_path
+from kagura_kernel.tools.text_file import readable_path, workspace_path
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.patterns import Step
-from kagura_kernel.tools.resume_briefing import MOST_PATHS, MOST_STEPS, Resumed, resume_briefing
+from kagura_kernel.tools.briefing import MOST_PATHS, MOST_STEPS, Resumed, resume_briefing
 
 DONE = Step("c", "bash", {"command": "make"}, "built", outside=True, run_id="run-1", number=1)
 

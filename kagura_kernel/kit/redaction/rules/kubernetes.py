@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kagura_kernel.kit.redaction.encoded import decoded
+from kagura_kernel.kit.redaction.encodings import decoded
 from kagura_kernel.kit.redaction.patterns import Lazy
 from kagura_kernel.kit.redaction.plausible import password, placeholder, published
 from kagura_kernel.kit.redaction.spans import Span

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from kagura_kernel.kit.redaction.encoded import decoded
+from kagura_kernel.kit.redaction.encodings import decoded
 from kagura_kernel.kit.redaction.patterns import Lazy, shortened
 from kagura_kernel.kit.redaction.plausible import classes, entropy, placeholder, published
 from kagura_kernel.kit.redaction.shapes import named

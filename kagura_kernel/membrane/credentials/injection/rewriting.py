@@ -1,13 +1,66 @@
-"""Headers on their way through: what a request loses and gains, and what of an answer reaches the box. Pure."""
+"""Headers on their way through: what a request loses and gains, and what of an answer reaches the box. Pure.
+
+Keeping an upstream from handing the secret back: its bytes become as many `*`, also across the borders of chunks.
+
+Lengths stay the same, so that a length that was announced stays true. Pure.
+
+Whoever looks into the requests of one loopback URL and their answers: what may pass, and what it costs.
+
+Most URLs have nobody: what a person's own service is asked is between it and the box.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import urljoin, urlsplit
 
+from kagura_kernel.membrane.credentials.needles import exact_forms, needles
+from kagura_kernel.membrane.credentials.scrub import Covering, LookedFor
+from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.egress.names import bracketed
+
+
+class Forms:
+    """The bytes in which the secrets of one lease turn up, old ones included; it only grows."""
+
+    def __init__(self) -> None:
+        self._secrets: list[Secret] = []
+        self._forms = LookedFor.of(())
+
+    def add(self, secrets: Sequence[Secret]) -> None:
+        """Know these too."""
+        fresh = [secret for secret in secrets if secret not in self._secrets]
+        if fresh:
+            self._secrets += fresh
+            self._forms = LookedFor.of(_encoded(needles(self._secrets)), _encoded(exact_forms(self._secrets)))
+
+    def __call__(self) -> LookedFor:
+        """All of them."""
+        return self._forms
+
+    def hide(self, data: bytes) -> bytes:
+        """A whole text."""
+        censor = Censor(self)
+        return censor.feed(data) + censor.finish()
+
+
+class Censor(Covering):
+    """One body. What might be the beginning of a secret waits for the next chunk, or the end.
+
+    Args:
+        forms: What is looked for; asked for each chunk, for there may be more.
+    """
+
+    def __init__(self, forms: Forms) -> None:
+        super().__init__(forms, lambda size, _again: b"*" * size)
+
+
+def _encoded(forms: Sequence[str] | set[str]) -> set[bytes]:
+    return {form.encode("utf-8", "surrogatepass") for form in forms}
+
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -156,3 +209,52 @@ def incoming(
 
 def _named_by_connection(headers: Headers) -> set[bytes]:
     return {word.strip().lower() for name, value in headers if name == b"connection" for word in value.split(b",")}
+
+
+class AnswerWatch(Protocol):
+    """Hears one answer on its way into the box."""
+
+    def heard(self, piece: bytes) -> None:
+        """A piece of its body, as the upstream sent it."""
+        ...
+
+    def ended(self) -> None:
+        """There is no more of it, whole or broken off; called once."""
+        ...
+
+
+class RequestWatch(Protocol):
+    """Looks into one request and its answer; made for that request alone."""
+
+    @property
+    def longest(self) -> int:
+        """Bytes that its body may have: it is held until it has been looked at."""
+        ...
+
+    def admit(self, method: bytes, target: bytes) -> None:
+        """Look at what is asked for.
+
+        Raises:
+            BadRequest: it is not passed on.
+        """
+        ...
+
+    def headers(self, headers: Headers) -> Headers:
+        """Those of the request's headers that may leave the box."""
+        ...
+
+    async def body(self, body: bytes) -> None:
+        """Look at the whole body, before any of the request is sent.
+
+        Raises:
+            BadRequest: it is not passed on.
+        """
+        ...
+
+    def answer(self, status: int) -> AnswerWatch:
+        """An answer begins."""
+        ...
+
+    def ended(self) -> None:
+        """The request is over, however it went; called once, last."""
+        ...

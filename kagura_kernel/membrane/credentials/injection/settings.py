@@ -14,11 +14,21 @@ the loopback base URL without a slash at its end, `{path}` the file. Everything 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from kagura_kernel.membrane.credentials.provider_http import check_url
 
@@ -201,3 +211,171 @@ def fill(template: str, values: dict[str, str]) -> str:
 
 def _slots(templates: Iterable[str]) -> set[str]:
     return {name for template in templates for name in SLOT.findall(template)}
+
+
+Preset = Callable[[str], tuple[Injection, ...]]
+"""From a base URL, empty for the service's own."""
+
+_GITHUB = "https://api.github.com"
+
+
+def anthropic(url: str = "") -> tuple[Injection, ...]:
+    """The Messages API."""
+    variables = {"ANTHROPIC_BASE_URL": "{url}", "ANTHROPIC_API_KEY": PLACEHOLDER}
+    return (HeaderInjection(upstream=url or "https://api.anthropic.com", header="x-api-key", variables=variables),)
+
+
+def openai(url: str = "") -> tuple[Injection, ...]:
+    """The OpenAI API, or one that is like it."""
+    variables = {"OPENAI_BASE_URL": "{url}", "OPENAI_API_KEY": PLACEHOLDER}
+    return (HeaderInjection(upstream=url or "https://api.openai.com/v1", variables=variables),)
+
+
+def github(url: str = "") -> tuple[Injection, ...]:
+    """GitHub's API, and its repositories over HTTPS for git."""
+    api = url or _GITHUB
+    web = _github_web(api)
+    host = urlsplit(web).netloc
+    variables = {
+        "GITHUB_API_URL": "{url}",
+        "GITHUB_GRAPHQL_URL": "{url}/graphql",
+        "GITHUB_TOKEN": PLACEHOLDER,
+    }
+    return (
+        HeaderInjection(upstream=api, variables=variables),
+        HeaderInjection(
+            upstream=web,
+            basic_user="x-access-token",
+            git=(f"{web}/", f"git@{host}:", f"ssh://git@{host}/"),
+        ),
+    )
+
+
+def cloudflare(url: str = "") -> tuple[Injection, ...]:
+    """Cloudflare's API; its own tools and its client libraries read different variables."""
+    variables = {
+        "CLOUDFLARE_API_BASE_URL": "{url}",
+        "CLOUDFLARE_BASE_URL": "{url}",
+        "CLOUDFLARE_API_TOKEN": PLACEHOLDER,
+    }
+    return (HeaderInjection(upstream=url or "https://api.cloudflare.com/client/v4", variables=variables),)
+
+
+def memory_cloud(url: str = "") -> tuple[Injection, ...]:
+    """Kagura Memory Cloud."""
+    variables = {"KAGURA_MCP_URL": "{url}/mcp", "KAGURA_API_KEY": PLACEHOLDER}
+    return (HeaderInjection(upstream=url or "https://memory.kagura-ai.com", variables=variables),)
+
+
+def aws(region: str) -> tuple[Injection, ...]:
+    """AWS signs each request with the key itself, so a program has to have it."""
+    keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    regions = {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+    return (EnvInjection(way="env", variables={key: f"{{{key}}}" for key in keys} | regions),)
+
+
+def gcp() -> tuple[Injection, ...]:
+    """Google Cloud has a host for each of its services, so its programs have the token."""
+    names = ("CLOUDSDK_AUTH_ACCESS_TOKEN", "GOOGLE_OAUTH_ACCESS_TOKEN")
+    return (EnvInjection(way="env", variables=dict.fromkeys(names, "{token}")),)
+
+
+PRESETS: Mapping[str, Preset] = {
+    "anthropic": anthropic,
+    "openai": openai,
+    "github": github,
+    "cloudflare": cloudflare,
+    "memory_cloud": memory_cloud,
+}
+"""What `inject.preset` takes."""
+
+
+def _github_web(api: str) -> str:
+    if api == _GITHUB:
+        return "https://github.com"
+    # A server of one's own has both on one host.
+    parts = urlsplit(api)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+WAYS = ("header", "file", "env")
+_INJECTION: TypeAdapter[Injection] = TypeAdapter(Annotated[Injection, Field(discriminator="way")])
+
+
+def read_injections(value: Any, where: str, parts: tuple[str, ...]) -> tuple[tuple[Injection, ...] | None, list[str]]:
+    """What `inject` says, and what is wrong with it; None when it is not there.
+
+    Args:
+        value: As TOML gave it: a table, or several.
+        where: Where it stands, for messages.
+        parts: What the provider's credentials are made of.
+    """
+    if value is None:
+        return None, []
+    several = isinstance(value, list)
+    tables = value if several else [value]
+    found: list[Injection] = []
+    problems: list[str] = []
+    for number, table in enumerate(tables):
+        at = f"{where}.{number}" if several else where
+        ways, wrong = _one(table, at)
+        problems += wrong
+        for way in ways:
+            problems += _wrong_slots(way, at, parts)
+        found += ways
+    return tuple(found), problems
+
+
+def told(error: ValidationError, where: str) -> list[str]:
+    """The problems that pydantic found, each a line: names of settings, never a value."""
+    details = error.errors(include_input=False, include_url=False, include_context=False)
+    return [_problem(where, detail["loc"], detail["type"], detail["msg"]) for detail in details]
+
+
+def _one(table: Any, where: str) -> tuple[tuple[Injection, ...], list[str]]:
+    if not isinstance(table, dict):
+        return (), [f"{where}: it must be a table"]
+    if "preset" in table:
+        return _preset(table, where)
+    way = table.get("way", "header")
+    if way not in WAYS:
+        return (), [f"{where}.way: it must be one of {', '.join(WAYS)}"]
+    try:
+        return (_INJECTION.validate_python({"way": way} | table),), []
+    except ValidationError as error:
+        # Not chained: a chained validation error could print what was given. The first part of each place is the way.
+        details = error.errors(include_input=False, include_url=False, include_context=False)
+        return (), [_problem(where, detail["loc"][1:], detail["type"], detail["msg"]) for detail in details]
+
+
+def _preset(table: Mapping[str, Any], where: str) -> tuple[tuple[Injection, ...], list[str]]:
+    problems = [f"{where}.{name}: there is no such setting beside a preset" for name in table if name not in _BESIDE]
+    preset = PRESETS.get(table["preset"]) if isinstance(table["preset"], str) else None
+    if preset is None:
+        problems.append(f"{where}.preset: it must be one of {', '.join(PRESETS)}")
+    upstream = table.get("upstream", "")
+    if not isinstance(upstream, str):
+        problems.append(f"{where}.upstream: it must be a text")
+    if problems or preset is None:
+        return (), problems
+    try:
+        return preset(upstream), []
+    except ValidationError as error:
+        return (), told(error, where)
+
+
+_BESIDE = frozenset({"preset", "upstream"})
+
+
+def _wrong_slots(way: Injection, where: str, parts: tuple[str, ...]) -> list[str]:
+    unknown = sorted((slots(way) - set(parts)) | own_slots(way))
+    if not unknown:
+        return []
+    return [f"{where}: a template names something that there is not; the credential has {', '.join(parts)}"]
+
+
+def _problem(where: str, place: tuple[int | str, ...], sort: str, text: str) -> str:
+    at = ".".join([where, *map(str, place)])
+    if sort == "extra_forbidden":
+        return f"{at}: there is no such setting"
+    return f"{at}: {text.removeprefix('Value error, ')}"

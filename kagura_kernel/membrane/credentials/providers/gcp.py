@@ -14,13 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable, SecretUnavailable
-from kagura_kernel.membrane.credentials.injection import presets
+from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
 from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, check_url, lifetime, parse_date
-from kagura_kernel.membrane.credentials.secret import Credential, Secret
-from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference
-from kagura_kernel.membrane.credentials.threads import in_thread
+from kagura_kernel.membrane.credentials.secret import Credential, Secret, SecretReader, SecretReference, in_thread
 
 SECRETS = ("key",)
 _HOUR = 3600.0

@@ -11,13 +11,12 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.membrane.credentials.injection import presets
+from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation
 from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, ProviderHttp, check_url, lifetime
 from kagura_kernel.membrane.credentials.revoke import judge
-from kagura_kernel.membrane.credentials.secret import Credential
-from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference
+from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
 
 SECRETS = ("api_key",)
 _DAY = 86400.0

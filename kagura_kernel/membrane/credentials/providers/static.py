@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
-from kagura_kernel.membrane.credentials.secret import Credential
-from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference
+from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
 
 SECRETS = ("secret",)
 

@@ -22,14 +22,12 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.membrane.credentials import bounds
 from kagura_kernel.membrane.credentials import broker as brokers
 from kagura_kernel.membrane.credentials import provider as seam
+from kagura_kernel.membrane.credentials import settle
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Grants, parse_grant
-from kagura_kernel.membrane.credentials.lease import LeaseCheckpoint
-from kagura_kernel.membrane.credentials.terms import Holder, LeaseTerms
+from kagura_kernel.membrane.credentials.lease import Budget, Holder, LeaseCheckpoint, LeaseTerms
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.credential_fake import LASTING, UNFINDABLE, FakeProvider
@@ -549,7 +547,7 @@ async def test_what_is_still_being_renewed_when_it_is_released_is_given_back(hou
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits long."""
-    monkeypatch.setattr(bounds, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(settle, "GRACE_SECONDS", 0.05)
     monkeypatch.setattr(brokers, "CLOSE_SECONDS", 0.05)
     monkeypatch.setattr(brokers, "LAST_SECONDS", 0.05)
 
@@ -557,7 +555,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def timeless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits long for one answer."""
-    monkeypatch.setattr(bounds, "PROVIDER_SECONDS", 0.05)
+    monkeypatch.setattr(settle, "PROVIDER_SECONDS", 0.05)
 
 
 @pytest.mark.usefixtures("timeless")

@@ -13,7 +13,7 @@ from kagura_kernel.domain.errors import SecretUnavailable
 from kagura_kernel.membrane.credentials.grants import Scope
 from kagura_kernel.membrane.credentials.provider import MintRequest
 from kagura_kernel.membrane.credentials.registry import parse_registry
-from kagura_kernel.membrane.credentials.secret_reference import SecretReader
+from kagura_kernel.membrane.credentials.secret import SecretReader
 
 TOML = '[providers.npm]\nkind = "static"\nsecret_keyring = "kagura/npm/me"'
 REQUEST = MintRequest("lea-1", Scope("default"), 900)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.cockpit.transports.meant import ending, the_one
+from kagura_kernel.cockpit.transports.acting import ending, the_one
 from kagura_kernel.domain.errors import UsageError
 
 FIRST, SECOND = "app-0123456789abcd", "app-1123456789abcd"

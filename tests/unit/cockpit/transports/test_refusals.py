@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.transports.refusals import (
+from kagura_kernel.cockpit.transports.conversations import (
     EACH_UNTIL,
     MOST_ROWS,
     MOST_ROWS_OF_ONE,

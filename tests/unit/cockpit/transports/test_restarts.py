@@ -12,14 +12,13 @@ import pytest
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.cockpit.transports import conversations as conversations_module
-from kagura_kernel.cockpit.transports.conversations import OLDER_COPY, ChatTerms, Conversations
+from kagura_kernel.cockpit.transports.conversations import INTERRUPTED, OLDER_COPY, ChatTerms, Conversations
 from kagura_kernel.cockpit.transports.launching import LATER
-from kagura_kernel.cockpit.transports.recovering import INTERRUPTED
 from kagura_kernel.cockpit.transports.transport import Button, Post, Said
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Verdict
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.events import RunFinished, RunStarted
-from kagura_kernel.domain.events.patterns import RunCheckpointed
+from kagura_kernel.domain.events.memory import RunCheckpointed
 from kagura_kernel.domain.identity import new_approval_id, new_run_id
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.journal.chats import KEPT_DAYS, ChatBook, KeptPost, TakenMessage

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.cockpit.transports.slack_heard import FOREIGN, Us, heard_in
+from kagura_kernel.cockpit.transports.slack import FOREIGN, Us, heard_in
 from kagura_kernel.cockpit.transports.transport import Clicked, Said, SentFile
-from kagura_kernel.testing.slack_shown import written
+from kagura_kernel.testing.slack_server import written
 
 US = Us("T0", "U0BOT")
 

@@ -10,7 +10,7 @@ import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations
-from kagura_kernel.cockpit.transports.following import Pace
+from kagura_kernel.cockpit.transports.followers import Pace
 from kagura_kernel.cockpit.transports.transport import Said, SentFile
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.testing.chat import FakeChat

@@ -7,13 +7,22 @@ from datetime import UTC, datetime
 import pytest
 
 from kagura_kernel.cockpit.transports.conversations import terms_of
-from kagura_kernel.cockpit.transports.plain import cut, listed, one_line, told
-from kagura_kernel.cockpit.transports.telling import RunTelling, end_post, fits, question_post, question_text
+from kagura_kernel.cockpit.transports.telling import (
+    RunTelling,
+    cut,
+    end_post,
+    fits,
+    listed,
+    one_line,
+    question_post,
+    question_text,
+    told,
+)
 from kagura_kernel.cockpit.transports.transport import Button
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.errors import RunUnknown, UsageError
 from kagura_kernel.domain.events import ChangesCollected, RunFinished, RunStarted, TextWritten, ToolCalled
-from kagura_kernel.domain.events.changes import ChangeRow
+from kagura_kernel.domain.events.run import ChangeRow
 from kagura_kernel.domain.visible import printed
 
 RUN = "run-00000000000001"

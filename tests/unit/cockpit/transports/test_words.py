@@ -16,7 +16,7 @@ from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversati
 from kagura_kernel.cockpit.transports.transport import Post, Said
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.events import ChangesCollected, RunFinished, RunStarted
-from kagura_kernel.domain.events.changes import ChangeRow
+from kagura_kernel.domain.events.run import ChangeRow
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.testing.brain import Ask, Hang, Step
 from kagura_kernel.testing.chat import FakeChat, Shown

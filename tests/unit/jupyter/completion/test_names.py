@@ -17,8 +17,7 @@ from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.completion.files import MOST, files
-from kagura_kernel.jupyter.completion.names import ShellNames, names_of
-from kagura_kernel.jupyter.completion.variables import variables
+from kagura_kernel.jupyter.completion.names import ShellNames, names_of, variables
 from kagura_kernel.testing.sample_run import SampleRun
 
 PATIENT = 60.0

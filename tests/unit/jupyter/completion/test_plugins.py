@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kagura_kernel.cockpit.lines.completing import complete
-from kagura_kernel.cockpit.lines.explaining import explain
+from kagura_kernel.cockpit.lines.completing import complete, explain
 from kagura_kernel.jupyter.completion import plugins
 from kagura_kernel.jupyter.completion.names import ShellNames
 from kagura_kernel.testing.plugin_rig import write_plugin

@@ -24,8 +24,8 @@ from kagura_kernel.jupyter.memory.memory_text import MemoryText
 from kagura_kernel.jupyter.memory.tables import lessons_table, memories_table
 from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.patterns.attempts import Attempt, failures_of
+from kagura_kernel.patterns.graduation import proposal_text
 from kagura_kernel.patterns.lessons import Failure, fix_draft, lesson_draft, lesson_of
-from kagura_kernel.patterns.proposing import proposal_text
 from kagura_kernel.testing.card_page import Page
 from kagura_kernel.testing.hostile import HOSTILE_TEXT
 from kagura_kernel.testing.memory import FakeMemory

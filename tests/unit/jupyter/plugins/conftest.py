@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.plugin_intents import AuditPlugin, EnablePlugin
+from kagura_kernel.cockpit.intents import AuditPlugin, EnablePlugin
 from kagura_kernel.cockpit.plugin_talk import PluginTalk
 from kagura_kernel.jupyter import slots
 from kagura_kernel.jupyter.plugins import live

@@ -7,7 +7,7 @@ import pytest
 from kagura_kernel.domain.errors import AgentInvalid
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.kit.definitions.definition import AgentDefinition, digest, parse_definition, to_yaml
-from kagura_kernel.kit.definitions.origins import built_in_names
+from kagura_kernel.kit.definitions.references import built_in_names
 from kagura_kernel.kit.definitions.toolsets import LspToolset, McpToolset, Pin, parse_pin
 
 YAML = b"""

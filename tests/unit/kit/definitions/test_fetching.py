@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from kagura_kernel.kit.definitions.fetching import Fetcher, NotFetched
-from kagura_kernel.kit.packages.asking import Asker, NoAnswer
+from kagura_kernel.kit.packages.lookup import Asker, NoAnswer
 
 
 @contextmanager

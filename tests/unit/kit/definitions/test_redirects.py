@@ -10,9 +10,8 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from kagura_kernel.kit.definitions.fetching import Fetcher, NotFetched
-from kagura_kernel.kit.definitions.redirects import LeadsInside, Redirects
-from kagura_kernel.kit.packages.asking import Asker, NoAnswer
+from kagura_kernel.kit.definitions.fetching import Fetcher, LeadsInside, NotFetched, Redirects
+from kagura_kernel.kit.packages.lookup import Asker, NoAnswer
 from kagura_kernel.testing.registry_server import Page, RegistryServer
 
 INSIDE = "registry.inside.example"

@@ -11,11 +11,9 @@ import httpx
 import pytest
 
 from kagura_kernel.kit.definitions.toolsets import McpToolset
-from kagura_kernel.kit.packages.asking import MAX_REDIRECTS
 from kagura_kernel.kit.packages.hosts import Found, LookUpFailed, tool_hosts
-from kagura_kernel.kit.packages.installers import parse_package
-from kagura_kernel.kit.packages.lookup import MAX_KEPT, PackageLookUp
-from kagura_kernel.kit.packages.package_sources import sources_of
+from kagura_kernel.kit.packages.lookup import MAX_KEPT, MAX_REDIRECTS, PackageLookUp
+from kagura_kernel.kit.packages.package_sources import parse_package, sources_of
 from kagura_kernel.kit.packages.registry import load_registry
 from kagura_kernel.membrane.grant import host_sets
 from kagura_kernel.testing.clock import FakeClock

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.kit.packages.releases import Asset, choose, is_for_linux, parse_sums
+from kagura_kernel.kit.packages.hosts import Asset, choose, is_for_linux, parse_sums
 
 # As makers really name them.
 RELEASES = {

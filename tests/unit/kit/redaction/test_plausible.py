@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.kit.redaction.meanwhile import meanwhile
+from kagura_kernel.kit.redaction.engine import meanwhile
 from kagura_kernel.kit.redaction.plausible import chance, entropy, is_fact, placeholder
 
 

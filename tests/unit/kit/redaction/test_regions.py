@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kagura_kernel.kit.redaction.json_forms import json_documents
+from kagura_kernel.kit.redaction.engine import json_documents
 from kagura_kernel.kit.redaction.patterns import Text
 from kagura_kernel.kit.redaction.regions import said_places, said_regions, says_something, windows
 from kagura_kernel.kit.redaction.spans import leaves_something

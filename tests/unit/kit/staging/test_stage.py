@@ -11,9 +11,9 @@ from datetime import timedelta
 import pytest
 
 from kagura_kernel.domain.errors import KitRefused, KitUnwritable, RedactionUnavailable
-from kagura_kernel.kit.staging import copying, reading, reaping, state
-from kagura_kernel.kit.staging.reaping import FEW
-from kagura_kernel.kit.staging.stage import build_kit
+from kagura_kernel.kit.staging import copying, reading, stage
+from kagura_kernel.kit.staging import versions as state
+from kagura_kernel.kit.staging.stage import FEW, build_kit
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.kit_rig import KIND, SECRET, HomeRig, KnownWords
 
@@ -154,7 +154,7 @@ def test_other_rules_of_redaction_make_another_kit(rig, build, monkeypatch):
     settled(monkeypatch)
     rig.skill("one", {"a.txt": "another word"})
     first = build()
-    monkeypatch.setattr("kagura_kernel.kit.staging.fingerprint.redaction_version", lambda: "new rules")
+    monkeypatch.setattr("kagura_kernel.kit.staging.stage.redaction_version", lambda: "new rules")
     second = build(redactor=KnownWords("another"))
     assert second.digest != first.digest
     assert (second.directory / "skills/one/a.txt").read_text() == "[REDACTED:password] word"
@@ -373,7 +373,7 @@ def test_an_old_version_is_taken_away_once_nobody_holds_it_and_a_while_has_passe
 def test_of_a_kit_that_changes_all_the_time_few_versions_stay_and_those_in_use_among_them(
     rig, build, monkeypatch, pause, kept
 ):
-    monkeypatch.setattr(reaping, "_STAY", ((12, timedelta(0)), *reaping._STAY[1:]))
+    monkeypatch.setattr(stage, "_STAY", ((12, timedelta(0)), *stage._STAY[1:]))
     clock = FakeClock()
     rig.skill("one", {"count.txt": "0"})
     held = build(clock=clock)
@@ -423,10 +423,10 @@ def test_what_a_dead_process_was_making_is_taken_away_and_what_a_living_one_make
 
 
 def test_another_process_that_does_not_let_go_is_told(rig, build, monkeypatch):
-    from kagura_kernel.kit.staging import holding
+    from kagura_kernel.kit.staging import writing
     from kagura_kernel.kit.staging.versions import Shelf
 
-    monkeypatch.setattr(holding, "PATIENCE", 0.0)
+    monkeypatch.setattr(writing, "PATIENCE", 0.0)
     shelf = Shelf(rig.root, rig.plan().key)
     shelf.prepare()
     with shelf.turn(), pytest.raises(KitUnwritable, match="another process does not let go of it"):
@@ -443,8 +443,8 @@ def test_a_system_that_knows_no_locks_is_told(build, monkeypatch):
 
 
 def test_a_kit_lets_go_when_its_block_ends(rig):
-    from kagura_kernel.kit.staging.holding import hold_file
     from kagura_kernel.kit.staging.versions import Shelf
+    from kagura_kernel.kit.staging.writing import hold_file
 
     rig.skill("one")
     with build_kit(rig.plan(), rig.root, rig.redactor) as kit:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.membrane.credentials.budget import Budget
+from kagura_kernel.membrane.credentials.lease import Budget
 
 SECONDS = st.floats(0, 1e6)
 

@@ -5,9 +5,8 @@ import string
 
 import pytest
 
-from kagura_kernel.membrane.credentials.folding import WIDE
-from kagura_kernel.membrane.credentials.hiding import LONGEST_GLUE, Hiding
-from kagura_kernel.membrane.credentials.index import NeedleIndex
+from kagura_kernel.membrane.credentials.needles import WIDE, NeedleIndex
+from kagura_kernel.membrane.credentials.scrub import LONGEST_GLUE, Hiding
 
 chance = random.Random(3)
 SECRET = "ya29." + "".join(chance.choices(string.ascii_letters + string.digits, k=1400))

@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.membrane.credentials.folding import EXACT, WIDE, Places
-from kagura_kernel.membrane.credentials.index import NeedleIndex
+from kagura_kernel.membrane.credentials.needles import EXACT, WIDE, NeedleIndex, Places
 
 few = st.text("ab", min_size=4, max_size=60).map(str.encode)
 

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import Scope
-from kagura_kernel.membrane.credentials.lease import Lease, LeaseCheckpoint
+from kagura_kernel.membrane.credentials.lease import Budget, Lease, LeaseCheckpoint
 from kagura_kernel.membrane.credentials.secret import Credential
 
 VALUE = "s3cr3t-value-of-a-lease"

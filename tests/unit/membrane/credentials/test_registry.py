@@ -9,7 +9,7 @@ from kagura_kernel.membrane.credentials import registry
 from kagura_kernel.membrane.credentials.grants import Scope
 from kagura_kernel.membrane.credentials.provider import MintRequest
 from kagura_kernel.membrane.credentials.registry import KINDS, Registry, parse_registry
-from kagura_kernel.membrane.credentials.secret_reference import SecretReader
+from kagura_kernel.membrane.credentials.secret import SecretReader
 
 READER = SecretReader({"TOKEN": "value"})
 SECRET = "ghp_0123456789abcdefghij"

@@ -5,8 +5,7 @@ from enum import StrEnum
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.credentials.scrub_fields import scrub_fields
+from kagura_kernel.membrane.credentials.scrub import Scrubber, scrub_fields
 from kagura_kernel.membrane.credentials.secret import HIDDEN, Secret
 
 TOKEN = "tok-Zx9Qk7T2w"

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import SecretUnavailable
-from kagura_kernel.membrane.credentials import secret_reference
-from kagura_kernel.membrane.credentials.secret import Secret
-from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference, read_reference
+from kagura_kernel.membrane.credentials import secret as secret_reference
+from kagura_kernel.membrane.credentials.secret import Secret, SecretReader, SecretReference, read_reference
 from kagura_kernel.testing.patience import eventually
 
 VALUE = "s3cr3t-value"
@@ -169,7 +168,7 @@ def test_a_keychain_that_stays_locked_keeps_no_process_from_ending() -> None:
     code = (
         "import asyncio, threading\n"
         "from kagura_kernel.domain.errors import SecretUnavailable\n"
-        "from kagura_kernel.membrane.credentials.secret_reference import SecretReader, SecretReference\n"
+        "from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference\n"
         "reader = SecretReader({}, lambda *_: threading.Event().wait(), seconds=0.05)\n"
         "try: asyncio.run(reader.read(SecretReference('x.token', 'keyring', 'service/me')))\n"
         "except SecretUnavailable as error: print(error)\n"

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kagura_kernel.membrane.credentials.budget import Budget
 from kagura_kernel.membrane.credentials.grants import parse_grant
-from kagura_kernel.membrane.credentials.terms import Holder, LeaseTerms, ask_for
+from kagura_kernel.membrane.credentials.lease import Budget, Holder, LeaseTerms, ask_for
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOLDER = Holder("run-1", "ses-1", "host:1:1")

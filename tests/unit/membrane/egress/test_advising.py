@@ -3,10 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.membrane.egress.addresses import PLATFORM
-from kagura_kernel.membrane.egress.advising import address_advice, advice
-from kagura_kernel.membrane.egress.hostsets import HOST_SETS, with_mirrors
-from kagura_kernel.membrane.egress.names import Target
-from kagura_kernel.membrane.egress.policy import parse_grants
+from kagura_kernel.membrane.egress.names import HOST_SETS, Target, with_mirrors
+from kagura_kernel.membrane.egress.policy import address_advice, advice, parse_grants
 
 A = Target("a.example", 443)
 LOCAL = Target("localhost", 8080)

@@ -21,7 +21,7 @@ def _names(monkeypatch):
             raise OSError(-2, "Name or service not known")
         return NAMES[host]
 
-    monkeypatch.setattr("kagura_kernel.membrane.egress.resolving._look_up", look_up)
+    monkeypatch.setattr("kagura_kernel.membrane.egress.gate._look_up", look_up)
 
 
 def checked(capsys, *words: str) -> tuple[int, list[dict]]:

@@ -8,7 +8,7 @@ import pytest
 from kagura_kernel.domain.approvals import ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.errors import ApprovalAborted, EgressRefused
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
-from kagura_kernel.membrane.egress import records
+from kagura_kernel.membrane.egress import egress
 from kagura_kernel.membrane.egress.asking import Asking
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
@@ -322,8 +322,8 @@ async def served(house: House, times: int, *, host: str = "a.example") -> None:
 
 
 async def test_connections_without_end_take_ever_fewer_rows_and_lose_no_byte(monkeypatch):
-    monkeypatch.setattr(records, "MAX_SINGLE", 10)
-    monkeypatch.setattr(records, "MAX_TOGETHER", 32)
+    monkeypatch.setattr(egress, "MAX_SINGLE", 10)
+    monkeypatch.setattr(egress, "MAX_TOGETHER", 32)
     house = House("a.example", burst=10**6)
     await served(house, 190)
     house.egress.close()
@@ -337,7 +337,7 @@ async def test_connections_without_end_take_ever_fewer_rows_and_lose_no_byte(mon
 
 
 async def test_the_rest_is_written_down_at_the_end_and_what_is_open_then_when_it_ends(pair, monkeypatch):
-    monkeypatch.setattr(records, "MAX_SINGLE", 0)
+    monkeypatch.setattr(egress, "MAX_SINGLE", 0)
     house = House("a.example")
     await served(house, 5)
     serving = asyncio.create_task(house.egress.serve(Told(pair[0]), "a.example", 443))
@@ -355,7 +355,7 @@ async def test_the_rest_is_written_down_at_the_end_and_what_is_open_then_when_it
 
 
 async def test_hosts_that_do_not_answer_again_and_again_share_their_rows_too(monkeypatch):
-    monkeypatch.setattr(records, "MAX_SINGLE", 3)
+    monkeypatch.setattr(egress, "MAX_SINGLE", 3)
     house = House("a.example")
     house.problem = ConnectionRefusedError(111, "Connection refused")
     for _ in range(17):

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from kagura_kernel.membrane.egress.dialling import dial_first
+from kagura_kernel.membrane.egress.gate import dial_first
 from kagura_kernel.membrane.egress.limits import FEW, PLACES, Pace, Places
 from kagura_kernel.testing.patience import eventually
 

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kagura_kernel.membrane.egress.limits import EgressLimits, Meter
-from kagura_kernel.membrane.egress.relay import relay
-from kagura_kernel.membrane.egress.stream import CHUNK, SocketStream
+from kagura_kernel.membrane.egress.stream import CHUNK, SocketStream, relay
 from kagura_kernel.testing.clock import FakeClock
 
 

@@ -6,10 +6,9 @@ import threading
 import pytest
 
 from kagura_kernel.domain.errors import EgressUnreachable
-from kagura_kernel.membrane.egress.gate import Gate
+from kagura_kernel.membrane.egress.gate import Gate, SystemResolver
 from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.policy import parse_grants
-from kagura_kernel.membrane.egress.resolving import SystemResolver
 
 
 async def test_this_machine_knows_itself_and_each_address_stands_there_once():
@@ -36,7 +35,7 @@ def hanging(monkeypatch):
         free.wait(60)
         return ["1.1.1.1"]
 
-    monkeypatch.setattr("kagura_kernel.membrane.egress.resolving._look_up", hang)
+    monkeypatch.setattr("kagura_kernel.membrane.egress.gate._look_up", hang)
     yield free, threads
     free.set()
     for thread in threads:

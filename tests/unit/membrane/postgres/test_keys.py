@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kagura_kernel.membrane.postgres.keys import Keys
+from kagura_kernel.membrane.postgres.opening import Keys
 from kagura_kernel.membrane.postgres.wire import Key
 
 

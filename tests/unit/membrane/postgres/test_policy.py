@@ -6,7 +6,7 @@ import pytest
 
 from kagura_kernel.membrane.egress.names import Target
 from kagura_kernel.membrane.egress.policy import EgressVerdict
-from kagura_kernel.membrane.postgres.policy import ServicePolicy
+from kagura_kernel.membrane.postgres.opening import ServicePolicy
 
 PLACE = Target("db.example", 5432)
 

@@ -7,8 +7,7 @@ import pytest
 
 from kagura_kernel.domain.errors import EgressBusy, EgressDenied, EgressSignInRefused, EgressUnreachable
 from kagura_kernel.membrane.egress.names import Target
-from kagura_kernel.membrane.postgres.telling import refused_by_server, told
-from kagura_kernel.membrane.postgres.wire import parse_fields
+from kagura_kernel.membrane.postgres.wire import parse_fields, refused_by_server, told
 
 PLACE = Target("db.example", 5432)
 

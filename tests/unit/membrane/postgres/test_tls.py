@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from kagura_kernel.membrane.postgres.client import TlsStream, make_context
 from kagura_kernel.membrane.postgres.service import parse_url
-from kagura_kernel.membrane.postgres.tls import TlsStream, make_context
 from kagura_kernel.testing import tls
 
 

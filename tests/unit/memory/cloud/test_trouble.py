@@ -12,7 +12,7 @@ from kagura_kernel.domain.memory import Query, Tier
 from kagura_kernel.memory.cloud.access import CloudAccess
 from kagura_kernel.memory.cloud.costs import CloudCosts, CostResource, CostRow
 from kagura_kernel.memory.cloud.store import CloudMemory
-from kagura_kernel.memory.gate import ready
+from kagura_kernel.memory.store import ready
 from kagura_kernel.testing.conformance.memory_rig import draft
 from kagura_kernel.testing.credential_service import Trouble
 from kagura_kernel.testing.memory_cloud.server import CONTEXT, KEY, READ_ONLY_KEY, RESOURCE, FakeMemoryCloudServer

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.memory.language.english import english_stem
+from kagura_kernel.memory.words import english_stem
 
 _ENDINGS = (
     "s es ies sses ed eed ing ational tional izer ation iveness fulness ousness aliti icate ative alize"

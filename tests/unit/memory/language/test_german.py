@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.memory.language.german import german_stem
-from kagura_kernel.memory.language.stop_words import is_german
+from kagura_kernel.memory.words import german_stem, is_german
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.memory.drafts import memory_of
-from kagura_kernel.memory.postgres.rows import own_words, quoted
+from kagura_kernel.memory.postgres.search import own_words, quoted
 from kagura_kernel.testing.conformance.memory_rig import draft
 
 NOW = datetime(2026, 3, 7, tzinfo=UTC)

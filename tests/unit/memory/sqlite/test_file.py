@@ -13,7 +13,7 @@ import pytest
 
 from kagura_kernel.domain.errors.memory import MemoryUnavailable
 from kagura_kernel.domain.memory import Author, Draft, Query, Source
-from kagura_kernel.memory.sqlite import place, schema
+from kagura_kernel.memory.sqlite import connections
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.patience import wait_until
 
@@ -125,7 +125,7 @@ def test_two_processes_write_at_once_and_nothing_is_lost(opened: Callable[[], Sq
 def test_a_file_that_another_process_keeps_locked_is_told(
     store: SqliteMemory, path: Path, monkeypatch: pytest.MonkeyPatch, opened: Callable[[], SqliteMemory]
 ):
-    monkeypatch.setattr(place, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "BUSY_SECONDS", 0.05)
     impatient = opened()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -223,7 +223,7 @@ def test_what_sqlite_reports_is_said_in_words_with_advice(tmp_path: Path, code: 
     error = sqlite3.OperationalError("words of its own")
     error.sqlite_errorcode = code
 
-    told = str(place.trouble(tmp_path / "memory.db", error))
+    told = str(connections.trouble(tmp_path / "memory.db", error))
 
     assert why in told
     assert "words of its own" not in told
@@ -246,7 +246,7 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date(
     opened: Callable[[], SqliteMemory], path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with monkeypatch.context() as older:
-        older.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+        older.setattr(connections, "MIGRATIONS", connections.MIGRATIONS[:1])
         opened().close()
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
@@ -256,7 +256,7 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date(
 
     assert len(opened().recall(Query("old"))) == 1
     with sqlite3.connect(path) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
+        assert connection.execute("PRAGMA user_version").fetchone() == (len(connections.MIGRATIONS),)
     connection.close()
 
 
@@ -267,7 +267,7 @@ def test_an_index_of_other_terms_is_made_anew(opened: Callable[[], SqliteMemory]
     store.forget(gone.id)
     before = store.recall(Query("pottery"))
     store.close()
-    monkeypatch.setattr(schema, "INDEX_VERSION", schema.INDEX_VERSION + 1)
+    monkeypatch.setattr(connections, "INDEX_VERSION", connections.INDEX_VERSION + 1)
 
     again = opened()
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kagura_kernel.domain.memory import Author, Draft, Query, Source, Tier
-from kagura_kernel.memory.sqlite import postings
+from kagura_kernel.memory.sqlite import search
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 
 SOURCE = Source(Author.HUMAN)
@@ -66,7 +66,7 @@ def test_a_filter_lets_through_what_fits_and_nothing_else(
 def test_a_filter_is_the_same_when_it_is_too_broad_for_the_index(
     store: SqliteMemory, monkeypatch: pytest.MonkeyPatch, filters: dict[str, object], numbers: set[int]
 ):
-    monkeypatch.setattr(postings, "SELECTIVE", 1)
+    monkeypatch.setattr(search, "SELECTIVE", 1)
     _ones(store)
 
     assert set(_ids(store, "deploy", k=50, **filters)) == {f"m{number}" for number in numbers}
@@ -88,8 +88,8 @@ def test_what_does_not_pass_a_filter_does_not_take_the_place_of_what_does(store:
 
 
 def test_a_rare_word_is_found_beside_one_that_is_in_every_memory(store: SqliteMemory, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(postings, "PROBE", 10)
-    monkeypatch.setattr(postings, "BUDGET", 20)
+    monkeypatch.setattr(search, "PROBE", 10)
+    monkeypatch.setattr(search, "BUDGET", 20)
     drafts = [Draft(f"memory number{number} about things", SOURCE, id=f"m{number}") for number in range(200)]
     store.remember_many(drafts)
 
@@ -101,8 +101,8 @@ def test_a_rare_word_is_found_beside_one_that_is_in_every_memory(store: SqliteMe
 def test_a_word_too_common_to_be_read_still_orders_what_others_found(
     store: SqliteMemory, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(postings, "PROBE", 5)
-    monkeypatch.setattr(postings, "BUDGET", 5)
+    monkeypatch.setattr(search, "PROBE", 5)
+    monkeypatch.setattr(search, "BUDGET", 5)
     both = store.remember(Draft("queue and worker", SOURCE))
     store.remember_many([Draft("worker", SOURCE) for _ in range(8)])
     store.remember(Draft("queue and nothing", SOURCE))

@@ -11,7 +11,7 @@ import pytest
 
 from kagura_kernel.plugins.framing import HEADER, FrameError, decode
 from kagura_kernel.plugins.jail.parts import JailLimits
-from kagura_kernel.plugins.jail.sending import MODULES, STUB, hello, jailer_argv, jailer_payload
+from kagura_kernel.plugins.jail.running import MODULES, STUB, hello, jailer_argv, jailer_payload
 from kagura_kernel.plugins.jailer.main import MAX_HELLO
 from kagura_kernel.testing.jails import small_content
 

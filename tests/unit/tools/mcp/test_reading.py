@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.tools.mcp.reading import read_beginning, read_page, read_result, read_tool
+from kagura_kernel.tools.mcp.client import read_beginning, read_page, read_result, read_tool
 from kagura_kernel.tools.toolsets.cutting import Breach
 from kagura_kernel.tools.toolsets.limits import ToolsetLimits
 from kagura_kernel.tools.toolsets.schema import SchemaRefused

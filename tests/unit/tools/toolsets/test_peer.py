@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.tools.toolsets.cutting import Breach, Lines
 from kagura_kernel.tools.toolsets.limits import ToolsetLimits
-from kagura_kernel.tools.toolsets.peer import Failed, Gone, Peer, Unanswered
+from kagura_kernel.tools.toolsets.server import Failed, Gone, Peer, Unanswered
 
 SAID = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),

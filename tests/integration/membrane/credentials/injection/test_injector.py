@@ -19,7 +19,7 @@ from kagura_kernel.domain.errors import (
     UnknownName,
 )
 from kagura_kernel.membrane.credentials.grants import Grants
-from kagura_kernel.membrane.credentials.injection import presets
+from kagura_kernel.membrane.credentials.injection import settings
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection, FileInjection, HeaderInjection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
@@ -128,7 +128,7 @@ class AwsLike(FakeProvider):
 async def test_aws_programs_find_a_credentials_file_and_one_command_its_variables(box: Box, tmp_path: Path) -> None:
     file = FileInjection(way="file", format="aws", variables={"AWS_SHARED_CREDENTIALS_FILE": "{path}"})
     provider = AwsLike(scopes=frozenset({"read"}))
-    async with await rig_in(box, tmp_path, file, *presets.aws("eu-west-1"), provider=provider) as rig:
+    async with await rig_in(box, tmp_path, file, *settings.aws("eu-west-1"), provider=provider) as rig:
         lease = await rig.open()
         path = rig.injector.variables()["AWS_SHARED_CREDENTIALS_FILE"]
         parser = configparser.RawConfigParser()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.membrane.credentials.injection.head import BadRequest, check_request
+from kagura_kernel.membrane.credentials.injection.caller import BadRequest, check_request
 
 
 def ask(target: str, method: str = "GET") -> None:

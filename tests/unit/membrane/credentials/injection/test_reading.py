@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.membrane.credentials.injection.reading import read_injections
-from kagura_kernel.membrane.credentials.injection.settings import EnvInjection, FileInjection, HeaderInjection
+from kagura_kernel.membrane.credentials.injection.settings import (
+    EnvInjection,
+    FileInjection,
+    HeaderInjection,
+    read_injections,
+)
 
 UP = {"upstream": "https://api.example.com"}
 SECRET = "ghp_0123456789abcdefghij"

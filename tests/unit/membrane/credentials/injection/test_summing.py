@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.membrane.credentials.injection.records import InjectedRequest
-from kagura_kernel.membrane.credentials.injection.summing import KINDS, MOST, SINGLE, Summing
+from kagura_kernel.membrane.credentials.injection.records import KINDS, MOST, SINGLE, InjectedRequest, Summing
 
 Rows = list[tuple[InjectedRequest, int]]
 

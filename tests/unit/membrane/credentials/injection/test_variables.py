@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from kagura_kernel.membrane.credentials.injection import presets
-from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection
-from kagura_kernel.membrane.credentials.injection.variables import (
+from kagura_kernel.membrane.credentials.injection import settings
+from kagura_kernel.membrane.credentials.injection.injector import (
     git_variables,
     header_variables,
     merge_variables,
     own_name,
 )
+from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection
 
 BASE = "http://127.0.0.1:4000"
 
@@ -44,7 +44,7 @@ def test_the_beginning_of_a_remote_belongs_to_the_first_that_took_it() -> None:
 
 
 def test_github_has_its_api_and_its_repositories() -> None:
-    api, web = presets.github()
+    api, web = settings.github()
     assert isinstance(api, HeaderInjection)
     assert isinstance(web, HeaderInjection)
     assert header_variables(api, BASE)["GITHUB_GRAPHQL_URL"] == f"{BASE}/graphql"
@@ -55,7 +55,7 @@ def test_github_has_its_api_and_its_repositories() -> None:
 
 
 def test_a_github_server_of_ones_own_serves_both_on_one_host() -> None:
-    api, web = presets.github("https://git.example.com/api/v3")
+    api, web = settings.github("https://git.example.com/api/v3")
     assert isinstance(api, HeaderInjection)
     assert isinstance(web, HeaderInjection)
     assert (api.upstream, web.upstream) == ("https://git.example.com/api/v3", "https://git.example.com")
@@ -63,7 +63,7 @@ def test_a_github_server_of_ones_own_serves_both_on_one_host() -> None:
 
 
 def test_no_preset_puts_a_secret_into_what_is_shown() -> None:
-    for preset in presets.PRESETS.values():
+    for preset in settings.PRESETS.values():
         for way in preset(""):
             assert isinstance(way, HeaderInjection)
             assert "{token}" not in repr(way.variables)
