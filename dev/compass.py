@@ -8,11 +8,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "kagura_kernel"
 TESTS = ROOT / "tests"
+
+SMALL = 80
+"""Lines below which most of a file is its head."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -73,6 +75,12 @@ def broad(tree: ast.AST) -> int:
     )
 
 
+def late_imports(tree: ast.AST) -> int:
+    """How many imports stand inside its functions."""
+    found = {node for one in functions(tree) for node in ast.walk(one) if isinstance(node, ast.Import | ast.ImportFrom)}
+    return len(found)
+
+
 def report() -> str:
     """The table."""
     files = python_files(PACKAGE)
@@ -87,18 +95,22 @@ def report() -> str:
     widest = max(every, key=lambda found: (found[1].end_lineno or 0) - found[1].lineno)
     fullest = max(every, key=lambda found: branches(found[1]))
     catches = sum(map(broad, trees.values()))
+    small = sum(length < SMALL for length in lengths.values())
+    late = sum(map(late_imports, trees.values()))
 
     def place(path: Path, function: Function) -> str:
         return f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
 
     rows = [
-        ("file length, median", f"{median(lengths.values()):g}", "≤ 120", ""),
-        ("file length, longest", lengths[longest], "≤ 400", longest.relative_to(ROOT)),
+        ("lines of the package", source, "≤ 95000", ""),
+        ("modules", len(lengths), "≤ 400", f"{small} of them below 80 lines"),
+        ("file length, longest", lengths[longest], "≤ 600", longest.relative_to(ROOT)),
+        ("lines of the tests", test, "≤ 90000", ""),
+        ("imports inside functions", late, "few", ""),
         ("function, longest", (widest[1].end_lineno or 0) - widest[1].lineno + 1, "≤ 60", place(*widest)),
         ("function, branches", branches(fullest[1]), "≤ 10", place(*fullest)),
         ("public docstrings", f"{100 * documented / len(names):.1f} %", "≥ 98 %", f"of {len(names)}"),
         ("annotated functions", f"{100 * typed / max(1, len(every)):.1f} %", "100 %", f"of {len(every)}"),
-        ("test lines per source line", f"{test / source:.2f}", "≥ 1.2", f"{test} to {source}"),
         ("broad except per 1,000 lines", f"{1000 * catches / source:.2f}", "≤ 0.5", f"{catches} of them"),
     ]
     return "\n".join(f"{what:30} {is_now!s:>8}   {bar:8} {where}" for what, is_now, bar, where in rows)
