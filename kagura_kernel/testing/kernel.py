@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -123,5 +124,7 @@ def kernel_environ(home: Path, **more: str) -> dict[str, str]:
         "IPYTHONDIR": str(home / "ipython"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "DOCKER_HOST": f"unix://{home}/no-daemon.sock",
+        # Where a run of tests measures what it runs through, its kernels do too.
+        **{name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")},
         **more,
     }
