@@ -131,6 +131,8 @@ def test_enter_in_the_field_begins_and_an_empty_one_is_no_budget(asked, lab):
     notebook, output, question = asked
     field = question.get_by_label("Budget, USD")
     field.fill("")
+    # As for a button, the end of what it begins has to have been on the screen.
+    expect(question.get_by_role("button", name="Begin", exact=True)).to_be_enabled()
     field.press("Enter")
     finished(notebook, output)
     assert [event.answer for event in begun(lab, ApprovalDecided)] == ["no budget"]
