@@ -1,6 +1,6 @@
 """Stops an approved host command when the process that started it is gone. Runs as a process of its own.
 
-Started as `python -I -S -c PROGRAM ROOT LEADER MARKER`, see `host_family`; needs the standard library only. When its
+Started as `python -I -S -c PROGRAM ROOT LEADER MARKER`, see `host`; needs the standard library only. When its
 standard input ends, or it has another parent than before, nobody is left who could stop the command. Whoever started
 it kills it when the command is over.
 """

@@ -1,7 +1,7 @@
 """The protocol of a box and of what starts one.
 
 A back-end gives a `Box`: a running sandbox without network, without sockets, without secrets, whose only tie to the
-host is the standard input and output of its first process, the guest (`guest/`), speaking frames (`wire.py`).
+host is the standard input and output of its first process, the guest (`guest/`), speaking frames (`streams.py`).
 Everything in this file is implemented by `bubblewrap`, by `docker` and by the fake in `kagura_kernel.testing`, and
 held to by `kagura_kernel.testing.conformance.box`.
 

@@ -35,7 +35,7 @@ class CloudMemoryRow:
 
     Attributes:
         memory: As everybody else sees it.
-        marks: Tags that tell the type of an edge; see `edges`.
+        marks: Tags that tell the type of an edge.
     """
 
     memory: Memory

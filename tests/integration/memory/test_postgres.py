@@ -224,10 +224,10 @@ def test_a_process_that_is_killed_in_the_middle_of_many_leaves_nothing(database,
     ready(memory)
     program = textwrap.dedent("""
         import os, signal, sys
-        from kagura_kernel.memory.postgres import rows, store
+        from kagura_kernel.memory.postgres import search, store
         from kagura_kernel.testing.conformance.memory_rig import draft
         written = []
-        make = rows.row_of
+        make = search.row_of
         def dies(memory):
             written.append(memory)
             if len(written) == 900:

@@ -34,17 +34,13 @@ def drafts():
         yield Draft(f"{name} number{number}", Source(Author.HUMAN), id=f"mem-{name}-{number}")
 
 if name == "bulk":
-    from kagura_kernel.memory.sqlite import writing
-    put = writing.INSERT
-    class Told(list):
-        pass
-    from kagura_kernel.memory.sqlite import rows
-    plain = writing.row_of
+    from kagura_kernel.memory.sqlite import store as module
+    plain = module.row_of
     def told(number, memory):
         if number == many // 2:
             print("half", flush=True)
         return plain(number, memory)
-    writing.row_of = told
+    module.row_of = told
     store.remember_many(drafts())
 else:
     for draft in drafts():
