@@ -14,7 +14,8 @@ from typing import NamedTuple
 # Settings that name programs, or that change what is pushed and to where.
 _TELLING = re.compile(
     r"core\.(askpass|fsmonitor|gitproxy|hookspath|sshcommand)|credential\.(.*\.)?helper|filter\..*\.(clean|process|smudge)|"
-    r"gpg\.(.*\.)?program|protocol\..*allow|push\..*|remote\..*\.(mirror|push|receivepack|uploadpack|vcs)|"
+    r"gpg\.(.*\.)?(program|defaultkeycommand)|protocol\..*allow|push\..*|"
+    r"remote\..*\.(mirror|push|receivepack|uploadpack|vcs)|"
     r"url\..*\.(insteadof|pushinsteadof)|uploadpack\..*|commit\.gpgsign|push\.gpgsign"
 )
 _HARMLESS = re.compile(
@@ -34,9 +35,10 @@ _PLACE = re.compile(r"core\.(attributesfile|hookspath)|init\.templatedir")
 _PROSE = re.compile(r"(author|branch|color|committer|user)\..*")
 # Settings that run what they name.
 _RUNS = re.compile(
-    r"alias\..*|core\.(askpass|editor|fsmonitor|gitproxy|pager|sshcommand)|credential\.(.*\.)?helper|"
-    r"diff\.(external|.*\.(command|textconv))|filter\..*\.(clean|process|smudge)|gpg\.(.*\.)?program|"
-    r"(browser|difftool|guitool|man|mergetool|tar|trailer)\..*\.(cmd|command|path)|hook\..*\.command|"
+    r"alias\..*|core\.(alternaterefscommand|askpass|editor|fsmonitor|gitproxy|pager|sshcommand)|"
+    r"credential\.(.*\.)?helper|diff\.(external|.*\.(command|textconv))|filter\..*\.(clean|process|smudge)|"
+    r"gc\.recentobjectshook|gpg\.(.*\.)?(program|defaultkeycommand)|hook\..*\.command|imap\.tunnel|instaweb\.httpd|"
+    r"(browser|difftool|guitool|man|mergetool|tar|trailer)\..*\.(cmd|command|path)|"
     r"interactive\.difffilter|merge\..*\.driver|pager\..*|remote\..*\.(receivepack|uploadpack)|"
     r"sendemail\..*cmd|sequence\.editor|submodule\..*\.update|uploadpack\.packobjectshook"
 )

@@ -78,9 +78,9 @@ _BEFORE = re.compile(r"~?/+|\.\./")
 # Modules by their name alone: that an interpreter is started with, that a text imports, or that a function is told.
 _MODULES = re.compile(
     r"(?<![\w-])-(?:[mM]\s*|[A-Za-z]{1,4}[mM]\s+)([A-Za-z_]\w*)|"
-    r"(?:^|[;:{])[ \t]*from[ \t]+(\w+)[\w.]*[ \t]+import\b|"
-    r"(?:^|[;:{])[ \t]*import[ \t]+(\w[\w., \t]*)|"
-    r"(?:^|[;:{])[ \t]*use[ \t]+(\w+)[^;\n]*;|"
+    r"(?:^|[;:{\"'])[ \t]*from[ \t]+(\w+)[\w.]*[ \t]+import\b|"
+    r"(?:^|[;:{\"'])[ \t]*import[ \t]+(\w[\w., \t]*)|"
+    r"(?:^|[;:{\"'])[ \t]*use[ \t]+(\w+)[^;\n]*;|"
     r"(?:\bimport\w*|\brequire(?:_relative)?)[ \t]*\(?[ \t]*[\"']([\w/]+)",
     re.MULTILINE,
 )
@@ -92,6 +92,7 @@ _STARTS = ("__main__.py", "index.js")
 _SCRIPT = re.compile(
     r"(?:[^.]+|.*\.(?:bash|cjs|js|lua|mjs|node|php|pl|pm|pyc?|rb|sh|so|ts|zsh)|\.pre-commit-config\.yaml)"
 )
+_COMPLETED = re.compile(r".*\.[cm]?[jt]s")
 # What hooks name most, and nobody runs.
 _SHOWN = re.compile(r".*\.(?:csv|jpe?g|md|pdf|png|rst|svg|tsv)")
 
@@ -141,6 +142,8 @@ class GitCalls:
         whole = folded_path(path)
         parts = whole.split("/")[1:]
         ends = {"/".join(parts[number:]) for number in range(len(parts))}
+        # node completes the name that it is given.
+        ends.update([end.rpartition(".")[0] for end in ends] if _COMPLETED.fullmatch(whole) else ())
         # Of a name with blanks in it, the words have the last part.
         ends.update(list(_words(whole))[-1:])
         folder, _, name = whole.rpartition("/")

@@ -151,7 +151,7 @@ def test_a_variable_of_the_notebook_is_filled_into_the_options(kernel):
         ("%kagura aprove x", "UnknownName", "Did you mean 'approve'?"),
         ("%kagura approve app-none", "ApprovalUnknown", "There is no approval"),
         ("%kagura kill run-none", "RunUnknown", "There is no run"),
-        ("%kagura changes last", "RunUnknown", "There is no run"),
+        ("%kagura changes last", "RunUnknown", "which has none yet"),
         ("%%sandbox bash\nexit 3", "CellFailed", "exit code 3"),
     ],
 )

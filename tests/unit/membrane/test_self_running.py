@@ -82,6 +82,9 @@ def reason(path: str, *, added: bool = True) -> str:
             ".config/fish/config.fish",
         ),
         *(".htaccess", "alembic/env.py", "jupytext.py", ".jupytext.py"),
+        *(".tekton/push.yaml", ".replit", ".idx/dev.nix", ".codesandbox/tasks.json", "QWEN.md", ".qwen/settings.json"),
+        *("binding.gyp", "Package@swift-5.9.swift", "App.csproj.user", "configure", "tox.toml", "dags/daily.py"),
+        *(".luarc.jsonc", "zuul.d/jobs.yaml", "ci_scripts/ci_post_clone.sh", ".config/git/config", ".clj-kondo/x.clj"),
     ],
 )
 def test_what_somebody_runs_or_obeys_unasked_is_told_with_its_reason(path):
@@ -110,7 +113,9 @@ def test_what_only_runs_when_somebody_names_it_is_not(path):
     assert reason(path) == ""
 
 
-@pytest.mark.parametrize("path", ["stack_data.py", "json/__init__.py", "json.cpython-311.so", "shop.pyc"])
+@pytest.mark.parametrize(
+    "path", ["stack_data.py", "org.py", "simplejson.py", "json/__init__.py", "json.cpython-311.so", "shop.pyc"]
+)
 def test_a_new_module_at_the_top_that_bears_the_name_of_an_installed_one_is_told(path):
     assert reason(path) == SHADOWS
     assert reason(path, added=False) == ""
@@ -118,7 +123,14 @@ def test_a_new_module_at_the_top_that_bears_the_name_of_an_installed_one_is_told
 
 @pytest.mark.parametrize(
     "path",
-    ["sub/runpy.py", "a/b/multiprocessing.py", "sub/json/__init__.py", "src/types.cpython-311.so", "scripts/queue.pyc"],
+    [
+        "sub/runpy.py",
+        "sub/org.py",
+        "a/b/multiprocessing.py",
+        "sub/json/__init__.py",
+        "src/types.cpython-311.so",
+        "scripts/queue.pyc",
+    ],
 )
 def test_a_new_module_with_a_name_of_the_standard_library_is_told_in_any_folder_that_is_no_package(path):
     assert reason(path) == STANDS_IN

@@ -39,6 +39,9 @@ def called_by(top: Path, lines: str) -> GitCalls:
         ("node tools/x.js", "tools/part/index.js"),
         ("PYTHONPATH=src python -m check --all", "src/check/__main__.py"),
         ("python tools", "tools/nearby.py"),
+        ("cd tools && python3 -c 'import nearby'", "tools/nearby.py"),
+        ('cd tools && python3 -c "from package.inner import one; one()"', "tools/package/inner.py"),
+        ("node tools/completed", "tools/completed.js"),
         ("exec pre-commit hook-impl --config=.pre-commit-config.yaml", "scripts/own_check.py"),
     ],
 )
