@@ -14,29 +14,20 @@ from kagura_kernel.domain.policy import PermissionMode, WriteMode
 
 
 class EndpointSettings(BaseModel):
-    """One service with an OpenAI-compatible API: `[endpoints.NAME]`.
-
-    Attributes:
-        url: Its base URL, with the `/v1` that most have; empty for a service that is known by its name.
-        model: The model for a cell that names none; empty for none.
-        context_tokens: How much its models take; None where the price list knows, or nobody does.
-        input_usd: What a million tokens read cost, where the price list does not know it; 0 where nobody is paid.
-        output_usd: Likewise, of those written.
-        key_env: The variable that holds its key.
-        key_file: The file that holds it, which nobody else may read.
-        key_keyring: The keychain's entry that holds it, `service/username`.
-    """
+    """One service with an OpenAI-compatible API: `[endpoints.NAME]`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    url: str = ""
-    model: str = ""
+    url: str = ""  # Its base URL, with the `/v1` that most have; empty for a service that is known by its name
+    model: str = ""  # The model for a cell that names none; empty for none
+    # How much its models take; None where the price list knows, or nobody does
     context_tokens: int | None = Field(default=None, ge=1024)
+    # What a million tokens read cost, where the price list does not know it; 0 where nobody is paid
     input_usd: float | None = Field(default=None, ge=0)
-    output_usd: float | None = Field(default=None, ge=0)
-    key_env: str = ""
-    key_file: str = ""
-    key_keyring: str = ""
+    output_usd: float | None = Field(default=None, ge=0)  # Likewise, of those written
+    key_env: str = ""  # The variable that holds its key
+    key_file: str = ""  # The file that holds it, which nobody else may read
+    key_keyring: str = ""  # The keychain's entry that holds it, `service/username`
 
     @model_validator(mode="before")
     @classmethod
@@ -57,125 +48,86 @@ class Settings(BaseModel):
 
     They come from the user's own configuration file and from `KAGURA_…` variables, never from a project: a project
     that was cloned from somewhere must not be able to widen what is allowed in it.
-
-    Attributes:
-        brain: `auto`, or a brain's name.
-        model: Model for the brain; empty is its own choice.
-        endpoint: Where the `pydantic_ai` brain thinks: a service's name, a name in `endpoints`, or a base URL; empty
-            for nowhere.
-        endpoints: Services with an OpenAI-compatible API by name, and what is to be known of them.
-        brain_program: Which program the `kagura_brain` brain starts: `claude`, `codex` or `ollama`; empty for none.
-        agent: The agent of a cell that names none, a reference; empty is `default`.
-        box: `auto`, or a back-end's name.
-        image: Image for back-ends that have images; empty is their default.
-        write: How changes reach the project.
-        budget_usd: Limit for each run; None is none.
-        command_timeout: Seconds one command may take; 0 lifts the limit.
-        idle_timeout: Seconds one command may be silent; 0 lifts the limit.
-        approval_deadline: Seconds until no answer becomes a denial.
-        permission_mode: `full_control` lets host commands run without asking.
-        strict_routing: Ask for everything that is not on the safe list, in the box too.
-        preapproved_host_commands: Host commands that need no asking when they are safe and free of shell characters.
-        pool_size: Warm boxes kept ready; 0 switches the pool off.
-        shared: Whether others share this machine; then weak walls are a start-up error.
-        journal_url: Database URL; empty is a file in the data directory.
-        memory_mib: Memory of one box.
-        processes: Processes of one box.
-        workspace_mib: How much a run may add to its workspace.
-        variables_mib: How much the variables of one cell may have, in each direction.
-        net: Hosts and sets of hosts that every run may reach; `ask` makes any other host a question to a person.
-        mirrors: Hosts that stand for a named set of hosts, as `python-packages = ["pypi.example.org"]`.
-        env: Variables that every command in a box sees (an index to install from, a time zone); never secrets.
-        preapproved_grants: Credentials, each as `provider:scope`, whose usual budget needs no asking once a cell names
-            them.
-        lease_seconds: How long one credential is meant to live.
-        lease_budget_seconds: How long a person lets a run hold a credential in all.
-        lease_renewals: How often it may be renewed on the way.
-        plugin_max_risk: The highest risk at which a plugin may be enabled or approved, whatever anybody decides.
-        plugin_box: `auto`, or the back-end of the jails of plugins.
-        plugin_call_seconds: How long one call of a plugin's function may take.
-        plugin_calls: How many calls one plugin carries out at once.
-        plugin_memory_mib: Memory of one jail.
-        tool_registry: A file that says from where commands are installed, beside what is known; empty for none.
-        tool_hosts_strict: Refuse a run when the hosts that its toolsets are installed from cannot all be found out,
-            instead of opening every host that installs.
-        memory: Where memories are kept: empty for a file in the data directory; a path; a `postgresql://` URL; `cloud`
-            or an `https://` address of Kagura Memory Cloud.
-        memory_meaning: Whether memories are found by meaning too, where the optional model is installed.
-        recall: How many memories a run starts with at most, beside pinned ones; 0 for none.
-        plan_above_usd: Show the plan of every run that is expected to cost more, and ask; None for none.
-        plan_above_seconds: Likewise, of those that are expected to take longer.
-        workers: Where parts of work are handed to: empty for this process; a `tcp://` address of a Dask scheduler.
-        delegate_depth: How deep runs may hand work on; 0 for not at all.
-        delegate_children: How many children one run may have in all.
-        delegate_at_once: How many of them at once.
-        trust_successes: Verified successes before a power is proposed.
-        trust_tasks: From how many different tasks they come.
-        trust_days: Over how many days they are spread, and how long it takes after a failure.
-        telemetry: Whether traces and metrics of runs go to the OpenTelemetry collector of the `OTEL_…` variables.
-        telemetry_content: Whether they tell tasks, answers and tool calls too, without secrets.
-        own_tools: Tools of installed packages that agents are offered, by the names of their entry points.
-        log_level: From which level on the log takes a line.
-        log_place: Where the log is: empty for standard error, `off` for nowhere, or a file.
-        transports: Chats that `serve` opens, by name, and what each is told: who may speak, where its tokens are kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    brain: str = "auto"
-    model: str = ""
+    brain: str = "auto"  # `auto`, or a brain's name
+    model: str = ""  # Model for the brain; empty is its own choice
+    # Where the `pydantic_ai` brain thinks: a service's name, a name in `endpoints`, or a base URL; empty for nowhere
     endpoint: str = ""
+    # Services with an OpenAI-compatible API by name, and what is to be known of them
     endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
+    # Which program the `kagura_brain` brain starts: `claude`, `codex` or `ollama`; empty for none
     brain_program: Literal["", "claude", "codex", "ollama"] = ""
-    agent: str = ""
-    box: str = "auto"
-    image: str = ""
-    write: WriteMode = WriteMode.ASK
-    budget_usd: float | None = Field(default=None, gt=0)
-    command_timeout: float = Field(default=90.0, ge=0)
-    idle_timeout: float = Field(default=45.0, ge=0)
-    approval_deadline: float = Field(default=300.0, gt=0, le=86400)
-    permission_mode: PermissionMode = PermissionMode.DEFAULT
-    strict_routing: bool = False
+    agent: str = ""  # The agent of a cell that names none, a reference; empty is `default`
+    box: str = "auto"  # `auto`, or a back-end's name
+    image: str = ""  # Image for back-ends that have images; empty is their default
+    write: WriteMode = WriteMode.ASK  # How changes reach the project
+    budget_usd: float | None = Field(default=None, gt=0)  # Limit for each run; None is none
+    command_timeout: float = Field(default=90.0, ge=0)  # Seconds one command may take; 0 lifts the limit
+    idle_timeout: float = Field(default=45.0, ge=0)  # Seconds one command may be silent; 0 lifts the limit
+    approval_deadline: float = Field(default=300.0, gt=0, le=86400)  # Seconds until no answer becomes a denial
+    permission_mode: PermissionMode = PermissionMode.DEFAULT  # `full_control` lets host commands run without asking
+    strict_routing: bool = False  # Ask for everything that is not on the safe list, in the box too
+    # Host commands that need no asking when they are safe and free of shell characters
     preapproved_host_commands: tuple[str, ...] = ()
-    pool_size: int = Field(default=1, ge=0, le=16)
-    shared: bool = False
-    journal_url: str = ""
-    memory_mib: int = Field(default=4096, ge=64)
-    processes: int = Field(default=512, ge=16)
-    workspace_mib: int = Field(default=2048, ge=1)
+    pool_size: int = Field(default=1, ge=0, le=16)  # Warm boxes kept ready; 0 switches the pool off
+    shared: bool = False  # Whether others share this machine; then weak walls are a start-up error
+    journal_url: str = ""  # Database URL; empty is a file in the data directory
+    memory_mib: int = Field(default=4096, ge=64)  # Memory of one box
+    processes: int = Field(default=512, ge=16)  # Processes of one box
+    workspace_mib: int = Field(default=2048, ge=1)  # How much a run may add to its workspace
+    # How much the variables of one cell may have, in each direction
     variables_mib: int = Field(default=256, ge=1, le=4096)
+    # Hosts and sets of hosts that every run may reach; `ask` makes any other host a question to a person
     net: tuple[str, ...] = ("ask",)
+    # Hosts that stand for a named set of hosts, as `python-packages = ["pypi.example.org"]`
     mirrors: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    # Variables that every command in a box sees (an index to install from, a time zone); never secrets
     env: dict[str, str] = Field(default_factory=dict)
+    # Credentials, each as `provider:scope`, whose usual budget needs no asking once a cell names them
     preapproved_grants: tuple[str, ...] = ()
-    lease_seconds: float = Field(default=900.0, ge=1, le=86400)
+    lease_seconds: float = Field(default=900.0, ge=1, le=86400)  # How long one credential is meant to live
+    # How long a person lets a run hold a credential in all
     lease_budget_seconds: float = Field(default=3600.0, ge=1, le=7 * 86400)
-    lease_renewals: int = Field(default=6, ge=0, le=10_000)
+    lease_renewals: int = Field(default=6, ge=0, le=10_000)  # How often it may be renewed on the way
+    # The highest risk at which a plugin may be enabled or approved, whatever anybody decides
     plugin_max_risk: Risk = Risk.MEDIUM
-    plugin_box: str = "auto"
-    plugin_call_seconds: float = Field(default=30.0, gt=0, le=3600)
-    plugin_calls: int = Field(default=4, ge=1, le=64)
-    plugin_memory_mib: int = Field(default=256, ge=64)
-    tool_registry: str = ""
+    plugin_box: str = "auto"  # `auto`, or the back-end of the jails of plugins
+    plugin_call_seconds: float = Field(default=30.0, gt=0, le=3600)  # How long one call of a plugin's function may take
+    plugin_calls: int = Field(default=4, ge=1, le=64)  # How many calls one plugin carries out at once
+    plugin_memory_mib: int = Field(default=256, ge=64)  # Memory of one jail
+    tool_registry: str = ""  # A file that says from where commands are installed, beside what is known; empty for none
+    # Refuse a run when the hosts that its toolsets are installed from cannot all be found out, instead of opening every
+    # host that installs
     tool_hosts_strict: bool = False
+    # Where memories are kept: empty for a file in the data directory; a path; a `postgresql://` URL; `cloud` or an
+    # `https://` address of Kagura Memory Cloud
     memory: str = ""
-    memory_meaning: bool = True
+    memory_meaning: bool = True  # Whether memories are found by meaning too, where the optional model is installed
+    # How many memories a run starts with at most, beside pinned ones; 0 for none
     recall: int = Field(default=5, ge=0, le=50)
+    # Show the plan of every run that is expected to cost more, and ask; None for none
     plan_above_usd: float | None = Field(default=None, gt=0)
-    plan_above_seconds: float | None = Field(default=None, gt=0)
+    plan_above_seconds: float | None = Field(default=None, gt=0)  # Likewise, of those that are expected to take longer
+    # Where parts of work are handed to: empty for this process; a `tcp://` address of a Dask scheduler
     workers: str = ""
-    delegate_depth: int = Field(default=2, ge=0, le=8)
-    delegate_children: int = Field(default=16, ge=1, le=1000)
-    delegate_at_once: int = Field(default=4, ge=1, le=64)
-    trust_successes: int = Field(default=5, ge=1, le=1000)
-    trust_tasks: int = Field(default=3, ge=1, le=1000)
+    delegate_depth: int = Field(default=2, ge=0, le=8)  # How deep runs may hand work on; 0 for not at all
+    delegate_children: int = Field(default=16, ge=1, le=1000)  # How many children one run may have in all
+    delegate_at_once: int = Field(default=4, ge=1, le=64)  # How many of them at once
+    trust_successes: int = Field(default=5, ge=1, le=1000)  # Verified successes before a power is proposed
+    trust_tasks: int = Field(default=3, ge=1, le=1000)  # From how many different tasks they come
+    # Over how many days they are spread, and how long it takes after a failure
     trust_days: float = Field(default=7.0, ge=1, le=3650)
+    # Whether traces and metrics of runs go to the OpenTelemetry collector of the `OTEL_…` variables
     telemetry: bool = False
-    telemetry_content: bool = False
+    telemetry_content: bool = False  # Whether they tell tasks, answers and tool calls too, without secrets
+    # Tools of installed packages that agents are offered, by the names of their entry points
     own_tools: tuple[str, ...] = ()
-    log_level: Literal["debug", "info", "warning", "error"] = "warning"
-    log_place: str = ""
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"  # From which level on the log takes a line
+    log_place: str = ""  # Where the log is: empty for standard error, `off` for nowhere, or a file
+    # Chats that `serve` opens, by name, and what each is told: who may speak, where its tokens are kept
     transports: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
