@@ -165,6 +165,8 @@ class Stage:
             self._jails = FakeJails()
             self._sent = dict[str, str]()
             patch.setattr(widgets.Widget, "send", lambda _, content, *__: self._sent.update(content.get("parts") or {}))
+            # How often a run looks at its changes depends on how long that takes; here it is after every step.
+            patch.setattr("kagura_kernel.runs.checkpointing.QUICK_SECONDS", float("inf"))
             assembly.use_cockpit(lambda _: self._cockpit())
             stack.callback(assembly.use_cockpit, None)
             self.shell = stack.enter_context(ipython())
