@@ -119,7 +119,7 @@ class _Talk:
         self._prefix = f"mem-{language.name.lower()}-talk{number}"
         self._names = language.names[number]
         self._threads = threads
-        self._random = Random(f"{language.name}-{number}")  # noqa: S311 - the same in every process, and no secret
+        self._random = Random(f"{language.name}-{number}")
         self._turns = 0
         self._told: dict[tuple[str, int, int], list[str]] = {}
 
@@ -147,7 +147,7 @@ class _Talk:
             at += timedelta(days=self._random.randrange(6, 25), hours=self._random.randrange(-4, 5))
 
     def _session(self, facts: Sequence[_Fact], at: datetime) -> Iterator[Draft]:
-        first, second = self._names if self._random.random() < 0.5 else self._names[::-1]  # noqa: PLR2004 - a coin
+        first, second = self._names if self._random.random() < 0.5 else self._names[::-1]
         yield from self._small_talk(first, second, at, self._random.randrange(2, 5))
         for fact in facts:
             teller, other = self._names if (fact.number // 4 + self._number) % 2 else self._names[::-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kagura_kernel.testing.plugin_corpus.sample import Sample, sample
+from tests.support.plugin_corpus.sample import Sample, sample
 
 
 def _h(name: str, use: str, code: str | bytes, **permissions: list[str]) -> Sample:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from zlib import crc32
 
-from kagura_kernel.testing.redaction_corpus.chance import Chance
-from kagura_kernel.testing.redaction_corpus.sample import Half, LookAlike, Planted, Template
-from kagura_kernel.testing.redaction_corpus.tokens import TOKENS
-from kagura_kernel.testing.redaction_corpus.values import VALUES
+from tests.support.redaction_corpus.chance import Chance
+from tests.support.redaction_corpus.sample import Half, LookAlike, Planted, Template
+from tests.support.redaction_corpus.tokens import TOKENS
+from tests.support.redaction_corpus.values import VALUES
 
 CARRIERS_OF_A_TOKEN = 3
 """In how many carriers of its half each kind of token stands."""

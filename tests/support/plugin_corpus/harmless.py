@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kagura_kernel.testing.plugin_corpus.harmless_more import HARMLESS_MORE
-from kagura_kernel.testing.plugin_corpus.sample import Sample, sample
+from tests.support.plugin_corpus.harmless_more import HARMLESS_MORE
+from tests.support.plugin_corpus.sample import Sample, sample
 
 _FULL = '''
 """Counts words.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kagura_kernel.testing.recall_corpus.making import Question
+from tests.support.recall_corpus.making import Question
 
 Retriever = Callable[[str, int], Sequence[str]]
 """Ids of memories, the best first: of a question's text, and at most so many."""

@@ -5,7 +5,7 @@ Half of its templates, and a quarter of its kinds of token, are the hold-out: no
 
 from __future__ import annotations
 
-from kagura_kernel.testing.redaction_corpus import (
+from tests.support.redaction_corpus import (
     carriers_held_out,
     carriers_training,
     contexts_held_out,
@@ -13,8 +13,8 @@ from kagura_kernel.testing.redaction_corpus import (
     look_alikes_held_out,
     look_alikes_training,
 )
-from kagura_kernel.testing.redaction_corpus.making import contexts, look_alikes, tokens
-from kagura_kernel.testing.redaction_corpus.sample import Half, LookAlike, Planted
+from tests.support.redaction_corpus.making import contexts, look_alikes, tokens
+from tests.support.redaction_corpus.sample import Half, LookAlike, Planted
 
 SECRETS: tuple[Planted, ...] = (
     *tokens("training", carriers_training.CARRIERS),

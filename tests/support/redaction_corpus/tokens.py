@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kagura_kernel.testing.redaction_corpus.chance import Chance
+from tests.support.redaction_corpus.chance import Chance
 
 Maker = Callable[[Chance], str]
 """Makes a value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.plugins import Severity
-from kagura_kernel.testing.plugin_corpus.sample import Sample, sample
+from tests.support.plugin_corpus.sample import Sample, sample
 
 _D = Severity.DANGER
 _RUN = "def run(a):\n    return a\n"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kagura_kernel.domain.memory import Draft
 from kagura_kernel.memory.words import ENGLISH, GERMAN
-from kagura_kernel.testing.recall_corpus.judging import Retriever
+from tests.support.recall_corpus.judging import Retriever
 
 _WORD = re.compile(r"\w+")
 

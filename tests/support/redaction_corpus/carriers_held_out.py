@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kagura_kernel.testing.redaction_corpus.sample import Template
+from tests.support.redaction_corpus.sample import Template
 
 CARRIERS: tuple[Template, ...] = (
     Template(

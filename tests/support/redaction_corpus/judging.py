@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kagura_kernel.testing.redaction_corpus.sample import LookAlike, Planted
+from tests.support.redaction_corpus.sample import LookAlike, Planted
 
 SHORTEST = 5
 """Characters of a secret that are too few to tell it from other text."""

@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from kagura_kernel.testing.redaction_corpus.chance import Chance
-from kagura_kernel.testing.redaction_corpus.tokens import TOKENS, Maker
+from tests.support.redaction_corpus.chance import Chance
+from tests.support.redaction_corpus.tokens import TOKENS, Maker
 
 _SYLLABLES = "ba be bo da dor fen gal hi ka kel lo lu ma mi nor pa ra rin sa sol ta tem ur va ve wen yo zi".split()  # noqa: SIM905
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kagura_kernel.testing.redaction_corpus.sample import Template
+from tests.support.redaction_corpus.sample import Template
 
 LOOK_ALIKES: Mapping[str, tuple[Template, ...]] = {
     "git-hash": (
