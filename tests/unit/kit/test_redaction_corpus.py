@@ -5,7 +5,6 @@ from collections import Counter
 import pytest
 
 from kagura_kernel.domain.kit import MARKER
-from kagura_kernel.testing.redactors import shared_redactor
 from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS, LookAlike, Planted
 from tests.support.redaction_corpus.chance import Chance
 from tests.support.redaction_corpus.forms import read, shape
@@ -13,6 +12,7 @@ from tests.support.redaction_corpus.judging import gone, lost, unhurt
 from tests.support.redaction_corpus.making import filled
 from tests.support.redaction_corpus.sample import Template
 from tests.support.redaction_corpus.values import VALUES
+from tests.support.redactors import shared_redactor
 
 HALVES = ("training", "hold-out")
 

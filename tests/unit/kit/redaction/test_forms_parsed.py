@@ -12,11 +12,11 @@ import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from kagura_kernel.testing.redactors import shared_redactor
 from tests.support.effort import examples
 from tests.support.redaction_corpus.chance import Chance
 from tests.support.redaction_corpus.forms import shape as keys_and_lengths
 from tests.support.redaction_corpus.values import VALUES
+from tests.support.redactors import shared_redactor
 
 # Many examples beside other work take longer than one test usually may.
 pytestmark = pytest.mark.timeout(600)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from kagura_kernel.kit.redaction.sights import as_shown
 from kagura_kernel.kit.redaction.spans import Span
-from kagura_kernel.testing.redactors import shared_redactor
 from tests.support.effort import examples
 from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS, LookAlike, Planted
 from tests.support.redaction_corpus.chance import Chance
 from tests.support.redaction_corpus.judging import gone
+from tests.support.redactors import shared_redactor
 
 # Many examples beside other work take longer than one test usually may.
 pytestmark = pytest.mark.timeout(600)
