@@ -1,4 +1,4 @@
-"""Plugins whose text or directory is not what it seems."""
+"""Plugins that are made rather than written down: whose text or directory is not what it seems, and long ones."""
 
 from __future__ import annotations
 
@@ -80,3 +80,29 @@ TEXTS: tuple[Sample, ...] = (
     _d("unused-file", "a file that nothing imports", _RUN, files={"lib/extra.py": b"import ctypes\n"}),
 )
 """Each shows a reader something else than Python reads, or holds what no reader can read."""
+
+BLOB = sample("blob", Severity.WARNING, "a packed text", 'X = "' + "QUJDRA" * 100 + '"\ndef run(a):\n    return X')
+
+
+def _h(name: str, use: str, code: str | bytes) -> Sample:
+    return sample(name, None, use, code, permissions={})
+
+
+HARMLESS_TEXTS: tuple[Sample, ...] = (
+    _h(
+        "coding-utf8",
+        "a cookie that says UTF-8",
+        "# -*- coding: utf-8 -*-\ndef run(a):\n    return a + ' größer'\n".encode(),
+    ),
+    _h("windows-lines", "line ends of Windows", b"def run(a):\r\n    return a\r\n"),
+    _h(
+        "tables",
+        "long tables of data",
+        "CODES = {\n"
+        + "".join(f'    "{n:04}": "item {n}",\n' for n in range(400))
+        + "}\nSQUARES = ("
+        + ", ".join(str(n * n) for n in range(300))
+        + ")\ndef run(a):\n    return CODES[a], SQUARES[3]",
+    ),
+)
+"""None of them may be refused."""
