@@ -2,23 +2,60 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from urllib.parse import parse_qs
 
 import jwt
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.providers import aws_sts, cloudflare, gcp, github_app, memory_cloud
 from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference
 from kagura_kernel.testing.credential_service import PATIENCE, SCOPE, Call, LoopbackService, ProviderRig, Reply, Trouble
-from tests.support import credential_cloudflare, credential_keys
-from tests.support.credential_keys import public_pem
+from tests.support import credential_cloudflare
+
+# Keys that open nothing, made when they are first needed, for services that check signatures.
+
+
+@cache
+def _key(number: int) -> rsa.RSAPrivateKey:
+    del number  # only tells keys apart
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def private_pem(number: int = 1) -> str:
+    """The private key of this number, the same each time within a process."""
+    return _key(number).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def public_pem(number: int = 1) -> str:
+    """Its public half."""
+    return _key(number).public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def service_account(token_uri: str, number: int = 1) -> str:
+    """A Google service account's key file around the private key of this number."""
+    return json.dumps(
+        {
+            "type": "service_account",
+            "project_id": "project",
+            "private_key_id": f"key-{number}",
+            "private_key": private_pem(number),
+            "client_email": "robot@project.iam.gserviceaccount.com",
+            "client_id": "1",
+            "token_uri": token_uri,
+        }
+    )
+
 
 TARGET = "target@project.iam.gserviceaccount.com"
 _IMPERSONATE = f"/v1/projects/-/serviceAccounts/{TARGET}:generateAccessToken"
@@ -231,8 +268,8 @@ def github_rig() -> Iterator[ProviderRig]:
             lambda reader, clock, timeout: github_app.GitHubAppProvider(
                 "github", settings, reference(), reader, clock=clock, timeout=timeout
             ),
-            {"KEY": credential_keys.private_pem(1)},
-            {"KEY": credential_keys.private_pem(2)},
+            {"KEY": private_pem(1)},
+            {"KEY": private_pem(2)},
         )
 
 
@@ -280,8 +317,8 @@ def gcp_rig() -> Iterator[ProviderRig]:
             lambda reader, clock, timeout: gcp.GcpProvider(
                 "google", settings, reference(), reader, clock=clock, timeout=timeout
             ),
-            {"KEY": credential_keys.service_account(token_uri, 1)},
-            {"KEY": credential_keys.service_account(token_uri, 2)},
+            {"KEY": service_account(token_uri, 1)},
+            {"KEY": service_account(token_uri, 2)},
         )
 
 

@@ -258,7 +258,6 @@ def _board() -> list[board.RunLine]:
     ]
 
 
-SUMS = (Sum("Today", 1.24, 1, 12), Sum("This notebook", None, 2, 2))
 PANEL = (
     '<div class="kg-head"><div class="kg-top"><strong class="kg-name">Costs</strong> '
     '<span class="kg-soft">7 days</span></div></div><div class="kg-tiles">'

@@ -1,4 +1,4 @@
-"""Tokens of known services, each of the right shape, with the checksum that the service gives it where that is known."""
+"""Tokens of known services, each of the right shape, with the checksum of the service where that is known."""
 
 from __future__ import annotations
 
