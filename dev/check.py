@@ -118,7 +118,7 @@ def _sidebar(name: str, script: str) -> Step:
 
 def images() -> list[Step]:
     """What container tests run; building takes minutes the first time, more than a single test may."""
-    return [Step("images", [sys.executable, "-m", "kagura_kernel.testing.docker_images"])] if os.geteuid() == 0 else []
+    return [Step("images", [sys.executable, "-m", "tests.support.docker_images"])] if os.geteuid() == 0 else []
 
 
 def tests(*, everything: bool) -> list[Step]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.plugins.scan.scanning import scan_path
-from kagura_kernel.testing.plugin_corpus import HARMLESS, HOSTILE, Sample, write_sample
+from tests.support.plugin_corpus import HARMLESS, HOSTILE, Sample, write_sample
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "plugin-scanners.md"
 _BANDIT = {"HIGH": Severity.DANGER, "MEDIUM": Severity.WARNING, "LOW": Severity.INFO}
@@ -99,7 +99,7 @@ def page(program: str) -> str:
     return f"""# Scanners compared
 
 This page is made by `python dev/plugin_scanners.py --bandit PROGRAM`. The plugins are those of
-`kagura_kernel.testing.plugin_corpus`: {len(HOSTILE)} hostile ones, each another trick, of which {dangers} must be
+`tests.support.plugin_corpus`: {len(HOSTILE)} hostile ones, each another trick, of which {dangers} must be
 refused and the others looked at; and {len(HARMLESS)} harmless ones, each another shape.
 
 | scanner | hostile: something found | hostile: danger or warning | hostile: at the right severity | harmless: refused |

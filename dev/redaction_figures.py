@@ -20,8 +20,8 @@ from statistics import mean
 from kingfisher_sdk import Scanner
 
 from kagura_kernel.kit.redaction.redactor import Redactor
-from kagura_kernel.testing.redaction_corpus import LOOK_ALIKES, SECRETS, Half, LookAlike, Planted
-from kagura_kernel.testing.redaction_corpus.judging import gone, lost, unhurt
+from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS, Half, LookAlike, Planted
+from tests.support.redaction_corpus.judging import gone, lost, unhurt
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "redaction.md"
 BEGIN, END = "<!-- figures: made by dev/redaction_figures.py -->", "<!-- end of figures -->"
@@ -110,7 +110,7 @@ def figures(all_of_them: Sequence[Measured]) -> str:
     kinds = len({one.kind for one in SECRETS})
     new = kinds - len({one.kind for one in SECRETS if one.half == "training"})
     return f"""{BEGIN}
-The corpus is `kagura_kernel.testing.redaction_corpus`: {len(SECRETS)} texts with secrets of {kinds} kinds and
+The corpus is `tests.support.redaction_corpus`: {len(SECRETS)} texts with secrets of {kinds} kinds and
 {len(LOOK_ALIKES)} look-alikes. The hold-out half has its own templates, and {new} kinds that the training half has
 not; whoever made the rules saw the training half alone, and was told in words which kinds and shapes of the other one
 failed. A secret counts as gone when not even half of it is left; a look-alike counts as hurt when a character of it has

@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from tests.support.effort import left_out, sources_of, thorough
 
-pytest_plugins = ["kagura_kernel.testing.guards", "kagura_kernel.testing.fixtures_docker"]
+pytest_plugins = ["kagura_kernel.testing.guards", "tests.support.fixtures_docker"]
 
 TESTS = Path(__file__).parent
 

@@ -13,7 +13,7 @@ import socket
 import threading
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -22,6 +22,10 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from kagura_kernel.domain.clock import Clock, SystemClock
+from kagura_kernel.membrane.credentials.grants import Scope
+from kagura_kernel.membrane.credentials.provider import CredentialProvider
+from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.testing.loopback_listener import LoopbackServer, OwnedListener
 
 
@@ -232,3 +236,29 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("connection", "close")
         self.end_headers()
         self.wfile.write(data)
+
+
+SCOPE = Scope("read")
+"""What every rig has credentials for."""
+PATIENCE = 30.0
+"""Seconds."""
+_SYSTEM = SystemClock()
+Make = Callable[[SecretReader, Clock, float], CredentialProvider]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRig:
+    """A provider and its service: what its conformance suite is given."""
+
+    service: LoopbackService  # the fake, running
+    live: Callable[[], dict[str, str]]  # what works now by the service's own books: names by values
+    make: Make  # the provider with a reader, a clock and a time-out
+    secrets: dict[str, str]  # the right ones, by variable
+    wrong: dict[str, str]  # look right and are not
+    shown: str = "token"  # the part of a credential by which the books know it
+
+    def provider(
+        self, *, clock: Clock = _SYSTEM, timeout: float = PATIENCE, wrong_key: bool = False
+    ) -> CredentialProvider:
+        """The provider, with the right key unless a wrong one is asked for."""
+        return self.make(SecretReader(self.wrong if wrong_key else self.secrets), clock, timeout)

@@ -19,9 +19,9 @@ from kagura_kernel.cockpit.transports.conversations import Conversations, terms_
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.testing.chat import FakeChat, Shown
 from kagura_kernel.testing.compiled_rules import share_rules
-from kagura_kernel.testing.model_script import by_conversation, calls, says
-from kagura_kernel.testing.openai_server import OpenAIServer
 from kagura_kernel.testing.patience import eventually
+from tests.support.model_script import by_conversation, calls, says
+from tests.support.openai_server import OpenAIServer
 
 SETTINGS = """\
 brain = "pydantic_ai"

@@ -28,7 +28,7 @@ from kagura_kernel.domain.errors import BrainLost
 from kagura_kernel.domain.identity import new_call_id
 from kagura_kernel.domain.tools import ToolCall
 from kagura_kernel.testing.compiled_rules import share_rules
-from kagura_kernel.testing.story import Calendar, Person, stage
+from tests.support.story import Calendar, Person, stage
 
 MODEL = "claude-sonnet-4-5"
 """Whose price list the rounds of the story are counted by."""

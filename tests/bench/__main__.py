@@ -20,8 +20,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from kagura_kernel.testing import dockerd, false_home
-from kagura_kernel.testing.docker_images import ensure_images
+from kagura_kernel.testing import false_home
 from tests.bench.browsing import answers_elsewhere, first_word, interrupting_a_run
 from tests.bench.clicking import click_to_going_on
 from tests.bench.commands import command_in_a_warm_box
@@ -46,6 +45,8 @@ from tests.bench.shelling import commands_of_a_shell
 from tests.bench.showing import further_directory_shown
 from tests.bench.starting import bubblewrap_box_ready, docker_box_ready, gvisor_box_ready
 from tests.bench.streaming import stalls_while_a_box_prints
+from tests.support import dockerd
+from tests.support.docker_images import ensure_images
 
 OUT = Path(__file__).resolve().parents[2] / "out" / "bench.md"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from kagura_kernel.testing.dockerd import TestDaemon
+from tests.support.dockerd import TestDaemon
 
 Measure = Callable[[], Awaitable[float]]
 """Does the thing once and tells the figure; what it does beside is not in it."""

@@ -15,8 +15,8 @@ from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
 
-from kagura_kernel.testing.kernel import SPEC
 from tests.bench.harness import Bench, Bound, Line, interleaved, milliseconds
+from tests.support.kernel import SPEC
 
 PATIENCE = 60.0
 IDLE_SECONDS = 10.0

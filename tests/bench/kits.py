@@ -14,9 +14,9 @@ from kagura_kernel.kit.definitions.references import ResolvedAgent
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.kit.staging.plan import plan_kit
 from kagura_kernel.kit.staging.stage import build_kit
-from kagura_kernel.testing.kit_rig import HomeRig
-from kagura_kernel.testing.redactors import shared_redactor
 from tests.bench.harness import Bench, Bound, Line, interleaved, milliseconds
+from tests.support.kit_rig import HomeRig
+from tests.support.redactors import shared_redactor
 
 SKILLS = 50
 FILES = 20

@@ -20,12 +20,12 @@ from kagura_kernel.runs.plugins import connect
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.testing.jails import NAME, one_module, small_content, small_manifest
-from kagura_kernel.testing.plugins import UnmanagedPlugin
 from tests.bench.commands import TRUE
 from tests.bench.contenders import PROGRAMS
 from tests.bench.harness import Bench, Bound, Line, Missing, interleaved, milliseconds
 from tests.bench.places import project, spec
+from tests.support.jails import NAME, one_module, small_content, small_manifest
+from tests.support.plugins import UnmanagedPlugin
 
 CALLER = PROGRAMS / "plugged.py"
 CALLS = 200

@@ -15,10 +15,10 @@ from time import perf_counter
 from kagura_kernel.domain.memory import Author, Draft, Query, Source, Tier
 from kagura_kernel.memory.embeddings.minilm import MiniLM, find_model
 from kagura_kernel.memory.sqlite.store import SqliteMemory
-from kagura_kernel.testing.recall_corpus.judging import Figures, Retriever, judge
-from kagura_kernel.testing.recall_corpus.making import LANGUAGES, Corpus, make_corpus
-from kagura_kernel.testing.recall_corpus.plain import porter, substring
 from tests.bench.harness import Bench, Bound, Line, milliseconds
+from tests.support.recall_corpus.judging import Figures, Retriever, judge
+from tests.support.recall_corpus.making import LANGUAGES, Corpus, make_corpus
+from tests.support.recall_corpus.plain import porter, substring
 
 MANY = 100_000
 VERY_MANY = "KAGURA_BENCH_MILLION"

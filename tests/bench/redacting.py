@@ -15,8 +15,8 @@ from time import perf_counter
 
 from kagura_kernel.domain.kit import MARKER
 from kagura_kernel.kit.redaction.redactor import Redactor
-from kagura_kernel.testing.redaction_corpus import LOOK_ALIKES, SECRETS
 from tests.bench.harness import Bench, Bound, Line, Measure, Missing, interleaved, milliseconds
+from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS
 
 SIZE = 4 * 2**20
 HOSTILE_SIZE = 2**20

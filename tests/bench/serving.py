@@ -21,8 +21,8 @@ from kagura_kernel.testing.patience import eventually
 from tests.bench.harness import WARM_UP, Bench, Bound, Line, Missing, milliseconds
 
 if TYPE_CHECKING:
-    from kagura_kernel.testing.slack_server import SlackServer
     from tests.integration.serve.shop import Shop
+    from tests.support.slack_server import SlackServer
 
 SESSIONS = 50
 LOUD = "box: while :; do seq 2000; sleep 0.02; done"
@@ -123,8 +123,8 @@ async def server_at_rest(bench: Bench) -> list[Line]:
 async def _place(bench: Bench, name: str) -> AsyncIterator[tuple[Shop, SlackServer]]:
     if find_spec("slack_bolt") is None:
         raise Missing("there is no slack_bolt")
-    from kagura_kernel.testing.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
     from tests.integration.serve.shop import shop
+    from tests.support.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
 
     folder = bench.folder / f"serving-{name}"
     folder.mkdir()

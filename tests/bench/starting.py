@@ -19,9 +19,9 @@ from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.sandbox.pythonenv import current_view
 from kagura_kernel.sandbox.seccomp import filter_program
-from kagura_kernel.testing.docker_images import PYTHON
 from tests.bench.harness import Bench, Bound, Line, Measure, Missing, interleaved, milliseconds
 from tests.bench.places import docker_backend, project, spec
+from tests.support.docker_images import PYTHON
 
 _REST = 0.2
 

@@ -11,12 +11,12 @@ from playwright.sync_api import Page, expect
 from kagura_kernel.domain.events import BoxClosed, BoxStarted
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
-from kagura_kernel.testing.gated_backend import SETTLE, START
 from kagura_kernel.testing.guards import Process, descendants
-from kagura_kernel.testing.model_script import Silence, says
 from kagura_kernel.testing.patience import wait_until
 from tests.browser.lab import Lab
 from tests.browser.notebook import Notebook, show, write
+from tests.support.gated_backend import SETTLE, START
+from tests.support.model_script import Silence, says
 
 LOAD = "%load_ext kagura_kernel"
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing import gated_backend
 from kagura_kernel.testing.compiled_rules import share_rules
-from kagura_kernel.testing.jupyter_server import hears
-from kagura_kernel.testing.model_script import Answer, says
-from kagura_kernel.testing.model_server import ModelServer
+from tests.support import gated_backend
+from tests.support.jupyter_server import hears
+from tests.support.model_script import Answer, says
+from tests.support.model_server import ModelServer
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = (
@@ -52,7 +52,7 @@ class Model:
 
     Attributes:
         server: What listens.
-        turns: What it answers next; each a step of `kagura_kernel.testing.model_script`.
+        turns: What it answers next; each a step of `tests.support.model_script`.
     """
 
     server: ModelServer

@@ -15,10 +15,10 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.jupyter_server import minted
-from kagura_kernel.testing.sample_run import SampleRun
 from tests.browser.lab import TOKEN, Lab
 from tests.browser.stage import NOTEBOOK, open_by_command
+from tests.support.jupyter_server import minted
+from tests.support.sample_run import SampleRun
 
 TASKS = (
     "Summarise the sales of the first quarter and say which region did best",

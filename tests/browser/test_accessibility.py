@@ -12,10 +12,10 @@ from playwright.sync_api import Page, expect
 from kagura_kernel.domain.events import OutputStreamed, TextStreamed
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.live_run import live_parts
-from kagura_kernel.testing import gallery
-from kagura_kernel.testing.sample_run import SampleRun
 from tests.browser.interrupts import LOAD
 from tests.browser.notebook import Notebook
+from tests.support import gallery
+from tests.support.sample_run import SampleRun
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 

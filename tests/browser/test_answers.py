@@ -13,10 +13,10 @@ from playwright.sync_api import expect
 from kagura_kernel.journal import views
 from kagura_kernel.jupyter.cards.record import RUN_MIME
 from kagura_kernel.jupyter.slots import LIVE_MIME
-from kagura_kernel.testing.model_script import calls, says
 from tests.browser.interrupts import LOAD, host
 from tests.browser.notebook import PATIENCE_MS
 from tests.browser.sidebar import Sidebar
+from tests.support.model_script import calls, says
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 

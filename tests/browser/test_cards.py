@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from kagura_kernel.testing.model_script import calls, says, tool_results
+from tests.support.model_script import calls, says, tool_results
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.jupyter.cards.record import RUN_MIME
-from kagura_kernel.testing import gallery
+from tests.support import gallery
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pyt
 BEGIN = """\
 %load_ext kagura_kernel
 import kagura_kernel.assembly as assembly
-from kagura_kernel.testing.told_run import ToldRun
+from tests.support.told_run import ToldRun
 run = ToldRun()
 assembly.get_cockpit = lambda: run
 say = run.sample

@@ -10,10 +10,10 @@ import sys
 import pytest
 from playwright.sync_api import expect
 
-from kagura_kernel.testing.model_script import calls, says
 from tests.browser.conftest import passed
 from tests.browser.interrupts import LOAD
 from tests.browser.stage import show_without_kernel
+from tests.support.model_script import calls, says
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 

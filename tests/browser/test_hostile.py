@@ -13,11 +13,11 @@ from kagura_kernel.jupyter.cards.changes import changes_html
 from kagura_kernel.jupyter.cards.frame import framed, run_html
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.live_run import live_parts
-from kagura_kernel.testing import gallery
-from kagura_kernel.testing.hostile import FAKE_APPROVAL, HOSTILE_DRAWING, HOSTILE_HTML, HOSTILE_TEXT
-from kagura_kernel.testing.sample_run import SampleRun
 from tests.browser.interrupts import LOAD
 from tests.browser.notebook import PATIENCE_MS
+from tests.support import gallery
+from tests.support.hostile import FAKE_APPROVAL, HOSTILE_DRAWING, HOSTILE_HTML, HOSTILE_TEXT
+from tests.support.sample_run import SampleRun
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 

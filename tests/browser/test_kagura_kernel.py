@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import TimeoutError as OutOfTime
 from playwright.sync_api import expect
 
-from kagura_kernel.testing.model_script import calls, says
 from kagura_kernel.testing.patience import wait_until
+from tests.support.model_script import calls, says
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 

@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.jupyter.kit.browsing import KIT_MIME
-from kagura_kernel.testing.model_script import calls, says, tool_results
-from kagura_kernel.testing.sample_kit import SECRET
 from tests.browser.lab import Lab
+from tests.support.model_script import calls, says, tool_results
+from tests.support.sample_kit import SECRET
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -32,8 +32,8 @@ KEYS = "skills/csv-tools/references/keys.md"
 BEGIN = """\
 %load_ext kagura_kernel
 import kagura_kernel.assembly as assembly
-from kagura_kernel.testing.sample_kit import SampleKit
-from kagura_kernel.testing.told_run import ToldRun
+from tests.support.sample_kit import SampleKit
+from tests.support.told_run import ToldRun
 run = ToldRun()
 assembly.get_cockpit = lambda: run
 say, kit = run.sample, SampleKit(run.run_id, run.session_id, run.sample.at)

@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 from kagura_kernel.jupyter.cards.frame import framed
 from kagura_kernel.jupyter.memory.memory_card import LABEL, MEMORIES_MIME, memories_html
 from kagura_kernel.jupyter.memory.memory_line import MemoryLine
-from kagura_kernel.testing import gallery
 from tests.browser.test_accessibility import THEMES, faults
+from tests.support import gallery
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 

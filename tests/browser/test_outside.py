@@ -18,18 +18,18 @@ from playwright.sync_api import Page, expect
 
 from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.conformance.load import processes_with
-from kagura_kernel.testing.model_script import calls
-from kagura_kernel.testing.openai_server import OpenAIServer
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.served import Served, write_settings
-from kagura_kernel.testing.served import told as in_a_terminal
 from tests.browser.lab import Lab
 from tests.browser.notebook import PICTURES, SCREENSHOTS, THEMES
 from tests.browser.sidebar import Sidebar, visit
+from tests.support.model_script import calls
+from tests.support.openai_server import OpenAIServer
+from tests.support.served import Served, write_settings
+from tests.support.served import told as in_a_terminal
 
 pytest.importorskip("slack_bolt")
 
-from kagura_kernel.testing.slack_server import SlackServer
+from tests.support.slack_server import SlackServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 

@@ -20,11 +20,11 @@ from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.memory.opening import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
-from kagura_kernel.testing import gallery
-from kagura_kernel.testing.model_script import calls, says
-from kagura_kernel.testing.sample_run import SampleRun
 from tests.browser.interrupts import LOAD
 from tests.browser.test_accessibility import NO_FAULTS, faults_by_theme
+from tests.support import gallery
+from tests.support.model_script import calls, says
+from tests.support.sample_run import SampleRun
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 

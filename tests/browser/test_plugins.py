@@ -13,22 +13,22 @@ from kagura_kernel.jupyter.cards.audit import LABEL, audit_html, audit_parts
 from kagura_kernel.jupyter.cards.audit_record import AUDIT_MIME
 from kagura_kernel.jupyter.cards.audit_view import AuditView, FormField
 from kagura_kernel.jupyter.cards.plugins import plugins_html
-from kagura_kernel.testing import gallery
-from kagura_kernel.testing.auditor import report
-from kagura_kernel.testing.hostile import HOSTILE_HTML, HOSTILE_TEXT
-from kagura_kernel.testing.model_script import message_text, says
-from kagura_kernel.testing.plugin_rig import write_plugin
-from kagura_kernel.testing.sample_audit import SampleAudit, fooled, sample_plugins, sample_report, sample_subject
 from tests.browser.interrupts import LOAD
 from tests.browser.test_accessibility import THEMES, faults
 from tests.browser.test_hostile import nothing_came_of_it, poke, watched
+from tests.support import gallery
+from tests.support.auditor import report
+from tests.support.hostile import HOSTILE_HTML, HOSTILE_TEXT
+from tests.support.model_script import message_text, says
+from tests.support.plugin_rig import write_plugin
+from tests.support.sample_audit import SampleAudit, fooled, sample_plugins, sample_report, sample_subject
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
 __all__ = ["watched"]
 
 AUDITOR = """\
-from kagura_kernel.testing.auditor import report, take_over
+from tests.support.auditor import report, take_over
 from kagura_kernel.testing.brain import Hang
 _ = take_over({answers})
 """

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.jupyter.cards.record import RUN_MIME
-from kagura_kernel.testing.gallery import DRAWING, png
 from tests.browser.interrupts import LOAD
+from tests.support.gallery import DRAWING, png
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 

@@ -27,10 +27,10 @@ from kagura_kernel.domain.memory import (
 from kagura_kernel.journal import views
 from kagura_kernel.memory.opening import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
-from kagura_kernel.testing.sample_run import SampleRun
 from tests.browser.notebook import THEMES, Notebook
 from tests.browser.sidebar import NOTEBOOK, visit
 from tests.browser.test_accessibility import faults
+from tests.support.sample_run import SampleRun
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 

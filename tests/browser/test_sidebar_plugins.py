@@ -9,12 +9,12 @@ import pytest
 from playwright.sync_api import expect
 
 from kagura_kernel.domain.events import PluginChanged
-from kagura_kernel.testing.plugin_rig import write_plugin
 from tests.browser.interrupts import LOAD
 from tests.browser.lab import TOKEN
 from tests.browser.notebook import THEMES
 from tests.browser.sidebar import Sidebar
 from tests.browser.test_accessibility import faults
+from tests.support.plugin_rig import write_plugin
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(300)]
 
@@ -22,7 +22,7 @@ _folders = count(1)
 
 # What is planted for the auditor lies at another place each time, so it looks for the line that it means.
 AUDITOR = """\
-from kagura_kernel.testing.auditor import report, take_over
+from tests.support.auditor import report, take_over
 
 def answer(prompt):
     lines = [one for one in prompt.splitlines() if one.endswith("def greet(name):")]

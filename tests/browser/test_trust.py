@@ -12,7 +12,7 @@ STORY = """\
 %load_ext kagura_kernel
 from datetime import UTC, datetime, timedelta
 from kagura_kernel.assembly import get_cockpit
-from kagura_kernel.testing.earned_trust import trust_row
+from tests.support.earned_trust import trust_row
 journal = get_cockpit().journal
 start = datetime.now(UTC) - timedelta(days=14)
 human = {"signal": "human", "by": "ann"}

@@ -19,7 +19,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from kagura_kernel.assembly import get_cockpit
 from kagura_kernel.journal.owner import process_owner
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 journal = get_cockpit().journal
 now = datetime.now(UTC)
 # The journal is that of all notebooks of this server.

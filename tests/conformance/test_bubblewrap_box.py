@@ -28,8 +28,8 @@ from kagura_kernel.testing.conformance.box import (
     BoxWorkConformance,
 )
 from kagura_kernel.testing.conformance.box_fixtures import begun
-from kagura_kernel.testing.conformance.lending import LendsBoxes
 from tests.support.effort import EVERYTHING
+from tests.support.lending import LendsBoxes
 
 
 def _guests(pid: int) -> list[int]:

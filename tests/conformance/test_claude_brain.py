@@ -10,8 +10,8 @@ import pytest
 
 from kagura_kernel.brain.claude import ClaudeBrain
 from kagura_kernel.testing.conformance.brain import BrainConformance, BrainFor, Round
-from kagura_kernel.testing.model_script import Calls, ModelTurn, Says, by_conversation
-from kagura_kernel.testing.model_server import ModelServer
+from tests.support.model_script import Calls, ModelTurn, Says, by_conversation
+from tests.support.model_server import ModelServer
 
 
 class TestClaudeBrain(BrainConformance):

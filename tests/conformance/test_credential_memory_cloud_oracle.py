@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.membrane.credentials.provider import MintRequest, Verdict
-from kagura_kernel.testing.credential_rigs import MEMBER, OWNER_KEY, SCOPE, WORKSPACE, FakeMemoryCloud, memory_cloud_rig
+from kagura_kernel.testing.credential_service import SCOPE
+from tests.support.credential_rigs import MEMBER, OWNER_KEY, WORKSPACE, FakeMemoryCloud, memory_cloud_rig
 
 
 @pytest.fixture

@@ -7,14 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from kagura_kernel.testing.conformance.credentials import ProviderConformance
-from kagura_kernel.testing.credential_rigs import (
-    ProviderRig,
-    aws_rig,
-    cloudflare_rig,
-    gcp_rig,
-    github_rig,
-    memory_cloud_rig,
-)
+from kagura_kernel.testing.credential_service import ProviderRig
+from tests.support.credential_rigs import aws_rig, cloudflare_rig, gcp_rig, github_rig, memory_cloud_rig
 
 
 class TestCloudflare(ProviderConformance):

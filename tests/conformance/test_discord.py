@@ -18,7 +18,7 @@ with warnings.catch_warnings():
 class TestDiscord(TransportConformance):
     @pytest.fixture
     async def chat(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Chat]:
-        from kagura_kernel.testing.discord_server import TOKEN, DiscordServer
+        from tests.support.discord_server import TOKEN, DiscordServer
 
         # The library waits so long after the last guild; here there is one, and it is told of at once.
         monkeypatch.setattr("kagura_kernel.cockpit.transports.discord.GUILD_SECONDS", 0.02)

@@ -35,13 +35,13 @@ from kagura_kernel.testing.conformance.box import (
 )
 from kagura_kernel.testing.conformance.box_fixtures import DESCRIPTORS, sh
 from kagura_kernel.testing.conformance.box_streams import PIECE, told, until
-from kagura_kernel.testing.conformance.lending import LendsBoxes
 from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance, bash, open_box, python
-from kagura_kernel.testing.docker_images import BASE
-from kagura_kernel.testing.dockerd import TestDaemon
 from kagura_kernel.testing.patience import eventually
+from tests.support.docker_images import BASE
+from tests.support.dockerd import TestDaemon
 from tests.support.effort import EVERYTHING
+from tests.support.lending import LendsBoxes
 
 pytestmark = [
     pytest.mark.timeout(600),

@@ -13,9 +13,9 @@ import pytest
 from kagura_kernel.brain.kagura_brain import KaguraBrain
 from kagura_kernel.brain.provider import BrainEvent, Turn
 from kagura_kernel.testing.conformance.brain import BrainConformance, BrainFor, Round
-from kagura_kernel.testing.model_script import Calls, ModelTurn, Says, by_conversation
-from kagura_kernel.testing.model_server import ModelServer
-from kagura_kernel.testing.openai_server import OpenAIServer
+from tests.support.model_script import Calls, ModelTurn, Says, by_conversation
+from tests.support.model_server import ModelServer
+from tests.support.openai_server import OpenAIServer
 
 
 def script_of(rounds: Sequence[Round]) -> list[ModelTurn]:

@@ -12,7 +12,7 @@ from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.conformance.box_fixtures import project_in, sh
-from kagura_kernel.testing.conformance.lending import Lender
+from tests.support.lending import Lender
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,7 +11,7 @@ import pytest
 from kagura_kernel.domain.commands import Command, CommandResult, Output
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.testing.conformance.box_streams import RawStreamsConformance
-from kagura_kernel.testing.guest_stream import LoopbackListening
+from tests.support.guest_stream import LoopbackListening
 
 
 class LoopbackBox(LoopbackListening):

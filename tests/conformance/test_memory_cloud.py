@@ -18,7 +18,7 @@ from kagura_kernel.testing.conformance.memory_rig import (
     NEIGHBOURS,
     MemoryRig,
 )
-from kagura_kernel.testing.memory_cloud.server import CONTEXT, KEY, FakeMemoryCloudServer
+from tests.support.memory_cloud.server import CONTEXT, KEY, FakeMemoryCloudServer
 
 
 class TestCloudMemory(MemoryConformance):

@@ -11,7 +11,7 @@ from kagura_kernel.domain.memory import Edge, Query, Tier
 from kagura_kernel.memory.cloud.access import CloudAccess
 from kagura_kernel.memory.cloud.store import CloudMemory
 from kagura_kernel.testing.conformance.memory_rig import draft
-from kagura_kernel.testing.memory_cloud.server import CONTEXT, KEY, FakeMemoryCloudServer
+from tests.support.memory_cloud.server import CONTEXT, KEY, FakeMemoryCloudServer
 
 
 @pytest.fixture

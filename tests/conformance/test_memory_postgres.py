@@ -12,7 +12,7 @@ from kagura_kernel.memory.postgres.store import PostgresMemory
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.conformance.memory import MemoryConformance
 from kagura_kernel.testing.conformance.memory_rig import MemoryRig
-from kagura_kernel.testing.postgres_network import postgres_server, why_not
+from tests.support.postgres_network import postgres_server, why_not
 
 pytestmark = pytest.mark.postgres
 

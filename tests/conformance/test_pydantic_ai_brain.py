@@ -12,8 +12,8 @@ from kagura_kernel.brain.openai_compatible import Endpoint, Figures
 from kagura_kernel.brain.pydantic_ai import PydanticAIBrain
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.testing.conformance.brain import BrainConformance, BrainFor, Round
-from kagura_kernel.testing.model_script import Calls, ModelTurn, Says, by_conversation
-from kagura_kernel.testing.openai_server import OpenAIServer
+from tests.support.model_script import Calls, ModelTurn, Says, by_conversation
+from tests.support.openai_server import OpenAIServer
 
 
 def price(usage: Usage, _model: str, _at: datetime) -> tuple[float, str]:

@@ -21,12 +21,12 @@ from kagura_kernel.testing.conformance.box_files import BoxFilesConformance
 from kagura_kernel.testing.conformance.box_limits import BoxLimitsConformance
 from kagura_kernel.testing.conformance.box_output import BoxOutputConformance
 from kagura_kernel.testing.conformance.box_streams import BoxStreamsConformance
-from kagura_kernel.testing.conformance.lending import LendsBoxes
 from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance
-from kagura_kernel.testing.docker_images import BASE
-from kagura_kernel.testing.dockerd import TestDaemon
+from tests.support.docker_images import BASE
+from tests.support.dockerd import TestDaemon
 from tests.support.effort import EVERYTHING
+from tests.support.lending import LendsBoxes
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 

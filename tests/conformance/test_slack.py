@@ -14,7 +14,7 @@ pytest.importorskip("slack_bolt")
 class TestSlack(TransportConformance):
     @pytest.fixture
     async def chat(self) -> AsyncIterator[Chat]:
-        from kagura_kernel.testing.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
+        from tests.support.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
 
         async with SlackServer() as server:
             tokens = SlackTokens(Secret(BOT_TOKEN), Secret(APP_TOKEN))

@@ -13,11 +13,11 @@ import pandas as pd
 import yaml
 
 import kagura_kernel.jupyter.server
-from kagura_kernel.testing.story import Calendar
 from tests.goldens.plainly import Plain, bundle, data, outline, readable, sections
 from tests.goldens.readers import CHANGED, IN_NOTEBOOK, IN_TERMINAL, SERVED, WAITING
 from tests.goldens.scenes import FILES, Scene, scenes, scripts
 from tests.goldens.stage import BEGIN, Answer, Ask, Cell, Stage
+from tests.support.story import Calendar
 
 PAUSE_SECONDS = 60
 API = Path(kagura_kernel.jupyter.server.__file__).parent / "openapi.yaml"

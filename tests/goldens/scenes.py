@@ -8,7 +8,7 @@ from typing import Any
 
 from kagura_kernel.domain.errors import BrainLost
 from kagura_kernel.testing.brain import Ask, Hang, Step
-from kagura_kernel.testing.story import Calendar
+from tests.support.story import Calendar
 
 STEP_SECONDS = 2
 """What each step of a brain takes by the stage's calendar."""

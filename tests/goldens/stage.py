@@ -39,16 +39,16 @@ from kagura_kernel.membrane.credentials.injection.settings import EnvInjection, 
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.memory.opening import FILE as MEMORY_FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
-from kagura_kernel.testing.auditor import FakeAuditor
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Step
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.compiled_rules import share_rules
 from kagura_kernel.testing.credential_fake import FakeProvider
-from kagura_kernel.testing.plugin_rig import FakeJails
-from kagura_kernel.testing.redactors import shared_redactor
-from kagura_kernel.testing.story import Calendar
-from kagura_kernel.testing.task_brain import TaskBrain
+from tests.support.auditor import FakeAuditor
+from tests.support.plugin_rig import FakeJails
+from tests.support.redactors import shared_redactor
+from tests.support.story import Calendar
+from tests.support.task_brain import TaskBrain
 
 PACKAGE = Path(kagura_kernel.__file__).parent
 BEGIN = real.datetime(2026, 3, 2, 9, 0, tzinfo=real.UTC)

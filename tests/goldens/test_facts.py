@@ -20,9 +20,9 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.jupyter.cards.record import run_bundle
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.plugins.manifest import Manifest
-from kagura_kernel.testing import gallery
 from tests.goldens.keeping import hold
 from tests.goldens.plainly import bundle, data, markup
+from tests.support import gallery
 
 pytestmark = pytest.mark.xdist_group("goldens")
 

@@ -19,7 +19,7 @@ def main() -> int:
     import nbformat
     from nbclient import NotebookClient
 
-    from kagura_kernel.testing.kernel import kernel_environ
+    from tests.support.kernel import kernel_environ
 
     with tempfile.TemporaryDirectory() as home:
         # Who recorded it is nobody's business.

@@ -82,7 +82,7 @@ def nbval(notebook: Path) -> subprocess.CompletedProcess[str]:
     options = ["--nbval", "--nbval-kernel-name", kernel, "--nbval-cell-timeout", "120"]
     quiet = ["-q", "--color=no", "-p", "no:cacheprovider", "--rootdir", str(notebook.parent), "-c", os.devnull]
     # Ours comes first: it postpones what takes longest of nbval's imports (`domain.late_modules`).
-    plugins = ["-p", "kagura_kernel.testing.parsing", "-p", "nbval.plugin"]
+    plugins = ["-p", "tests.support.parsing", "-p", "nbval.plugin"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, *options, *quiet, str(notebook)],
         capture_output=True,

@@ -69,7 +69,7 @@ DEAR = (
     Dear(("tests/integration/jail/",), ("kagura_kernel/plugins/", "kagura_kernel/sandbox/")),
     Dear(("tests/unit/kit/",), ("kagura_kernel/kit/",)),
     Dear(("tests/unit/runs/test_installing",), ("kagura_kernel/runs/",)),
-    Dear(("tests/unit/testing/", "tests/integration/extending/"), ("kagura_kernel/testing/",)),
+    Dear(("tests/unit/testing/", "tests/integration/extending/"), ("kagura_kernel/testing/", "tests/support/")),
     Dear(("tests/integration/jupyter/",), _JUPYTER),
     Dear(("tests/browser/",), _JUPYTER, one_in=2),
     Dear(("tests/integration/house/",), ("kagura_kernel/cockpit/", "kagura_kernel/assembly/")),

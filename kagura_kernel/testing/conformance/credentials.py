@@ -21,8 +21,7 @@ from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable, SecretUn
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, Verdict
 from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.credential_rigs import SCOPE, ProviderRig
-from kagura_kernel.testing.credential_service import RETRY_AFTER, Trouble
+from kagura_kernel.testing.credential_service import RETRY_AFTER, SCOPE, ProviderRig, Trouble
 
 _ASKED = 900.0
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.testing.model_script import Refusal, Script, Silence, calls, says
-from kagura_kernel.testing.model_server import ModelServer
 from kagura_kernel.testing.patience import wait_until
+from tests.support.model_script import Refusal, Script, Silence, calls, says
+from tests.support.model_server import ModelServer
 
 KERNEL = """
 import asyncio, sys

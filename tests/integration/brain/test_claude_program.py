@@ -18,7 +18,8 @@ from kagura_kernel.brain.provider import BrainDone, BrainEvent, BrainText, Brain
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BrainRefused
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events, child_processes, first_word
-from kagura_kernel.testing.model_script import (
+from tests.support.effort import thorough
+from tests.support.model_script import (
     BrokenStream,
     Calls,
     ModelTurn,
@@ -30,8 +31,7 @@ from kagura_kernel.testing.model_script import (
     says,
     tool_results,
 )
-from kagura_kernel.testing.model_server import ModelServer
-from tests.support.effort import thorough
+from tests.support.model_server import ModelServer
 
 KEY = "dummy-key-0123456789-never-real"
 ECHO = {"word": "one"}

@@ -16,9 +16,9 @@ from kagura_kernel.domain.errors import BrainForgot, BrainLost
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.runs.checkpointing import OrAfresh
 from kagura_kernel.testing.conformance.brain import a_turn, all_events, child_processes
-from kagura_kernel.testing.model_script import calls, says
-from kagura_kernel.testing.model_server import ModelServer
 from kagura_kernel.testing.patience import eventually
+from tests.support.model_script import calls, says
+from tests.support.model_server import ModelServer
 
 
 def brain_at(server: ModelServer, state: Path) -> ClaudeBrain:

@@ -20,7 +20,7 @@ from kagura_kernel.brain.provider import BrainDone, BrainUsage, Turn
 from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BrainRefused, NotThisTime
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events, child_processes
-from kagura_kernel.testing.model_script import (
+from tests.support.model_script import (
     Calls,
     ModelTurn,
     Refusal,
@@ -30,8 +30,8 @@ from kagura_kernel.testing.model_script import (
     says,
     tool_results,
 )
-from kagura_kernel.testing.model_server import ModelServer
-from kagura_kernel.testing.openai_server import OpenAIServer, tool_names
+from tests.support.model_server import ModelServer
+from tests.support.openai_server import OpenAIServer, tool_names
 
 KEY = "dummy-key-0123456789-never-real"
 ECHO = {"word": "one"}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.testing.model_script import Script, Silence, calls
-from kagura_kernel.testing.model_server import ModelServer
 from kagura_kernel.testing.patience import wait_until
+from tests.support.model_script import Script, Silence, calls
+from tests.support.model_server import ModelServer
 
 KERNEL = """
 import asyncio, sys

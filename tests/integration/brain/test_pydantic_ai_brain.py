@@ -21,8 +21,8 @@ from kagura_kernel.domain.errors import BrainLost, BrainNotConfigured, BrainRefu
 from kagura_kernel.domain.tools import ToolCall, ToolResult, ToolSpec
 from kagura_kernel.testing.conformance.brain import ECHO as ECHO_TOOL
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events
-from kagura_kernel.testing.model_script import BrokenStream, Calls, ModelTurn, Refusal, Silence, calls, says
-from kagura_kernel.testing.openai_server import TOO_LONG, UNFINISHED, OpenAIServer, tool_answers, tool_names
+from tests.support.model_script import BrokenStream, Calls, ModelTurn, Refusal, Silence, calls, says
+from tests.support.openai_server import TOO_LONG, UNFINISHED, OpenAIServer, tool_answers, tool_names
 
 KEY = "dummy-key-0123456789-never-real"
 ECHO = {"word": "one"}

@@ -16,7 +16,7 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, Step
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.testing.task_brain import TaskBrain
+from tests.support.task_brain import TaskBrain
 
 USD_PER_TURN = 0.01
 

@@ -19,9 +19,9 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.postgres_network import postgres_server
 from tests.integration.dispatch.conftest import events, hand_on, launch, only
 from tests.integration.dispatch.workers import cockpit_at, on_each, set_up
+from tests.support.postgres_network import postgres_server
 
 HERE, THERE = "198.18.77.1", "198.18.77.2"
 DATABASE_PORT, SCHEDULER_PORT = 54321, 54322

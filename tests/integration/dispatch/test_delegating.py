@@ -15,8 +15,8 @@ from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.testing.brain import Ask, Hang, Together
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.task_brain import TaskBrain
 from tests.integration.dispatch.conftest import USD_PER_TURN, Make, events, hand_on, launch, only, told
+from tests.support.task_brain import TaskBrain
 
 
 def test_a_child_does_its_task_and_its_parent_reads_what_it_says(cockpit_with: Make, project: Path) -> None:

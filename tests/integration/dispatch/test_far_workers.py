@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.testing import postgres_network
 from tests.integration.dispatch.far import HERE, THERE
+from tests.support import postgres_network
 
 pytest.importorskip("distributed")
 

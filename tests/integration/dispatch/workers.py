@@ -20,7 +20,7 @@ from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.testing.brain import Ask, Hang
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.credential_fake import FakeProvider
-from kagura_kernel.testing.task_brain import TaskBrain
+from tests.support.task_brain import TaskBrain
 
 SCRIPTS = {
     "nothing": ["Nothing."],

@@ -39,8 +39,7 @@ from kagura_kernel.testing.conformance.memory_keeping import MemoryKeepingConfor
 from kagura_kernel.testing.conformance.memory_recall import MemoryRecallConformance
 from kagura_kernel.testing.conformance.memory_rig import MemoryRig
 from kagura_kernel.testing.conformance.transport import Chat, TransportConformance
-from kagura_kernel.testing.credential_rigs import SCOPE, ProviderRig
-from kagura_kernel.testing.credential_service import Call, LoopbackService, Reply
+from kagura_kernel.testing.credential_service import SCOPE, Call, LoopbackService, ProviderRig, Reply
 from kagura_kernel.testing.patience import eventually
 from tests.support.effort import EVERYTHING
 

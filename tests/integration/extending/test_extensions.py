@@ -31,9 +31,9 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.memory.opening import open_memory, problem_with
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.installed import installed_package
-from kagura_kernel.testing.kernel import kernel_environ
 from kagura_kernel.testing.patience import wait_until
 from tests.integration.extending.conftest import EXAMPLES
+from tests.support.kernel import kernel_environ
 
 House = Callable[[str], ModuleType]
 

@@ -21,9 +21,9 @@ from kagura_kernel.plugins.schema import read_schema
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.testing.included_plugins import kagura_plugin_importable
 from kagura_kernel.testing.patience import wait_until
 from tests.integration.extending.conftest import EXAMPLES
+from tests.support.included_plugins import kagura_plugin_importable
 
 GREETING = EXAMPLES / "greeting"
 

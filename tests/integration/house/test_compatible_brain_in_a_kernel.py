@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.testing.kernel import kernel_environ, run_cells
-from kagura_kernel.testing.model_script import Calls, ModelTurn, Refusal, Says
-from kagura_kernel.testing.openai_server import OpenAIServer, tool_answers, tool_names
+from tests.support.kernel import kernel_environ, run_cells
+from tests.support.model_script import Calls, ModelTurn, Refusal, Says
+from tests.support.openai_server import OpenAIServer, tool_answers, tool_names
 
 pytestmark = [pytest.mark.timeout(300)]
 

@@ -28,7 +28,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import AnyEvent, BoxStarted
 from kagura_kernel.domain.policy import WriteMode
-from kagura_kernel.testing.kernel import kernel_environ
+from tests.support.kernel import kernel_environ
 
 pytestmark = [pytest.mark.timeout(180)]
 

@@ -15,10 +15,10 @@ from kagura_kernel.journal.checkpoints import history
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import runs
 from kagura_kernel.testing.conformance.load import processes_with
-from kagura_kernel.testing.credential_life import Lives
-from kagura_kernel.testing.killed_run import MARK, MOMENTS, SECRET
 from kagura_kernel.testing.patience import wait_until
+from tests.support.credential_life import Lives
 from tests.support.effort import sample
+from tests.support.killed_run import MARK, MOMENTS, SECRET
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -32,7 +32,7 @@ RESUMING = (
     "kagura_kernel/journal/checkpoint",
     "kagura_kernel/membrane/collect",
     "kagura_kernel/runs/",
-    "kagura_kernel/testing/killed_run",
+    "tests/support/killed_run",
     "tests/integration/house/test_killed_at_ten_points",
 )
 
@@ -92,7 +92,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def lives() -> Iterator[Lives]:
-    with Lives("kagura_kernel.testing.killed_run") as lives:
+    with Lives("tests.support.killed_run") as lives:
         yield lives
 
 

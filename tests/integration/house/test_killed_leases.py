@@ -18,10 +18,10 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.compiled_rules import share_rules
 from kagura_kernel.testing.conformance.load import processes_with
-from kagura_kernel.testing.credential_cloudflare import PARENT, FakeCloudflare
-from kagura_kernel.testing.credential_life import Lives
 from kagura_kernel.testing.credential_service import Call, Reply
 from kagura_kernel.testing.patience import wait_until
+from tests.support.credential_cloudflare import PARENT, FakeCloudflare
+from tests.support.credential_life import Lives
 from tests.support.effort import thorough
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(600)]
@@ -30,7 +30,7 @@ LEASING = (
     "kagura_kernel/membrane/credentials/",
     "kagura_kernel/membrane/leas",
     "kagura_kernel/journal/leases",
-    "kagura_kernel/testing/run_life",
+    "tests/support/run_life",
     "tests/integration/house/test_killed_leases",
 )
 # With 18 every kind meets every phase twice.
@@ -170,7 +170,7 @@ def test_after_a_kill_at_any_moment_the_next_start_gives_back_what_no_run_owns(t
     project.mkdir()
     states: set[str] = set()
     waiting = list(lives.values())
-    with Books(lives) as service, Lives("kagura_kernel.testing.run_life") as processes:
+    with Books(lives) as service, Lives("tests.support.run_life") as processes:
         environ = configured(tmp_path / "mine", service.url, list(lives))
         journal = Journal.open(tmp_path / "mine" / "home")
         ledger = LeaseLedger(journal)

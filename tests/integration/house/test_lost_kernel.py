@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.assembly import make_cockpit
-from kagura_kernel.testing.kernel import kernel_environ
 from kagura_kernel.testing.patience import wait_until
+from tests.support.kernel import kernel_environ
 
 pytestmark = [pytest.mark.timeout(180)]
 

@@ -32,11 +32,12 @@ from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.testing.credential_cloudflare import PARENT, FakeCloudflare
-from kagura_kernel.testing.credential_rigs import SCOPE, cloudflare_provider
-from kagura_kernel.testing.dockerd import TestDaemon
+from kagura_kernel.testing.credential_service import SCOPE
 from kagura_kernel.testing.patience import eventually, wait_until
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.credential_cloudflare import PARENT, FakeCloudflare
+from tests.support.credential_rigs import cloudflare_provider
+from tests.support.dockerd import TestDaemon
+from tests.support.sample_run import SampleRun
 
 pytestmark = [pytest.mark.timeout(300)]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.imports import LIBRARIES
-from kagura_kernel.testing.kernel import Ran, kernel_environ, run_cells
-from kagura_kernel.testing.model_script import Calls, ModelTurn, Says
-from kagura_kernel.testing.model_server import ModelServer
+from tests.support.kernel import Ran, kernel_environ, run_cells
+from tests.support.model_script import Calls, ModelTurn, Says
+from tests.support.model_server import ModelServer
 
 pytestmark = [pytest.mark.timeout(300)]
 

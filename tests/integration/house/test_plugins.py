@@ -22,14 +22,14 @@ from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.compiled_rules import FOLDER
 from kagura_kernel.testing.guards import Process, descendants
-from kagura_kernel.testing.kernel import kernel_environ
-from kagura_kernel.testing.model_script import Silence
-from kagura_kernel.testing.model_server import ModelServer
-from kagura_kernel.testing.open_kernel import open_kernel
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.plugin_rig import write_plugin
-from kagura_kernel.testing.served import Commands
 from tests.support.effort import sample
+from tests.support.kernel import kernel_environ
+from tests.support.model_script import Silence
+from tests.support.model_server import ModelServer
+from tests.support.open_kernel import open_kernel
+from tests.support.plugin_rig import write_plugin
+from tests.support.served import Commands
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.real_clock]
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from nbclient.exceptions import DeadKernelError
 
-from kagura_kernel.testing.kernel import kernel_environ, run_cells
-from kagura_kernel.testing.model_script import Answer, Silence, calls, says, tool_results
-from kagura_kernel.testing.model_server import ModelServer
+from tests.support.kernel import kernel_environ, run_cells
+from tests.support.model_script import Answer, Silence, calls, says, tool_results
+from tests.support.model_server import ModelServer
 
 pytestmark = [pytest.mark.timeout(300)]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.testing.kernel import kernel_environ, run_cells
-from kagura_kernel.testing.model_script import (
+from tests.support.kernel import kernel_environ, run_cells
+from tests.support.model_script import (
     ModelTurn,
     Refusal,
     by_conversation,
@@ -17,7 +17,7 @@ from kagura_kernel.testing.model_script import (
     says,
     tool_results,
 )
-from kagura_kernel.testing.model_server import ModelServer
+from tests.support.model_server import ModelServer
 
 pytestmark = [pytest.mark.timeout(300)]
 

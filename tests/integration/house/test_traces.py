@@ -23,11 +23,11 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.credential_cloudflare import PARENT, FakeCloudflare
 from kagura_kernel.testing.credential_service import Call, Reply
-from kagura_kernel.testing.dockerd import TestDaemon
-from kagura_kernel.testing.kernel import KERNELSPEC, kernel_environ
-from kagura_kernel.testing.traces import Wanted
+from tests.support.credential_cloudflare import PARENT, FakeCloudflare
+from tests.support.dockerd import TestDaemon
+from tests.support.kernel import KERNELSPEC, kernel_environ
+from tests.support.traces import Wanted
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_clock, pytest.mark.timeout(600)]
 

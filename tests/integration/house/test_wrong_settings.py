@@ -12,7 +12,7 @@ from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import LaunchCell
 from kagura_kernel.domain.errors import ConfigurationError, NotThisTime
 from kagura_kernel.domain.events import AnyEvent, BoxStarted
-from kagura_kernel.testing.kernel import kernel_environ, run_cells
+from tests.support.kernel import kernel_environ, run_cells
 
 pytestmark = [pytest.mark.timeout(180)]
 

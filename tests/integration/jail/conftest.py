@@ -15,7 +15,7 @@ from kagura_kernel.plugins.jail.jail import Jail
 from kagura_kernel.plugins.jail.parts import JailLimits, JailParts
 from kagura_kernel.plugins.permissions import JailPlan
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.testing.jails import MODULE, NAME, small_content, small_manifest
+from tests.support.jails import MODULE, NAME, small_content, small_manifest
 
 HERE = Path(__file__).parent
 

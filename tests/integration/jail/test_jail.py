@@ -20,8 +20,8 @@ from kagura_kernel.domain.errors import (
 from kagura_kernel.plugins.calling import FunctionSpec
 from kagura_kernel.plugins.permissions import JailPlan
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.jails import MODULE, one_module
 from kagura_kernel.testing.patience import eventually
+from tests.support.jails import MODULE, one_module
 
 from .conftest import Jails, ask
 

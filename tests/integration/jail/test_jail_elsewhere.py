@@ -15,7 +15,7 @@ from kagura_kernel.plugins.permissions import JailPlan
 from kagura_kernel.sandbox.backend import SandboxBackend, ShownPath
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
-from kagura_kernel.testing.jails import NAME, small_content, small_manifest
+from tests.support.jails import NAME, small_content, small_manifest
 
 from .conftest import ask
 

@@ -9,7 +9,7 @@ import pytest
 
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.postgres_network import PostgresServer, postgres_server, why_not
+from tests.support.postgres_network import PostgresServer, postgres_server, why_not
 
 
 @pytest.fixture(scope="session")

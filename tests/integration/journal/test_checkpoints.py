@@ -25,7 +25,7 @@ from kagura_kernel.journal.checkpoints import (
     store,
 )
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 AT = datetime(2026, 1, 5, 12, tzinfo=UTC)
 

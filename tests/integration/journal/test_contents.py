@@ -10,7 +10,7 @@ from kagura_kernel.domain.events import ChangesCollected, ChangesSettled
 from kagura_kernel.domain.patterns import Checkpoint, Step
 from kagura_kernel.journal.checkpoints import forget_checkpoints, naming, needed, store
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 AT = datetime(2026, 1, 5, 12, tzinfo=UTC)
 WORD = "quokkazanzibar"

@@ -19,7 +19,7 @@ from kagura_kernel.domain.errors import JournalError
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 home, run, found = Path(sys.argv[1]), SampleRun(), {}
 
 def mount(*words):

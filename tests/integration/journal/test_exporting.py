@@ -18,7 +18,7 @@ from kagura_kernel.domain.errors import JournalTampered, UsageError
 from kagura_kernel.journal.encoding import row_hash
 from kagura_kernel.journal.exporting import ExportPart, export_lines
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "auditing.md"
 RUNS = [SampleRun(), SampleRun(run_id="run-2", session_id="ses-2")]

@@ -12,7 +12,7 @@ from kagura_kernel.journal import migrations, views
 from kagura_kernel.journal.migrations import KNOWN_VERSION
 from kagura_kernel.journal.pages import one_run
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 STEP = 3
 LAST = 6

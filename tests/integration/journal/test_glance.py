@@ -15,7 +15,7 @@ from kagura_kernel.journal.place import is_url
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 

@@ -11,7 +11,7 @@ from kagura_kernel.journal.lease_views import leases_out, revoke_lease
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 HOUR = timedelta(hours=1)

@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.domain.events import Event
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 

@@ -12,7 +12,7 @@ from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import lose, mark_lost, process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 CLOCK = FakeClock(RUN.at.replace(minute=10))

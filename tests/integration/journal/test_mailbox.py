@@ -10,7 +10,7 @@ from kagura_kernel.domain.errors import ApprovalAlreadyDecided, ApprovalUnknown,
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 

@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown, UsageError
 from kagura_kernel.journal import pages
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 FIRST = SampleRun()
 

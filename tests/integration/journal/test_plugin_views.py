@@ -25,7 +25,7 @@ from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.plugin_views import PluginHistory, one_plugin, plugin_log, plugin_views
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.watching import Watch
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ONE, OTHER = "1" * 64, "2" * 64

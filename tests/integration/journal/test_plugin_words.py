@@ -13,7 +13,7 @@ from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.plugin_words import DEEDS, send_plugin_word, take_plugin_words
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 HASH = "0" * 63 + "f"
 

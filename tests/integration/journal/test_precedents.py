@@ -12,7 +12,7 @@ from kagura_kernel.journal.children import with_children
 from kagura_kernel.journal.precedents import MOST_LOOKED_AT, estimated, precedents, precedents_of, whole
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import costs, rebuild, runs
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 
 def tell(journal: Journal, number: int, *, status: str = "done", started: Any = None, **finished: Any) -> str:

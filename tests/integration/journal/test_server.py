@@ -10,8 +10,8 @@ from sqlalchemy import create_engine, text
 from kagura_kernel.domain.errors import ConfigurationError, JournalUnreadable, JournalUnwritable
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.postgres_network import PostgresServer, postgres_server, why_not
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.postgres_network import PostgresServer, postgres_server, why_not
+from tests.support.sample_run import SampleRun
 
 pytestmark = pytest.mark.postgres
 RUN = SampleRun()

@@ -5,7 +5,7 @@ from datetime import timedelta
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.session_registry import sessions
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 START = SampleRun().at
 

@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.journal.spending import BudgetUse, DaySpending, Spending, budget_in_use, spent, spent_by_day
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 MONDAY, TUESDAY = date(2026, 1, 5), date(2026, 1, 6)
 NOTHING = Spending(0.0, 0, 0)

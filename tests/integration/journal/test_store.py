@@ -10,7 +10,7 @@ from kagura_kernel.domain.errors import JournalError, JournalTampered, JournalTo
 from kagura_kernel.domain.events import OutputStreamed, TextStreamed
 from kagura_kernel.journal import views
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 SLIP_IN = """INSERT INTO journal_events SELECT {seq}, at, kind, run_id, session_id, body, hash, hash

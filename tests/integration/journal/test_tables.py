@@ -14,7 +14,7 @@ from kagura_kernel.journal import views
 from kagura_kernel.journal.encoding import row_hash
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN, OTHER = SampleRun(), SampleRun("run-2", "ses-2")
 BASE = {"run_id": "run-1", "session_id": "ses-1", "at": RUN.at}

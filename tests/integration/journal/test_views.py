@@ -11,7 +11,7 @@ from kagura_kernel.domain.events import BoxStarted, ChangeRow, ChangesCollected,
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 BASE = {"run_id": "run-1", "session_id": "ses-1", "at": RUN.at}

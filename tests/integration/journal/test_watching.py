@@ -14,7 +14,7 @@ from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.watching import TOPICS, Change, Watch
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN, OTHER = SampleRun(), SampleRun("run-2", "ses-2")
 

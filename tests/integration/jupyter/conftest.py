@@ -17,8 +17,8 @@ from uuid import uuid4
 import pytest
 from jupyter_client.manager import KernelManager
 
-from kagura_kernel.testing.kernel import Specs, kernel_environ
-from kagura_kernel.testing.obedient import start_with_it
+from tests.support.kernel import Specs, kernel_environ
+from tests.support.obedient import start_with_it
 
 Message = dict[str, Any]
 

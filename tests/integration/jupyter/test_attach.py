@@ -9,8 +9,8 @@ import pytest
 
 from kagura_kernel.journal import views
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.kernel import kernel_environ
 from kagura_kernel.testing.patience import wait_until
+from tests.support.kernel import kernel_environ
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from kagura_kernel.testing.conformance.load import processes_with
-from kagura_kernel.testing.kernel import kernel_environ
 from kagura_kernel.testing.patience import wait_until
+from tests.support.kernel import kernel_environ
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 

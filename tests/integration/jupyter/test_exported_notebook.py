@@ -8,8 +8,8 @@ import nbformat
 import pytest
 
 from kagura_kernel.jupyter.exporting import export_notebook
-from kagura_kernel.testing.kernel import kernel_environ, run_cells
-from kagura_kernel.testing.obedient import start_with_it
+from tests.support.kernel import kernel_environ, run_cells
+from tests.support.obedient import start_with_it
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 

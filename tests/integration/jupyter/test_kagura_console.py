@@ -7,8 +7,8 @@ import sys
 import pexpect
 import pytest
 
-from kagura_kernel.testing.kernel import SPEC, kernel_environ
-from kagura_kernel.testing.obedient import start_with_it
+from tests.support.kernel import SPEC, kernel_environ
+from tests.support.obedient import start_with_it
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 

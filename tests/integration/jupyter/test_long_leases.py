@@ -15,9 +15,9 @@ from kagura_kernel.domain.events import LeaseChanged
 from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.credential_cloudflare import PARENT, FakeCloudflare
 from kagura_kernel.testing.credential_service import Call, Reply
 from kagura_kernel.testing.patience import wait_until
+from tests.support.credential_cloudflare import PARENT, FakeCloudflare
 
 if TYPE_CHECKING:
     from conftest import Kernel

@@ -9,13 +9,13 @@ import pexpect
 import pytest
 
 from kagura_kernel.jupyter.cards.audit_record import AUDIT_MIME
-from kagura_kernel.testing.kernel import kernel_environ
-from kagura_kernel.testing.plugin_rig import write_plugin
+from tests.support.kernel import kernel_environ
+from tests.support.plugin_rig import write_plugin
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 
 AUDITOR = """\
-from kagura_kernel.testing.auditor import report, take_over
+from tests.support.auditor import report, take_over
 from kagura_kernel.testing.brain import Hang
 _ = take_over({answers})
 """
@@ -138,7 +138,7 @@ def terminal(tmp_path, private_home):
         echo=False,
     )
     child.expect_exact("In [1]: ")
-    child.sendline("from kagura_kernel.testing.auditor import report, take_over; _ = take_over(report())")
+    child.sendline("from tests.support.auditor import report, take_over; _ = take_over(report())")
     child.expect_exact("In [2]: ")
     yield child
     child.sendline("exit")

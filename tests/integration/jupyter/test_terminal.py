@@ -13,7 +13,7 @@ import pytest
 from kagura_kernel.domain.memory import Author, Source, Tier
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.patterns.lessons import Failure, lesson_draft
-from kagura_kernel.testing.kernel import kernel_environ
+from tests.support.kernel import kernel_environ
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow]
 

@@ -21,7 +21,7 @@ from kagura_kernel.kit.staging.plan import plan_kit
 from kagura_kernel.kit.staging.stage import build_kit
 from kagura_kernel.kit.staging.versions import is_whole
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.kit_rig import HomeRig, KnownWords
+from tests.support.kit_rig import HomeRig, KnownWords
 
 BUILDERS = 12
 BUILDS = 5

@@ -12,7 +12,7 @@ import pytest
 
 from kagura_kernel.kit.staging.stage import build_kit
 from kagura_kernel.kit.staging.versions import is_whole
-from kagura_kernel.testing.kit_rig import HomeRig
+from tests.support.kit_rig import HomeRig
 
 PROGRAM = Path(__file__).with_name("builders.py")
 

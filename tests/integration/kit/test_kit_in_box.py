@@ -9,7 +9,7 @@ from kagura_kernel.domain.kit import KIT_DIR, KIT_VARIABLE
 from kagura_kernel.kit.staging.stage import build_kit
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.testing.kit_rig import SECRET, HomeRig
+from tests.support.kit_rig import SECRET, HomeRig
 
 
 async def test_a_box_reads_its_kit_runs_its_scripts_and_changes_nothing_of_it(tmp_path):

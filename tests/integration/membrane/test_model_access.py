@@ -21,9 +21,9 @@ from kagura_kernel.membrane.model.access import MOST_AT_ONCE, Counting, ModelAcc
 from kagura_kernel.membrane.model.usage import Counted
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.box import FakeBackend
-from kagura_kernel.testing.model_script import BrokenStream, Refusal, Script, Silence, says
-from kagura_kernel.testing.model_server import ModelServer
 from kagura_kernel.testing.patience import eventually
+from tests.support.model_script import BrokenStream, Refusal, Script, Silence, says
+from tests.support.model_server import ModelServer
 
 KEY = "sk-test-4f1d8c77b2e94c0a-never-real"
 ASK = {"model": "m-1", "max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": "hello"}]}

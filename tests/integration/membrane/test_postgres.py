@@ -16,10 +16,10 @@ from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.membrane.postgres.opening import SERVICE_LIMITS
 from kagura_kernel.membrane.postgres.service import PostgresService
 from kagura_kernel.membrane.postgres.wire import Key, cancel_request, message, parse_fields, parse_key, ssl_request
-from kagura_kernel.testing import tls
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.postgres_network import PASSWORD, NetworkPostgres, postgres_network, why_not
-from kagura_kernel.testing.postgres_rig import postgres_rig, raw_client
+from tests.support import tls
+from tests.support.postgres_network import PASSWORD, NetworkPostgres, postgres_network, why_not
+from tests.support.postgres_rig import postgres_rig, raw_client
 
 pytestmark = [pytest.mark.postgres, pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")]
 

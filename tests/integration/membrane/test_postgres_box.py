@@ -17,8 +17,8 @@ from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.postgres_network import PASSWORD, NetworkPostgres, postgres_network, why_not
-from kagura_kernel.testing.postgres_rig import postgres_rig
+from tests.support.postgres_network import PASSWORD, NetworkPostgres, postgres_network, why_not
+from tests.support.postgres_rig import postgres_rig
 
 pytestmark = [
     pytest.mark.postgres,

@@ -23,10 +23,10 @@ from kagura_kernel.membrane.postgres.wire import (
     ssl_request,
     startup,
 )
-from kagura_kernel.testing import tls
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.postgres_network import NetworkPostgres, postgres_network, why_not
-from kagura_kernel.testing.postgres_rig import Heard, ScriptedPostgres, postgres_rig, raw_client
+from tests.support import tls
+from tests.support.postgres_network import NetworkPostgres, postgres_network, why_not
+from tests.support.postgres_rig import Heard, ScriptedPostgres, postgres_rig, raw_client
 
 HASTY = replace(SERVICE_LIMITS, answer=0.3, connect=0.5)
 """For tests in which the other side is silent for ever; where it is not, a slow machine must not seem so."""

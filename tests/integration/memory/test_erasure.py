@@ -17,7 +17,7 @@ from kagura_kernel.journal import checkpoints
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.memory.erasing import erase, would_erase
 from kagura_kernel.memory.sqlite.store import SqliteMemory
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 WORD = "quokkazanzibar"
 """A word that stands in what is erased, and nowhere else."""

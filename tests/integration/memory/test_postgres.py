@@ -18,7 +18,7 @@ from kagura_kernel.domain.memory import Query
 from kagura_kernel.memory.postgres.store import PostgresMemory
 from kagura_kernel.memory.store import ready
 from kagura_kernel.testing.conformance.memory_rig import asked, draft
-from kagura_kernel.testing.postgres_network import PostgresServer, postgres_server, why_not
+from tests.support.postgres_network import PostgresServer, postgres_server, why_not
 
 pytestmark = pytest.mark.postgres
 

@@ -21,17 +21,17 @@ from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.images.building import build_chain
 from kagura_kernel.sandbox.images.daemon import ImageDaemon
 from kagura_kernel.sandbox.images.recipes import Recipes
-from kagura_kernel.testing.docker_images import building, plan_here
-from kagura_kernel.testing.dockerd import TestDaemon
-from kagura_kernel.testing.model_script import calls, message_text, says
-from kagura_kernel.testing.openai_server import OpenAIServer
 from kagura_kernel.testing.patience import eventually
 from tests.integration.operations.composed import create_arguments
+from tests.support.docker_images import building, plan_here
+from tests.support.dockerd import TestDaemon
+from tests.support.model_script import calls, message_text, says
+from tests.support.openai_server import OpenAIServer
 
 pytest.importorskip("slack_bolt")
 
-from kagura_kernel.testing.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
 from tests.support.effort import EVERYTHING
+from tests.support.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
 
 pytestmark = [pytest.mark.docker, pytest.mark.real_clock, pytest.mark.timeout(900)]
 

@@ -29,9 +29,9 @@ from kagura_kernel.plugins.sdk.https import HttpsClient
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.box import FakeBackend
-from kagura_kernel.testing.included_plugins import included_jail, planned_jail
-from kagura_kernel.testing.tls import authority, serving
-from kagura_kernel.testing.upstream import Answer, RawUpstream
+from tests.support.included_plugins import included_jail, planned_jail
+from tests.support.tls import authority, serving
+from tests.support.upstream import Answer, RawUpstream
 
 PUBLIC = "93.184.216.34"
 """An address that may be reached, so far as the membrane knows; nothing is ever sent there."""

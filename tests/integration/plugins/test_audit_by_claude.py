@@ -18,10 +18,10 @@ from kagura_kernel.plugins.audit.prompt import ids_in
 from kagura_kernel.runs.auditing import AuditOrder, AuditParts, AuditRun
 from kagura_kernel.runs.prices import price
 from kagura_kernel.testing.approver import ScriptedApprover
-from kagura_kernel.testing.auditor import report
-from kagura_kernel.testing.model_script import Request, message_text, offered_tools, says
-from kagura_kernel.testing.model_server import ModelServer
-from kagura_kernel.testing.sample_plugin import SAMPLE_SOURCE, sample_plugin
+from tests.support.auditor import report
+from tests.support.model_script import Request, message_text, offered_tools, says
+from tests.support.model_server import ModelServer
+from tests.support.sample_plugin import SAMPLE_SOURCE, sample_plugin
 
 KEY = "dummy-key-0123456789-never-real"
 

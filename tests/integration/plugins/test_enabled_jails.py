@@ -26,7 +26,7 @@ from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.plugin_rig import SESSION, PluginRig
+from tests.support.plugin_rig import SESSION, PluginRig
 
 SAYS = """\
 SCHEMA = {}

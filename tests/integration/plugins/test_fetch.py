@@ -20,9 +20,9 @@ from kagura_kernel.plugins.sdk import (
 )
 from kagura_kernel.plugins.sdk.https import AN_HOUR, MAX_REDIRECTS, MAX_RESPONSE, HttpsClient, HttpsLimits
 from kagura_kernel.plugins.sdk.notes import A_MINUTE
-from kagura_kernel.testing.included_plugins import functions_of
-from kagura_kernel.testing.tls import authority, serving
-from kagura_kernel.testing.upstream import Answer, RawUpstream, chunked, plain
+from tests.support.included_plugins import functions_of
+from tests.support.tls import authority, serving
+from tests.support.upstream import Answer, RawUpstream, chunked, plain
 
 URL = "https://api.example.com/v1/items?page=2"
 PUBLIC = "93.184.216.34"

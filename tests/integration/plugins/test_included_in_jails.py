@@ -17,9 +17,9 @@ from kagura_kernel.domain.errors import PluginFailed, PluginNotConfigured, Plugi
 from kagura_kernel.domain.events import EgressDecided
 from kagura_kernel.plugins.jail.jail import Jail
 from kagura_kernel.plugins.jail.parts import JailParts
-from kagura_kernel.testing.swapping import swapping
-from kagura_kernel.testing.tls import authority, serving
-from kagura_kernel.testing.upstream import RawUpstream, plain
+from tests.support.swapping import swapping
+from tests.support.tls import authority, serving
+from tests.support.upstream import RawUpstream, plain
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("bwrap") is None, reason="bubblewrap is not here"

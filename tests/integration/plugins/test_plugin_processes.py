@@ -17,7 +17,7 @@ from kagura_kernel.domain.plugins import PluginState
 from kagura_kernel.journal.plugin_views import one_plugin
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.plugin_rig import SESSION, PluginRig
+from tests.support.plugin_rig import SESSION, PluginRig
 
 pytestmark = pytest.mark.real_clock
 
@@ -25,7 +25,7 @@ DECIDING = """
 import sys
 from pathlib import Path
 from kagura_kernel.domain.clock import SystemClock
-from kagura_kernel.testing.plugin_rig import SESSION, PluginRig
+from tests.support.plugin_rig import SESSION, PluginRig
 root, name, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 rig = PluginRig(root, clock=SystemClock())
 rig.audit(name)
@@ -49,7 +49,7 @@ from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.plugins.jail.parts import JailParts
 from kagura_kernel.plugins.starting import JailStarter
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.testing.plugin_rig import SESSION, PluginRig
+from tests.support.plugin_rig import SESSION, PluginRig
 
 async def main():
     backend = BubblewrapBackend()

@@ -18,7 +18,7 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.runs.run import NONE_ENABLED
 from kagura_kernel.testing.compiled_rules import share_rules
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.plugin_rig import write_plugin
+from tests.support.plugin_rig import write_plugin
 
 pytestmark = pytest.mark.real_clock
 

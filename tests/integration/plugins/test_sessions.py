@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.testing.kernel import Ran, kernel_environ
-from kagura_kernel.testing.open_kernel import OpenKernel, open_kernel
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.plugin_rig import write_plugin
-from kagura_kernel.testing.served import Commands
+from tests.support.kernel import Ran, kernel_environ
+from tests.support.open_kernel import OpenKernel, open_kernel
+from tests.support.plugin_rig import write_plugin
+from tests.support.served import Commands
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.real_clock]
 

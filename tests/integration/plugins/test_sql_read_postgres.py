@@ -26,7 +26,7 @@ from kagura_kernel.plugins.sdk import (
     TooLarge,
 )
 from kagura_kernel.plugins.sdk.postgres import PostgresDatabase
-from kagura_kernel.testing.postgres_network import PASSWORD, NetworkPostgres, postgres_network, why_not
+from tests.support.postgres_network import PASSWORD, NetworkPostgres, postgres_network, why_not
 
 pytestmark = [pytest.mark.postgres, pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")]
 

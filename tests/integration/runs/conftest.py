@@ -27,7 +27,7 @@ from kagura_kernel.runs.run import Run
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.approver import ScriptedApprover
-from kagura_kernel.testing.plugins import FakePlugins
+from tests.support.plugins import FakePlugins
 
 HERE = Path(__file__).parent
 

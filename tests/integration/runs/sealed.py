@@ -28,7 +28,7 @@ from kagura_kernel.runs.run import Run
 from kagura_kernel.runs.sealing import sealed_needs, with_program
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 from kagura_kernel.testing.approver import ScriptedApprover
-from kagura_kernel.testing.model_server import ModelServer
+from tests.support.model_server import ModelServer
 
 KEY = "sk-test-4f1d8c77b2e94c0a-never-real"
 

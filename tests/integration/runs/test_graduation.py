@@ -15,7 +15,7 @@ from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, RunF
 from kagura_kernel.domain.patterns import Handoff
 from kagura_kernel.journal.trust import TrustHistory
 from kagura_kernel.testing.brain import Ask, FakeBrain
-from kagura_kernel.testing.plugins import FakePlugins
+from tests.support.plugins import FakePlugins
 
 from .conftest import Ended, Runs
 

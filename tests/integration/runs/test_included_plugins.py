@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 
 from kagura_kernel.plugins.jail.parts import JailParts
-from kagura_kernel.testing.included_plugins import included_jail
-from kagura_kernel.testing.plugins import FakePlugins, UnmanagedPlugin
+from tests.support.included_plugins import included_jail
+from tests.support.plugins import FakePlugins, UnmanagedPlugin
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -40,9 +40,9 @@ from kagura_kernel.runs.tray import Tray
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.docker import DockerBackend
-from kagura_kernel.testing.docker_images import PYTHON
-from kagura_kernel.testing.package_servers import package_servers
-from kagura_kernel.testing.wheels import write_wheel
+from tests.support.docker_images import PYTHON
+from tests.support.package_servers import package_servers
+from tests.support.wheels import write_wheel
 
 MIRROR = "packages.test"
 FRONT = "/tmp/front"

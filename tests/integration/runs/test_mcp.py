@@ -25,15 +25,15 @@ from kagura_kernel.membrane.grant import RunGrant
 from kagura_kernel.runs.order import AgentOrder
 from kagura_kernel.runs.toolsets import open_toolsets
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.testing import tls
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Ask, FakeBrain, Together
-from kagura_kernel.testing.model_script import calls, offered_tools, says, tool_results
-from kagura_kernel.testing.model_server import ModelServer
-from kagura_kernel.testing.plugins import FakePlugins
-from kagura_kernel.testing.toy_mcp import SOURCE
-from kagura_kernel.testing.upstream import Answer, Asked, RawUpstream, plain
 from kagura_kernel.tools.toolbox import CallContext
+from tests.support import tls
+from tests.support.model_script import calls, offered_tools, says, tool_results
+from tests.support.model_server import ModelServer
+from tests.support.plugins import FakePlugins
+from tests.support.toy_mcp import SOURCE
+from tests.support.upstream import Answer, Asked, RawUpstream, plain
 
 TIME = McpToolset(type="mcp", name="time", command="mcp-server-time", version="off")
 PYTHON = LspToolset(

@@ -12,10 +12,10 @@ from kagura_kernel.kit.definitions.toolsets import McpToolset
 from kagura_kernel.runs.order import AgentOrder
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.brain import Ask, FakeBrain
-from kagura_kernel.testing.docker_images import PYTHON
-from kagura_kernel.testing.plugins import FakePlugins
-from kagura_kernel.testing.toy_mcp import SOURCE
 from tests.integration.runs.conftest import Runs
+from tests.support.docker_images import PYTHON
+from tests.support.plugins import FakePlugins
+from tests.support.toy_mcp import SOURCE
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 

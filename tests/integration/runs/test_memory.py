@@ -35,8 +35,8 @@ from kagura_kernel.domain.patterns import Checkpoint, Handoff
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang
 from kagura_kernel.testing.memory import FakeMemory
-from kagura_kernel.testing.plugins import FakePlugins
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.plugins import FakePlugins
+from tests.support.redactors import shared_redactor
 
 PERSON = Source(Author.HUMAN, "mori")
 AGENT = Source(Author.AGENT, "someone")

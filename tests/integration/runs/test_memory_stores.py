@@ -16,9 +16,9 @@ from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.memory import FakeMemory
-from kagura_kernel.testing.memory_cloud.server import CONTEXT, KEY, FakeMemoryCloudServer
-from kagura_kernel.testing.plugins import FakePlugins
-from kagura_kernel.testing.postgres_network import postgres_server, why_not
+from tests.support.memory_cloud.server import CONTEXT, KEY, FakeMemoryCloudServer
+from tests.support.plugins import FakePlugins
+from tests.support.postgres_network import postgres_server, why_not
 
 
 @pytest.fixture(scope="module")

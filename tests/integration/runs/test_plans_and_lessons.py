@@ -26,8 +26,8 @@ from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.patterns.lessons import lessons, lessons_for
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Ask, FakeBrain
-from kagura_kernel.testing.plugins import FakePlugins
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.plugins import FakePlugins
+from tests.support.redactors import shared_redactor
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -12,7 +12,7 @@ from kagura_kernel.domain.events import Noted, ToolFinished
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.brain import Ask, FakeBrain
-from kagura_kernel.testing.plugins import FakePlugin, FakePlugins
+from tests.support.plugins import FakePlugin, FakePlugins
 
 TEXT = "from kagura_host import words; print(words.upper('abc'))"
 

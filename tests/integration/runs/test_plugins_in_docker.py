@@ -7,9 +7,9 @@ import pytest
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.brain import Ask, FakeBrain
-from kagura_kernel.testing.docker_images import PYTHON
-from kagura_kernel.testing.plugins import FakePlugin, FakePlugins
 from tests.integration.runs.conftest import Runs
+from tests.support.docker_images import PYTHON
+from tests.support.plugins import FakePlugin, FakePlugins
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 

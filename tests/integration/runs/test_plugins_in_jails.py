@@ -8,8 +8,8 @@ import pytest_asyncio
 from kagura_kernel.plugins.jail.jail import Jail
 from kagura_kernel.plugins.jail.parts import JailLimits, JailParts
 from kagura_kernel.plugins.permissions import JailPlan
-from kagura_kernel.testing.jails import NAME, one_module, small_content, small_manifest
-from kagura_kernel.testing.plugins import FakePlugins, UnmanagedPlugin
+from tests.support.jails import NAME, one_module, small_content, small_manifest
+from tests.support.plugins import FakePlugins, UnmanagedPlugin
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -17,9 +17,9 @@ from kagura_kernel.membrane.grant import RunGrant
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Ask, FakeBrain
-from kagura_kernel.testing.plugins import FakePlugins
-from kagura_kernel.testing.poison_corpus import HOW_MANY, KINDS, TOPIC, poisons
 from kagura_kernel.tools.memory import MOST_ASKED
+from tests.support.plugins import FakePlugins
+from tests.support.poison_corpus import HOW_MANY, KINDS, TOPIC, poisons
 
 TASK = f"Take care of {TOPIC}."
 BATCHES = HOW_MANY // MOST_ASKED

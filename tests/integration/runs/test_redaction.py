@@ -12,7 +12,7 @@ from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 pytestmark = pytest.mark.timeout(120)
 

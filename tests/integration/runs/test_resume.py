@@ -44,7 +44,7 @@ from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.credential_fake import FakeProvider
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.story import Calendar
+from tests.support.story import Calendar
 
 pytestmark = [pytest.mark.timeout(120)]
 

@@ -33,14 +33,14 @@ from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import Ask, FakeBrain
-from kagura_kernel.testing.docker_images import PYTHON
-from kagura_kernel.testing.earned_trust import earn_trust, trust_row
-from kagura_kernel.testing.model_script import ModelTurn, Refusal, Silence, calls, offered_tools, says, tool_results
-from kagura_kernel.testing.model_server import ModelServer
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.plugins import FakePlugin, FakePlugins
 from tests.integration.runs.sealed import KEY, SealedRuns, a_web_server, box_mates, holds, processes_with, programs_at
+from tests.support.docker_images import PYTHON
+from tests.support.earned_trust import earn_trust, trust_row
 from tests.support.effort import EVERYTHING
+from tests.support.model_script import ModelTurn, Refusal, Silence, calls, offered_tools, says, tool_results
+from tests.support.model_server import ModelServer
+from tests.support.plugins import FakePlugin, FakePlugins
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 

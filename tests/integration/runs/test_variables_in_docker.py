@@ -16,7 +16,7 @@ from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.runs.tray import Results, Tray
 from kagura_kernel.runs.variables import collect_outputs, lay_tray
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.testing.docker_images import BASE, PYTHON
+from tests.support.docker_images import BASE, PYTHON
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 

@@ -19,7 +19,7 @@ from kagura_kernel.runs.verifying import LONGEST_TEXT
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.plugins import FakePlugins
+from tests.support.plugins import FakePlugins
 
 WRITES = Ask("bash", {"command": "echo 42 > answer.txt"})
 

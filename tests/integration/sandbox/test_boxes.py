@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors import UnknownName
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.pool import WarmPool
-from kagura_kernel.testing.kernel import kernel_environ
+from tests.support.kernel import kernel_environ
 
 
 def boxes_of(folder: Path, *, one_run: bool) -> Boxes:

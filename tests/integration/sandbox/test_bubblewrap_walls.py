@@ -6,9 +6,9 @@ import pytest
 import pytest_asyncio
 
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.testing.conformance.lending import LendsBoxes
 from kagura_kernel.testing.conformance.load import LoadConformance
 from kagura_kernel.testing.conformance.walls import WallsConformance
+from tests.support.lending import LendsBoxes
 
 
 class TestBubblewrapWalls(LendsBoxes, WallsConformance):

@@ -14,8 +14,8 @@ import pytest
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.testing.docker_images import DEBIAN, client_of, ensure_images
-from kagura_kernel.testing.dockerd import TestDaemon
+from tests.support.docker_images import DEBIAN, client_of, ensure_images
+from tests.support.dockerd import TestDaemon
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers are those of x86_64")
 

@@ -20,9 +20,9 @@ from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.docker_engine import DockerEngine
 from kagura_kernel.sandbox.docker_flags import BOX_LABEL, OWNER_LABEL
 from kagura_kernel.sandbox.owner import owner_alive, owner_of
-from kagura_kernel.testing.docker_images import BASE, copy_image
-from kagura_kernel.testing.dockerd import TestDaemon, private_daemon
 from kagura_kernel.testing.patience import eventually
+from tests.support.docker_images import BASE, copy_image
+from tests.support.dockerd import TestDaemon, private_daemon
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 

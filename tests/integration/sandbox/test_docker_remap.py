@@ -13,8 +13,8 @@ from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.testing.docker_images import BASE
-from kagura_kernel.testing.dockerd import TestDaemon
+from tests.support.docker_images import BASE
+from tests.support.dockerd import TestDaemon
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 

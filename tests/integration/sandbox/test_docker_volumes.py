@@ -22,8 +22,8 @@ from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.docker_flags import OWNER_LABEL
 from kagura_kernel.sandbox.docker_volumes import pack
-from kagura_kernel.testing.docker_images import BASE, client_of
-from kagura_kernel.testing.dockerd import TestDaemon
+from tests.support.docker_images import BASE, client_of
+from tests.support.dockerd import TestDaemon
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 

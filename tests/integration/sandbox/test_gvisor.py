@@ -24,8 +24,8 @@ from kagura_kernel.sandbox.gvisor import GVisorBackend
 from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE, TOO_OLD
 from kagura_kernel.sandbox.gvisor_places import STAGE
 from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
-from kagura_kernel.testing.docker_images import BASE
 from kagura_kernel.testing.patience import eventually
+from tests.support.docker_images import BASE
 
 pytestmark = [
     pytest.mark.timeout(600),

@@ -16,7 +16,7 @@ from kagura_kernel.sandbox import listeners
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
-from kagura_kernel.testing.guests import ScriptedGuest, scripted_guest
+from tests.support.guests import ScriptedGuest, scripted_guest
 
 TARGET = {"host": "a.example", "port": 443}
 

@@ -24,7 +24,7 @@ from kagura_kernel.sandbox import files as files_module
 from kagura_kernel.sandbox import streams
 from kagura_kernel.sandbox.guest import frames
 from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
-from kagura_kernel.testing.guests import scripted_guest
+from tests.support.guests import scripted_guest
 
 NO_LIMITS = CommandLimits(None, None)
 SLEEP = Command(("sleep", "60"), limits=NO_LIMITS)

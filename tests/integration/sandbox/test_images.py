@@ -21,8 +21,8 @@ from kagura_kernel.sandbox.images.findings import Kind
 from kagura_kernel.sandbox.images.recipes import Recipes
 from kagura_kernel.sandbox.images.traces import Machine
 from kagura_kernel.sandbox.images.verifying import verify_images
-from kagura_kernel.testing.docker_images import CHAIN, DEBIAN, building, client_of, ensure_images, plan_here
-from kagura_kernel.testing.dockerd import TestDaemon
+from tests.support.docker_images import CHAIN, DEBIAN, building, client_of, ensure_images, plan_here
+from tests.support.dockerd import TestDaemon
 from tests.support.effort import thorough
 
 # Building the chain fetches some hundred megabytes where no test run has done so before.

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.sandbox.bwrap_line import NO_LAYER
-from kagura_kernel.testing.wheels import write_wheel
+from tests.support.wheels import write_wheel
 
 ROOT = Path(__file__).resolve().parents[3]
 NOBODY = 65534

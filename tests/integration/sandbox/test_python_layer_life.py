@@ -19,7 +19,7 @@ from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.sandbox.pythonenv import find_view
-from kagura_kernel.testing.wheels import write_wheel
+from tests.support.wheels import write_wheel
 
 NET = BoxSpec(policy=SandboxPolicy(network_access=True))
 LOOK = "python -c 'import {0}; print({0}.__file__)'"

@@ -20,8 +20,8 @@ from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.bwrap_line import ROOT_POWERS
-from kagura_kernel.testing.conformance.lending import LendsBoxes
 from kagura_kernel.testing.conformance.walls import WallsConformance, bash, open_box, python
+from tests.support.lending import LendsBoxes
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/var/lib/dpkg/status").exists(), reason="needs root on a Debian system"

@@ -11,7 +11,7 @@ from typing import Any
 from kagura_kernel.cockpit.transports.conversations import INTERRUPTED
 from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.slack_server import SlackServer
+from tests.support.slack_server import SlackServer
 
 ANN, BOB = "U0ANN", "U0BOB"
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from kagura_kernel.testing.chat import ChatServer, Shown
-from kagura_kernel.testing.kernel import kernel_environ
-from kagura_kernel.testing.model_script import ModelTurn, Request, calls, message_text, says
-from kagura_kernel.testing.openai_server import OpenAIServer
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.served import Commands
+from tests.support.kernel import kernel_environ
+from tests.support.model_script import ModelTurn, Request, calls, message_text, says
+from tests.support.openai_server import OpenAIServer
+from tests.support.served import Commands
 
 ANN, ANN_IN_DISCORD = "U0ANN", "10000000001"
 PROGRAM = (sys.executable, "-m", "kagura_kernel.cli.main")

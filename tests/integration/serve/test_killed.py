@@ -24,7 +24,7 @@ from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.guards import descendants
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.served import Served, ServedLife, told
+from tests.support.served import Served, ServedLife, told
 
 pytest.importorskip("slack_bolt")
 
@@ -40,7 +40,7 @@ SERVING = (
     "kagura_kernel/cockpit/serv",
     "kagura_kernel/cockpit/transports/",
     "kagura_kernel/journal/",
-    "kagura_kernel/testing/served_life",
+    "tests/support/served_life",
     "tests/integration/serve/",
 )
 KILLS = 20 if thorough(*SERVING) else len(KINDS)

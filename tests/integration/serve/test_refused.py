@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.served import told
+from tests.support.served import told
 
 pytest.importorskip("slack_bolt")
 

@@ -16,12 +16,12 @@ import pytest
 from kagura_kernel.cockpit.served import server_of
 from kagura_kernel.testing.guards import descendants
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.served import Commands
 from tests.integration.serve.shop import ANN, ANN_IN_DISCORD, Gate, Shop, alive, environments, posted, press, shop
+from tests.support.served import Commands
 
 pytest.importorskip("slack_bolt")
 
-from kagura_kernel.testing.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
+from tests.support.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_clock]
 
@@ -130,7 +130,7 @@ async def test_two_chats_are_served_at_once(place, slack):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         pytest.importorskip("discord")
-    from kagura_kernel.testing.discord_server import TOKEN, DiscordServer
+    from tests.support.discord_server import TOKEN, DiscordServer
 
     async with DiscordServer() as discord:
         place.environ["THE_DISCORD"] = TOKEN

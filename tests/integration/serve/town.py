@@ -13,14 +13,14 @@ from pathlib import Path
 
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.compiled_rules import share_rules
-from kagura_kernel.testing.credential_cloudflare import PARENT, FakeCloudflare
-from kagura_kernel.testing.credential_life import Lives
 from kagura_kernel.testing.credential_service import Call, Reply
-from kagura_kernel.testing.model_script import Answer, ModelTurn, Refusal, Request, calls, message_text, says
-from kagura_kernel.testing.openai_server import OpenAIServer
-from kagura_kernel.testing.served import Served, ServedLife, write_settings
-from kagura_kernel.testing.slack_server import SlackServer
 from tests.integration.serve.people import ANN, BOB, Person, asked
+from tests.support.credential_cloudflare import PARENT, FakeCloudflare
+from tests.support.credential_life import Lives
+from tests.support.model_script import Answer, ModelTurn, Refusal, Request, calls, message_text, says
+from tests.support.openai_server import OpenAIServer
+from tests.support.served import Served, ServedLife, write_settings
+from tests.support.slack_server import SlackServer
 
 MARK = "kagura-served-73125"
 """In the command lines of all that tasks leave behind, with the number of the process that served them."""
@@ -188,7 +188,7 @@ async def town(folder: Path) -> AsyncIterator[Town]:
         with (
             OpenAIServer(model) as thinking,
             Books() as books,
-            Lives("kagura_kernel.testing.served_life") as lives,
+            Lives("tests.support.served_life") as lives,
         ):
             environ = _configured(folder, slack.api, thinking.url, books.url)
             journal = Journal.open(Path(environ["KAGURA_HOME"]))

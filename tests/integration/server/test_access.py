@@ -14,9 +14,9 @@ import pytest
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.jupyter.server.routes import BASE, ROUTES
-from kagura_kernel.testing.jupyter_server import API, TOKEN
-from kagura_kernel.testing.plugin_events import PLUGIN_BODIES
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.jupyter_server import API, TOKEN
+from tests.support.plugin_events import PLUGIN_BODIES
+from tests.support.sample_run import SampleRun
 
 EVERY = sorted(
     (method.upper(), path.lstrip("/"), operation["x-resource"])

@@ -17,8 +17,8 @@ from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
-from kagura_kernel.testing.jupyter_server import minted
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.jupyter_server import minted
+from tests.support.sample_run import SampleRun
 
 pytestmark = pytest.mark.usefixtures("told")
 

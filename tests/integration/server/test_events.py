@@ -19,9 +19,9 @@ from kagura_kernel.domain.identity import new_approval_id, new_run_id
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.jupyter.server.extension import SCHEMA_ID
-from kagura_kernel.testing.jupyter_server import TOKEN
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.jupyter_server import TOKEN
+from tests.support.sample_run import SampleRun
 
 pytestmark = pytest.mark.usefixtures("told")
 

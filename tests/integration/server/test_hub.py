@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_a_proxy_in_front_changes_nothing(ben):
 
 
 def test_a_token_in_the_address_is_as_good_as_one_in_a_header(ben):
-    from kagura_kernel.testing.jupyter_server import TOKEN
+    from tests.support.jupyter_server import TOKEN
 
     assert ben.ask("GET", f"status?token={TOKEN}", token=None).status == 200
     assert ben.ask("GET", "status?token=wrong", token=None).status == 403

@@ -17,8 +17,8 @@ from kagura_kernel.journal import checkpoints
 from kagura_kernel.memory.opening import FILE
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.sample_run import SampleRun
 from tests.integration.server.test_events import heard  # noqa: F401 - a fixture
+from tests.support.sample_run import SampleRun
 
 pytestmark = pytest.mark.usefixtures("told")
 

@@ -13,10 +13,10 @@ from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.plugin_words import LASTS, send_plugin_word, take_plugin_words
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.plugin_events import HASH, audited, changed, seen
-from kagura_kernel.testing.sample_run import SampleRun
 from tests.integration.server.test_deciding import gone_owner
 from tests.integration.server.test_events import heard  # noqa: F401 - a fixture
+from tests.support.plugin_events import HASH, audited, changed, seen
+from tests.support.sample_run import SampleRun
 
 _numbers = count(1)
 OTHER = "cd" * 32

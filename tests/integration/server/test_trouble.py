@@ -8,10 +8,10 @@ from contextlib import closing
 
 import pytest
 
-from kagura_kernel.testing.jupyter_server import API, stop
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.plugin_events import PLUGIN_BODIES
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.jupyter_server import API, stop
+from tests.support.plugin_events import PLUGIN_BODIES
+from tests.support.sample_run import SampleRun
 
 GETS = sorted(path.lstrip("/") for path, methods in API["paths"].items() if "get" in methods)
 POSTS = sorted(path.lstrip("/") for path, methods in API["paths"].items() if "post" in methods)

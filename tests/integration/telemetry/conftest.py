@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kagura_kernel.testing.otlp_collector import OtlpCollector, otlp_collector
+from tests.support.otlp_collector import OtlpCollector, otlp_collector
 
 
 @pytest.fixture

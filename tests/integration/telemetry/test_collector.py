@@ -12,9 +12,9 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.telemetry import telemetry as room
 from kagura_kernel.telemetry.spans import span_id, trace_id
 from kagura_kernel.telemetry.telemetry import Telemetry, endpoint, problems
-from kagura_kernel.testing.otlp_collector import attributes
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.otlp_collector import attributes
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 

@@ -14,8 +14,8 @@ import pytest
 from kagura_kernel import assembly
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.membrane.credentials.secret import Secret, live_secrets
-from kagura_kernel.testing.kernel import kernel_environ
 from kagura_kernel.testing.patience import wait_until
+from tests.support.kernel import kernel_environ
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 # Nothing about it says that it is one.

@@ -20,10 +20,10 @@ from kagura_kernel.telemetry.telemetry import Telemetry
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.testing.kernel import kernel_environ
-from kagura_kernel.testing.otlp_collector import OtlpCollector, attributes
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.task_brain import TaskBrain
+from tests.support.kernel import kernel_environ
+from tests.support.otlp_collector import OtlpCollector, attributes
+from tests.support.task_brain import TaskBrain
 
 AMPLE = 10.0
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

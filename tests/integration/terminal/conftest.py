@@ -16,9 +16,9 @@ import pexpect
 import pytest
 
 from kagura_kernel.testing.guards import Process, descendants
-from kagura_kernel.testing.kernel import kernel_environ
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.served import Commands
+from tests.support.kernel import kernel_environ
+from tests.support.served import Commands
 
 PROGRAM = ["-m", "kagura_kernel.cli.main"]
 

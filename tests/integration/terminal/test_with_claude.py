@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.testing.guards import descendants
-from kagura_kernel.testing.model_script import Calls, ModelTurn, Says, Silence
-from kagura_kernel.testing.model_server import ModelServer
 from kagura_kernel.testing.patience import wait_until
 from tests.integration.terminal.conftest import ended
+from tests.support.model_script import Calls, ModelTurn, Says, Silence
+from tests.support.model_server import ModelServer
 
 pytestmark = [pytest.mark.real_clock, pytest.mark.slow, pytest.mark.timeout(300)]
 

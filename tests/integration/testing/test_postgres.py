@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.postgres_network import postgres_server, why_not
+from tests.support.postgres_network import postgres_server, why_not
 
 pytestmark = pytest.mark.postgres
 KEEP = """
-from kagura_kernel.testing.postgres_network import postgres_server
+from tests.support.postgres_network import postgres_server
 with postgres_server() as server:
     print(server.home, flush=True)
     input()

@@ -18,7 +18,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     pytest.importorskip("discord")
 
-from kagura_kernel.testing.discord_server import BOT, HALL, TOKEN, DiscordServer
+from tests.support.discord_server import BOT, HALL, TOKEN, DiscordServer
 
 ANN = "10000000001"
 

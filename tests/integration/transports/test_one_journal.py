@@ -20,7 +20,7 @@ from kagura_kernel.testing.patience import eventually
 
 pytest.importorskip("slack_bolt")
 
-from kagura_kernel.testing.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
+from tests.support.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
 
 HOST = Ask("bash", {"command": "echo from the host", "host": True, "reason": "to see it"})
 

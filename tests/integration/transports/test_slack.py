@@ -30,7 +30,7 @@ from kagura_kernel.testing.patience import eventually
 
 pytest.importorskip("slack_bolt")
 
-from kagura_kernel.testing.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
+from tests.support.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
 
 ANN = "U0ANN"
 MARK = "0" * 32

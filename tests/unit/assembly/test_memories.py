@@ -9,7 +9,7 @@ from kagura_kernel.assembly.memories import COST_KEY, COST_RESOURCE, LazyMemory,
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import ConfigurationError, MemoryUnavailable
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.testing.memory_cloud.server import CONTEXT, KEY, RESOURCE, FakeMemoryCloudServer
+from tests.support.memory_cloud.server import CONTEXT, KEY, RESOURCE, FakeMemoryCloudServer
 
 
 def settings_from(tmp_path, text):

@@ -10,7 +10,7 @@ from kagura_kernel.brain.replay import ReplayBrain, open_cassette
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.testing.brain import Ask, FakeBrain, Together
 from kagura_kernel.testing.conformance.brain import ToolLog, a_turn, all_events
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
 SCRIPT = [

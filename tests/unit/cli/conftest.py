@@ -15,11 +15,11 @@ from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.auditor import FakeAuditor
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.plugin_rig import FakeJails, write_plugin
+from tests.support.auditor import FakeAuditor
+from tests.support.plugin_rig import FakeJails, write_plugin
 
 OURS = ("KAGURA_CONFIG", "KAGURA_JOURNAL_URL", "KAGURA_SHARED", "KAGURA_BOX", "JUPYTERHUB_USER")
 

@@ -18,7 +18,7 @@ from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.patterns.lessons import Failure, lesson_draft
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.domain.events import ChangeRow, ChangesCollected
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 
 async def pieces(content: bytes) -> AsyncIterator[bytes]:

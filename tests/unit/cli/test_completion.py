@@ -17,7 +17,7 @@ from kagura_kernel.cockpit.commands import COMMANDS
 from kagura_kernel.cockpit.grammar import Kind, Surface
 from kagura_kernel.cockpit.lines.lookup import Name
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 
 class Known:

@@ -14,7 +14,7 @@ from kagura_kernel.journal import views
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 
 def test_a_run_is_stopped_and_its_end_is_told(

@@ -17,7 +17,7 @@ from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.memory.sqlite.store import SqliteMemory
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 NOW = datetime.now(UTC)
 

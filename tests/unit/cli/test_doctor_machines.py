@@ -19,7 +19,7 @@ from kagura_kernel.cli.doctor_machine import LITTLE, TOO_LITTLE
 from kagura_kernel.cli.main import main
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter import installed
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 Rows = dict[str, dict[str, Any]]
 ROWS = {

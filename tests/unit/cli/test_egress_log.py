@@ -11,7 +11,7 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 NOW = datetime.now(UTC)
 

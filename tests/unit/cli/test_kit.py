@@ -10,9 +10,9 @@ import pytest
 from kagura_kernel.assembly import kits
 from kagura_kernel.cli.main import main
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.redactors import shared_redactor
-from kagura_kernel.testing.sample_kit import SECRET, SampleKit, lay_out
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.redactors import shared_redactor
+from tests.support.sample_kit import SECRET, SampleKit, lay_out
+from tests.support.sample_run import SampleRun
 
 KEYS = "skills/csv-tools/references/keys.md"
 

@@ -12,7 +12,7 @@ import kagura_kernel
 from kagura_kernel.assembly import kits
 from kagura_kernel.cli.kit_redact import run
 from kagura_kernel.domain.errors import UsageError
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
 

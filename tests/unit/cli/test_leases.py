@@ -22,10 +22,10 @@ from kagura_kernel.membrane.credentials.minting import Issue, Order, mint
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.providers.static import StaticProvider
 from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference
-from kagura_kernel.testing.credential_cloudflare import PARENT, FakeCloudflare
-from kagura_kernel.testing.credential_rigs import SCOPE, cloudflare_provider
-from kagura_kernel.testing.credential_service import Trouble
-from kagura_kernel.testing.sample_run import SampleRun
+from kagura_kernel.testing.credential_service import SCOPE, Trouble
+from tests.support.credential_cloudflare import PARENT, FakeCloudflare
+from tests.support.credential_rigs import cloudflare_provider
+from tests.support.sample_run import SampleRun
 
 REGISTRY = """
 [providers.cloudflare]

@@ -14,8 +14,8 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import EnablePlugin
 from kagura_kernel.domain.plugins import PluginState, Risk
-from kagura_kernel.testing.plugin_rig import SOURCE, write_plugin
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.plugin_rig import SOURCE, write_plugin
+from tests.support.redactors import shared_redactor
 
 pytestmark = pytest.mark.usefixtures("plugins")
 

@@ -19,7 +19,7 @@ from kagura_kernel.domain.plugins import PluginPermissions, PluginState
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.plugin_words import take_plugin_words
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.plugin_rig import FakeJails, write_plugin
+from tests.support.plugin_rig import FakeJails, write_plugin
 
 pytestmark = pytest.mark.usefixtures("plugins")
 

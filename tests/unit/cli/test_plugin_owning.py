@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cli.main import main
-from kagura_kernel.testing.plugin_rig import SOURCE, write_plugin
+from tests.support.plugin_rig import SOURCE, write_plugin
 
 pytestmark = pytest.mark.usefixtures("plugins")
 

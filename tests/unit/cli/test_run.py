@@ -27,7 +27,7 @@ from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.jupyter.cards.view import Ask, RunView
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 
 def arguments(line: str) -> SimpleNamespace:

@@ -17,7 +17,7 @@ from kagura_kernel.cli.main import main
 from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 
 def test_the_newest_run_stands_first_and_a_live_one_is_marked(

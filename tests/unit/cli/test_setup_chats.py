@@ -23,7 +23,7 @@ from kagura_kernel.domain.errors import ConfigurationError
 
 pytest.importorskip("slack_bolt")
 
-from kagura_kernel.testing.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
+from tests.support.slack_server import APP_TOKEN, BOT_TOKEN, SlackServer
 
 WRONG = "xoxb-very-secret"
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -155,7 +155,7 @@ def test_what_a_chat_answers_to_a_wrong_token_is_told_and_the_token_is_not(walk,
 @pytest.mark.usefixtures("chain")
 def test_discord_is_set_up_and_lets_us_in_and_a_wrong_token_does_not(walk, file):
     pytest.importorskip("discord")
-    from kagura_kernel.testing.discord_server import TOKEN, DiscordServer
+    from tests.support.discord_server import TOKEN, DiscordServer
 
     with elsewhere(DiscordServer()) as server:
         file.write_text(f'[transports.discord]\napi = "{server.api}"\nbot_token_env = "BOT"\n')

@@ -12,7 +12,7 @@ from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.memory.opening import FILE
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 
 def test_before_anything_has_run_all_is_calm_and_the_journal_to_be_is_named(

@@ -8,8 +8,8 @@ import pytest
 from kagura_kernel.cli.main import main
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.trust import TrustHistory
-from kagura_kernel.testing.earned_trust import earn_trust, trust_row
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.earned_trust import earn_trust, trust_row
+from tests.support.sample_run import SampleRun
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> dict[str, list[str]]:

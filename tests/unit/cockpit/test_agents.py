@@ -17,7 +17,7 @@ from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.testing.brain import FakeBrain
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 Make = Callable[..., Cockpit]
 AwaitQuestion = Callable[[Cockpit], ApprovalRequest]

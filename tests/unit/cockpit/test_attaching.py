@@ -24,7 +24,7 @@ from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.testing.credential_fake import FakeProvider
 from kagura_kernel.testing.patience import eventually, wait_until
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 Make = Callable[..., Cockpit]
 

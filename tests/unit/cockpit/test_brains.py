@@ -9,7 +9,7 @@ from kagura_kernel.cockpit.brains import USUAL_TURN, Thinking, report_brains, tu
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.brain import FakeBrain
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

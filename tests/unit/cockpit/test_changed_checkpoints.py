@@ -22,7 +22,7 @@ from kagura_kernel.journal.rows import Here
 from kagura_kernel.journal.session_registry import last_run
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 AT = datetime(2026, 1, 5, 12, tzinfo=UTC)
 

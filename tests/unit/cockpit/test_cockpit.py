@@ -29,7 +29,7 @@ from kagura_kernel.jupyter.status import status_text
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Together
 from kagura_kernel.testing.memory import FakeMemory
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 Make = Callable[..., Cockpit]
 AwaitQuestion = Callable[[Cockpit], ApprovalRequest]

@@ -18,11 +18,11 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.runs.auditing import AuditOrder, AuditParts, AuditRun
 from kagura_kernel.runs.prices import price
 from kagura_kernel.testing.approver import ScriptedApprover
-from kagura_kernel.testing.auditor import FakeAuditor, report
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.sample_plugin import sample_plugin
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.auditor import FakeAuditor, report
+from tests.support.sample_plugin import sample_plugin
+from tests.support.sample_run import SampleRun
 
 SAMPLE = SampleRun()
 REFUSED = [SAMPLE.refused(times=times) for times in range(1, 101)]

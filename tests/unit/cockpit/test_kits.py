@@ -16,9 +16,9 @@ from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, KitGone, Ki
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.packages.hosts import ToolHosts
-from kagura_kernel.testing.redactors import shared_redactor
-from kagura_kernel.testing.sample_kit import SECRET, SampleKit, lay_out
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.redactors import shared_redactor
+from tests.support.sample_kit import SECRET, SampleKit, lay_out
+from tests.support.sample_run import SampleRun
 
 KEYS = "skills/csv-tools/references/keys.md"
 

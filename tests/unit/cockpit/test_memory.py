@@ -17,7 +17,7 @@ from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.memory import FakeMemory
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 ADA = {"by": "ada", "via": "command"}
 

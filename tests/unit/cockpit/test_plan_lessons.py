@@ -13,7 +13,7 @@ from kagura_kernel.domain.memory import FIXES, Author, Draft, Edge, Source
 from kagura_kernel.patterns.lessons import LONGEST, Failure, fix_draft, lesson_draft
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.memory import FakeMemory
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 SOURCE = Source(Author.ENGINE, run_id="run-1")
 FAILURE = Failure("command", "`make` ended with 2", "no rule to make all", "`cmake .`")

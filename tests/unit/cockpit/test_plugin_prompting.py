@@ -10,9 +10,9 @@ from kagura_kernel.cockpit.plugin_talk import PluginEnabled
 from kagura_kernel.domain.errors import BrainLost, PluginRefused
 from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.testing.auditor import FakeAuditor, report
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.plugin_rig import FakeJails, write_plugin
+from tests.support.auditor import FakeAuditor, report
+from tests.support.plugin_rig import FakeJails, write_plugin
 
 ASKING = """\
 SCHEMA = {

@@ -13,7 +13,7 @@ from kagura_kernel.domain.errors import (
     UnknownName,
 )
 from kagura_kernel.plugins.signing import make_key
-from kagura_kernel.testing.plugin_rig import PluginRig, write_plugin
+from tests.support.plugin_rig import PluginRig, write_plugin
 
 BY = {"by": "ada", "via": "test"}
 

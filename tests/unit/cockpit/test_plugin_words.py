@@ -6,7 +6,7 @@ from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.journal.plugin_words import send_plugin_word
 from kagura_kernel.journal.views import runs
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.plugin_rig import write_plugin
+from tests.support.plugin_rig import write_plugin
 from tests.unit.cockpit.test_plugins import ASKING, desk, enable, jails
 
 __all__ = ["desk", "jails"]

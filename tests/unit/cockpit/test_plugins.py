@@ -24,10 +24,10 @@ from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.plugin_words import send_plugin_word
 from kagura_kernel.journal.views import runs
-from kagura_kernel.testing.auditor import FakeAuditor, report
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.plugin_rig import FakeJails, write_plugin
+from tests.support.auditor import FakeAuditor, report
+from tests.support.plugin_rig import FakeJails, write_plugin
 
 ASKING = """\
 SCHEMA = {"greeting": {"type": "string", "description": "What it says first"}}

@@ -13,9 +13,9 @@ from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.cockpit.ordering import order_for
 from kagura_kernel.domain.errors import BrainNotConfigured, KaguraError, UsageError
 from kagura_kernel.domain.policy import PROGRAM_DIR
-from kagura_kernel.testing.backends import IdleBackend
 from kagura_kernel.testing.brain import FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
+from tests.support.backends import IdleBackend
 
 KEY = "sk-test-never-real"
 

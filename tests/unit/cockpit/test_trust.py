@@ -15,8 +15,8 @@ from kagura_kernel.cockpit.handles import RunHandle
 from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.testing.brain import Ask, FakeBrain
-from kagura_kernel.testing.earned_trust import earn_trust
 from kagura_kernel.testing.patience import wait_until
+from tests.support.earned_trust import earn_trust
 
 AwaitQuestion = Callable[[Cockpit], ApprovalRequest]
 COMMIT = (Ask("bash", {"command": "git commit -q -m done", "host": True, "reason": "It is done."}), "Committed.")

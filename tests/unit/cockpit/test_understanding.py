@@ -14,7 +14,7 @@ from kagura_kernel.cockpit.understanding import (
     waits_for_nobody,
 )
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 IDLE, NEW = Standing(ran=True), Standing()

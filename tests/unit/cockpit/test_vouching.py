@@ -15,8 +15,8 @@ from kagura_kernel.domain.errors import NotThisTime, RunUnknown
 from kagura_kernel.domain.patterns import TrustTerms
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.earned_trust import trust_row
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.earned_trust import trust_row
+from tests.support.sample_run import SampleRun
 
 PUSH = {"command": "git push", "directory": "/project"}
 NEW = {"credentials": ("aws:admin",), "writable_root": False}

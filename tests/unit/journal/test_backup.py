@@ -8,7 +8,7 @@ import pytest
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable, UsageError
 from kagura_kernel.journal.backup import back_up
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 
 def test_a_copy_of_a_journal_in_use_holds_and_goes_on_by_itself(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kagura_kernel.domain.events import ToolCalled
 from kagura_kernel.journal.encoding import as_text, decode, encode, moment, stamp
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))

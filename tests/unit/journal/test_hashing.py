@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kagura_kernel.journal.encoding import FIRST, row_hash
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 COLUMNS = st.tuples(*[st.text(max_size=8)] * 6)
 

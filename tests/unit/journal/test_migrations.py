@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, inspect
 from kagura_kernel.domain.errors import JournalTooNew, JournalUnwritable
 from kagura_kernel.journal import migrations, schema
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 

@@ -13,8 +13,8 @@ from sqlalchemy import text
 from kagura_kernel.domain.events import BoxStarted, ChangeRow, ChangesCollected, Event
 from kagura_kernel.journal import views
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
 from tests.support.effort import examples
+from tests.support.sample_run import SampleRun
 
 RUNS = [SampleRun("run-1"), SampleRun("run-2")]
 APPROVALS = st.sampled_from(["app-1", "app-2"])

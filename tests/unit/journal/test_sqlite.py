@@ -11,7 +11,7 @@ import pytest
 from kagura_kernel.domain.errors import JournalUnreadable, JournalUnwritable, UsageError
 from kagura_kernel.journal import sqlite
 from kagura_kernel.journal.store import FLUSHED, Journal
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 

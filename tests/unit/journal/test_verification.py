@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import JournalTampered
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.testing.sample_run import SampleRun
 from tests.support.effort import examples
+from tests.support.sample_run import SampleRun
 
 ROWS = 6
 TEXTS = ("at", "kind", "run_id", "session_id", "body", "prev_hash", "hash")

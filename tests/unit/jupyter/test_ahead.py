@@ -10,7 +10,7 @@ from kagura_kernel.assembly import kits
 from kagura_kernel.jupyter import ahead
 from kagura_kernel.testing.compiled_rules import compiled_rules
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 KERNEL = """import os, time
 from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kagura_kernel.jupyter.cards.items import item_html
 from kagura_kernel.jupyter.cards.text import item_text
-from kagura_kernel.testing.card_page import Page
+from tests.support.card_page import Page
 
 
 def card(view) -> Page:

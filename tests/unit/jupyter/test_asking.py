@@ -12,9 +12,9 @@ from kagura_kernel.jupyter.cards.frame import run_html
 from kagura_kernel.jupyter.cards.text import item_text, run_text
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.membrane.egress import asking
-from kagura_kernel.testing.card_page import Page
-from kagura_kernel.testing.sample_run import SampleRun
-from kagura_kernel.testing.told_run import ToldRun
+from tests.support.card_page import Page
+from tests.support.sample_run import SampleRun
+from tests.support.told_run import ToldRun
 
 RUN = SampleRun()
 BOTH = ("this run", "this session")

@@ -21,7 +21,7 @@ from kagura_kernel.jupyter.cards.text import run_text
 from kagura_kernel.jupyter.cards.view import Note, Passage, RunView
 from kagura_kernel.jupyter.cards.words import run_label, status_of
 from kagura_kernel.jupyter.charts.timeline import BRAIN, YOU, bars
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 SAMPLE = SampleRun()
 AUDIT = PluginAudit(

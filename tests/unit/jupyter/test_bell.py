@@ -9,7 +9,7 @@ import pytest
 from kagura_kernel.jupyter import background
 from kagura_kernel.jupyter.background import Bell
 from kagura_kernel.jupyter.surface import Surface
-from kagura_kernel.testing.told_run import ToldRun
+from tests.support.told_run import ToldRun
 
 
 class Shell:

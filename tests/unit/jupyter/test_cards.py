@@ -12,7 +12,7 @@ from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html, style
 from kagura_kernel.jupyter.cards.text import run_text
 from kagura_kernel.jupyter.cards.view import INSIDE_MAGIC, RunView
 from kagura_kernel.jupyter.live_run import live_parts
-from kagura_kernel.testing.card_page import Page
+from tests.support.card_page import Page
 
 
 def live(view: RunView) -> Page:

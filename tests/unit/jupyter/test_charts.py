@@ -25,9 +25,9 @@ from kagura_kernel.jupyter.charts.cost import cost_chart
 from kagura_kernel.jupyter.charts.egress import MAX_HOSTS, egress_chart, places
 from kagura_kernel.jupyter.charts.picture import MARKDOWN_ROWS, VEGA_LITE_MIME
 from kagura_kernel.testing.box import FakeBackend
-from kagura_kernel.testing.card_page import Page
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.card_page import Page
+from tests.support.sample_run import SampleRun
 
 HOSTILE = "<script>alert(1)</script>|`*\u202e"
 

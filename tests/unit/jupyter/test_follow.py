@@ -13,7 +13,7 @@ from kagura_kernel.domain.events import ChildStarted
 from kagura_kernel.jupyter import follow as follow_module
 from kagura_kernel.jupyter.follow import follow
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.told_run import ToldRun
+from tests.support.told_run import ToldRun
 
 
 class Pages:

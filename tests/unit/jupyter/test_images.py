@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.jupyter.cards.images import MAX_SIDE, NoImageError, decoded, image_of
-from kagura_kernel.testing.gallery import DRAWING, png
+from tests.support.gallery import DRAWING, png
 
 JPEG = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x0b\x08" + struct.pack(">HH", 48, 64) + b"\x01\x01\x11\x00"
 GIF = b"GIF89a" + struct.pack("<HH", 7, 5) + b"\x00\x00\x00"

@@ -16,8 +16,8 @@ from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.text import run_text
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.terminal import TerminalDisplay
-from kagura_kernel.testing.sample_kit import FILES, SampleKit, opened
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_kit import FILES, SampleKit, opened
+from tests.support.sample_run import SampleRun
 
 COUNTS = "2 skills, AGENTS.md and CLAUDE.md, 1 sub-agent, 4 redactions, 2 left out"
 KIT, RUN = SampleKit(), SampleRun()

@@ -15,8 +15,8 @@ from kagura_kernel.jupyter.kit import browsing
 from kagura_kernel.jupyter.kit.browsing import KIT_MIME, KitBrowser
 from kagura_kernel.jupyter.slots import Slot
 from kagura_kernel.jupyter.steering.line import steer
-from kagura_kernel.testing.redactors import shared_redactor
-from kagura_kernel.testing.sample_kit import SECRET, lay_out
+from tests.support.redactors import shared_redactor
+from tests.support.sample_kit import SECRET, lay_out
 
 KEYS = "skills/csv-tools/references/keys.md"
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from kagura_kernel.jupyter.charts import timeline
 from kagura_kernel.jupyter.charts.timeline import Bar, bars
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun(at=datetime(2026, 1, 1, tzinfo=UTC))
 

@@ -18,8 +18,8 @@ from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
 from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.live_run import live_parts
-from kagura_kernel.testing.sample_learned import ESTIMATE, SampleLearned
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_learned import ESTIMATE, SampleLearned
+from tests.support.sample_run import SampleRun
 
 RUN, LEARNED = SampleRun(), SampleLearned()
 HOSTILE = '</q><img src=x onerror="alert(1)">\u202e'

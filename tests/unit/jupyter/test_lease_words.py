@@ -11,8 +11,8 @@ from kagura_kernel.domain.errors import LeaseUnknown, UsageError
 from kagura_kernel.jupyter.answers import press_lease
 from kagura_kernel.jupyter.steering.line import steer
 from kagura_kernel.jupyter.tables import leases_table
-from kagura_kernel.testing.sample_run import SampleRun
-from kagura_kernel.testing.told_run import ToldRun
+from tests.support.sample_run import SampleRun
+from tests.support.told_run import ToldRun
 
 RUN = SampleRun()
 

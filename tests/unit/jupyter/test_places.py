@@ -10,8 +10,8 @@ from kagura_kernel.jupyter.cards.network import SHOWN_REFUSALS
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.text import run_text
 from kagura_kernel.jupyter.live_run import live_parts
-from kagura_kernel.testing.card_page import Page
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.card_page import Page
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 

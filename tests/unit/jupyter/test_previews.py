@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.changes import changes_html
 from kagura_kernel.jupyter.cards.previews import IMAGE_BYTES, TABLE_BYTES, preview_html, wanted
-from kagura_kernel.testing.card_page import Page
-from kagura_kernel.testing.gallery import png
+from tests.support.card_page import Page
+from tests.support.gallery import png
 
 
 def row(path: str, size: int, **fields: object) -> ChangeRow:

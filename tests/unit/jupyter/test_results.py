@@ -11,8 +11,8 @@ from kagura_kernel.jupyter.cards.parts import KEPT_OF_RESULTS, KEPT_RESULT, KEPT
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.results import result_html, result_text
 from kagura_kernel.jupyter.cards.text import run_text
-from kagura_kernel.testing.card_page import Page
-from kagura_kernel.testing.gallery import DRAWING, FRAME, crossed, png, shown
+from tests.support.card_page import Page
+from tests.support.gallery import DRAWING, FRAME, crossed, png, shown
 
 
 def test_an_image_stands_in_a_frame_of_the_box_and_reserves_its_room():

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.jupyter.cards.rich import HTML_CHARACTERS, HTML_TEXT, IMAGES, TABLE_ROWS, rich_html
-from kagura_kernel.testing.card_page import Page
-from kagura_kernel.testing.gallery import FRAME
-from kagura_kernel.testing.hostile import HOSTILE_HTML, PIXEL
+from tests.support.card_page import Page
 from tests.support.effort import examples
+from tests.support.gallery import FRAME
+from tests.support.hostile import HOSTILE_HTML, PIXEL
 
 OURS = {"kg-sideways", "kg-heading", "kg-leads", "kg-soft", "kg-picture", "kg-pre"}
 ATTRIBUTES = {

@@ -27,8 +27,8 @@ from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.jupyter.steering.line import run_line, steer
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.testing.plugin_rig import FakeJails, write_plugin
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.plugin_rig import FakeJails, write_plugin
+from tests.support.sample_run import SampleRun
 
 HEADLESS = SimpleNamespace(kernel=None, user_ns={})
 

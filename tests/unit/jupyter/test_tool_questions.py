@@ -8,8 +8,8 @@ from kagura_kernel.jupyter.cards.ask_buttons import THIS_CALL, THIS_RUN, buttons
 from kagura_kernel.jupyter.cards.items import item_html
 from kagura_kernel.jupyter.cards.text import item_text
 from kagura_kernel.jupyter.cards.view import RunView
-from kagura_kernel.testing.sample_run import SampleRun
 from kagura_kernel.tools.toolsets.asking import OPTIONS
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 ASKED = RUN.asked(

@@ -17,8 +17,8 @@ from kagura_kernel.jupyter.charts.picture import VEGA_LITE_MIME, Chart
 from kagura_kernel.jupyter.steering.line import steer
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.testing.earned_trust import earn_trust, trust_row
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.earned_trust import earn_trust, trust_row
+from tests.support.sample_run import SampleRun
 
 HEADLESS = SimpleNamespace(kernel=None, user_ns={})
 

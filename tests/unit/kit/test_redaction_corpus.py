@@ -5,14 +5,14 @@ from collections import Counter
 import pytest
 
 from kagura_kernel.domain.kit import MARKER
-from kagura_kernel.testing.redaction_corpus import LOOK_ALIKES, SECRETS, LookAlike, Planted
-from kagura_kernel.testing.redaction_corpus.chance import Chance
-from kagura_kernel.testing.redaction_corpus.forms import read, shape
-from kagura_kernel.testing.redaction_corpus.judging import gone, lost, unhurt
-from kagura_kernel.testing.redaction_corpus.making import filled
-from kagura_kernel.testing.redaction_corpus.sample import Template
-from kagura_kernel.testing.redaction_corpus.values import VALUES
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS, LookAlike, Planted
+from tests.support.redaction_corpus.chance import Chance
+from tests.support.redaction_corpus.forms import read, shape
+from tests.support.redaction_corpus.judging import gone, lost, unhurt
+from tests.support.redaction_corpus.making import filled
+from tests.support.redaction_corpus.sample import Template
+from tests.support.redaction_corpus.values import VALUES
+from tests.support.redactors import shared_redactor
 
 HALVES = ("training", "hold-out")
 

@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.kit import MARKER
-from kagura_kernel.testing.redaction_corpus import LOOK_ALIKES, SECRETS
-from kagura_kernel.testing.redaction_corpus.chance import Chance
-from kagura_kernel.testing.redaction_corpus.forms import shape
-from kagura_kernel.testing.redaction_corpus.tokens import TOKENS
-from kagura_kernel.testing.redaction_corpus.values import VALUES
-from kagura_kernel.testing.redactors import shared_redactor
 from tests.support.effort import examples
+from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS
+from tests.support.redaction_corpus.chance import Chance
+from tests.support.redaction_corpus.forms import shape
+from tests.support.redaction_corpus.tokens import TOKENS
+from tests.support.redaction_corpus.values import VALUES
+from tests.support.redactors import shared_redactor
 
 # The same examples each time, so that what fails is about the change at hand; with everything asked for, new ones.
 # Many examples beside other work take longer than one test usually may.
@@ -30,7 +30,7 @@ EXAMPLES = examples(
     60,
     500,
     "kagura_kernel/kit/redaction/",
-    "kagura_kernel/testing/redaction_corpus/",
+    "tests/support/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],
 )
 

@@ -13,8 +13,8 @@ from kagura_kernel.domain.memory import Author, Draft, Query, Source, Tier
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.testing.memory import FakeMemory
-from kagura_kernel.testing.story import Calendar
 from kagura_kernel.tools.briefing import age
+from tests.support.story import Calendar
 
 DAY = 86_400.0
 

@@ -10,7 +10,7 @@ from kagura_kernel.domain.memory import Author, Draft, Query, Source
 from kagura_kernel.memory.drafts import memory_of
 from kagura_kernel.memory.ranking import has_to_do_with
 from kagura_kernel.memory.sqlite.store import SqliteMemory
-from kagura_kernel.testing.recall_corpus.making import LANGUAGES, make_corpus
+from tests.support.recall_corpus.making import LANGUAGES, make_corpus
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

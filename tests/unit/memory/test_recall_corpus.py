@@ -7,9 +7,9 @@ import pytest
 
 from kagura_kernel.domain.memory import Query
 from kagura_kernel.memory.sqlite.store import SqliteMemory
-from kagura_kernel.testing.recall_corpus.judging import Retriever, judge
-from kagura_kernel.testing.recall_corpus.making import KINDS, LANGUAGES, Corpus, make_corpus
-from kagura_kernel.testing.recall_corpus.plain import porter, substring
+from tests.support.recall_corpus.judging import Retriever, judge
+from tests.support.recall_corpus.making import KINDS, LANGUAGES, Corpus, make_corpus
+from tests.support.recall_corpus.plain import porter, substring
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["threads", "lines"])

@@ -6,7 +6,7 @@ import pytest
 
 from kagura_kernel.plugins.calling import MOST_OF_ALL, MOST_OF_ONE, FunctionSpec, plugin_briefing
 from kagura_kernel.plugins.manifest import Hints
-from kagura_kernel.testing.plugins import FakePlugin
+from tests.support.plugins import FakePlugin
 
 HINTS = Hints.model_construct(
     overview="Reads files of one folder.",

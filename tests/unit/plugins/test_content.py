@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.plugins.content import read_content
-from kagura_kernel.testing.plugin_files import GREETER, write_plugin
+from tests.support.plugin_files import GREETER, write_plugin
 
 
 def test_the_hash_is_of_everything_and_the_same_again(tmp_path):

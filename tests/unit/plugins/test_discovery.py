@@ -6,7 +6,7 @@ import pytest
 
 from kagura_kernel.domain.errors import PluginInvalid
 from kagura_kernel.plugins.discovery import discover, load_found
-from kagura_kernel.testing.plugin_files import write_plugin
+from tests.support.plugin_files import write_plugin
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from kagura_kernel.plugins.enabled import FAILED_STARTS, JailedPlugin, JailOrder
 from kagura_kernel.plugins.permissions import JailPlan, NetRule, ShownPath
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.plugin_rig import FakeJail, FakeJails
-from kagura_kernel.testing.sample_plugin import sample_plugin
+from tests.support.plugin_rig import FakeJail, FakeJails
+from tests.support.sample_plugin import sample_plugin
 
 IDLE = 600.0
 
@@ -218,6 +218,6 @@ async def test_ending_one_whose_jail_ends_just_now_leaves_none(one: Enabled) -> 
 
 def test_the_rig_and_the_sample_are_plugins(tmp_path: Path) -> None:
     from kagura_kernel.plugins.discovery import load_found
-    from kagura_kernel.testing.plugin_rig import write_plugin
+    from tests.support.plugin_rig import write_plugin
 
     assert load_found(write_plugin(tmp_path, "fs-like"), "user").manifest.host_modules == ("fs_like",)

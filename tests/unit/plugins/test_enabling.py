@@ -25,7 +25,7 @@ from kagura_kernel.domain.plugins import PluginFinding, PluginState, Risk, Sever
 from kagura_kernel.journal.plugin_views import one_plugin
 from kagura_kernel.plugins.enabled import JailOrder
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.plugin_rig import SESSION, SOURCE, PluginRig
+from tests.support.plugin_rig import SESSION, SOURCE, PluginRig
 
 OTHER = "ses-2"
 GOES_ON = "The one that is enabled goes on as it was."

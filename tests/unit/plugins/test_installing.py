@@ -12,7 +12,7 @@ from kagura_kernel.domain.errors import PluginInvalid, PluginRefused, UnknownNam
 from kagura_kernel.plugins import installing
 from kagura_kernel.plugins.discovery import discover
 from kagura_kernel.plugins.installing import NotUnpacked, install, remove
-from kagura_kernel.testing.plugin_files import write_plugin
+from tests.support.plugin_files import write_plugin
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from kagura_kernel.plugins.manager import PluginManager
 from kagura_kernel.plugins.signature import make_key
 from kagura_kernel.plugins.signing import sign
 from kagura_kernel.runs.redacting import Redacting
-from kagura_kernel.testing.plugin_rig import SOURCE, PluginRig
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.plugin_rig import SOURCE, PluginRig
+from tests.support.redactors import shared_redactor
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from kagura_kernel.domain.errors import PluginInvalid
 from kagura_kernel.domain.plugins import PluginPermissions
 from kagura_kernel.plugins.manifest import MAX_PROBLEMS, Hints, parse_manifest
-from kagura_kernel.testing.plugin_files import manifest_of
+from tests.support.plugin_files import manifest_of
 
 
 def problems(data: bytes, directory: str = "greeter") -> str:

@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors import PluginInvalid
 from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.plugins import reading
 from kagura_kernel.plugins.reading import MAX_FILE_BYTES, MAX_FILES, read_directory
-from kagura_kernel.testing.plugin_files import write_plugin
+from tests.support.plugin_files import write_plugin
 
 
 @pytest.fixture

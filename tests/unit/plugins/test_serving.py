@@ -18,9 +18,9 @@ from kagura_kernel.plugins.call_limits import CallLimits, Room
 from kagura_kernel.plugins.serving import GuestCalls
 from kagura_kernel.sandbox.guest_streams import Listener
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.guest_stream import LoopbackListening
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.plugins import FakePlugin
+from tests.support.guest_stream import LoopbackListening
+from tests.support.plugins import FakePlugin
 
 LARGE = "x" * 300_000
 

@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import PluginChanged
 from kagura_kernel.journal.plugin_words import send_plugin_word
-from kagura_kernel.testing.plugin_rig import SESSION, PluginRig
+from tests.support.plugin_rig import SESSION, PluginRig
 
 OTHER = "ses-2"
 

@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors import PluginRefused, SignatureInvalid
 from kagura_kernel.plugins.content import read_content
 from kagura_kernel.plugins.signature import check_key
 from kagura_kernel.plugins.signing import make_key, public_key, sign, verify
-from kagura_kernel.testing.plugin_files import write_plugin
+from tests.support.plugin_files import write_plugin
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from kagura_kernel.plugins.jail.parts import JailParts
 from kagura_kernel.plugins.permissions import JailPlan
 from kagura_kernel.plugins.starting import JailStarter
 from kagura_kernel.testing.box import FakeBackend
-from kagura_kernel.testing.sample_plugin import sample_plugin
+from tests.support.sample_plugin import sample_plugin
 
 DECIDED = EgressDecided(
     run_id="",

@@ -12,7 +12,7 @@ from kagura_kernel.plugins.discovery import load_found
 from kagura_kernel.plugins.signing import make_key, sign
 from kagura_kernel.plugins.trust import TrustBook
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.plugin_files import write_plugin
+from tests.support.plugin_files import write_plugin
 
 
 @pytest.fixture

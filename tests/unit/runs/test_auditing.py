@@ -31,11 +31,11 @@ from kagura_kernel.journal.store import Journal
 from kagura_kernel.plugins.audit.prompt import ids_in
 from kagura_kernel.runs.auditing import ABORT, RETRY, SILENCE_SECONDS, STATIC, AuditOrder, AuditParts, AuditRun
 from kagura_kernel.testing.approver import ScriptedApprover
-from kagura_kernel.testing.auditor import FakeAuditor, report, write_audit_cassette
 from kagura_kernel.testing.brain import PER_ROUND, Hang
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.sample_plugin import SAMPLE_SOURCE, sample_plugin
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.auditor import FakeAuditor, report, write_audit_cassette
+from tests.support.sample_plugin import SAMPLE_SOURCE, sample_plugin
+from tests.support.sample_run import SampleRun
 
 
 class Answers:

@@ -30,8 +30,8 @@ from kagura_kernel.runs.installing import Installed, install
 from kagura_kernel.runs.tray import Tray
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.box import FakeBackend
-from kagura_kernel.testing.package_servers import PackageServers, package_servers, tarball
-from kagura_kernel.testing.wheels import write_wheel
+from tests.support.package_servers import PackageServers, package_servers, tarball
+from tests.support.wheels import write_wheel
 
 SCRIPT = '#!/bin/sh\necho "hello from $0" "$@"\n'
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")

@@ -11,7 +11,7 @@ from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.plugins import OpenPlugins, guest_files, open_plugins, place_file, refresh_plugins
 from kagura_kernel.runs.tray import SearchPaths, Tray
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.testing.plugins import FakePlugin, FakePlugins
+from tests.support.plugins import FakePlugin, FakePlugins
 
 SEARCH = SearchPaths(("/tmp/host/bin", "/usr/bin", "/bin"), ("/tmp/host/lib", "/set/by/settings"))
 

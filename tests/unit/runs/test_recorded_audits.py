@@ -6,9 +6,9 @@ import pytest
 
 from kagura_kernel.plugins.audit.prompt import audit_prompt, ids_in, replayed_ids
 from kagura_kernel.runs.redacting import Redacting
-from kagura_kernel.testing.auditor import report
-from kagura_kernel.testing.redactors import shared_redactor
-from kagura_kernel.testing.sample_plugin import SAMPLE_SOURCE, sample_plugin
+from tests.support.auditor import report
+from tests.support.redactors import shared_redactor
+from tests.support.sample_plugin import SAMPLE_SOURCE, sample_plugin
 
 TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
 

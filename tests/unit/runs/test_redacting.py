@@ -41,7 +41,7 @@ from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redacting import EXACT, WITHHELD, Redacting, is_exact
 from kagura_kernel.testing import compiled_rules
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 EVENT_TYPES: tuple[type[Event], ...] = typing.get_args(typing.get_args(AnyEvent)[0])
 TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"

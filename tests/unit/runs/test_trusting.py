@@ -32,7 +32,7 @@ from kagura_kernel.runs.trusting import Trusting
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.brain import FakeBrain
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
 

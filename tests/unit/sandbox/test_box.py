@@ -4,7 +4,7 @@ import asyncio
 
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.box import PipedBox
-from kagura_kernel.testing.guests import scripted_guest
+from tests.support.guests import scripted_guest
 
 
 class Freed:

@@ -12,7 +12,7 @@ from kagura_kernel.domain.errors import SandboxUnavailable, WorkspaceUnreadable
 from kagura_kernel.domain.policy import BoxLimits
 from kagura_kernel.sandbox.backend import Box, BoxSpec, Probe, ShownPath
 from kagura_kernel.sandbox.pool import WarmPool
-from kagura_kernel.testing.backends import IdleBackend
+from tests.support.backends import IdleBackend
 
 SPEC = BoxSpec(workspace=Path("/project"))
 

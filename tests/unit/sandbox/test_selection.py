@@ -10,7 +10,7 @@ from kagura_kernel.domain.errors import IsolationTooWeak, SandboxUnavailable, Un
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import Probe, SandboxBackend
 from kagura_kernel.sandbox.selection import choose, is_shared, registered
-from kagura_kernel.testing.backends import IdleBackend
+from tests.support.backends import IdleBackend
 
 WORKS = Probe(ok=True, reason="daemon 20.10 answers, image kagura/python is built")
 NO_DAEMON = Probe(ok=False, reason="no Docker daemon answers", install="Install Docker.")

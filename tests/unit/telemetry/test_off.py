@@ -11,7 +11,7 @@ import pytest
 
 from kagura_kernel.assembly import load_settings
 from kagura_kernel.domain.errors import ConfigurationError
-from kagura_kernel.testing.kernel import kernel_environ
+from tests.support.kernel import kernel_environ
 
 COCKPIT = """
 import os, sys

@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from kagura_kernel.domain.events import ChildStarted, Event, KitStaged, PluginCalled, RunVerified
 from kagura_kernel.telemetry.spans import LONGEST_TEXT, MOST_RUNS, RunIds, Spans, span_id, trace_id
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
 

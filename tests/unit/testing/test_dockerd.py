@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.testing.dockerd import TestDaemon, private_daemon, shared_daemon, why_not
-from kagura_kernel.testing.dockerd_keeper import daemon_commands
+from tests.support.dockerd import TestDaemon, private_daemon, shared_daemon, why_not
+from tests.support.dockerd_keeper import daemon_commands
 
 needs_daemon = pytest.mark.skipif(bool(why_not()), reason=why_not() or "it can be started")
 
@@ -79,7 +79,7 @@ def test_a_killed_user_counts_as_gone(tmp_path_factory: pytest.TempPathFactory):
     cache = tmp_path_factory.mktemp("d")
     code = (
         "import sys, time, pathlib\n"
-        "from kagura_kernel.testing.dockerd import shared_daemon\n"
+        "from tests.support.dockerd import shared_daemon\n"
         "with shared_daemon(pathlib.Path(sys.argv[1])) as daemon:\n"
         "    print(daemon.pid, flush=True); time.sleep(100)\n"
     )

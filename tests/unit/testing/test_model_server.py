@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kagura_kernel.testing.model_script import (
+from tests.support.model_script import (
     BrokenStream,
     Calls,
     ModelTurn,
@@ -23,7 +23,7 @@ from kagura_kernel.testing.model_script import (
     says,
     tool_results,
 )
-from kagura_kernel.testing.model_server import ModelServer
+from tests.support.model_server import ModelServer
 
 TOOLS = [{"name": "mcp__kagura__bash"}, {"name": "mcp__kagura__grep"}]
 

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kagura_kernel.testing.model_script import BrokenStream, Calls, ModelTurn, Refusal, Says, by_conversation, says
-from kagura_kernel.testing.openai_server import TOO_LONG, OpenAIServer, tool_answers
+from tests.support.model_script import BrokenStream, Calls, ModelTurn, Refusal, Says, by_conversation, says
+from tests.support.openai_server import TOO_LONG, OpenAIServer, tool_answers
 
 BOTH = ModelTurn((Says("A text that needs more than one piece."), Calls("bash", {"command": "ls"}, id="call-1")))
 ASKED = {"model": "m-1", "messages": [{"role": "user", "content": "go"}]}

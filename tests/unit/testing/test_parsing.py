@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 import gc
 
-from kagura_kernel.testing import parsing
+from tests.support import parsing
 
 LARGE = "\n".join(f"def f{n}(a, b):\n    assert a == b, (a, [b, {{'x': a}}])\n" for n in range(3000))
 

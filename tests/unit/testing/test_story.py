@@ -16,7 +16,7 @@ from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.testing.story import Calendar, Person, Stage, stage
+from tests.support.story import Calendar, Person, Stage, stage
 
 LOOK = Ask("bash", {"command": "id", "host": True, "reason": "to see who I am"})
 

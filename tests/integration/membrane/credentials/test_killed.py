@@ -16,8 +16,9 @@ from kagura_kernel.membrane.credentials.broker import CredentialBroker
 from kagura_kernel.membrane.credentials.grants import Grants, parse_grant
 from kagura_kernel.membrane.credentials.lease import Budget, Holder
 from kagura_kernel.membrane.credentials.sweep import sweep
-from kagura_kernel.testing.credential_life import Lives
-from kagura_kernel.testing.credential_rigs import SCOPE, cloudflare_rig
+from kagura_kernel.testing.credential_service import SCOPE
+from tests.support.credential_life import Lives
+from tests.support.credential_rigs import cloudflare_rig
 
 MOMENTS = 50
 

@@ -15,7 +15,7 @@ from kagura_kernel.membrane.credentials.settle import CLAIM
 from kagura_kernel.membrane.credentials.sweep import Revoked, revoke_now
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.credential_fake import LASTING, REVOCABLE, UNFINDABLE, FakeProvider
-from kagura_kernel.testing.credential_rigs import SCOPE
+from kagura_kernel.testing.credential_service import SCOPE
 
 DEAD, ALIVE, US = "host:1:dead", "host:2:alive", "host:3:us"
 

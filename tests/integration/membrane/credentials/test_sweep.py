@@ -14,7 +14,8 @@ from kagura_kernel.membrane.credentials.provider import MintRequest, Revocation,
 from kagura_kernel.membrane.credentials.sweep import SweepReport, keep_sweeping, sweep
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.credential_fake import LASTING, UNFINDABLE, FakeProvider
-from kagura_kernel.testing.credential_rigs import SCOPE, github_rig
+from kagura_kernel.testing.credential_service import SCOPE
+from tests.support.credential_rigs import github_rig
 
 DEAD, ALIVE = "host:1:dead", "host:2:alive"
 BUSY = Revocation(Verdict.RETRY, "HTTP 429", 7.0)

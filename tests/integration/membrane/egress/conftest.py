@@ -32,8 +32,8 @@ from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.sandbox.docker import DockerBackend
 from kagura_kernel.testing.box import FakeBackend
-from kagura_kernel.testing.docker_images import BASE
 from kagura_kernel.testing.patience import wait_until
+from tests.support.docker_images import BASE
 from tests.support.effort import EVERYTHING
 
 CLONE_NEWNET = 0x4000_0000

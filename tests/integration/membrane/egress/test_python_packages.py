@@ -24,7 +24,7 @@ from kagura_kernel.domain.events import ToolFinished
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.testing.cockpit import fake_cockpit
-from kagura_kernel.testing.docker_images import PYTHON
+from tests.support.docker_images import PYTHON
 
 NAME = "packages.test"
 

@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.cockpit.transports.slack import FOREIGN, Us, heard_in
 from kagura_kernel.cockpit.transports.transport import Clicked, Said, SentFile
-from kagura_kernel.testing.slack_server import written
+from tests.support.slack_server import written
 
 US = Us("T0", "U0BOT")
 

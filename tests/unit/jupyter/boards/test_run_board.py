@@ -14,10 +14,10 @@ from kagura_kernel.jupyter.boards import live_board, run_board
 from kagura_kernel.jupyter.cards.board import board_bundle, board_html, board_text, is_simple
 from kagura_kernel.jupyter.tables import board_table
 from kagura_kernel.testing.box import FakeBackend
-from kagura_kernel.testing.card_page import Page
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.card_page import Page
+from tests.support.sample_run import SampleRun
 
 NOW = datetime(2026, 1, 1, 12, 5, tzinfo=UTC)
 

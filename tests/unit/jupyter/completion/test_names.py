@@ -18,7 +18,7 @@ from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.completion.files import MOST, files
 from kagura_kernel.jupyter.completion.names import ShellNames, names_of, variables
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.sample_run import SampleRun
 
 PATIENT = 60.0
 

@@ -10,7 +10,7 @@ import pytest
 from kagura_kernel.cockpit.lines.completing import complete, explain
 from kagura_kernel.jupyter.completion import plugins
 from kagura_kernel.jupyter.completion.names import ShellNames
-from kagura_kernel.testing.plugin_rig import write_plugin
+from tests.support.plugin_rig import write_plugin
 
 SOURCE = """\
 SCHEMA = {

@@ -26,11 +26,11 @@ from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.patterns.attempts import Attempt, failures_of
 from kagura_kernel.patterns.graduation import proposal_text
 from kagura_kernel.patterns.lessons import Failure, fix_draft, lesson_draft, lesson_of
-from kagura_kernel.testing.card_page import Page
-from kagura_kernel.testing.hostile import HOSTILE_TEXT
 from kagura_kernel.testing.memory import FakeMemory
-from kagura_kernel.testing.sample_learned import SampleLearned
-from kagura_kernel.testing.sample_run import SampleRun
+from tests.support.card_page import Page
+from tests.support.hostile import HOSTILE_TEXT
+from tests.support.sample_learned import SampleLearned
+from tests.support.sample_run import SampleRun
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 RUN, LEARNED = SampleRun(), SampleLearned()

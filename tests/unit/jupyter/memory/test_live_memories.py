@@ -14,9 +14,9 @@ from kagura_kernel.jupyter.memory import live_memories
 from kagura_kernel.jupyter.memory.live_memories import MemoryList, show_memories
 from kagura_kernel.jupyter.memory.memory_card import MEMORIES_MIME
 from kagura_kernel.jupyter.memory.tables import memories_table
-from kagura_kernel.testing.card_page import Page
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.memory import FakeMemory
+from tests.support.card_page import Page
 
 
 class Shown:

@@ -26,9 +26,9 @@ from kagura_kernel.jupyter.memory.memory_frame import MemoryFrame
 from kagura_kernel.jupyter.memory.memory_text import MemoryText
 from kagura_kernel.jupyter.memory.tables import joined_table, lessons_table, memories_table
 from kagura_kernel.patterns.lessons import lessons
-from kagura_kernel.testing.card_page import Page
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.memory import FakeMemory
+from tests.support.card_page import Page
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 POISON = "<script>alert(1)</script> \u202egnp.exe \x1b[2J trusted"

@@ -16,11 +16,11 @@ from kagura_kernel.jupyter import slots
 from kagura_kernel.jupyter.plugins import live
 from kagura_kernel.jupyter.plugins.following import follow_talk
 from kagura_kernel.jupyter.surface import Surface
-from kagura_kernel.testing.auditor import FakeAuditor
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.plugin_rig import SOURCE, FakeJails, write_plugin
+from tests.support.auditor import FakeAuditor
+from tests.support.plugin_rig import SOURCE, FakeJails, write_plugin
 
 FIELDS = """\
 SCHEMA = {

@@ -12,7 +12,7 @@ from kagura_kernel.jupyter.cards.audit import audit_html, audit_parts
 from kagura_kernel.jupyter.cards.audit_form import APPROVE, CANCEL, ENABLE, REJECT
 from kagura_kernel.jupyter.cards.audit_record import AUDIT_MIME, audit_bundle, card_metadata, card_record, card_text
 from kagura_kernel.jupyter.cards.audit_view import FormField
-from kagura_kernel.testing.sample_audit import SampleAudit, fooled, sample_report, sample_subject
+from tests.support.sample_audit import SampleAudit, fooled, sample_report, sample_subject
 
 
 def live(view):

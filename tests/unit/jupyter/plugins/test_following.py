@@ -14,10 +14,10 @@ from kagura_kernel.jupyter.errors import calm_lines
 from kagura_kernel.jupyter.plugins import live
 from kagura_kernel.jupyter.slots import LIVE_MIME, WIDGET_MIME
 from kagura_kernel.jupyter.surface import Surface
-from kagura_kernel.testing.auditor import report
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.plugin_rig import write_plugin
+from tests.support.auditor import report
+from tests.support.plugin_rig import write_plugin
 
 DANGER = "import subprocess\nSCHEMA = {}\n\n\ndef create_host_functions(config):\n    return {MODULE: {}}\n"
 

@@ -11,9 +11,9 @@ from kagura_kernel.domain.errors import PluginRefused, RunKilled
 from kagura_kernel.domain.plugins import PluginState
 from kagura_kernel.jupyter.plugins import in_text
 from kagura_kernel.jupyter.surface import Surface
-from kagura_kernel.testing.auditor import report
 from kagura_kernel.testing.brain import Hang
 from kagura_kernel.testing.patience import eventually
+from tests.support.auditor import report
 
 
 class Typist:

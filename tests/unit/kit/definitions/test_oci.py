@@ -7,7 +7,7 @@ from kagura_kernel.domain.errors import AgentUnavailable
 from kagura_kernel.kit.definitions.fetching import Fetcher
 from kagura_kernel.kit.definitions.oci import parse_oci
 from kagura_kernel.kit.definitions.references import AgentPlaces, resolve_agent
-from kagura_kernel.testing.registry_server import TOKEN, Page, RegistryServer
+from tests.support.registry_server import TOKEN, Page, RegistryServer
 
 DOCUMENT = b"name: far\nskills: true\n"
 PIN = "sha256:" + "0" * 64

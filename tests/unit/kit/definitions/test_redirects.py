@@ -12,7 +12,7 @@ import pytest
 
 from kagura_kernel.kit.definitions.fetching import Fetcher, LeadsInside, NotFetched, Redirects
 from kagura_kernel.kit.packages.lookup import Asker, NoAnswer
-from kagura_kernel.testing.registry_server import Page, RegistryServer
+from tests.support.registry_server import Page, RegistryServer
 
 INSIDE = "registry.inside.example"
 

@@ -9,7 +9,7 @@ from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, AgentUnavai
 from kagura_kernel.kit.definitions.definition import parse_definition
 from kagura_kernel.kit.definitions.oci import sha256
 from kagura_kernel.kit.definitions.references import AgentPlaces, known_agents, resolve_agent
-from kagura_kernel.testing.registry_server import Page, RegistryServer
+from tests.support.registry_server import Page, RegistryServer
 
 
 @pytest.fixture

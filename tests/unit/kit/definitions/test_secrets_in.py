@@ -4,7 +4,7 @@ import pytest
 
 from kagura_kernel.domain.errors import AgentInvalid
 from kagura_kernel.kit.definitions.references import AgentPlaces, resolve_agent
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
 

@@ -17,8 +17,8 @@ from kagura_kernel.kit.packages.package_sources import parse_package, sources_of
 from kagura_kernel.kit.packages.registry import load_registry
 from kagura_kernel.membrane.grant import host_sets
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.package_servers import PackageServers, package_servers
-from kagura_kernel.testing.wheels import write_wheel
+from tests.support.package_servers import PackageServers, package_servers
+from tests.support.wheels import write_wheel
 
 
 @pytest.fixture

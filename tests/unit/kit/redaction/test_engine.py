@@ -9,7 +9,7 @@ import pytest
 from kagura_kernel.domain.errors import RedactionUnavailable
 from kagura_kernel.kit.redaction import scanner
 from kagura_kernel.kit.redaction.redactor import Redactor
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 SECRETS = [
     ("postgres://app:S3cretPw1@db/x", "S3cretPw1"),

@@ -6,7 +6,7 @@ import pytest
 
 from kagura_kernel.kit.redaction.encodings import encoding_of
 from kagura_kernel.kit.redaction.findings import Finding
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 WORD = "Kd83!jskQ2"
 WIDE = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")

@@ -8,7 +8,7 @@ from kagura_kernel.kit.redaction.engine import find
 from kagura_kernel.kit.redaction.scanner import KnownFormats
 from kagura_kernel.kit.redaction.sights import plainly_harmless
 from kagura_kernel.testing.compiled_rules import compiled_rules
-from kagura_kernel.testing.redaction_corpus import SECRETS
+from tests.support.redaction_corpus import SECRETS
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from kagura_kernel.testing.redaction_corpus import SECRETS, Planted
-from kagura_kernel.testing.redaction_corpus.judging import gone
-from kagura_kernel.testing.redactors import shared_redactor
 from tests.support.effort import examples
+from tests.support.redaction_corpus import SECRETS, Planted
+from tests.support.redaction_corpus.judging import gone
+from tests.support.redactors import shared_redactor
 
 # Many examples beside other work take longer than one test usually may.
 pytestmark = pytest.mark.timeout(600)
@@ -23,7 +23,7 @@ EXAMPLES = examples(
     60,
     500,
     "kagura_kernel/kit/redaction/",
-    "kagura_kernel/testing/redaction_corpus/",
+    "tests/support/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],
 )
 PLANTED = st.sampled_from([one for one in SECRETS if one.form not in {"json", "ipynb"}])

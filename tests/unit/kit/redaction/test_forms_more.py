@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 UUID = "8f3b2c1d-4e5f-6071-8293-a4b5c6d7e8f9"
 LONG = "Zq8mKx2vRt9Lm2xPv4Rt8Wb3"

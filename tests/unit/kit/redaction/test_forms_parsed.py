@@ -12,11 +12,11 @@ import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from kagura_kernel.testing.redaction_corpus.chance import Chance
-from kagura_kernel.testing.redaction_corpus.forms import shape as keys_and_lengths
-from kagura_kernel.testing.redaction_corpus.values import VALUES
-from kagura_kernel.testing.redactors import shared_redactor
 from tests.support.effort import examples
+from tests.support.redaction_corpus.chance import Chance
+from tests.support.redaction_corpus.forms import shape as keys_and_lengths
+from tests.support.redaction_corpus.values import VALUES
+from tests.support.redactors import shared_redactor
 
 # Many examples beside other work take longer than one test usually may.
 pytestmark = pytest.mark.timeout(600)
@@ -25,7 +25,7 @@ EXAMPLES = examples(
     120,
     500,
     "kagura_kernel/kit/redaction/",
-    "kagura_kernel/testing/redaction_corpus/",
+    "tests/support/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],
 )
 NAME = st.sampled_from(

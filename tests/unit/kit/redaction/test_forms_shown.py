@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from kagura_kernel.kit.redaction.sights import as_shown
 from kagura_kernel.kit.redaction.spans import Span
-from kagura_kernel.testing.redaction_corpus import LOOK_ALIKES, SECRETS, LookAlike, Planted
-from kagura_kernel.testing.redaction_corpus.chance import Chance
-from kagura_kernel.testing.redaction_corpus.judging import gone
-from kagura_kernel.testing.redactors import shared_redactor
 from tests.support.effort import examples
+from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS, LookAlike, Planted
+from tests.support.redaction_corpus.chance import Chance
+from tests.support.redaction_corpus.judging import gone
+from tests.support.redactors import shared_redactor
 
 # Many examples beside other work take longer than one test usually may.
 pytestmark = pytest.mark.timeout(600)
@@ -24,7 +24,7 @@ EXAMPLES = examples(
     80,
     500,
     "kagura_kernel/kit/redaction/",
-    "kagura_kernel/testing/redaction_corpus/",
+    "tests/support/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],
 )
 COLOURS = ("\x1b[31m", "\x1b[0m", "\x1b[1;4m", "\x1b[38;5;208m", "\x1b[K")

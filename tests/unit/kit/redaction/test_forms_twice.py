@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.kit import MARKER
-from kagura_kernel.testing.redaction_corpus import LOOK_ALIKES, SECRETS
-from kagura_kernel.testing.redactors import shared_redactor
 from tests.support.effort import examples
+from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS
+from tests.support.redactors import shared_redactor
 
 # Many examples beside other work take longer than one test usually may.
 pytestmark = pytest.mark.timeout(600)
@@ -21,7 +21,7 @@ EXAMPLES = examples(
     100,
     500,
     "kagura_kernel/kit/redaction/",
-    "kagura_kernel/testing/redaction_corpus/",
+    "tests/support/redaction_corpus/",
     suppress_health_check=[HealthCheck.too_slow],
 )
 CORPUS = [*(one.text for one in SECRETS), *(one.text for one in LOOK_ALIKES)]

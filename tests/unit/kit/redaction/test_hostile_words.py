@@ -32,7 +32,7 @@ for where, pattern in patterns.values():
 
 REDACTS = """
 import sys
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 redactor = shared_redactor()
 for text in (

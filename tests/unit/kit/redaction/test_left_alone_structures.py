@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 WITHOUT_SECRETS = (
     '{\n "cells": [\n  {\n   "cell_type": "code",\n   "source": ["password = getpass.getpass(\\"Password: \\")\\n", "token = os.environ[\\"TOKEN2\\"]"]\n  }\n ]\n}',  # noqa: E501

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 WITHOUT_SECRETS = (
     "token hash (sha256): 9f2c41ab7d0e8853b6f1c0a94e7725d8136bfae0927c4415dd80e3b26a5f91c7",

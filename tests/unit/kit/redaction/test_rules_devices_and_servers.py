@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 SECRET = "k4Rz9vQm2Lx7"
 LINES = [

@@ -7,7 +7,7 @@ import string
 
 import pytest
 
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 LETTERS = string.ascii_letters + string.digits
 UPPER = string.ascii_uppercase + "234567"

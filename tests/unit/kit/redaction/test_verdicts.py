@@ -7,7 +7,7 @@ import pytest
 from kagura_kernel.kit.redaction import verdicts
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.kit.redaction.verdicts import once, remembered
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.redactors import shared_redactor
 
 
 class _Judge:

@@ -19,8 +19,8 @@ import yaml
 from kagura_kernel.kit.staging import tree
 from kagura_kernel.kit.staging.shelf import read_staged
 from kagura_kernel.kit.staging.stage import Kit, build_kit
-from kagura_kernel.testing.kit_rig import HomeRig
-from kagura_kernel.testing.redactors import shared_redactor
+from tests.support.kit_rig import HomeRig
+from tests.support.redactors import shared_redactor
 
 OUTSIDE = "written outside of every skill"
 PASSWORD = "Vq7-kelp-Anchor"

@@ -7,7 +7,7 @@ import pytest
 
 from kagura_kernel.kit.staging.plan import plan_kit
 from kagura_kernel.kit.staging.prompt_files import MAX_BYTES, find_prompt_files
-from kagura_kernel.testing.kit_rig import HomeRig
+from tests.support.kit_rig import HomeRig
 
 
 @pytest.fixture

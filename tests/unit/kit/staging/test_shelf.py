@@ -8,7 +8,7 @@ from kagura_kernel.domain.errors import KitGone
 from kagura_kernel.kit.staging import shelf
 from kagura_kernel.kit.staging.shelf import Block, read_staged, staged_files
 from kagura_kernel.kit.staging.stage import build_kit
-from kagura_kernel.testing.kit_rig import SECRET, HomeRig
+from tests.support.kit_rig import SECRET, HomeRig
 
 
 @pytest.fixture

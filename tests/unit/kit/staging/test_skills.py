@@ -7,7 +7,7 @@ import pytest
 from kagura_kernel.kit.staging.naming import skill_name
 from kagura_kernel.kit.staging.plan import plan_kit
 from kagura_kernel.kit.staging.skills import MAX_DESCRIPTION, read_front_matter
-from kagura_kernel.testing.kit_rig import KIND, HomeRig, KnownWords
+from tests.support.kit_rig import KIND, HomeRig, KnownWords
 
 
 @pytest.fixture

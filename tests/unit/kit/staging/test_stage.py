@@ -15,7 +15,7 @@ from kagura_kernel.kit.staging import copying, reading, stage
 from kagura_kernel.kit.staging import versions as state
 from kagura_kernel.kit.staging.stage import FEW, build_kit
 from kagura_kernel.testing.clock import FakeClock
-from kagura_kernel.testing.kit_rig import KIND, SECRET, HomeRig, KnownWords
+from tests.support.kit_rig import KIND, SECRET, HomeRig, KnownWords
 
 DAY = 24 * 3600
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kagura_kernel.domain.cost import Usage
 from kagura_kernel.membrane.model.usage import Counted, UsageReader
-from kagura_kernel.testing.model_script import ModelTurn, Says, calls, says
-from kagura_kernel.testing.model_server import message_body, stream_events
+from tests.support.model_script import ModelTurn, Says, calls, says
+from tests.support.model_server import message_body, stream_events
 
 EACH = Usage(input_tokens=1420, output_tokens=40, cache_read_tokens=1000, cache_write_tokens=300)
 

@@ -9,7 +9,7 @@ import pytest
 
 from kagura_kernel.membrane.postgres.client import TlsStream, make_context
 from kagura_kernel.membrane.postgres.service import parse_url
-from kagura_kernel.testing import tls
+from tests.support import tls
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from kagura_kernel.memory.cloud.store import CloudMemory
 from kagura_kernel.memory.store import ready
 from kagura_kernel.testing.conformance.memory_rig import draft
 from kagura_kernel.testing.credential_service import Trouble
-from kagura_kernel.testing.memory_cloud.server import CONTEXT, KEY, READ_ONLY_KEY, RESOURCE, FakeMemoryCloudServer
+from tests.support.memory_cloud.server import CONTEXT, KEY, READ_ONLY_KEY, RESOURCE, FakeMemoryCloudServer
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from kagura_kernel.domain.memory import Author, Draft, Query, Source, Tier
 from kagura_kernel.memory.ranking import MEANING
 from kagura_kernel.memory.sqlite.store import SqliteMemory
 from kagura_kernel.testing.patience import wait_until
-from kagura_kernel.testing.text_encoder import FakeEncoder
+from tests.support.text_encoder import FakeEncoder
 
 SOURCE = Source(Author.HUMAN)
 PETS = {"kitten", "pet", "dog"}

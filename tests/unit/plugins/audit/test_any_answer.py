@@ -11,7 +11,7 @@ from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, Risk
 from kagura_kernel.plugins.audit.judging import deep_audit
 from kagura_kernel.plugins.audit.parsing import Answer, Unreadable, parse_answer
 from kagura_kernel.plugins.audit.prompt import audit_prompt
-from kagura_kernel.testing.sample_plugin import sample_plugin
+from tests.support.sample_plugin import sample_plugin
 
 KEYS = [
     "riskLevel",

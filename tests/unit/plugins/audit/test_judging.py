@@ -20,8 +20,8 @@ from kagura_kernel.domain.plugins import (
 from kagura_kernel.plugins.audit.judging import deep_audit, static_audit
 from kagura_kernel.plugins.audit.prompt import audit_prompt
 from kagura_kernel.plugins.scan.result import ScanResult
-from kagura_kernel.testing.auditor import report
-from kagura_kernel.testing.sample_plugin import READS_ENVIRONMENT, SAMPLE_SOURCE, sample_plugin
+from tests.support.auditor import report
+from tests.support.sample_plugin import READS_ENVIRONMENT, SAMPLE_SOURCE, sample_plugin
 
 FOREIGN = "6f1d9c2b-7a4e-4d3f-9b1a-0c2d3e4f5a6b"
 AT = datetime(2026, 1, 1, tzinfo=UTC)

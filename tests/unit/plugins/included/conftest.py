@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kagura_kernel.testing.included_plugins import functions_of
+from tests.support.included_plugins import functions_of
 
 SECRET = "the secret outside"
 

@@ -21,7 +21,7 @@ from kagura_kernel.plugins.permissions import check_declared
 from kagura_kernel.plugins.scan.scanning import scan_content, scan_path
 from kagura_kernel.plugins.schema import Schema, read_schema
 from kagura_kernel.plugins.sdk import PluginFault, https, reading, rows, writing
-from kagura_kernel.testing.included_plugins import (
+from tests.support.included_plugins import (
     INCLUDED,
     PLUGINS,
     functions_of,

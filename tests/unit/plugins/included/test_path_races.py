@@ -16,7 +16,7 @@ import pytest
 from kagura_kernel.plugins.sdk import PluginFault
 from kagura_kernel.plugins.sdk.reading import ReadJail
 from kagura_kernel.plugins.sdk.writing import WriteJail
-from kagura_kernel.testing.swapping import swapping
+from tests.support.swapping import swapping
 
 CALLS = ("open", "stat", "fstat", "dup", "pread", "write", "replace", "scandir", "mkdir", "fchmod")
 STEPS = range(1, 17)

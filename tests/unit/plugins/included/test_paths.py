@@ -166,7 +166,7 @@ def test_links_and_special_files_are_counted_and_not_shown(base, fs_read, monkey
 
 @pytest.mark.parametrize("where", ["missing", "file", "link", "", "relative/base", "/", "//", "/a\0b"])
 def test_a_base_that_is_no_directory_of_its_own_is_refused_without_being_shown(where, tmp_path):
-    from kagura_kernel.testing.included_plugins import functions_of
+    from tests.support.included_plugins import functions_of
 
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path)

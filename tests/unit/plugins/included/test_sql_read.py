@@ -27,7 +27,7 @@ from kagura_kernel.plugins.sdk import (
     TooLarge,
 )
 from kagura_kernel.plugins.sdk.sqlite import BEHIND, SqliteDatabase
-from kagura_kernel.testing.included_plugins import functions_of
+from tests.support.included_plugins import functions_of
 
 SET_UP = """
 CREATE TABLE orders (id INTEGER PRIMARY KEY, region TEXT NOT NULL, total REAL, note BLOB);

@@ -13,7 +13,7 @@ from kagura_kernel.plugins.framing import HEADER, FrameError, decode
 from kagura_kernel.plugins.jail.parts import JailLimits
 from kagura_kernel.plugins.jail.running import MODULES, STUB, hello, jailer_argv, jailer_payload
 from kagura_kernel.plugins.jailer.main import MAX_HELLO
-from kagura_kernel.testing.jails import small_content
+from tests.support.jails import small_content
 
 
 def test_every_byte_of_the_plugin_is_as_it_was_read():

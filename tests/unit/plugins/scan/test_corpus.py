@@ -6,10 +6,10 @@ import pytest
 
 from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.plugins.scan import scan_path
-from kagura_kernel.testing.plugin_corpus import HARMLESS, HOSTILE, write_sample
 from tests.support.effort import sample as sampled
+from tests.support.plugin_corpus import HARMLESS, HOSTILE, write_sample
 
-SOURCES = ("kagura_kernel/plugins/scan/", "kagura_kernel/testing/plugin_corpus/")
+SOURCES = ("kagura_kernel/plugins/scan/", "tests/support/plugin_corpus/")
 
 # What ends the scan's process, or is not read to its end, is refused for that.
 UNFINISHED = {"deep-unary", "deep-nesting"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.plugins import Severity
-from kagura_kernel.testing.plugin_corpus.judging import severity_of
+from tests.support.plugin_corpus.judging import severity_of
 
 REFUSED = [
     "class A:\n    def __init__(self): self.__class__ = type(print)\ndef run(a): return A()",

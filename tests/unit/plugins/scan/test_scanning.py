@@ -13,8 +13,8 @@ from kagura_kernel.domain.plugins import PluginPermissions, Severity
 from kagura_kernel.plugins.content import read_content
 from kagura_kernel.plugins.scan import scan_content, scan_path
 from kagura_kernel.plugins.scan.scanning import read_sources
-from kagura_kernel.testing.plugin_corpus import sample, write_sample
-from kagura_kernel.testing.plugin_rig import write_plugin
+from tests.support.plugin_corpus import sample, write_sample
+from tests.support.plugin_rig import write_plugin
 
 FETCHING = "import urllib.request\ndef run(a):\n    return urllib.request.urlopen(a).read()"
 READING = "def run(a):\n    return open(a).read()"

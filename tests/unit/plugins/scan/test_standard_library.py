@@ -7,7 +7,7 @@ import pytest
 
 from kagura_kernel.domain.plugins import Severity
 from kagura_kernel.plugins.scan.reader.modules import FORBIDDEN, STANDARD, rule_of_import
-from kagura_kernel.testing.plugin_corpus.judging import severity_of
+from tests.support.plugin_corpus.judging import severity_of
 
 REFUSED_MODULES = [
     "antigravity",

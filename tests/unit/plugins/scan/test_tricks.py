@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.plugins import Severity
-from kagura_kernel.testing.plugin_corpus.judging import severity_of
+from tests.support.plugin_corpus.judging import severity_of
 
 REFUSED = [
     "import os\nclass A:\n    m = os\ndef run(a): return A.m.system(a)",

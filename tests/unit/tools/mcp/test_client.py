@@ -16,9 +16,9 @@ from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.toy_mcp import toy_server
 from kagura_kernel.tools.mcp.client import McpClient
 from kagura_kernel.tools.toolsets.limits import ToolsetLimits
+from tests.support.toy_mcp import toy_server
 
 Make = Callable[..., McpClient]
 

@@ -14,10 +14,10 @@ from kagura_kernel.domain.errors import JournalUnwritable
 from kagura_kernel.membrane.credentials.grants import Grants
 from kagura_kernel.membrane.credentials.injection.records import InjectionLimits
 from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection
-from kagura_kernel.testing import tls
-from kagura_kernel.testing.injection_rig import InjectionRig
 from kagura_kernel.testing.patience import eventually
-from kagura_kernel.testing.upstream import Answer, Asked, RawUpstream, chunked, plain
+from tests.support import tls
+from tests.support.injection_rig import InjectionRig
+from tests.support.upstream import Answer, Asked, RawUpstream, chunked, plain
 
 SECRET = "secret-of-handle-1"
 

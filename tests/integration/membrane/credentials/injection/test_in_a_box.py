@@ -15,8 +15,8 @@ from kagura_kernel.domain.errors import BoxFileError
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection, FileInjection, HeaderInjection
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.testing.injection_rig import InjectionRig
-from kagura_kernel.testing.upstream import Asked, RawUpstream, plain
+from tests.support.injection_rig import InjectionRig
+from tests.support.upstream import Asked, RawUpstream, plain
 
 SECRET = "secret-of-handle-1"
 # Everything that a command may read but for the system's own; the brackets keep the search from finding itself.

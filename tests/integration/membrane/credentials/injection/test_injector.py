@@ -26,8 +26,8 @@ from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.credential_fake import FakeProvider
-from kagura_kernel.testing.injection_rig import HOUR, InjectionRig
-from kagura_kernel.testing.upstream import RawUpstream
+from tests.support.injection_rig import HOUR, InjectionRig
+from tests.support.upstream import RawUpstream
 
 RAW = FileInjection(way="file", variables={"TOKEN_FILE": "{path}"})
 ENV = EnvInjection(way="env", variables={"TOKEN": "{token}", "REGION": "north"})

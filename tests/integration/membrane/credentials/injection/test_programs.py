@@ -14,8 +14,8 @@ import pytest
 from kagura_kernel.membrane.credentials.injection import settings
 from kagura_kernel.membrane.credentials.injection.injector import merge_variables
 from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection
-from kagura_kernel.testing.injection_rig import InjectionRig
-from kagura_kernel.testing.upstream import Asked, RawUpstream, plain
+from tests.support.injection_rig import InjectionRig
+from tests.support.upstream import Asked, RawUpstream, plain
 
 PAIR = base64.b64encode(b"x-access-token:secret-of-handle-1").decode()
 
