@@ -62,9 +62,6 @@ class FakeBrain:
 
     A callable is given the results of all tool calls so far. Every tool call and the last text end a round, which is
     counted as `PER_ROUND`.
-
-    Attributes:
-        turns: Every turn it was given, in order.
     """
 
     def __init__(
@@ -96,7 +93,7 @@ class FakeBrain:
         self._price = usd_per_round
         self._slow = slow_to_stop
         self._session = session
-        self.turns: list[Turn] = []
+        self.turns: list[Turn] = []  # Every turn it was given, in order
 
     @property
     def name(self) -> str:

@@ -22,25 +22,15 @@ from kagura_kernel.cockpit.transports.transport import (
 
 @dataclass
 class Shown:
-    """A post as a person in the thread sees it now.
+    """A post as a person in the thread sees it now."""
 
-    Attributes:
-        post_id: The chat's name for it.
-        thread: Where, as the transport names it.
-        text: All that can be read.
-        buttons: What stands on each, and what it says.
-        edits: How often it was edited.
-        notifies: Whether somebody was called by it: everybody, a channel, a person.
-        links: Where it leads, beside addresses that can be read.
-    """
-
-    post_id: str
-    thread: str
-    text: str
-    buttons: tuple[tuple[str, str], ...] = ()
-    edits: int = 0
-    notifies: bool = False
-    links: tuple[str, ...] = ()
+    post_id: str  # The chat's name for it
+    thread: str  # Where, as the transport names it
+    text: str  # All that can be read
+    buttons: tuple[tuple[str, str], ...] = ()  # What stands on each, and what it says
+    edits: int = 0  # How often it was edited
+    notifies: bool = False  # Whether somebody was called by it: everybody, a channel, a person
+    links: tuple[str, ...] = ()  # Where it leads, beside addresses that can be read
 
 
 class ChatServer(Protocol):
@@ -73,17 +63,11 @@ class ChatServer(Protocol):
 
 @dataclass
 class FakeChat:
-    """Both sides in one.
+    """Both sides in one."""
 
-    Attributes:
-        name: The chat's.
-        limit: Characters that words of others may have.
-        takes_files: Whether the app may put files into threads.
-    """
-
-    name: str = "fake"
-    limit: int = 2000
-    takes_files: bool = True
+    name: str = "fake"  # The chat's
+    limit: int = 2000  # Characters that words of others may have
+    takes_files: bool = True  # Whether the app may put files into threads
     _hear: Hear | None = None
     _posts: dict[str, Shown] = field(default_factory=dict)
     _files: list[tuple[str, str, bytes]] = field(default_factory=list)

@@ -16,17 +16,7 @@ LASTING = ProviderTraits(revocable=False, findable=False, longest=3600.0, note="
 
 
 class FakeProvider:
-    """`membrane.credentials.provider.CredentialProvider` that never leaves the process.
-
-    Attributes:
-        minted: Every request, in order.
-        books: Marks of the credentials that live, by their handles.
-        mint_errors: Raised by the next mints, in order, before anything is made.
-        lost_answers: How many of the next mints make a credential and then raise this error.
-        revocations: Answers to the next attempts to revoke; nothing is revoked by them.
-        gate: While it is cleared, mints and revocations wait after having acted.
-        lives: What a mint says it lives, of what was asked.
-    """
+    """`membrane.credentials.provider.CredentialProvider` that never leaves the process."""
 
     kind = "fake"
 
@@ -36,14 +26,16 @@ class FakeProvider:
         self.name = name
         self.traits = traits
         self.scopes = scopes
-        self.minted: list[MintRequest] = []
-        self.books: dict[str, str] = {}
-        self.mint_errors: deque[BaseException] = deque()
+        self.minted: list[MintRequest] = []  # Every request, in order
+        self.books: dict[str, str] = {}  # Marks of the credentials that live, by their handles
+        self.mint_errors: deque[BaseException] = deque()  # Raised by the next mints, in order, before anything is made
+        # How many of the next mints make a credential and then raise this error
         self.lost_answers: deque[BaseException] = deque()
+        # Answers to the next attempts to revoke; nothing is revoked by them
         self.revocations: deque[Revocation | BaseException] = deque()
-        self.gate = asyncio.Event()
+        self.gate = asyncio.Event()  # While it is cleared, mints and revocations wait after having acted
         self.gate.set()
-        self.lives: Callable[[float], float] = lambda seconds: seconds
+        self.lives: Callable[[float], float] = lambda seconds: seconds  # What a mint says it lives, of what was asked
         self._numbers = count(1)
 
     @property

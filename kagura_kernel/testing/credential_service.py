@@ -45,21 +45,13 @@ RETRY_AFTER = 7.0
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request.
+    """One request."""
 
-    Attributes:
-        method: `GET`, `POST`, `DELETE`.
-        path: Without its query.
-        query: The query's values.
-        headers: Names in lower case.
-        body: As it came.
-    """
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    body: bytes
+    method: str  # `GET`, `POST`, `DELETE`
+    path: str  # Without its query
+    query: Mapping[str, str]  # The query's values
+    headers: Mapping[str, str]  # Names in lower case
+    body: bytes  # As it came
 
     @property
     def bearer(self) -> str:
@@ -77,17 +69,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer.
+    """One answer."""
 
-    Attributes:
-        status: HTTP status.
-        body: A value becomes JSON, bytes stay as they are.
-        headers: Beside `Date` and `Content-Length`.
-    """
-
-    status: int = 200
-    body: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    status: int = 200  # HTTP status
+    body: Any = None  # A value becomes JSON, bytes stay as they are
+    headers: Mapping[str, str] = field(default_factory=dict)  # Beside `Date` and `Content-Length`
 
     def data(self) -> bytes:
         """The body as bytes."""
@@ -104,17 +90,12 @@ _UNDONE: Mapping[Trouble, Reply] = {
 
 
 class LoopbackService(LoopbackServer):
-    """Base of the fakes; a subclass says in `respond` what it answers. A context manager that may be entered once.
-
-    Attributes:
-        skew: Seconds by which its clock differs from ours.
-        lock: Held while `respond` runs, so that books need no lock of their own.
-    """
+    """Base of the fakes; a subclass says in `respond` what it answers. A context manager that may be entered once."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.skew = 0.0
-        self.lock = threading.RLock()
+        self.skew = 0.0  # Seconds by which its clock differs from ours
+        self.lock = threading.RLock()  # Held while `respond` runs, so that books need no lock of their own
         self._trouble: deque[Trouble] = deque()
         self._idle = threading.Condition()
         self._busy = 0

@@ -39,21 +39,13 @@ _BOX_PROGRAMS = (b"bwrap", b"runsc-sandbox", b"runsc-gofer", b"/runsc\0", b"kagu
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process as /proc shows it.
+    """One process as /proc shows it."""
 
-    Attributes:
-        pid: Its number.
-        parent: Its parent's number.
-        started: When, seconds since 1970.
-        command: Its arguments, NUL between them; empty for a thread of the system or a zombie.
-        environment: Its variables at its start, NUL between them; empty when they may not be read.
-    """
-
-    pid: int
-    parent: int
-    started: float
-    command: bytes
-    environment: bytes
+    pid: int  # Its number
+    parent: int  # Its parent's number
+    started: float  # When, seconds since 1970
+    command: bytes  # Its arguments, NUL between them; empty for a thread of the system or a zombie
+    environment: bytes  # Its variables at its start, NUL between them; empty when they may not be read
 
     @property
     def description(self) -> str:

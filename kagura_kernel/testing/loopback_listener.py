@@ -45,11 +45,7 @@ class LoopbackListener(ThreadingHTTPServer):
 
 
 class OwnedListener(LoopbackListener, Generic[Owner]):
-    """A listener whose handlers find in `self.server.owner` what they answer for.
-
-    Attributes:
-        owner: That.
-    """
+    """A listener whose handlers find in `self.server.owner` what they answer for."""
 
     def __init__(self, owner: Owner, handler: type[BaseHTTPRequestHandler]) -> None:
         super().__init__(handler)

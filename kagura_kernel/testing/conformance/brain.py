@@ -32,17 +32,11 @@ from kagura_kernel.domain.tools import CallTool, ToolCall, ToolResult, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of a brain's loop: it says something, then asks for tools, all at once; without tools it is the last.
+    """One round of a brain's loop: it says something, then asks for tools, all at once; the last asks for none."""
 
-    Attributes:
-        text: What it says.
-        calls: Names and arguments of the tools.
-        slow: Whether the text takes so long that a test can stop the brain in the middle of it.
-    """
-
-    text: str = ""
-    calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-    slow: bool = False
+    text: str = ""  # What it says
+    calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()  # Names and arguments of the tools
+    slow: bool = False  # Whether the text takes so long that a test can stop the brain in the middle of it
 
 
 BrainFor = Callable[[Sequence[Round]], AbstractContextManager[BrainProvider]]
@@ -59,23 +53,15 @@ FOREVER = (*(Round("Again.", (("echo", {"word": str(number)}),)) for number in r
 
 @dataclass
 class ToolLog:
-    """A `call_tool` that keeps what it was asked.
+    """A `call_tool` that keeps what it was asked."""
 
-    Attributes:
-        calls: The calls in the order they began.
-        most_at_once: The largest number under way at one time.
-        wait: Seconds that each call takes.
-        together: How many calls wait for one another before any of them goes on; for half a minute, and no longer.
-        error: Whether the answers are errors.
-        cancelled: How many calls were cancelled.
-    """
-
-    calls: list[ToolCall] = field(default_factory=list)
-    most_at_once: int = 0
-    wait: float = 0.0
+    calls: list[ToolCall] = field(default_factory=list)  # The calls in the order they began
+    most_at_once: int = 0  # The largest number under way at one time
+    wait: float = 0.0  # Seconds that each call takes
+    # How many calls wait for one another before any of them goes on; for half a minute, and no longer
     together: int = 0
-    error: bool = False
-    cancelled: int = 0
+    error: bool = False  # Whether the answers are errors
+    cancelled: int = 0  # How many calls were cancelled
     _under_way: int = 0
 
     async def __call__(self, call: ToolCall) -> ToolResult:

@@ -26,16 +26,11 @@ words of the turns beside them."""
 
 @dataclass
 class MemoryRig:
-    """Where stores of one kind are opened.
+    """Where stores of one kind are opened."""
 
-    Attributes:
-        clock: The time of every store that it opens.
-        fresh: Opens an empty store.
-        again: Opens the newest of them once more, as another process would; None where a store is gone when closed.
-    """
-
-    clock: FakeClock
-    fresh: Callable[[], MemoryStore]
+    clock: FakeClock  # The time of every store that it opens
+    fresh: Callable[[], MemoryStore]  # Opens an empty store
+    # Opens the newest of them once more, as another process would; None where a store is gone when closed
     again: Callable[[], MemoryStore] | None = None
     opened: list[MemoryStore] = field(default_factory=list)
 
