@@ -7,28 +7,30 @@ then hears of it.
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from kagura_kernel.cli.audit_report import print_audit
 from kagura_kernel.cli.plugin import VIA, as_data, cockpit
 from kagura_kernel.cli.plugin_session import as_in, live_sessions, named_session, wait_for
-from kagura_kernel.cli.printing import as_json
+from kagura_kernel.cli.printing import as_json, paragraph, terminal_width
 from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.plugin_prompting import TextSurface, enabled_text, talk_in_text
 from kagura_kernel.cockpit.plugin_talk import AuditDone, PluginEnabled
+from kagura_kernel.domain.audit_report import AuditReport, ReportFinding, report_of
 from kagura_kernel.domain.errors import PluginRefused, UsageError
-from kagura_kernel.domain.plugins import PluginState
+from kagura_kernel.domain.plugins import PluginAudit, PluginState, Risk, Severity
 from kagura_kernel.journal.plugin_sessions import latest_failures
 from kagura_kernel.journal.plugin_views import plugin_views
 from kagura_kernel.journal.plugin_words import LASTS, send_plugin_word
 from kagura_kernel.jupyter.surface import person
+from kagura_kernel.membrane.names import shown
 from kagura_kernel.plugins.configuring import MASK, masked_field
 from kagura_kernel.plugins.entries import NotShown, field_of, read_path
 
@@ -37,6 +39,86 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.plugin_talk import PluginStep, PluginTalk
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.plugins.manager import PluginRow
+
+
+WIDEST = 100
+"""Columns: longer lines are hard to read, however wide the terminal is."""
+
+_RESET = "0"
+_BOLD, _FAINT = "1", "2"
+_RED, _YELLOW, _GREEN, _CYAN = "31", "33", "32", "36"
+_BADGES = {
+    Risk.LOW: "1;30;42",
+    Risk.UNKNOWN: "1;30;43",
+    Risk.MEDIUM: "1;30;43",
+    Risk.HIGH: "1;37;41",
+    Risk.CRITICAL: "1;37;41",
+}
+_TONES = {Severity.DANGER: _RED, Severity.WARNING: _YELLOW, Severity.INFO: _CYAN}
+
+
+@dataclass(frozen=True, slots=True)
+class _Paint:
+    """Colours, or none."""
+
+    on: bool
+
+    def __call__(self, codes: str, text: str) -> str:
+        return f"\x1b[{codes}m{text}\x1b[{_RESET}m" if self.on and text else text
+
+
+def print_audit(audit: PluginAudit, stream: TextIO | None = None) -> None:
+    """Print a report; in colours on a terminal that has them and where nobody has said `NO_COLOR`."""
+    out = stream or sys.stdout
+    print(audit_text(audit, width=min(terminal_width(), WIDEST), colours=coloured(out)), file=out)
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether colours are wanted there."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def audit_text(audit: PluginAudit, *, width: int = 80, colours: bool = False) -> str:
+    """The report as lines of at most so many columns.
+
+    Words of the plugin and of the auditor cannot pose as anything else: what a terminal would obey is written out.
+    """
+    report, paint = report_of(audit), _Paint(colours)
+    return "\n".join(_lines(report, paint, width))
+
+
+def _lines(report: AuditReport, paint: _Paint, width: int) -> Iterator[str]:
+    yield f"{paint(_BOLD, f'Audit of {shown(report.title)}')}  {paint(_BADGES[report.risk], f'[{report.risk_words}]')}"
+    yield paragraph(f"{report.verdict_words} ({report.counts}).", "", "", width)
+    yield ""
+    yield paragraph(shown(report.summary), "", "", width)
+    if report.remark:
+        yield paint(_YELLOW, paragraph(shown(report.remark), "", "", width))
+    yield ""
+    label = max(len(fact.name) for fact in report.facts) + 2
+    for fact in report.facts:
+        tone = {True: _GREEN, False: _RED, None: _RESET}[fact.good]
+        text = paragraph(shown(fact.text), "", " " * label, width)
+        yield paint(_FAINT, fact.name.ljust(label)) + paint(tone, text)
+    for finding in report.findings:
+        yield ""
+        yield from _finding(finding, paint, width)
+    if report.injections:
+        yield ""
+        yield paint(_BOLD, "Text in it that talks to whoever reads it:")
+        for text, why in report.injections:
+            yield paragraph(shown(text), "  > ", "    ", width)
+            if why:
+                yield paint(_FAINT, paragraph(shown(why), "    ", "    ", width))
+
+
+def _finding(finding: ReportFinding, paint: _Paint, width: int) -> Iterator[str]:
+    place = f"  {paint(_FAINT, shown(finding.place))}" if finding.place else ""
+    yield f"{paint(_TONES[finding.severity], finding.word)}{place}"
+    yield paragraph(shown(finding.message), "  ", "  ", width)
+    if finding.source:
+        yield paint(_FAINT, f"  | {shown(finding.source)}")
+
 
 CLEAN, DANGER = 0, 1
 

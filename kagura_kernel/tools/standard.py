@@ -2,14 +2,300 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files as resources
 from pathlib import Path
+from typing import Any
 
+from kagura_kernel.domain.approvals import ApprovalKind, Verdict
+from kagura_kernel.domain.commands import Command
+from kagura_kernel.domain.errors import ApprovalRequired
+from kagura_kernel.domain.files import FileStat, FileSystem
+from kagura_kernel.domain.patience import LIMIT
+from kagura_kernel.domain.tools import ToolResult, ToolSpec
+from kagura_kernel.runtime.approving import Asker
 from kagura_kernel.runtime.router import Runtime
-from kagura_kernel.tools.ask import AskUserTool
-from kagura_kernel.tools.reading import GlobTool, GrepTool, ListFilesTool, ReadFileTool
+from kagura_kernel.tools import schema
+from kagura_kernel.tools.bounded import TEXT_BYTES, shorten_middle
 from kagura_kernel.tools.shell import BashTool, BoxPrograms, CommandLeases, PythonTool, ToolTimes
-from kagura_kernel.tools.toolbox import Tool, Toolbox
+from kagura_kernel.tools.text_file import decode_text, is_binary, readable_path
+from kagura_kernel.tools.toolbox import CallContext, Tool, Toolbox
 from kagura_kernel.tools.writing import EditFileTool, WriteFileTool
+
+MOST_MATCHES = 1000
+USUAL_MATCHES = 200
+
+
+class GrepTool:
+    """Finds lines by a regular expression."""
+
+    spec = ToolSpec(
+        "grep",
+        "Search the text files of the workspace for a regular expression (Python's), line by line. Answers "
+        "path:line:text, sorted by path. Binary files, links, .git, node_modules, .venv and __pycache__ are left out.",
+        schema.arguments(
+            "pattern",
+            pattern=schema.text("The regular expression."),
+            path=schema.text("File or directory to search; the whole workspace when left out."),
+            glob=schema.text("Only files whose name (with a /: whose path below `path`) matches, such as *.py."),
+            ignore_case=schema.flag("Whether capital and small letters are the same."),
+            max=schema.whole(f"Most lines to answer; {USUAL_MATCHES} when left out.", maximum=MOST_MATCHES),
+        ),
+        read_only=True,
+    )
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
+        """Search."""
+        path = readable_path(self._runtime.files.root, arguments.get("path", "."))
+        order = {
+            "root": path,
+            "pattern": arguments["pattern"],
+            "glob": arguments.get("glob", ""),
+            "ignore_case": bool(arguments.get("ignore_case")),
+            "max": int(arguments.get("max", USUAL_MATCHES)),
+        }
+        command = Command(
+            ("python3", "-I", "-S", "-c", _program()), stdin=json.dumps(order).encode(), keep_bytes=4 << 20
+        )
+        result = await self._runtime.run_own(command)
+        if not result.ok:
+            return ToolResult(f"The search failed: {shorten_middle(result.stderr.text, 2000)}", is_error=True)
+        return _answer(result.stdout.data)
+
+
+def _answer(data: bytes) -> ToolResult:
+    try:
+        answer = json.loads(data)
+        if "error" in answer:
+            return ToolResult(f"Not searched: {answer['error']}.", is_error=True)
+        lines = [f"{str(path).removeprefix('./')}:{number}:{line}" for path, number, line in answer["matches"]]
+        more, looked_at = bool(answer["more"]), int(answer["files"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        # What comes out of a box is its word; anything else than the agreed form is no answer.
+        return ToolResult("The search gave no readable answer.", is_error=True)
+    if not lines:
+        return ToolResult(f"Nothing matches in {looked_at} files.")
+    if more:
+        lines.append("… and more; narrow the search, or raise max")
+    return ToolResult(shorten_middle("\n".join(lines)))
+
+
+@cache
+def _program() -> str:
+    return resources("kagura_kernel.tools").joinpath("box_grep.py").read_text("utf-8")
+
+
+MOST_LINES = 2000
+MOST_ENTRIES = 500
+LONGEST_LINE = 2000
+_CHUNK = 1 << 20
+_FARTHEST = 64 << 20
+
+
+class ReadFileTool:
+    """Shows a part of a text file with line numbers."""
+
+    spec = ToolSpec(
+        "read_file",
+        "Read a text file of the workspace, with line numbers as `cat -n` prints them (they and the tab are not part "
+        f"of the file). At most {MOST_LINES} lines at once; offset and limit choose others. Binary files are refused.",
+        schema.arguments(
+            "path",
+            path=schema.text("Path in the workspace."),
+            offset=schema.whole("First line to show; 1 when left out."),
+            limit=schema.whole(f"How many lines; {MOST_LINES} when left out.", maximum=MOST_LINES),
+        ),
+        read_only=True,
+    )
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
+        """Read, number and bound the lines."""
+        files = self._runtime.files
+        path = readable_path(files.root, arguments["path"])
+        first = int(arguments.get("offset", 1))
+        wanted = int(arguments.get("limit", MOST_LINES))
+        data, complete = await _read_lines(files, path, first + wanted)
+        if is_binary(data):
+            return ToolResult(f"{arguments['path']} is a binary file; look at it with bash or python.", is_error=True)
+        if not data:
+            return ToolResult("(the file is empty)")
+        lines = decode_text(data).text.splitlines()
+        if first > len(lines):
+            return ToolResult(f"The file has {len(lines)} lines; there is no line {first}.", is_error=True)
+        return ToolResult(_numbered(lines, first, wanted, complete=complete))
+
+
+class ListFilesTool:
+    """Lists one directory."""
+
+    spec = ToolSpec(
+        "list_files",
+        f"List one directory of the workspace by name, at most {MOST_ENTRIES} entries: directories end in /, links "
+        "show where they point, files their size in bytes. Use glob to search deeper.",
+        schema.arguments(path=schema.text("Directory in the workspace; its top when left out.")),
+        read_only=True,
+    )
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
+        """List it."""
+        files = self._runtime.files
+        entries = await files.list_dir(readable_path(files.root, arguments.get("path", ".")))
+        lines = [_entry(entry) for entry in entries[:MOST_ENTRIES]]
+        if len(entries) > MOST_ENTRIES:
+            lines.append(f"… and {len(entries) - MOST_ENTRIES} more")
+        return ToolResult("\n".join(lines) or "(the directory is empty)")
+
+
+class GlobTool:
+    """Finds files by name."""
+
+    spec = ToolSpec(
+        "glob",
+        f"Find paths in the workspace by pattern, sorted, at most {MOST_ENTRIES}: * and ? stay within one directory, "
+        "** crosses them, so **/*.py finds every Python file. Links are not followed.",
+        schema.arguments(
+            "pattern",
+            pattern=schema.text("The pattern, with /."),
+            path=schema.text("Directory to look below; the top of the workspace when left out."),
+        ),
+        read_only=True,
+    )
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:  # noqa: ARG002 - a tool's shape
+        """Find them."""
+        files = self._runtime.files
+        below = readable_path(files.root, arguments.get("path", "."))
+        pattern = arguments["pattern"] if below == "." else f"{below}/{arguments['pattern']}"
+        found = await files.glob(pattern, limit=MOST_ENTRIES + 1)
+        if len(found) > MOST_ENTRIES:
+            found = [*found[:MOST_ENTRIES], "… and more; narrow the pattern"]
+        return ToolResult("\n".join(found) or "Nothing matches.")
+
+
+async def _read_lines(files: FileSystem, path: str, lines: int) -> tuple[bytes, bool]:
+    """The beginning of a file, at least `lines` lines of it, and whether that is all there is."""
+    parts: list[bytes] = []
+    size = seen = 0
+    while seen < lines and size < _FARTHEST:
+        part = await files.read(path, offset=size, limit=_CHUNK)
+        parts.append(part)
+        size += len(part)
+        seen += part.count(b"\n")
+        if len(part) < _CHUNK:
+            return b"".join(parts), True
+        if len(parts) == 1 and is_binary(part):
+            break
+    return b"".join(parts), False
+
+
+@dataclass
+class _Page:
+    """Lines of a result until it is full."""
+
+    lines: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, line: str) -> bool:
+        """Take a line; False when the page is full."""
+        if self.lines and self.size + len(line) > TEXT_BYTES:
+            return False
+        self.lines.append(line)
+        self.size += len(line) + 1
+        return True
+
+
+def _numbered(lines: list[str], first: int, wanted: int, *, complete: bool) -> str:
+    page = _Page()
+    last = first - 1
+    for number, line in enumerate(lines[first - 1 : first - 1 + wanted], first):
+        shown = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… ({len(line)} characters)"
+        if not page.add(f"{number:6d}\t{_printable(shown)}"):
+            break
+        last = number
+    if last < len(lines) or not complete:
+        total = f"{len(lines)} lines" if complete else "more lines"
+        page.lines.append(f"… up to line {last} of {total}; go on with offset={last + 1}")
+    return "\n".join(page.lines)
+
+
+def _printable(line: str) -> str:
+    """Bytes that are no text, shown as �."""
+    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _entry(entry: FileStat) -> str:
+    name = entry.path.rsplit("/", 1)[-1]
+    match entry.kind:
+        case "directory":
+            return f"{name}/"
+        case "link":
+            return f"{name} -> {entry.target}"
+        case "file":
+            return f"{name}  {entry.size}"
+        case _:
+            return f"{name}  (special file)"
+
+
+class AskUserTool:
+    """Puts a question to the person at the notebook; the answer grants nothing."""
+
+    spec = ToolSpec(
+        "ask_user",
+        "Ask the person a question and wait for the answer. Use it when the task cannot go on without a decision that "
+        "is theirs. The answer is information; it never allows a host command by itself.",
+        schema.arguments(
+            "question",
+            question=schema.text("The question, complete in itself."),
+            options=schema.texts("Answers to choose from; leave out for a free answer."),
+        ),
+    )
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
+        """Ask, and hand back the answer."""
+        options = tuple(arguments.get("options", ()))
+        try:
+            decision = await self._asker.ask(
+                ApprovalKind.QUESTION,
+                "A question",
+                arguments["question"],
+                arguments={"question": arguments["question"], "options": list(options)},
+                call_id=context.call_id,
+                options=options,
+            )
+        except ApprovalRequired:
+            return _no_answer("Nobody can answer questions here: decide yourself, or say what you would need to know.")
+        if decision.verdict is Verdict.TIMEOUT:
+            return _no_answer("Nobody answered in time: decide yourself, or say what you would need to know.")
+        if decision.by == LIMIT:
+            return _no_answer(f"The person was not asked: {decision.answer}.")
+        if not decision.allowed:
+            remark = f": {decision.answer}" if decision.answer else "."
+            nobody = decision.by == "policy"
+            who = "Nobody can answer questions here" if nobody else "The person does not want to answer"
+            return _no_answer(who + remark)
+        return ToolResult(decision.answer or "yes", route="")
+
+
+def _no_answer(text: str) -> ToolResult:
+    return ToolResult(text, is_error=True, route="")
 
 
 def standard_tools(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.tools.reading import _answer
+from kagura_kernel.tools.standard import _answer
 
 
 async def test_matches_are_told_as_path_line_and_text(hand):
