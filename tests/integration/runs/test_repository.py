@@ -13,9 +13,9 @@ import pytest
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.policy import WriteMode
-from kagura_kernel.membrane.collect import CALLED
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.membrane.protection import Protection
+from kagura_kernel.membrane.self_running import CALLED
 from kagura_kernel.runs.git_places import UNCLEAR, GitPlaces, more_than_git
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
