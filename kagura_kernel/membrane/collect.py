@@ -27,7 +27,7 @@ from kagura_kernel.membrane.difference import (
 )
 from kagura_kernel.membrane.project import HostState, ProjectFiles, UnsafePath, link_hash, split_path
 from kagura_kernel.membrane.protection import GitRules, Protection, present
-from kagura_kernel.membrane.self_running import CALLED, runs_by_itself
+from kagura_kernel.membrane.self_running import called_by, is_data, runs_by_itself
 from kagura_kernel.sandbox.backend import Box, BoxChange
 
 MAX_GLANCES = 100
@@ -118,7 +118,6 @@ class Collector:
         self._since = since
         self._protected = protected
         self._git = git
-        self._made: set[str] = set()
         self._limit = limit_bytes
         self._compared: dict[str, _Compared] = {}
         self._diff_room = MAX_RUN_DIFF_BYTES if diff_bytes is None else diff_bytes
@@ -143,8 +142,7 @@ class Collector:
             SandboxUnavailable: the box is gone, and its workspace with it.
         """
         told = [one for one in await box.changes() if _is_safe(one.path)]
-        held_in = self._git.held_in if self._git is not None else lambda _: ()
-        this = _Round(Protection(self._project, present(told), self._protected, held_in), ours)
+        this = _Round(await self._protection(told), ours)
         changes: list[FileChange] = [] if into is None else into
         done = 0
         try:
@@ -166,6 +164,13 @@ class Collector:
             changes[:] = in_order(changes)
         return changes
 
+    async def _protection(self, told: Sequence[BoxChange]) -> Protection:
+        if self._git is None:
+            return Protection(self._project, present(told), self._protected)
+        await asyncio.to_thread(self._git.finish)
+        held = (*self._protected, *self._git.held)
+        return Protection(self._project, present(told), held, self._git.held_in)
+
     def _left(self, told: BoxChange, this: _Round) -> FileChange:
         if self._is_secret(told):
             return self._without_secret(told, this)
@@ -186,7 +191,7 @@ class Collector:
                 return None
             change = FileChange(told.path, "deleted", old_sha256=old.sha256, state=state)
             change = replace(change, kind="link") if old.kind == "link" else change
-            return await self._with_diff(change, old, b"")
+            return await self._with_diff(self._called(change), old, b"")
         status: ChangeStatus = "modified" if old.kind else "added"
         mode = told.mode & 0o777
         change = FileChange(told.path, status, told.kind, told.size, mode, old.sha256, target=told.target, state=state)
@@ -194,7 +199,7 @@ class Collector:
         if told.kind == "link" and not runs:
             # It may lead to a package, which then is one under this name too.
             runs = self._runs(f"{told.path}/__init__.py", added=status == "added")
-        change = replace(change, runs=runs)
+        change = self._called(replace(change, runs=runs))
         if protected and not this.may_glance(told):
             return replace(change, diff="… protected, and never applied: its content was left in the box\n")
         try:
@@ -203,19 +208,20 @@ class Collector:
             return _untaken(change, error)
         if new.sha256 == old.sha256 and (told.kind == "link" or _executable(mode) == _executable(old.mode)):
             return None
-        change = replace(change, size=new.size, new_sha256=new.sha256)
+        change = self._called(replace(change, size=new.size, new_sha256=new.sha256), is_script=new.is_script)
         return await self._with_diff(change, old, new.content)
 
     def _runs(self, path: str, *, added: bool) -> str:
-        if added and path.endswith("/__init__.py"):
-            self._made.add(path)
-        called = self._git is not None and self._git.may_run(path)
-        return runs_by_itself(path, added=added, is_package=self._is_package) or (CALLED if called else "")
+        packages: frozenset[str] = self._git.packages if self._git is not None else frozenset()
+        return runs_by_itself(path, added=added, is_package=packages.__contains__)
 
-    def _is_package(self, folder: str) -> bool:
-        # Otherwise a run could make one of a folder first.
-        said = f"{folder}/__init__.py"
-        return said not in self._made and self._old_state(said).kind == "file"
+    def _called(self, change: FileChange, *, is_script: bool = False) -> FileChange:
+        """The change, with a reason to wait where something of the project may run it."""
+        starter = self._git.starter if self._git is not None else ""
+        is_plain = change.kind == "file" and not change.mode & 0o111 and not is_script
+        if change.runs or not starter or (is_plain and is_data(change.path)):
+            return change
+        return replace(change, runs=called_by(starter))
 
     def _holds(self, content: str | bytes | None) -> bool:
         return self._scrubber is not None and bool(content) and self._scrubber.holds(os.fsencode(content or b""))

@@ -28,11 +28,13 @@ class Taken:
         sha256: Its name in the store.
         size: Bytes, as they came.
         content: The bytes, if they are few enough for a diff.
+        is_script: Whether they name what runs them.
     """
 
     sha256: str
     size: int
     content: bytes | None
+    is_script: bool = False
 
 
 class Contents:
@@ -93,4 +95,4 @@ class Contents:
             self._known.add(sha256)
             self._stored += size
         self._sizes[told.path] = size
-        return Taken(sha256, size, bytes(kept) if len(kept) <= MAX_DIFF_INPUT else None)
+        return Taken(sha256, size, bytes(kept) if len(kept) <= MAX_DIFF_INPUT else None, kept.startswith(b"#!"))

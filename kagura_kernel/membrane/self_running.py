@@ -175,7 +175,27 @@ _FITTING = re.compile(
     re.DOTALL,
 )
 
-CALLED = "a hook or an alias of git may run it"
+# Of what nobody runs: texts, tables, pictures, sound. Packages are installed from lists of them that are texts, and
+# pytest runs texts whose names begin like those of tests.
+_DATA = re.compile(
+    r"(?!test[^/]*\.txt)[^/]+\.(?:adoc|arrow|avif|avro|bib|bmp|csv|docx|feather|flac|geojson|gif|h5|hdf5|heic|ico|jpe?g|"
+    r"jsonl|log|md|mov|mp3|mp4|nc|ndjson|npy|npz|odt|ods|ogg|orc|parquet|pdf|png|pptx|psv|rst|svg|tex|tiff?|tsv|txt|wav|"
+    r"webm|webp|xlsx)"
+)
+_NO_TEXT = re.compile(r".*(?:require|constraint|depend|cmakelists).*\.txt")
+
+
+def is_data(path: str) -> bool:
+    """Whether a file is known to be what nobody runs, by its name: one that is no program by its mode or beginning."""
+    whole = folded_path(path)
+    return _DATA.fullmatch(whole.rpartition("/")[2]) is not None and not _NO_TEXT.fullmatch(whole)
+
+
+def called_by(starter: str) -> str:
+    """The reason of a file that something of the project may run."""
+    return f"{starter} may run it"
+
+
 _OF_JYTHON = "org"
 """What `copy` and `pickle` import where it is there."""
 
@@ -224,4 +244,4 @@ def _module(path: str) -> tuple[str, str]:
         return "", ""
     if name == "__init__":
         folder, _, name = folder.rpartition("/")
-    return folder, name
+    return (folder, name) if name.isidentifier() else ("", "")
