@@ -1,5 +1,7 @@
 """Files that some program of the host runs, or obeys, without anybody naming them: one list, each with its reason.
 
+The list cannot be whole, so that all that is hidden waits too.
+
 A person who opens the folder, commits, runs the tests or starts a kernel runs them too, outside of any box. So they
 wait for a word where other changes are applied at once, and stand first where all wait.
 """
@@ -68,24 +70,22 @@ _PATTERNS = {
     "make, or a tool like it, runs what it says": """
         *.bzl *.cabal *.cmake *.csproj *.csproj.user *.fsproj *.gemspec *.gradle *.gradle.kts *.mk
         *.nimble *.nims *.opam *.props *.rake *.rockspec *.sbt *.targets *.thor *.vbproj *.vcxproj
-        .bazel* .bundle/ .cargo/ .justfile .jvmopts .kitchen.yml .mvn/ .phan/ .qmake.conf .sbtopts
-        .terraform/ /build.py /tasks.py /tasks/__init__.py appraisals bb.edn berksfile binding.gyp
-        brewfile buck build build.bazel build.boot build.clj build.mill build.ninja build.pl
-        build.rs build.sc build.xml build.zig buildsrc/ cabal.project* capfile cargo.toml cdk.json
-        cmakelists.txt cmakepresets.json cmakeuserpresets.json conanfile.* config.nims configure
-        configure.ac cpanfile cross.toml dangerfile deps.edn deps/build.jl devspace.y*ml
-        directory.build.props directory.build.rsp directory.build.targets dist.ini dodo.py dub.json
-        dub.sdl dune dune-project dune-workspace earthfile erlang.mk fabfile.py fastlane/ gemfile
-        gems.rb global.json gnumakefile gradle.properties gradle/*.toml gradle/wrapper/ gradlew
-        gradlew.bat guardfile helmfile.y*ml hook/build.dart invoke.y*ml justfile kbuild makefile
-        makefile.* makefile.pl manage.py meson.build mix.exs module.bazel mvnw mvnw.cmd
-        myocamlbuild.ml nim.cfg noxfile.py nuget.config package.swift package.yaml
-        package@swift-*.swift pavement.py podfile pom.xml premake5.lua profiles.clj project.clj
-        project/*.properties project/*.scala pulumi.y*ml rakefile rakefile.rb rebar.config*
-        sconscript sconstruct serverless.y*ml setup.hs setup.lhs setup.py shadow-cljs.edn shard.yml
-        skaffold.y*ml stack.yaml steepfile taskfile.y*ml terragrunt.hcl thorfile tiltfile
-        tools/bazel tox.ini user.clj vagrantfile workspace workspace.bazel workspace.bzlmod wscript
-        xmake.lua
+        /build.py /tasks.py /tasks/__init__.py appraisals bb.edn berksfile binding.gyp brewfile buck
+        build build.bazel build.boot build.clj build.mill build.ninja build.pl build.rs build.sc
+        build.xml build.zig buildsrc/ cabal.project* capfile cargo.toml cdk.json cmakelists.txt
+        cmakepresets.json cmakeuserpresets.json conanfile.* config.nims configure configure.ac
+        cpanfile cross.toml dangerfile deps.edn deps/build.jl devspace.y*ml directory.build.props
+        directory.build.rsp directory.build.targets dist.ini dodo.py dub.json dub.sdl dune
+        dune-project dune-workspace earthfile erlang.mk fabfile.py fastlane/ gemfile gems.rb
+        global.json gnumakefile gradle.properties gradle/*.toml gradle/wrapper/ gradlew gradlew.bat
+        guardfile helmfile.y*ml hook/build.dart invoke.y*ml justfile kbuild makefile makefile.*
+        makefile.pl manage.py meson.build mix.exs module.bazel mvnw mvnw.cmd myocamlbuild.ml nim.cfg
+        noxfile.py nuget.config package.swift package.yaml package@swift-*.swift pavement.py podfile
+        pom.xml premake5.lua profiles.clj project.clj project/*.properties project/*.scala
+        pulumi.y*ml rakefile rakefile.rb rebar.config* sconscript sconstruct serverless.y*ml
+        setup.hs setup.lhs setup.py shadow-cljs.edn shard.yml skaffold.y*ml stack.yaml steepfile
+        taskfile.y*ml terragrunt.hcl thorfile tiltfile tools/bazel tox.ini user.clj vagrantfile
+        workspace workspace.bazel workspace.bzlmod wscript xmake.lua
     """,
     "npm, or a tool like it, runs the scripts that it names": """
         .npmrc .pnp.* .pnpmfile.* .yarn/ .yarnrc* angular.json bunfig.toml composer.json deno.json*
@@ -94,20 +94,17 @@ _PATTERNS = {
     """,
     "JavaScript tools and editors run it as their settings": """
         *.conf.cjs *.conf.js *.conf.mjs *.conf.ts *.config.cjs *.config.cts *.config.js *.config.mjs
-        *.config.mts *.config.ts .*rc.cjs .*rc.js .*rc.mjs .*rc.ts .babelrc* .c8rc* .eleventy.js
-        .eslintrc* .graphqlrc* .markdownlint-cli2.* .mocharc* .nycrc* .parcelrc .postcssrc*
-        .prettierrc* .release-it.* .remarkrc* .storybook/ .stylelintrc* .swcrc .taprc
-        babel.config.json brunch-config.* ember-cli-build.js gruntfile.* gulpfile.* jest.config.json
-        setuptests.* tslint.json typedoc.json webpack.mix.js
+        *.config.mts *.config.ts babel.config.json brunch-config.* ember-cli-build.js gruntfile.*
+        gulpfile.* jest.config.json setuptests.* tslint.json typedoc.json webpack.mix.js
     """,
     "pytest runs it before any test": """
         conftest.py
     """,
     "pytest, or a tool that builds or checks, takes from it what to load and run": """
-        .coveragerc* .mypy.ini .pytest.ini .pytest.toml airflow.cfg airflow_local_settings.py
-        alembic.ini alembic/env.py celeryconfig.py features/environment.py gunicorn.conf.py
-        hatch.toml hatch_build.py locustfile.py migrations/env.py mypy.ini pdm_build.py pipfile
-        poetry.toml pyproject.toml pytest.ini pytest.toml scrapy.cfg setup.cfg tox.toml uv.toml
+        airflow.cfg airflow_local_settings.py alembic.ini alembic/env.py celeryconfig.py
+        features/environment.py gunicorn.conf.py hatch.toml hatch_build.py locustfile.py
+        migrations/env.py mypy.ini pdm_build.py pipfile poetry.toml pylintrc pylintrc.toml
+        pyproject.toml pytest.ini pytest.toml scrapy.cfg setup.cfg tox.toml uv.toml
     """,
     "Jupyter, IPython or what makes documentation runs it as its settings": """
         .ipython/ .jupyter/ .jupytext* /conf.py _bookdown.y*ml _config.y*ml _extensions/ _plugins/
@@ -116,21 +113,15 @@ _PATTERNS = {
         jupytext.toml jupytext.y*ml mkdocs.y*ml myst.yml source/conf.py
     """,
     "an interpreter, or a tool of its language, runs it when it starts": """
-        .busted .credo.exs .erlang .formatter.exs .ghci .iex.exs .irbrc .lintr .luacheckrc
-        .ocamlinit .octaverc .php-cs-fixer* .php_cs* .proverc .pryrc .radian_profile .rdata .rspec
-        .rubocop.yml .simplecov .solargraph.yml _targets.r autoexec.sas config/config.exs
-        config/runtime.exs ecs.php finish.m pathdef.m phpcs.xml* phpstan*.neon* phpunit.xml*
-        profile.do psalm.xml* rails_helper.rb rector.php renv/activate.r spec_helper.rb startup.m
-        test/test_helper.rb test_helper.exs
+        _targets.r autoexec.sas config/config.exs config/runtime.exs ecs.php finish.m pathdef.m
+        phpcs.xml* phpstan*.neon* phpunit.xml* profile.do psalm.xml* rails_helper.rb rector.php
+        renv/activate.r spec_helper.rb startup.m test/test_helper.rb test_helper.exs
     """,
     "Python runs it when it starts": """
         *.pth sitecustomize.* sitecustomize/ usercustomize.* usercustomize/
     """,
     "a debugger runs its lines when it starts": """
         .gdbinit .lldbinit .pdbrc
-    """,
-    "a tool that looks at code runs what it says": """
-        .flake8 .pylintrc .pylintrc.toml .sqlfluff .tflint.hcl pylintrc pylintrc.toml
     """,
     "it stands in the place of this package when a notebook loads it": """
         kagura_kernel.* kagura_kernel/__init__.*
@@ -149,13 +140,6 @@ _PATTERNS = {
     """,
     "a web server obeys it": """
         .htaccess .user.ini
-    """,
-    "a shell, or another program of every day, obeys it where a home is, or has a link to it": """
-        .ackrc .ansible.cfg .aws/config .bash_* .bashrc .config/autostart/ .config/fish/
-        .config/git/ .config/nvim/ .config/systemd/ .cshrc .docker/config.json .emacs .emacs.d/
-        .forward .gnupg/ .hgrc .inputrc .kshrc .kube/config .lessfilter .local/bin/ .login .mailcap
-        .profile .psqlrc .pythonrc* .screenrc .sqliterc .ssh/ .tcshrc .terraformrc .tmux.conf
-        .xinitrc .xprofile .xsession* .zlogin .zlogout .zprofile .zshenv .zshrc
     """,
 }
 _REASONS = tuple(_PATTERNS)
@@ -204,6 +188,12 @@ _TRIED = frozenset(
 ) | {_OF_JYTHON}
 """Modules that the standard library, or packages that nearly everybody has, import where they are there."""
 
+HIDDEN = "tools take their settings from hidden files, and with them what they run"
+# The rest of what is hidden: what a tool only leaves out, keeps for itself, or shows to people.
+_HARMLESS = re.compile(
+    r"(?:.*/)?(?:\.(?:[\w-]*ignore|editorconfig|gitkeep|keep|mailmap|nojekyll)|\.coverage|"
+    r"\.(?:github|hypothesis|ipynb_checkpoints|mypy_cache|pytest_cache|ruff_cache)/[^.].*)"
+)
 SHADOWS = "Python may take it for the installed package of that name"
 STANDS_IN = "Python that is started there takes it for the standard library's module of that name"
 
@@ -227,6 +217,8 @@ def runs_by_itself(
     fitting = _FITTING.fullmatch(folded_path(path))
     if fitting is not None and fitting.lastindex is not None:
         return _REASONS[fitting.lastindex - 1]
+    if (path.startswith(".") or "/." in path) and not _HARMLESS.fullmatch(path):
+        return HIDDEN
     folder, module = _module(path) if added else ("", "")
     if not folder:
         return SHADOWS if module and (module in _TRIED or installed(module)) else ""

@@ -28,6 +28,7 @@ from kagura_kernel.patterns.git_settings import (
     read_settings,
     runs_more,
 )
+from kagura_kernel.patterns.starting_files import file_may_start, starting_files
 from kagura_kernel.runtime.host import HostRunner, minimal_environment
 
 _LIMITS = CommandLimits(10.0, None)
@@ -69,7 +70,7 @@ def _names(directory: Path) -> list[str]:
         return []
 
 
-MAX_FOLDERS = 500
+MAX_FOLDERS = 200
 """How many folders are looked into for further repositories before a run; the others when it first brings something."""
 
 MAX_INCLUDES = 100
@@ -111,7 +112,7 @@ class GitPlaces:
         self._environment = {**minimal_environment(environ, project), **told}
         self._asked: dict[Path, tuple[str, ...]] = {}
         self._one_asks = threading.RLock()
-        self._folders: Iterator[tuple[Path, bool]] | None = _walked(project)
+        self._folders: Iterator[tuple[Path, set[str]]] | None = _walked(project)
         self.held: tuple[str, ...] = ()
         self.starter = ""
         self.packages: frozenset[str] = frozenset()
@@ -129,9 +130,17 @@ class GitPlaces:
         """The same for a repository of its own, in a folder below the root, wherever it lies."""
         return self._ask(self._project / folder)
 
-    def _look_into(self, folders: Iterable[tuple[Path, bool]]) -> None:
-        found = (path for folder, is_repository in folders if is_repository for path in self._ask(folder))
-        self.held = _outermost((*self.held, *found))
+    def _look_into(self, folders: Iterable[tuple[Path, set[str]]]) -> None:
+        found = list(self.held)
+        for folder, names in folders:
+            if folder == self._project or ".git" in names or names >= _BARE:
+                found += self._ask(folder)
+            for file in starting_files(names):
+                path = folder / file
+                text = _lines(path) if path.is_file() else ""
+                if text is None or (text and file_may_start(file, text, str(self._project))):
+                    self._note(path.relative_to(self._project).as_posix())
+        self.held = _outermost(found)
 
     def _ask(self, directory: Path) -> tuple[str, ...]:
         with self._one_asks:
@@ -220,8 +229,8 @@ def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(outermost)
 
 
-def _walked(project: Path) -> Iterator[tuple[Path, bool]]:
-    """The folders of a project, and whether git is asked in each: the project itself, and repositories below it."""
+def _walked(project: Path) -> Iterator[tuple[Path, set[str]]]:
+    """The folders of a project, its own first, and the names in each."""
     waiting = deque([project])
     while waiting:
         folder = waiting.popleft()
@@ -234,7 +243,7 @@ def _walked(project: Path) -> Iterator[tuple[Path, bool]]:
                         waiting.append(folder / entry.name)
         except OSError:
             continue
-        yield folder, folder == project or ".git" in names or names >= _BARE
+        yield folder, names
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -284,6 +284,48 @@ def test_an_include_for_another_branch_is_read_with_all_that_it_includes(reposit
     assert found.starter == "git's hook kept/hooks/post-checkout"
 
 
+@pytest.mark.parametrize("folder", ["", "part/web/"])
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (".envrc", "source_env tools/env.sh\n"),
+        (".envrc", "PATH_add bin\n"),
+        (".hg/hgrc", "[paths]\ndefault = https://example.org\n[hooks]\ncommit = tools/check\n"),
+        (".hg/hgrc", "%include ../hgrc\n"),
+        (".jj/repo/config.toml", '[aliases]\nl = ["util", "exec", "--", "tools/x"]\n'),
+        ("mise.toml", '[env]\n_.source = "tools/env.sh"\n'),
+        (".mise.toml", '[hooks]\nenter = "tools/x"\n'),
+        (".tool-versions", "node path:./tools/node\n"),
+        (".vscode/tasks.json", '{"command": "./x", "runOptions": {"runOn": "folderOpen"}}'),
+        (".devcontainer/devcontainer.json", '{"initializeCommand": "tools/x"}'),
+        (".mcp.json", '{"mcpServers": {"a": {"command": "python", "args": ["-m", "server"]}}}'),
+        (".mcp.json", '{"mcpServers": {"a": {"command": "npx", "args": ["tsx", "src/server.ts"]}}}'),
+        (".claude/settings.json", '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "tools/x"}]}]}}'),
+        (".exrc", "source tools/x.vim\n"),
+        (".dir-locals.el", '((nil . ((eval . (load-file "tools/x.el")))))\n'),
+    ],
+)
+def test_what_other_tools_start_of_the_project_lets_its_code_wait(
+    repository: Path, tmp_path: Path, folder: str, file: str, text: str
+) -> None:
+    put(repository, f"{folder}{file}", text)
+    assert places(repository, tmp_path).starter == f"{folder}{file}"
+
+
+def test_settings_of_other_tools_that_start_nothing_of_the_project_are_no_reason(
+    repository: Path, tmp_path: Path
+) -> None:
+    put(repository, ".envrc", "export NAME=shop\n")
+    put(repository, ".hg/hgrc", "[paths]\ndefault = https://example.org\n[ui]\nusername = Ann\n")
+    put(repository, "mise.toml", '[tools]\nnode = "22"\n[env]\nNODE_ENV = "test"\n')
+    put(repository, ".tool-versions", "node 22.1.0\n")
+    put(repository, ".vscode/tasks.json", '{"command": "./x"}')
+    put(repository, ".mcp.json", '{"mcpServers": {"a": {"command": "npx", "args": ["-y", "@one/two"]}}}')
+    put(repository, ".exrc", "set tabstop=4\n")
+    put(repository, ".dir-locals.el", "((nil . ((indent-tabs-mode . nil))))\n")
+    assert places(repository, tmp_path).starter == ""
+
+
 def test_settings_and_hooks_of_bare_repositories_are_read(tmp_path: Path) -> None:
     project = tmp_path / "bare"
     for place in (project, project / "inner.git"):
