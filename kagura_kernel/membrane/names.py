@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
-PROTECTED_NAMES = frozenset({".git", ".hg", ".jj", ".kagura", ".envrc"})
+PROTECTED_NAMES = frozenset(
+    {".bzr", ".envrc", ".git", ".hg", ".jj", ".kagura", ".pijul", ".repo", ".sl", ".svn", "_darcs"}
+)
 """Files and directories that tell a program of the host what to run; protected wherever they lie."""
 
 # What is left of such a name where a file system keeps a short one beside it.

@@ -96,12 +96,22 @@ class GitRules(Protocol):
         """Paths below the project's root that stay as they are, each as a whole."""
         ...
 
-    def held_in(self, folder: str) -> tuple[str, ...]:
-        """Further ones, for a repository in a folder below the root; may block."""
+    @property
+    def starter(self) -> str:
+        """What may run any other file of the project, in a few words; empty where nothing does."""
         ...
 
-    def may_run(self, path: str) -> bool:
-        """Whether a hook or an alias may run the file at a path below the root, there or not."""
+    @property
+    def packages(self) -> frozenset[str]:
+        """Folders below the root that are packages by what git follows."""
+        ...
+
+    def finish(self) -> None:
+        """Make all of it known, where only what a start needs was looked for; may block."""
+        ...
+
+    def held_in(self, folder: str) -> tuple[str, ...]:
+        """Further paths that stay as they are, for a repository in a folder below the root; may block."""
         ...
 
 

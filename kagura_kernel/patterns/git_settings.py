@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from kagura_kernel.patterns.shell_lines import starts_known
+
 # Settings that name programs, or that change what is pushed and to where.
 _TELLING = re.compile(
     r"core\.(askpass|fsmonitor|gitproxy|hookspath|sshcommand)|credential\.(.*\.)?helper|filter\..*\.(clean|process|smudge)|"
@@ -42,6 +44,11 @@ _RUNS = re.compile(
     r"interactive\.difffilter|merge\..*\.driver|pager\..*|remote\..*\.(receivepack|uploadpack)|"
     r"sendemail\..*cmd|sequence\.editor|submodule\..*\.update|uploadpack\.packobjectshook"
 )
+# Values that start nothing, and names of programs that are found elsewhere and run nothing of where they are started.
+_PLAIN = re.compile(r"|true|false|yes|no|on|off|\d+")
+_ALONE = re.compile(r"(?:/(?:usr|bin|opt)/(?:[\w.+-]+/)*)?([\w+-][\w.+-]*)")
+_RUNNER = re.compile(r"(?:ba|c|da|fi|k|tc|z|)sh|(?:python|node|npm|npx|perl|php|ruby|make|just|rake|tox|uv|env).*")
+_SHELL = re.compile(r"#![ \t]*/\S*?/(?:env[ \t]+)?(?:ba|da|k|z|)sh(?:[ \t]+-[a-z]+)*[ \t\r]*")
 # Modules that an interpreter looks for where it is started, which is the root of the working tree.
 _MODULE = re.compile(r"(?<![\w-])-(?:[mM]\s*|[A-Za-z]{1,4}[mM]\s+)([A-Za-z_]\w*)")
 _SCRIPT = re.compile(r".*\.(?:bash|cjs|js|mjs|php|pl|py|rb|sh|ts|zsh)|(?:[^/]*/)+[^/.]+")
@@ -127,9 +134,38 @@ def named_paths(settings: Iterable[GitSetting], top: str, home: str, is_file: Ca
             yield whole
 
 
-def run_lines(settings: Iterable[GitSetting]) -> Iterator[str]:
-    """The values of those settings that run what they name."""
-    return (setting.value for setting in settings if _RUNS.fullmatch(setting.name))
+def included_paths(settings: Iterable[GitSetting], home: str) -> Iterator[str]:
+    """Absolute paths of what these settings include, under whatever condition."""
+    for setting in settings:
+        if _INCLUDED.fullmatch(setting.name):
+            yield os.path.normpath(_from(os.path.dirname(setting.file), setting.value, home))  # noqa: PTH120 - only text
+
+
+def hook_folders(settings: Iterable[GitSetting], top: str, home: str) -> Iterator[str]:
+    """Absolute paths of where hooks lie by these settings, as they hold here or might elsewhere."""
+    for setting in settings:
+        if setting.name == "core.hookspath":
+            yield os.path.normpath(_from(top, setting.value, home))
+
+
+def may_start(setting: GitSetting, top: str) -> bool:
+    """Whether what a setting runs may be of the project: a program that is not known, or one that is told more."""
+    name, value = setting.name, setting.value
+    if not _RUNS.fullmatch(name) or _PLAIN.fullmatch(value):
+        return False
+    if name.startswith("alias.") and not value.startswith("!"):
+        value = f"git {value}"
+    if name.startswith(("credential.", "submodule.")) and value[0] not in "!/~.":
+        # What git itself completes, or does.
+        return False
+    alone = None if name.startswith("alias.") or value.startswith(f"{top}/") else _ALONE.fullmatch(value)
+    return (alone is None or _RUNNER.fullmatch(alone[1]) is not None) and not starts_known(value.removeprefix("!"), top)
+
+
+def hook_may_start(lines: str, top: str) -> bool:
+    """Whether what a hook runs may be of the project."""
+    first = lines.partition("\n")[0]
+    return (first.startswith("#!") and not _SHELL.fullmatch(first)) or not starts_known(lines, top)
 
 
 def called_paths(commands: str, top: str, is_file: Callable[[str], bool]) -> Iterator[str]:

@@ -30,6 +30,7 @@ MOST_TOLD = 12
 """Of them, those that its text names."""
 MOST_IDS = 200
 
+_ASSENT = re.compile(r"ok(?:ay)?[.!]*", re.IGNORECASE)
 _NO_TAG = re.compile(r"[^a-z0-9]+")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.+@-]{1,40}(/[A-Za-z0-9_.+@-]{1,40}){0,7}", re.ASCII)
 """A path that says nothing but where something lies: an agent chooses the names of what it makes."""
@@ -99,10 +100,10 @@ def outcome_of(order: RunOrder, ended: Ended, *, scope: str) -> Draft:
 
 
 def words_of(order: RunOrder, ended: Ended, *, scope: str) -> Draft | None:
-    """What the agent said at the end; None where it said nothing."""
+    """What the agent said at the end; None where that was nothing, or no more than `ok`."""
     # A character that no memory can hold must not keep what was measured from being judged.
     said = keepable(ended.ending.text).strip()
-    if not said:
+    if not said or _ASSENT.fullmatch(said):
         return None
     return Draft(
         shorten_middle(said, LONGEST_WORDS),

@@ -81,8 +81,10 @@ def _found(found: Mapping[str, Any], redactor: Redactor, where: str) -> Iterator
 
 
 def _handed(toolset: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each text that a toolset is started or asked with: its place, and itself as it is written where it is used."""
+    """Each text that a toolset is called, started or asked with: its place, and itself as it is written there."""
     arguments = []
+    if isinstance(toolset.get("name"), str):
+        yield "name", toolset["name"]
     for place, name, text in given_texts(toolset):
         if place.startswith("env."):
             yield place, f"{name}={text}"

@@ -73,8 +73,10 @@ class UsageReader:
 
     def finish(self) -> Counted | None:
         """What was read; None when it told of no tokens."""
-        if not self._streams and not self._skipping:
-            self._whole_message(bytes(self._buffer))
+        if not self._skipping:
+            # The last line of a stream may have no end.
+            read = self._line if self._streams else self._whole_message
+            read(bytes(self._buffer))
         if not self._figures:
             return None
         return Counted(usage_of(self._figures), self._model, self._whole)

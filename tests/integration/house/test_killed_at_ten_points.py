@@ -31,6 +31,7 @@ THROUGH = ("between-command-and-result", "between-a-box-result-and-checkpoint", 
 RESUMING = (
     "kagura_kernel/journal/checkpoint",
     "kagura_kernel/membrane/collect",
+    "kagura_kernel/membrane/contents",
     "kagura_kernel/runs/",
     "tests/support/killed_run",
     "tests/integration/house/test_killed_at_ten_points",

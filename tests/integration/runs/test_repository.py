@@ -13,9 +13,9 @@ import pytest
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.policy import WriteMode
-from kagura_kernel.membrane.collect import CALLED
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.membrane.protection import Protection
+from kagura_kernel.membrane.self_running import STANDS_IN, called_by
 from kagura_kernel.runs.git_places import UNCLEAR, GitPlaces, more_than_git
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
@@ -210,70 +210,228 @@ def put(repository: Path, path: str, text: str = "") -> None:
     (repository / path).write_text(text)
 
 
-def test_what_an_alias_or_a_filter_leads_to_may_be_run(repository: Path, tmp_path: Path) -> None:
-    put(repository, "tools/clean.py", "import stripping\n")
-    git(repository, "config", "alias.lint", "!cd sub && ./lint")
-    git(repository, "config", "filter.strip.clean", "python3 tools/clean.py %f")
-    found = GitPlaces(repository, {"HOME": str(tmp_path)})
-    assert [found.may_run(path) for path in ("sub/lint", "tools/stripping.py", "a/b.py")] == [True, True, False]
+def places(project: Path, home: Path) -> GitPlaces:
+    found = GitPlaces(project, {"HOME": str(home)})
+    found.finish()
+    return found
 
 
-def test_a_hook_of_the_repository_around_the_project_names_its_files_from_the_top(
-    repository: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("alias.lint", "!cd sub && ./lint"),
+        ("alias.test", "!make test"),
+        ("filter.strip.clean", "python3 tools/clean.py %f"),
+        ("core.fsmonitor", "tools/watch"),
+        ("diff.image.textconv", "./text"),
+        ("includeIf.onbranch:never.path", "{outside}/settings"),
+    ],
+)
+def test_a_setting_that_may_run_something_of_the_project_is_named(
+    repository: Path, tmp_path: Path, setting: str, value: str
 ) -> None:
-    put(repository, "part/tools/check.sh", "./more.sh")
-    hook(repository, "part/tools/check.sh && cd part && ./last")
-    found = GitPlaces(repository / "part", {"HOME": str(tmp_path)})
-    assert [found.may_run(path) for path in ("tools/check.sh", "tools/more.sh", "last")] == [True] * 3
+    (tmp_path / "settings").write_text("[alias]\n\tgo = !./go\n")
+    git(repository, "config", setting, value.format(outside=tmp_path))
+    assert places(repository, tmp_path).starter == f"git's setting {'alias.go' if 'include' in setting else setting}"
+
+
+def test_a_hook_that_may_run_something_of_the_project_is_named(repository: Path, tmp_path: Path) -> None:
+    assert places(repository, tmp_path).starter == ""
+    hook(repository, "git lfs pre-push")
+    assert places(repository, tmp_path).starter == ""
+    hook(repository, "pytest tests")
+    assert places(repository, tmp_path).starter == "git's hook pre-commit"
+    put(repository, "part/a.txt")
+    assert places(repository / "part", tmp_path).starter == "git's hook pre-commit"
+    (repository / ".git" / "hooks" / "pre-commit").write_bytes(b"\x7fELF\0")
+    assert places(repository, tmp_path).starter == "git's hook pre-commit"
 
 
 def test_hooks_that_husky_runs_are_read_beside_its_own(repository: Path, tmp_path: Path) -> None:
     put(repository, ".husky/_/pre-commit", '. "$(dirname "$0")/h"\n')
-    put(repository, ".husky/pre-commit", "cd web; ./check\n")
+    put(repository, ".husky/pre-commit", "npm test\n")
     git(repository, "config", "core.hooksPath", ".husky/_")
-    assert GitPlaces(repository, {"HOME": str(tmp_path)}).may_run("web/check")
+    assert places(repository, tmp_path).starter == "git's hook .husky/pre-commit"
+
+
+def test_what_a_person_usually_sets_runs_nothing_of_the_project(repository: Path, tmp_path: Path) -> None:
+    usual = {
+        "alias.lg": "log --oneline --format='%h | %s'",
+        "alias.up": '!f() { git push -u origin "$(git symbolic-ref --short HEAD)"; }; f',
+        "core.editor": "code --wait",
+        "core.pager": "delta",
+        "core.askPass": "/usr/bin/ksshaskpass",
+        "credential.helper": "!/usr/bin/gh auth git-credential",
+        "credential.https://example.org.helper": "store",
+        "filter.lfs.process": "git-lfs filter-process",
+        "filter.strip.clean": "nbstripout",
+        "gpg.program": "gpg2",
+        "interactive.diffFilter": "diff-so-fancy | less -RFX",
+        "submodule.one.update": "rebase",
+    }
+    for name, value in usual.items():
+        git(repository, "config", name, value)
+    assert places(repository, tmp_path).starter == ""
+
+
+def test_an_include_for_another_branch_is_read_with_all_that_it_includes(repository: Path, tmp_path: Path) -> None:
+    put(repository, "one", "[include]\n\tpath = two\n[core]\n\thooksPath = kept/hooks\n")
+    put(repository, "two", '[includeIf "onbranch:none"]\n\tpath = three\n[core]\n\tfsmonitor = ./watch\n')
+    git(repository, "config", "includeIf.onbranch:other.path", "../one")
+    put(repository, "kept/hooks/post-checkout", "./go\n")
+    found = places(repository, tmp_path)
+    assert found.held == ("kept/hooks", "one", "three", "two", "watch")
+    assert found.starter == "git's hook kept/hooks/post-checkout"
+
+
+@pytest.mark.parametrize("folder", ["", "part/web/"])
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (".envrc", "source_env tools/env.sh\n"),
+        (".envrc", "PATH_add bin\n"),
+        (".hg/hgrc", "[paths]\ndefault = https://example.org\n[hooks]\ncommit = tools/check\n"),
+        (".hg/hgrc", "%include ../hgrc\n"),
+        (".jj/repo/config.toml", '[aliases]\nl = ["util", "exec", "--", "tools/x"]\n'),
+        ("mise.toml", '[env]\n_.source = "tools/env.sh"\n'),
+        (".mise.toml", '[hooks]\nenter = "tools/x"\n'),
+        (".tool-versions", "node path:./tools/node\n"),
+        (".vscode/tasks.json", '{"command": "./x", "runOptions": {"runOn": "folderOpen"}}'),
+        (".devcontainer/devcontainer.json", '{"initializeCommand": "tools/x"}'),
+        (".mcp.json", '{"mcpServers": {"a": {"command": "python", "args": ["-m", "server"]}}}'),
+        (".mcp.json", '{"mcpServers": {"a": {"command": "npx", "args": ["tsx", "src/server.ts"]}}}'),
+        (".claude/settings.json", '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "tools/x"}]}]}}'),
+        (".exrc", "source tools/x.vim\n"),
+        (".dir-locals.el", '((nil . ((eval . (load-file "tools/x.el")))))\n'),
+    ],
+)
+def test_what_other_tools_start_of_the_project_lets_its_code_wait(
+    repository: Path, tmp_path: Path, folder: str, file: str, text: str
+) -> None:
+    put(repository, f"{folder}{file}", text)
+    assert places(repository, tmp_path).starter == f"{folder}{file}"
+
+
+def test_settings_of_other_tools_that_start_nothing_of_the_project_are_no_reason(
+    repository: Path, tmp_path: Path
+) -> None:
+    put(repository, ".envrc", "export NAME=shop\n")
+    put(repository, ".hg/hgrc", "[paths]\ndefault = https://example.org\n[ui]\nusername = Ann\n")
+    put(repository, "mise.toml", '[tools]\nnode = "22"\n[env]\nNODE_ENV = "test"\n')
+    put(repository, ".tool-versions", "node 22.1.0\n")
+    put(repository, ".vscode/tasks.json", '{"command": "./x"}')
+    put(repository, ".mcp.json", '{"mcpServers": {"a": {"command": "npx", "args": ["-y", "@one/two"]}}}')
+    put(repository, ".exrc", "set tabstop=4\n")
+    put(repository, ".dir-locals.el", "((nil . ((indent-tabs-mode . nil))))\n")
+    assert places(repository, tmp_path).starter == ""
+
+
+def test_settings_and_hooks_of_bare_repositories_are_read(tmp_path: Path) -> None:
+    project = tmp_path / "bare"
+    for place in (project, project / "inner.git"):
+        subprocess.run(["git", "init", "--quiet", "--bare", str(place)], check=True)
+    git(project, "config", "core.hooksPath", "mine")
+    git(project / "inner.git", "config", "include.path", "../settings")
+    put(project, "settings", "[core]\n\thooksPath = ../more\n")
+    put(project, "more/post-receive", "deploy\n")
+    found = places(project, tmp_path)
+    assert {"mine", "more", "settings"} <= set(found.held)
+    assert found.starter == "git's hook more/post-receive"
+
+
+def test_a_repository_below_any_number_of_folders_is_found_when_all_were_looked_into(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kagura_kernel.runs.git_places.MAX_FOLDERS", 4)
+    deep = "a/b/c/d/e"
+    subprocess.run(["git", "init", "--quiet", str(repository / deep)], check=True)
+    git(repository / deep, "config", "core.hooksPath", str(repository / "tools"))
+    put(repository, "tools/pre-commit", "npx lint\n")
+    found = GitPlaces(repository, {"HOME": str(tmp_path)})
+    assert (found.held, found.starter) == ((), "")
+    found.finish()
+    assert (found.held, found.starter) == (("tools",), "git's hook tools/pre-commit")
 
 
 def test_what_a_repository_at_any_depth_holds_stays_as_it_is(repository: Path, tmp_path: Path) -> None:
     deep = "/".join("abcdefghij")
     for number in range(3):
         put(repository, f"{deep}/tools/{number}/x")
+    found = GitPlaces(repository, {"HOME": str(tmp_path)})
+    # A repository that came during the run, which only a change in it leads to.
     subprocess.run(["git", "init", "--quiet", str(repository / deep)], check=True)
     git(repository / deep, "config", "core.hooksPath", "nh")
     git(repository / deep, "config", "core.fsmonitor", "./fsm")
     hook(repository / deep, "")
     put(repository, f"{deep}/nh/pre-commit", "cd sub && ./lint")
-    found = GitPlaces(repository, {"HOME": str(tmp_path)})
     protection = Protection(ProjectFiles(repository), {}, found.held, found.held_in)
     covered = {path: protection.covers(f"{deep}/{path}") for path in ("nh/pre-commit", "nh/new", "fsm", "a.txt")}
     assert covered == {"nh/pre-commit": True, "nh/new": True, "fsm": True, "a.txt": False}
-    assert found.may_run(f"{deep}/sub/lint")
+    assert found.starter == f"git's hook {deep}/nh/pre-commit"
     assert not protection.covers("fsm")
 
 
-def test_writing_through_lets_what_a_hook_calls_wait_and_leaves_deep_repositories_alone(
-    repository: Path, tmp_path: Path
-) -> None:
-    deep = "third/party/vendor/x/lib"
-    subprocess.run(["git", "init", "--quiet", str(repository / deep)], check=True)
-    git(repository / deep, "config", "core.fsmonitor", "./fsm")
-    hook(repository, "cd sub && ./lint")
-    places = partial(GitPlaces, environ={"HOME": str(tmp_path)})
-    line = f"mkdir -p sub; echo x | tee sub/lint sub/other {deep}/fsm {deep}/code.c > /dev/null"
+def test_packages_are_those_that_git_follows(repository: Path, tmp_path: Path) -> None:
+    inner = repository / "libs" / "inner"
+    subprocess.run(["git", "init", "--quiet", str(inner)], check=True)
+    for place, path in ((repository, "shop/__init__.py"), (inner, "x/__init__.py")):
+        put(place, path)
+        git(place, "add", path)
+    put(repository, "new/__init__.py")
+    assert places(repository, tmp_path).packages == {"shop", "libs/inner/x"}
+    assert places(repository / "shop", tmp_path).packages == frozenset()
+
+
+def written(repository: Path, tmp_path: Path, line: str) -> dict[str, tuple[str, str]]:
+    """What a run with `--write through` says of each file that it changed."""
     cockpit = fake_cockpit(
         tmp_path / "home",
         backend=FakeBackend(),
         brains=[FakeBrain([Ask("bash", {"command": line}), "Done."])],
-        join=lambda parts: Cockpit(replace(parts, choices=replace(parts.choices, git_places=places))),
+        join=lambda parts: Cockpit(
+            replace(parts, choices=replace(parts.choices, git_places=partial(GitPlaces, environ={"HOME": "/"})))
+        ),
     )
     try:
         outcome = cockpit.launch(LaunchRun(task="do it", project=repository, write_mode=WriteMode.THROUGH)).result(60)
     finally:
         cockpit.close()
-    assert {change.path: (change.state, change.runs) for change in outcome.changes} == {
-        "sub/lint": ("proposed", CALLED),
-        "sub/other": ("applied", ""),
-        f"{deep}/fsm": ("protected", CALLED),
-        f"{deep}/code.c": ("applied", ""),
+    return {change.path: (change.state, change.runs) for change in outcome.changes}
+
+
+def test_where_a_hook_runs_the_project_all_waits_that_is_not_known_to_be_data(repository: Path, tmp_path: Path) -> None:
+    deep = "third/party/vendor/x/lib"
+    subprocess.run(["git", "init", "--quiet", str(repository / deep)], check=True)
+    git(repository / deep, "config", "core.fsmonitor", "./fsm")
+    hook(repository, "cd sub && ./lint")
+    put(repository, "old.py")
+    line = (
+        f"mkdir -p sub; echo x | tee sub/lint a.py notes.md a.csv b.csv test_a.txt {deep}/fsm > /dev/null; rm old.py; "
+        "chmod +x b.csv; printf '#!/bin/sh' > c.csv; ln -s a.csv link.csv"
+    )
+    called = called_by("git's hook pre-commit")
+    waiting = ("a.py", "b.csv", "c.csv", "link.csv", "old.py", "sub/lint", "test_a.txt")
+    assert written(repository, tmp_path, line) == {
+        **dict.fromkeys(waiting, ("proposed", called)),
+        **dict.fromkeys(("a.csv", "notes.md"), ("applied", "")),
     }
     assert not (repository / deep / "fsm").exists()
+    assert (repository / "old.py").exists()
+
+
+def test_where_no_hook_runs_the_project_code_is_written_through(repository: Path, tmp_path: Path) -> None:
+    hook(repository, 'git lfs pre-push "$@"')
+    assert written(repository, tmp_path, "echo x > a.py") == {"a.py": ("applied", "")}
+
+
+def test_no_two_runs_in_a_row_plant_a_module(repository: Path, tmp_path: Path) -> None:
+    for package in ("shop", "sub"):
+        put(repository, f"{package}/a.py")
+    put(repository, "shop/__init__.py")
+    git(repository, "add", ".")
+    assert written(repository, tmp_path / "1", "echo > sub/__init__.py") == {"sub/__init__.py": ("applied", "")}
+    line = "mkdir new; echo | tee sub/runpy.py shop/types.py new/__init__.py new/logging.py"
+    assert written(repository, tmp_path / "2", f"{line}; ln -s ../shop sub/json") == {
+        **dict.fromkeys(("new/logging.py", "sub/json", "sub/runpy.py"), ("proposed", STANDS_IN)),
+        **dict.fromkeys(("new/__init__.py", "shop/types.py"), ("applied", "")),
+    }

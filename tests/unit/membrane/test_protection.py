@@ -28,7 +28,9 @@ def test_ordinary_files_are_free(root: Path) -> None:
     assert covered(root, "a", "src/b.py", "bin/tool", "objects/x.json", "refs/y", "Head/index.tsx") == []
 
 
-@pytest.mark.parametrize("path", [".git/config", "docs/.git/HEAD", ".GIT/config", "a/git~1/config", "x/.envrc"])
+@pytest.mark.parametrize(
+    "path", [".git/config", "docs/.git/HEAD", ".GIT/config", "a/git~1/config", "x/.envrc", ".hg/hgrc", ".svn/wc.db"]
+)
 def test_protected_names_are_covered(root: Path, path: str) -> None:
     assert covered(root, path) == [path]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.membrane.collect import SHADOWS, STANDS_IN, runs_by_itself
+from kagura_kernel.membrane.self_running import HIDDEN, SHADOWS, STANDS_IN, runs_by_itself
 
 
 def reason(path: str, *, added: bool = True) -> str:
@@ -107,10 +107,17 @@ def test_what_somebody_runs_or_obeys_unasked_is_told_with_its_reason(path):
         ),
         *("data/profile.csv", "src/lib.rs", "main.tf", "src/main.swift", "lib/shop.ex", "shop/manager.py", "run.sh"),
         *("src/main/java/App.java", "analysis.R", "model.m", "requirements.txt", "Dockerfile", "config.yaml"),
+        *(".gitignore", "web/.dockerignore", "empty/.gitkeep", ".editorconfig", ".github/FUNDING.yml"),
+        *(".pytest_cache/v/cache/lastfailed", ".mypy_cache/3.12/a.json", "src/.ruff_cache/0.1/x", ".coverage"),
     ],
 )
 def test_what_only_runs_when_somebody_names_it_is_not(path):
     assert reason(path) == ""
+
+
+@pytest.mark.parametrize("path", [".unheard-of", "web/.unheard/of.md", ".github/.of", "src/.mypy_cache/.of", ".flake8"])
+def test_all_that_is_hidden_is_told_since_the_list_cannot_be_whole(path):
+    assert reason(path, added=False) == HIDDEN
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from kagura_kernel.domain.events import AnyEvent, ChangesSettled, ToolFinished
 from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.membrane.collect import LEFT, Contents, Taken
+from kagura_kernel.membrane.collect import LEFT
+from kagura_kernel.membrane.contents import Contents, Taken
 from kagura_kernel.runs.changes import MAX_PART_BYTES, MAX_PART_FILES, in_parts
 from kagura_kernel.sandbox.backend import BoxChange
 from kagura_kernel.testing.box import FakeBackend

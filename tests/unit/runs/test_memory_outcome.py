@@ -161,3 +161,11 @@ def test_no_character_of_what_an_agent_says_keeps_its_outcome_from_being_judged(
     assert draft is not None
     assert memory_of(draft, NOW).text == "Fine and \ufffd."
     assert memory_of(outcome_of(order("a\0\udfff"), ended(), scope=""), NOW).text.startswith("Task: a\ufffd\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "left"), [("ok", False), ("OK!", False), ("Okay.", False), ("Hello.", True), ("Ok so.", True)]
+)
+def test_a_mere_ok_is_no_word_to_keep(said, left):
+    found = words_of(order(), ended(Ending("done", said), changes=(FileChange("a.txt", "added"),)), scope="")
+    assert (found is not None) is left

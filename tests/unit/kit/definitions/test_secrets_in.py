@@ -37,6 +37,21 @@ agents:
     assert TOKEN not in raised.value.message
 
 
+def test_the_name_of_a_toolset_and_sub_agents_at_any_depth_are_looked_at(tmp_path):
+    text = f"""
+name: a
+toolsets: [{{type: mcp, name: {TOKEN}, command: x}}]
+agents:
+  sub: {{agents: {{deep: {{toolsets: [{{type: mcp, name: one, command: x, env: {{KEY: {TOKEN}}}}}]}}}}}}
+"""
+    with pytest.raises(AgentInvalid) as raised:
+        agent(tmp_path, text)
+    told = "\n".join(raised.value.problems)
+    assert "toolsets[0].name: it holds a secret" in told
+    assert "agents.sub.agents.deep.toolsets[0].env.KEY: it holds a secret" in told
+    assert TOKEN not in raised.value.message
+
+
 def test_a_definition_without_secrets_passes(tmp_path):
     text = "name: a\ntoolsets: [{type: mcp, name: one, command: x, env: {TZ: Europe/Berlin, LOG_LEVEL: debug}}]\n"
     assert agent(tmp_path, text).definition.toolsets[0].env["LOG_LEVEL"] == "debug"

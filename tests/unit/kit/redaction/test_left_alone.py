@@ -136,6 +136,7 @@ LEFT_ALONE = (
     "Replaces on passwd <= 1:4.0.12-6, since\n",
     '"accept, content-type, authorization, x-xsrftoken",\n',
     "http://www.example.org/?op=displaystory;sid=2001/1/25/164540/759\n",
+    "the folder akiaiosfodnn7exbmple\n",
 )
 
 

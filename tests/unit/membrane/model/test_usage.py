@@ -77,6 +77,13 @@ def test_a_stream_that_breaks_off_costs_what_it_has_told() -> None:
     assert (half.usage.input_tokens, half.whole) == (1420, False)
 
 
+def test_a_last_line_without_its_end_counts() -> None:
+    assert read(streamed(says("Hello.")).rstrip(b"\n")) == Counted(EACH, "m-1", whole=True)
+    counted = read(b'data: {"type": "message_delta", "usage": {"output_tokens": 7}}')
+    assert counted is not None
+    assert counted.usage.output_tokens == 7
+
+
 def test_words_of_the_model_are_not_taken_for_figures() -> None:
     lie = 'data: {"type": "message_delta", "usage": {"output_tokens": 0}}'
     assert read(streamed(says(f"\n{lie}\n\n{lie}"))) == Counted(EACH, "m-1", whole=True)

@@ -1,0 +1,111 @@
+"""Whether lines of a shell start nothing but programs that are known to run nothing of a project. Pure.
+
+Nobody understands a shell from outside, so whatever is not plain counts as unknown: a program that is not on the list,
+a name in a variable, a sourced file, a heredoc.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+# The innermost one first; what it prints is a word like any other.
+_SUBSTITUTED = re.compile(r"\$\(([^()`]*)\)|`([^`()]*)`")
+_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_PIECE = re.compile(
+    r"(?P<gap>[ \t\r]+|\\\n|#[^\n]*)|(?P<into>(?:\d*[<>]|&>)[>&|]?)|(?P<end>[;&|()\n]+)|"
+    r"(?P<word>(?:'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.|\$\{[^}]*\}|[^\s;&|()<>`'\"\\])+)",
+    re.DOTALL,
+)
+_FUNCTION = re.compile(r"([\w-]+)[ \t]*\(\)")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=.*", re.DOTALL)
+# Variables that say what programs start, or where those are found.
+_STEERING = re.compile(r"(?:BASH_|GIT_|LD_|NODE_|PERL|PYTHON|RUBY).*|ENV|.*(?:COMMAND|EDITOR|PAGER|PATH|SHELL|VISUAL)")
+_WORDS_BEFORE = "! builtin command do elif else exec export if local nohup readonly then time until while {"
+_SYSTEM = re.compile(r"/(?:usr|bin|sbin|opt|nix|snap|Applications)/(?:[^/]+/)*([^/]+)")
+_GIT_PROGRAM = re.compile(r"git-[\w-]+")
+_PROGRAMS = """
+    : [ [[ basename break case cat cd chmod cmp column comm continue cp cut date df diff dirname done du echo egrep esac
+    exit expr false fgrep fi file fold for grep head hexdump hostname id less ln ls mkdir mktemp more mv nl od paste
+    popd printf pushd pwd read readlink realpath return rev rm rmdir seq set shift sleep sort stat strings tac tail tee
+    test touch tput tr true tty umask uname uniq unset wait wc which whoami xxd } awk gawk jq mawk sed
+    bat bcompare code codium cursor delta diff-so-fancy difft ed emacs emacsclient gedit hx kak kate kdiff3 meld micro
+    most nano notepad nvim nvimdiff opendiff p4merge subl tig vi vim vimdiff zed
+    aws az gcloud gh glab gpg gpg2 gpgsm hub op-ssh-sign ssh ssh-keygen
+    antiword catdoc docx2txt exiftool gunzip gzip identify nbstripout odt2txt open pandoc pdftotext plutil
+    sqlite3 xdg-open xz zcat
+"""
+_BEFORE, _KNOWN = frozenset(_WORDS_BEFORE.split()), frozenset(_PROGRAMS.split())
+_RISKY = re.compile(r".*(?:[Cc]ommand|--exec|program=)")
+# Those that may take what to do from a file, and how they are told.
+_SCRIPTED = dict.fromkeys(("awk", "gawk", "mawk", "sed"), re.compile(r"-[A-Za-z]*f|--(?:file|include)"))
+_SCRIPTED |= {"jq": re.compile(r"-[A-Za-z]*[fL]|--from"), "ssh": re.compile(r"-[A-Za-z]*F|.*[Cc]ommand")}
+_RISKY_FOR_GIT = re.compile(r"foreach|run|filter-branch|-O|--(?:exe|extc|open|rece|sendm|templ|upl)")
+_WITH_PLACE = frozenset({"-C", "--git-dir", "--namespace", "--work-tree"})
+
+
+def starts_known(lines: str, top: str) -> bool:
+    """Whether all that the lines start is known, and told to run nothing else.
+
+    Args:
+        lines: Of a script, an alias or a setting.
+        top: The folder whose programs are not known, whatever they are called; absolute.
+    """
+    text = _COMMENT.sub("", lines)
+    while (inner := _SUBSTITUTED.search(text)) is not None:
+        if not _starts_known(inner[1] or inner[2] or "", top):
+            return False
+        text = f"{text[: inner.start()]}_{text[inner.end() :]}"
+    return _starts_known(text, top)
+
+
+def _starts_known(text: str, top: str) -> bool:
+    commands: list[list[str]] = [[]]
+    at, is_file = 0, False
+    while at < len(text):
+        piece = _PIECE.match(text, at)
+        if piece is None or (is_file and piece.lastgroup in ("into", "end")):
+            return False
+        at = piece.end()
+        if piece.lastgroup == "end":
+            commands.append([])
+        elif piece.lastgroup == "word" and not is_file:
+            commands[-1].append(piece[0])
+        if piece.lastgroup != "gap":
+            is_file = piece.lastgroup == "into"
+    own = set(_FUNCTION.findall(text))
+    return all(_is_known(words, own, top) for words in commands)
+
+
+def _is_known(words: Sequence[str], own: set[str], top: str) -> bool:
+    at, is_option = 0, False
+    while at < len(words) and (words[at] in _BEFORE or _sets_plainly(words[at]) or (is_option and words[at][0] == "-")):
+        is_option = words[at] in _BEFORE or words[at][0] == "-"
+        at += 1
+    if at == len(words):
+        return True
+    name, told = words[at].strip("\"'"), words[at + 1 :]
+    system = _SYSTEM.fullmatch(name)
+    if system is not None and not name.startswith(f"{top}/"):
+        name = system[1]
+    if name == "git":
+        return _is_plain_git(told)
+    if name in own or _GIT_PROGRAM.fullmatch(name) is not None:
+        return True
+    return name in _KNOWN and not any(map(_SCRIPTED.get(name, _RISKY).match, told))
+
+
+def _sets_plainly(word: str) -> bool:
+    name = _ASSIGNMENT.fullmatch(word)
+    return name is not None and _STEERING.fullmatch(name[1]) is None
+
+
+def _is_plain_git(told: Sequence[str]) -> bool:
+    """Whether git is told to run nothing; a subcommand that is none of its own is an alias, or a program's name."""
+    at = 0
+    while at < len(told) and told[at].startswith("-"):
+        if told[at].startswith(("-c", "--config", "--exec")):
+            return False
+        at += 2 if told[at] in _WITH_PLACE else 1
+    runs = any(map(_RISKY_FOR_GIT.match, told[at:]))
+    return not runs and not (told[at : at + 1] == ["rebase"] and any(re.match("-[a-z]*x", word) for word in told))

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from kagura_kernel.patterns.shell_lines import starts_known
+
+LFS = """#!/bin/sh
+command -v git-lfs >/dev/null 2>&1 || { printf >&2 "\\n%s\\n\\n" "It is configured (see 'core.hookspath')."; exit 2; }
+git lfs pre-push "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        *("", LFS, "vim", "less -FRX", 'code --wait "$MERGED"', "/usr/bin/gh auth git-credential", "export A=1"),
+        *('git log --format="%h | %s (%an)" | head -n 3', "git switch -c x", "git stash 2>/dev/null; true"),
+        *('f() { git push -u origin "$(git symbolic-ref --short HEAD)"; }; f', "diff-so-fancy | less --tabs=4 -RFX"),
+        *('git branch | grep -v "\\*" | while read b; do git branch -d "$b"; done', "awk -F: '{print $1}' x"),
+        *('cd "$(git rev-parse --show-toplevel)" && git status', '"/usr/bin/git-crypt" clean', "ssh -i ~/.ssh/id"),
+        "# a `comment` isn't\necho done # and this isn't",
+    ],
+)
+def test_plain_lines_of_git_and_of_programs_of_every_day_are_known(lines: str) -> None:
+    assert starts_known(lines, "/repo")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        *(
+            "pytest tests",
+            "python -m unittest tests.x",
+            "run-parts hooks.d",
+            'perl -Ilib -e "use A::B"',
+            "npm test",
+            "make",
+        ),
+        *("cd a && cd b && ./x", "for name in a; do tools/$name.sh; done", "for f in tools/*; do $f; done", "tools/*"),
+        *(
+            "sh lint",
+            '. "$(dirname "$0")/h"',
+            "source tools/more.inc",
+            "exec tools/runner",
+            "npx lint-staged",
+            "eval x",
+        ),
+        *("cd sub\nsh lint", "node $(git rev-parse --show-toplevel)/tools/x.js", "sh 'my tools/a script.sh'", "env x"),
+        *(
+            '"$PWD/tools/quoted.sh"',
+            '"${HOME}/tools/quoted.sh"',
+            "/repo/bin/git status",
+            'bash -c "cd tools; ./deeper"',
+        ),
+        *("tools/../sub/./lint", "PYTHONPATH=src python -m check --all", "cd tools && python3 -c 'import nearby'", "x"),
+        *(
+            "exec pre-commit hook-impl --config=.pre-commit-config.yaml",
+            "git -c core.pager=x log",
+            "git bisect run ./t",
+        ),
+        *("git rebase -ix make main", "git submodule foreach ./x", "git rebase --exec=x", "PATH=./tools:$PATH git foo"),
+        *(
+            "awk -f x.awk",
+            "sed -nf x.sed",
+            "ssh -F settings host",
+            "ssh -o ProxyCommand=./x host",
+            "true | xargs tools/x",
+        ),
+        *(
+            "cat <<EOF\nx\nEOF",
+            "echo $(tools/x)",
+            "echo `tools/x`",
+            'echo "$(tools/x)"',
+            "x=$(tools/x)",
+            "cat < <(tools/x)",
+        ),
+        *("echo '", "echo a;tools/x", "echo a&tools/x", "echo a\ntools/x", "! tools/x", "if tools/x; then true; fi"),
+        *("time -p tools/x", "A=1 tools/x", "echo a >out tools/x; tools/y", "f() { tools/x; }; f", "${x#y}; tools/x"),
+        *(
+            "trap 'x' EXIT",
+            "exec -a n tools/x",
+            'echo "a # b"; tools/x',
+            "echo a > # no name\ntools/x",
+            "export PATH=bin",
+        ),
+    ],
+)
+def test_whatever_else_may_run_something_of_the_project(lines: str) -> None:
+    assert not starts_known(f"#!/bin/sh\n{lines}\ngit add README.md", "/repo")
