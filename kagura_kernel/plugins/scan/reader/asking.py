@@ -83,6 +83,8 @@ class Files(Protocol):
     uses: set[str]
     library: set[str]
     doubts: list[tuple[str, int]]
+    private: list[tuple[str, str, int]]
+    set_by_name: set[str]
     suspicious: bool
     rings: int
     schema: Any
@@ -90,6 +92,10 @@ class Files(Protocol):
     @property
     def in_memory(self) -> frozenset[str]:
         """Modules that could use files, and use none here."""
+
+    @property
+    def defined(self) -> frozenset[str]:
+        """Names of attributes that the plugin's own classes have."""
 
     @property
     def material(self) -> Material:

@@ -13,7 +13,7 @@ from .calling import Calls
 from .folding import NotConstant
 from .making import Texts, sum_of
 from .modules import CAPABLE, MODULES
-from .references import REACHABLE, is_leak
+from .references import REACHABLE, is_leak, is_private
 from .scopes import COMPREHENSIONS, Walk
 from .values import (
     ANY,
@@ -362,7 +362,8 @@ class Evaluation:
                     if value.kind == "class" and value.node != base.node:
                         found |= self.plugin.evaluation(value.unit).of_class(value, name)
                     elif value.kind == "ref":
-                        found |= {ref(f"{value.name}.{name}")} if value.name in CAPABLE else ANY
+                        inherited = base.kind == "class" and is_private(name) and name not in self.plugin.defined
+                        found |= {ref(f"{value.name}.{name}")} if value.name in CAPABLE or inherited else ANY
         return found or ANY
 
     def stored(self, name: str) -> Values:

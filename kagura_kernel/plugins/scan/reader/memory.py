@@ -13,7 +13,7 @@ _OPENING = frozenset(
 )
 """What takes a path, or something that is like an open file."""
 _HARMLESS = ("Info", "Error", "File", "Exception")
-_PURE = ("configparser", "gzip", "bz2", "lzma")
+PURE = ("configparser", "gzip", "bz2", "lzma")
 _REACHING = {
     "zipfile": frozenset("extract extractall write writepy mkdir main".split()),
     "tarfile": frozenset("extract extractall add gettarinfo main".split()),
@@ -51,7 +51,7 @@ def _named(node: ast.AST) -> object:
 def _is_in_memory(unit: Meaning, full: str, call: ast.Call | None) -> bool:
     """Whether a reference opens nothing, or opens bytes in memory."""
     if full not in _OPENING:
-        if full.startswith(_PURE):
+        if full.startswith(PURE):
             return True
         last = full.rpartition(".")[2]
         return full in IN_MEMORY or last.isupper() or last.endswith(_HARMLESS)

@@ -20,6 +20,7 @@ MUTATION = "global-mutation"
 BACKGROUND = "background-work"
 PATHS = "path-handling"
 MITIGATION = "mitigation"
+UNKNOWN_NAME = "unknown-name"
 SAFE = ""
 
 SDK = "kagura_plugin"

@@ -12,7 +12,7 @@ from .folding import NotConstant
 from .values import NO_DOUBT, PUT_TOGETHER, Doubt, Values, is_made_of_text, ref
 
 _COPIED = frozenset({ref("functools.WRAPPER_ASSIGNMENTS"), ref("functools.WRAPPER_UPDATES")})
-_MAKERS = {
+MAKERS = {
     "collections.namedtuple": "field_names",
     "dataclasses.make_dataclass": "fields",
     "typing.NamedTuple": "fields",
@@ -46,15 +46,15 @@ def by_place(meaning: Meaning, node: ast.expr) -> Names:
             inner = home.walk.inner.get(value.node)
             if inner is not None and isinstance(inner.node, ast.ClassDef):
                 found = _both(found, _of_class(home, inner.node, inner))
-                left += [(home, base) for at in inner.node.bases for base in _bases(home, at)]
-        elif value.kind == "made" and value.name in _MAKERS:
+                left += [(home, base) for at in inner.node.bases for base in bases_of(home, at)]
+        elif value.kind == "made" and value.name in MAKERS:
             found = _both(found, _of_made(home, value.name))
         elif value.kind != "ref":
             found = _both(found, ([], _NOT_KNOWN))
     return found
 
 
-def _bases(meaning: Meaning, node: ast.expr) -> Values:
+def bases_of(meaning: Meaning, node: ast.expr) -> Values:
     """What a class derives from; `Generic[T]` is what `Generic` is."""
     if isinstance(node, ast.Subscript) and all(one.kind in ("ref", "class") for one in meaning.values(node.value)):
         return meaning.values(node.value)
@@ -87,7 +87,7 @@ def _of_made(meaning: Meaning, maker: str) -> Names:
     found: Names = ([], NO_DOUBT)
     calls = [one for one in meaning.walk.nodes if isinstance(one, ast.Call) and ref(maker) in meaning.values(one.func)]
     for one in calls:
-        given = [*one.args[1:2], *(word.value for word in one.keywords if word.arg in (None, _MAKERS[maker]))]
+        given = [*one.args[1:2], *(word.value for word in one.keywords if word.arg in (None, MAKERS[maker]))]
         for fields in given:
             found = _both(found, _fields(meaning, fields))
     return found if calls else ([], _NOT_KNOWN)

@@ -32,6 +32,8 @@ class Plugin:
         uses: What its source reaches for: `read`, `write`, `net`.
         library: What it reaches for through `kagura_plugin`.
         doubts: Where an attribute is reached by a name that is not known.
+        private: Names with an underscore that no class of the plugin has, with the file and line.
+        set_by_name: Names under which something is stored by `setattr`.
         suspicious: Whether a text names something that is never reached honestly.
         rings: How often what was asked for was just being worked out: values that depend on themselves.
         schema: The value of `SCHEMA`.
@@ -41,6 +43,8 @@ class Plugin:
         self.uses: set[str] = set()
         self.library: set[str] = set()
         self.doubts: list[tuple[str, int]] = []
+        self.private: list[tuple[str, str, int]] = []
+        self.set_by_name: set[str] = set()
         self.suspicious = False
         self.rings = 0
         self.schema: Any = None
@@ -71,12 +75,23 @@ class Plugin:
             else:
                 message = "An attribute is reached by a name that the source does not show."
                 self.report("unfollowed-attribute", message, path, line)
+        for name, path, line in self.private:
+            if name not in self.set_by_name:
+                message = f"{name} is no attribute of the plugin's own, and not for others."
+                self.report("private-attribute", message, path, line)
         return list(self._found)
 
     @functools.cached_property
     def in_memory(self) -> frozenset[str]:
         """Modules that could use files, and use none here."""
         return without_files(self._units.values())
+
+    @functools.cached_property
+    def defined(self) -> frozenset[str]:
+        """Names of attributes that the plugin's own classes have."""
+        walks = [unit.walk for unit in self._units.values()]
+        bound = (inner.bindings for walk in walks for inner in walk.inner.values() if inner.kind == "class")
+        return frozenset().union(*bound, *(walk.declared for walk in walks), *(walk.attributes for walk in walks))
 
     @functools.cached_property
     def material(self) -> Material:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .known import PRIVATE, READ, is_known
 from .modules import (
     BACKGROUND,
     CODE,
@@ -20,6 +21,7 @@ from .modules import (
     SAFE,
     SDK,
     STANDARD,
+    UNKNOWN_NAME,
 )
 
 THROUGH = "module-through-module"
@@ -161,6 +163,8 @@ _WORDS: dict[str, dict[str, str]] = {
     "time": {MUTATION: "tzset clock_settime clock_settime_ns"},
     "warnings": {MUTATION: "showwarning formatwarning"},
     "copy": {CODE: "dispatch_table"},
+    "contextlib": {MUTATION: "chdir redirect_stderr redirect_stdout"},
+    "argparse": {FILES: "FileType"},
     "random": {MUTATION: "seed"},
     "decimal": {MUTATION: "setcontext"},
     "zlib": {},
@@ -279,28 +283,34 @@ def rule_of(full: str) -> str:
     if not module:
         return SAFE
     kind = MODULES[module]
-    if module == "builtins" and names:
-        return SAFE
-    if not names or kind in FORBIDDEN:
+    if not names or (kind in FORBIDDEN and module != "builtins"):
         return kind
     if module == SDK and any(one.lstrip("_") in STANDARD or one.startswith("_") for one in names):
         return THROUGH
     if any(one.lstrip("_") in REACHABLE for one in names[1:]):
         return THROUGH
     grave = next((GRAVE_METHODS[one] for one in names[1:] if one in GRAVE_METHODS), "")
+    if not grave and module != SDK and any(is_private(one) for one in names[1:]):
+        return ESCAPE
     return grave or _inside(module, names[0], kind)
 
 
 def _inside(module: str, name: str, kind: str) -> str:
     if f"{module}.{name}" in EXACT:
         return EXACT[f"{module}.{name}"]
+    if module == "builtins":
+        return SAFE if is_known(module, name) else UNKNOWN_NAME
     if is_leak(module, name):
         return THROUGH
     if name.startswith("_") and module != SDK and not (name.startswith("__") and name.endswith("__")):
         return ESCAPE
     if module == "os":
         return _of_os(name)
-    return ESCAPE if module == "sys" and name.islower() else kind
+    if module == "sys" and name.islower():
+        return ESCAPE
+    # What a module reaches as a whole is told for each of its names; where that is nothing, each must be known.
+    harmless = kind not in (SAFE, PATHS) or module == SDK or name in READ or is_known(module, name)
+    return kind if harmless else UNKNOWN_NAME
 
 
 def _of_os(name: str) -> str:
@@ -308,6 +318,16 @@ def _of_os(name: str) -> str:
     if name.startswith(("exec", "spawn", "posix_spawn", "fork", "pidfd", "set", "CLONE_", "PRIO_")):
         return PROCESS
     return SAFE if name.isupper() or name.startswith("W") else FILES
+
+
+def is_private(name: str) -> bool:
+    """Whether a name is one that only the library's own code should use."""
+    return name.startswith("_") and not is_dunder(name) and name not in PRIVATE
+
+
+def is_dunder(name: str) -> bool:
+    """Whether a name stands between two pairs of underscores."""
+    return name.startswith("__") and name.endswith("__") and len(name) > len("____")
 
 
 def split(full: str) -> tuple[str, list[str]]:

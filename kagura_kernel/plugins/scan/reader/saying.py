@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .modules import BACKGROUND, CODE, FILES, MUTATION, NETWORK, OUTSIDE, SDK
+from .modules import BACKGROUND, CODE, FILES, MUTATION, NETWORK, OUTSIDE, SDK, UNKNOWN_NAME
 from .references import ATTRIBUTE, COMPUTED, THROUGH, UNFOLLOWED
 
 SAID = {
@@ -22,6 +22,7 @@ SAID = {
     THROUGH: "{} is a module that is reached through another one.",
     UNFOLLOWED: "{} reaches attributes by names that the source does not show.",
     COMPUTED: "{} reaches attributes by a path that the source does not show.",
+    UNKNOWN_NAME: "{} is not known to be harmless.",
     ATTRIBUTE: "{} leads into the interpreter.",
 }
 """By rule; a finding fills in the name."""

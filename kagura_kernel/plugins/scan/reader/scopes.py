@@ -39,6 +39,8 @@ class Walk:
         self.refused: set[int] = set()
         self.globals_set: list[tuple[str, int]] = []
         self.methods: set[str] = set()
+        # Names of attributes that a class says it has, by an annotation or a slot.
+        self.declared: set[str] = set()
         self.first_call = 0
         self._stack: list[tuple[ast.AST, Scope, bool]] = []
         self._run(tree)
@@ -109,6 +111,8 @@ class Walk:
         """`a = b = value`."""
         for target in node.targets:
             self._target(target, "value", node.value, scope, certain=certain)
+            if isinstance(target, ast.Name) and target.id == "__slots__":
+                self.declared.update(str(one.value) for one in ast.walk(node.value) if isinstance(one, ast.Constant))
         if all(isinstance(target, ast.Name) for target in node.targets):
             self.plain.add(id(node.value))
         self._push([*node.targets, node.value], scope, certain=certain)
@@ -119,6 +123,8 @@ class Walk:
             self._target(node.target, "value", node.value, scope, certain=certain)
             if isinstance(node.target, ast.Name):
                 self.plain.add(id(node.value))
+        elif isinstance(node.target, ast.Name):
+            self.declared.add(node.target.id)
         self._annotation(node.annotation, scope)
         self._push([node.target, node.value], scope, certain=certain)
 
