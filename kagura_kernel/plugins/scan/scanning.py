@@ -208,17 +208,15 @@ def _finding(rule: str, message: str, file: str, line: int, lines: Mapping[str, 
 
 def _in_words(files: Mapping[str, bytes]) -> Iterator[PluginFinding]:
     """Words that speak to an auditor stand in what is read beside the source, too."""
-    from kagura_kernel.plugins.scan.reader.texts import injection
+    from kagura_kernel.plugins.scan.reader.texts import injections
 
     for path, data in files.items():
         if path.lower().endswith(_WORDS):
-            for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
-                if words := injection(line[:_MAX_BYTES]):
-                    shown = words.encode("ascii", "replace").decode()[:80]
-                    message = f"The words {shown!r} speak to whoever audits the plugin."
-                    yield _finding(
-                        "prompt-injection", message, path, number, {path: data.decode("utf-8", "replace").split("\n")}
-                    )
+            text = data.decode("utf-8", "replace")
+            for number, words in injections(text):
+                shown = words.encode("ascii", "replace").decode()[:80]
+                message = f"The words {shown!r} speak to whoever audits the plugin."
+                yield _finding("prompt-injection", message, path, number, {path: text.split("\n")})
 
 
 def _compared(permissions: PluginPermissions, uses: frozenset[str], library: frozenset[str]) -> Iterator[PluginFinding]:

@@ -93,8 +93,7 @@ class CallChecks(Reaching):
     def _makes(self, node: ast.Call, names: set[str], full: str) -> bool:
         """Whether it makes an object of that class, or of one of the plugin's own that derives from it."""
         if isinstance(node.func, ast.Attribute) and node.func.attr == "__init__":
-            classes = (one for one in self._walk.nodes if isinstance(one, ast.ClassDef))
-            return any(derives_from(self._of, one, full) for one in classes)
+            return any(derives_from(self._of, one, full) for one in self._walk.classes.values())
         return full in names or any(
             value.kind == "class" and is_one_of(self._of, value, full) for value in self._of.values(node.func)
         )

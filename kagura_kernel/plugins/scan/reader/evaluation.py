@@ -54,6 +54,7 @@ class Evaluation:
         self._busy: set[int] = set()
         self._stored: dict[str, Values] = {}
         self._storing: set[str] = set()
+        self._items: dict[str, Values] = {}
         self._tries: dict[str, int] = {}
         self._depth = 0
         self.by_id = {id(node): node for node in walk.nodes}
@@ -273,7 +274,14 @@ class Evaluation:
 
     def _added(self, node: ast.AST) -> Values:
         """What was stored into a container under a name later on."""
-        return self.union(self.values(one) for one in self.walk.items.get(self._names_of(node), ())[:MOST])
+        name = self._names_of(node)
+        found = self._items.get(name)
+        if found is None:
+            rings = self.plugin.rings
+            found = self.union(self.values(one) for one in self.walk.items.get(name, ())[:MOST])
+            if rings == self.plugin.rings:
+                self._items[name] = found
+        return found
 
     def _names_of(self, node: ast.AST) -> str:
         if self._boxes is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from .asking import Meaning
 from .bindings import Binding, Scope
@@ -54,7 +54,7 @@ def is_formatter(meaning: Meaning, value: Value) -> bool:
         # `super()` is one in a file that has a class of them.
         inside = value.name == "builtins.super"
         return value.name == FORMATTER or (
-            inside and any(derives_from_formatter(meaning, one) for one in _all(meaning))
+            inside and any(derives_from_formatter(meaning, one) for one in meaning.walk.classes.values())
         )
     return is_one_of(meaning, value, FORMATTER)
 
@@ -64,7 +64,8 @@ def is_one_of(meaning: Meaning, value: Value, full: str) -> bool:
     if value.kind not in ("object", "class"):
         return False
     home = meaning.plugin.evaluation(value.unit)
-    return any(id(one) == value.node and derives_from(home, one, full) for one in _all(home))
+    found = home.walk.classes.get(value.node)
+    return found is not None and derives_from(home, found, full)
 
 
 def derives_from_formatter(meaning: Meaning, node: ast.ClassDef) -> bool:
@@ -83,12 +84,8 @@ def derives_from(meaning: Meaning, node: ast.ClassDef, full: str) -> bool:
             if value.kind == "class" and value.node not in seen:
                 seen.add(value.node)
                 home = meaning.plugin.evaluation(value.unit)
-                left += [(home, other) for other in _all(home) if id(other) == value.node]
+                left.append((home, home.walk.classes[value.node]))
     return False
-
-
-def _all(meaning: Meaning) -> Iterator[ast.ClassDef]:
-    return (one for one in meaning.walk.nodes if isinstance(one, ast.ClassDef))
 
 
 class _Grading:

@@ -15,6 +15,20 @@ from .values import Value, Values
 _HIDDEN = NEVER | {"__class__", "__dict__", "__defaults__", "__kwdefaults__", "__annotations__"}
 _DANGEROUS = FORBIDDEN | {THROUGH}
 _FAMILIES = ("exec", "spawn", "posix_spawn", "fork", "pidfd", "set", "CLONE_", "PRIO_")
+_HOLDING = frozenset(
+    {
+        ast.Constant,
+        ast.BinOp,
+        ast.JoinedStr,
+        ast.FunctionDef,
+        ast.AsyncFunctionDef,
+        ast.ClassDef,
+        ast.Call,
+        ast.Name,
+        ast.Attribute,
+        ast.alias,
+    }
+)
 _TOKEN = re.compile(r"\w+")
 _WHOLE_DUNDER = re.compile(r"__\w+__")
 
@@ -45,7 +59,8 @@ def material_of(units: Iterable[Meaning]) -> Material:
     found: set[str] = set()
     for unit in units:
         for node in unit.walk.nodes:
-            found |= _texts(unit, node)
+            if type(node) in _HOLDING:
+                found |= _texts(unit, node)
     small = frozenset(one.lower() for one in found)
     blob = "\n".join(sorted(small))
     return Material(blob, frozenset(_TOKEN.findall(blob)), small)

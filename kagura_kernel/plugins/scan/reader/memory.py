@@ -30,14 +30,13 @@ def without_files(units: Iterable[Meaning]) -> frozenset[str]:
     """Those of the modules that use no file in any of these sources."""
     found = set(IN_MEMORY)
     for unit in units:
-        given = {id(node.func): node for node in unit.walk.nodes if isinstance(node, ast.Call)}
         for node in unit.walk.nodes:
             name = _named(node)
             found -= {module for module, names in _REACHING.items() if name in names}
             if isinstance(node, ast.Name | ast.Attribute):
                 for value in unit.values(node):
                     top = value.name.partition(".")[0] if value.kind == "ref" else ""
-                    if top in found and not _is_in_memory(unit, value.name, given.get(id(node))):
+                    if top in found and not _is_in_memory(unit, value.name, unit.walk.call_of.get(id(node))):
                         found.discard(top)
     return frozenset(found)
 

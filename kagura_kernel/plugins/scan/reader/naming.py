@@ -85,7 +85,7 @@ def _called(meaning: Meaning, node: ast.expr) -> Values:
 def _of_made(meaning: Meaning, maker: str) -> Names:
     """The fields of every class that a file makes in this way."""
     found: Names = ([], NO_DOUBT)
-    calls = [one for one in meaning.walk.nodes if isinstance(one, ast.Call) and ref(maker) in meaning.values(one.func)]
+    calls = [one for one in meaning.walk.call_of.values() if ref(maker) in meaning.values(one.func)]
     for one in calls:
         given = [*one.args[1:2], *(word.value for word in one.keywords if word.arg in (None, MAKERS[maker]))]
         for fields in given:

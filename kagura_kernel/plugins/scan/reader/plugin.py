@@ -16,7 +16,7 @@ from .gate import Report, text_of
 from .joining import Material, material_of
 from .memory import without_files
 from .scopes import Walk
-from .texts import injection
+from .texts import injections
 from .values import ANY, NOTHING, Value, Values
 
 Finding = tuple[str, str, str, int]
@@ -114,10 +114,9 @@ class Plugin:
         text = text_of(data, report)
         if text is None:
             return
-        for number, line in enumerate(text.split("\n"), start=1):
-            if words := injection(line[:20_000]):
-                shown = words.encode("ascii", "replace").decode()[:80]
-                report("prompt-injection", f"The words {shown!r} speak to whoever audits the plugin.", number)
+        for number, words in injections(text):
+            shown = words.encode("ascii", "replace").decode()[:80]
+            report("prompt-injection", f"The words {shown!r} speak to whoever audits the plugin.", number)
         identifiers.check(text, report)
         try:
             with warnings.catch_warnings():

@@ -66,7 +66,7 @@ class Reaching:
         self._walk = meaning.walk
         self._plugin = plugin
         self._unit = meaning.unit
-        self._functions = {id(node.func) for node in self._walk.nodes if isinstance(node, ast.Call)}
+        self._functions = self._walk.call_of
         # `importlib` as the way to what of it is no danger.
         self._ways = {
             id(node.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .gate import MAX_LINE
 from .modules import ENVIRONMENT, FILES
 from .references import ATTRIBUTE, NEVER
 
@@ -64,10 +65,22 @@ _SUSPICIOUS = frozenset(
 )
 
 
-def injection(line: str) -> str:
-    """The words in a line that speak to an auditor; empty for none."""
-    found = _INJECTION.search(line)
-    return found[0] if found else ""
+_SIGNS = tuple(
+    "ignor|disregard|forget|override|command|prompt|note|notice|message|instruction|approved|verified|audited|cleared|"
+    "vetted|low|safe|benign|harmless|trusted|risk|attention|dear|hello|hey|to the|do not|skip|bypass|disable|you are|"
+    "act as|pretend|recommend|system|im_start|im_end|assistant|endoftext|inst]|this plugin|verdict".split("|")
+)
+"""One of these is in whatever the pattern finds; to look for them costs a small part of what the pattern does."""
+
+
+def injections(text: str) -> Iterator[tuple[int, str]]:
+    """The number of each line that speaks to an auditor, with the first words in it that do."""
+    small = text.casefold()
+    signs = [sign for sign in _SIGNS if sign in small]
+    for number, line in enumerate(text.split("\n") if signs else (), start=1):
+        folded = line.casefold()
+        if any(sign in folded for sign in signs) and (found := _INJECTION.search(line[:MAX_LINE])):
+            yield number, found[0]
 
 
 def of_text(text: str) -> Iterator[tuple[str, str]]:
