@@ -208,7 +208,7 @@ def _finding(rule: str, message: str, file: str, line: int, lines: Mapping[str, 
 
 def _in_words(files: Mapping[str, bytes]) -> Iterator[PluginFinding]:
     """Words that speak to an auditor stand in what is read beside the source, too."""
-    from kagura_kernel.plugins.scan.reader.texts import injections
+    from kagura_kernel.plugins.scan.reader.source import injections
 
     for path, data in files.items():
         if path.lower().endswith(_WORDS):

@@ -3,18 +3,244 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from .annotations import DISPATCHING
-from .call_checks import CallChecks
 from .classes import check_class, check_hook, hooks_of
-from .formats import BY_NAME, FORMATTER, OF_FORMATTERS, TEXTS, derives_from, is_formatter
-from .modules import CAPABLE, CODE, MODULES, MUTATION, OUTSIDE, SDK, rule_of_import
-from .naming import by_place
-from .references import ATTRIBUTE, NEVER, rule_of
-from .saying import SAID
-from .values import NO_DOUBT, Doubt, ref
+from .fields import (
+    BY_NAME,
+    DISPATCHING,
+    FORMATTER,
+    HIDDEN,
+    OF_FORMATTERS,
+    TEXTS,
+    by_place,
+    derives_from,
+    grade_of,
+    is_formatter,
+    is_one_of,
+    listed,
+)
+from .folding import NotConstant
+from .meaning import NO_DOUBT, Doubt, Meaning, Value, Values, ref
+from .reaching import ANCHORED, NAMING, OPEN, Reaching, shown
+from .rules import ATTRIBUTE, CAPABLE, CODE, MODULES, MUTATION, NEVER, OUTSIDE, SAID, SDK, rule_of, rule_of_import
+from .source import is_suspicious, of_text
+
+_STORES = ("builtins.setattr", "builtins.delattr")
+_COPIERS = {"functools.wraps": 0, "functools.update_wrapper": 1}
+"""What copies attributes by their names, and at which place it is told from what."""
+_TEXTUAL = ("string.Template", *TEXTS)
+_GETTERS = frozenset({"operator.attrgetter", "operator.methodcaller"})
+_ITSELF = ("builtins.__name__", "builtins.__package__")
+_PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args")
+
+
+class CallChecks(Reaching):
+    """The rules for the calls of one file."""
+
+    def called(self, node: ast.Call) -> None:
+        """`f(…)`."""
+        self._of.values(node)
+        names = {value.name for value in self._of.values(node.func) if value.kind == "ref"}
+        for full in names & set(OPEN):
+            self._plugin.uses.add(_opened_for(self._of, full, node))
+        for full in names & set(_STORES):
+            if len(node.args) > 1:
+                self._stored(node, self._of.values(node.args[0]), node.args[1])
+            elif node.args:
+                self._say("computed-attribute", f"What {shown(full)} sets cannot be told.", node.lineno)
+        self._namespace(node, names)
+        self._naming(node, names)
+        if _lets_callers_reach(node):
+            self._say("computed-attribute", "Callers may reach any attribute by a path with dots.", node.lineno)
+        if any(one.arg == "eval_str" for one in node.keywords):
+            self._say(CODE, SAID[CODE].format("eval_str"), node.lineno)
+        for name, value in hooks_of(node):
+            check_hook(self._of, name, value, node.lineno, self._say)
+        if isinstance(node.func, ast.Attribute):
+            self._method(node, node.func)
+
+    def _got_by_name(self, node: ast.Call) -> None:
+        """`methodcaller("format", a)` and the like: what is called reaches attributes by texts itself."""
+        for one in node.args:
+            if any(name.rpartition(".")[2] in (*BY_NAME, *OF_FORMATTERS, *NAMING) for name in self._of.names(one)[0]):
+                self.reached(node, frozenset(), [], Doubt("computed"))
+
+    def _naming(self, node: ast.Call, names: set[str]) -> None:
+        """What is told names, or a text with names in it, of attributes and modules."""
+        if "inspect.getmembers" in names and node.args:
+            self.reached(node, self._of.values(node.args[0]), [], Doubt("unknown"))
+        if "builtins.type" in names and len(node.args) > 1:
+            self._say("dynamic-class", "A class is made while the code runs.", node.lineno)
+        if names & _GETTERS:
+            self._got_by_name(node)
+        for full in names & set(_COPIERS):
+            self._copied(node, _COPIERS[full])
+        if names & ANCHORED:
+            self._anchored(node)
+        if "builtins.getattr" in names and any(
+            one in BY_NAME for at in node.args[1:2] for one in self._of.names(at)[0]
+        ):
+            self._reaching_text(node, node.args[:1], (), objects=False)
+        if names & {f"{text}.{method}" for text in TEXTS for method in BY_NAME}:
+            self._reaching_text(node, node.args[:1], node.args[1:], objects=False)
+        if self._makes(node, names, "logging.StrFormatStyle"):
+            self._log_format(node, braces=True)
+        elif "logging.basicConfig" in names or self._makes(node, names, "logging.Formatter"):
+            self._log_format(node, braces=False)
+
+    def _makes(self, node: ast.Call, names: set[str], full: str) -> bool:
+        """Whether it makes an object of that class, or of one of the plugin's own that derives from it."""
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "__init__":
+            return any(derives_from(self._of, one, full) for one in self._walk.classes.values())
+        return full in names or any(
+            value.kind == "class" and is_one_of(self._of, value, full) for value in self._of.values(node.func)
+        )
+
+    def _namespace(self, node: ast.Call, functions: set[str]) -> None:
+        """The whole namespace of a module, handed on."""
+        if id(node) in self._walk.taken_from or id(node) in self._walk.plain:
+            return
+        foreign = any(one.kind == "space" and one.name not in ("", "?") for one in self._of.values(node))
+        if foreign or "builtins.globals" in functions:
+            self._say(ATTRIBUTE, "The namespace of a module is handed on like a value.", node.lineno)
+
+    def _method(self, node: ast.Call, function: ast.Attribute) -> None:
+        if function.attr in ("__setattr__", "__delattr__") and node.args:
+            self._stored(node, frozenset(), node.args[-2] if len(node.args) > 1 else node.args[0])
+        if function.attr in _PARSING:
+            given = [*node.args[1:2], *(one.value for one in node.keywords if one.arg in ("namespace", None))]
+            if any(value.kind not in ("object", "made") for one in given for value in self._of.values(one)):
+                self._plugin.doubts.append((self._unit, node.lineno))
+        if function.attr in (*BY_NAME, *OF_FORMATTERS):
+            self._formatted(node, function)
+
+    def _formatted(self, node: ast.Call, function: ast.Attribute) -> None:
+        receivers = self._of.values(function.value)
+        if receivers and receivers <= {ref(one) for one in TEXTS}:
+            return  # with the text as its first argument: looked at as the function that it is
+        given = [*node.args, *(one.value for one in node.keywords)]
+        formatter = any(is_formatter(self._of, one) for one in receivers)
+        if ref(FORMATTER) in receivers:
+            self._reaching_text(node, given[1:2], given[2:], objects=True)
+        elif function.attr == "get_field":
+            if any(grade_of(self._of, one) for one in given[:1]):
+                message = "Attributes are reached by a field name that the source does not show."
+                self._say("computed-attribute", message, node.lineno)
+            self._reaching_text(node, given[:1], (), objects=False)
+        elif function.attr in OF_FORMATTERS or formatter:
+            self._reaching_text(node, given[:1], given[1:], objects=True)
+        elif receivers and all(one.kind == "class" and self._is_text(one) for one in receivers):
+            self._reaching_text(node, given[:1], given[1:], objects=False)
+        elif not all(self._is_no_text(one) for one in receivers):
+            self._reaching_text(node, [function.value], given, objects=False)
+
+    def _is_no_text(self, value: Value) -> bool:
+        """Whether it has a method of that name, and is no text for all that."""
+        own = value.kind in ("object", "class") and not self._is_text(value)
+        return own or _is_other(value)
+
+    def _is_text(self, value: Value) -> bool:
+        return any(is_one_of(self._of, value, one) for one in TEXTS)
+
+    def _reaching_text(
+        self, node: ast.expr, texts: Sequence[ast.expr], given: Sequence[ast.expr], *, objects: bool
+    ) -> None:
+        """A text whose fields reach attributes of what is given: their texts, or the `objects` themselves."""
+        for one in texts:
+            for value in self._of.values(one) if not isinstance(one, ast.Constant) else ():
+                if value.kind == "const" and isinstance(value.data, str):
+                    self._look(value.data, node.lineno)
+        grade = max((grade_of(self._of, one) for one in texts), default=HIDDEN)
+        bases = self._of.union(self._of.values(one) for one in given)
+        if grade == HIDDEN:
+            self.reached(node, frozenset(), [], Doubt("computed"))
+        elif grade and objects:
+            self.reached(node, bases, [], Doubt("unknown"))
+        elif grade:
+            # The text of an attribute of a constant says nothing that the source does not.
+            foreign = frozenset(one for one in bases if one.kind != "const")
+            self.reached(node, foreign, [], Doubt("unknown"))
+
+    def _log_format(self, node: ast.Call, *, braces: bool) -> None:
+        """A format text of braces for records; in the other styles a field reaches no attribute."""
+        named = {one.arg: one.value for one in node.keywords}
+        style = named.get("style") or (node.args[2] if len(node.args) > len(("fmt", "datefmt")) else None)
+        if not braces and (style is None or (isinstance(style, ast.Constant) and style.value != "{")):
+            return
+        texts = [one for one in (*node.args[:1], named.get("fmt"), named.get("format")) if one is not None]
+        if texts:
+            self._reaching_text(node, texts[:1], (), objects=False)
+
+    def _copied(self, node: ast.Call, place: int) -> None:
+        """`update_wrapper(wrapper, wrapped, assigned, updated)`, and `wraps` without the first of them."""
+        if any(isinstance(one, ast.Starred) for one in node.args) or any(one.arg is None for one in node.keywords):
+            self.reached(node, frozenset(), [], Doubt("computed"))
+            return
+        named = {one.arg: one.value for one in node.keywords}
+        words = dict(zip(("wrapped", "assigned", "updated"), node.args[place:], strict=False)) | named
+        bases = self._of.values(words["wrapped"]) if "wrapped" in words else frozenset()
+        for word in ("assigned", "updated"):
+            if word in words:
+                self.reached(node, bases, *listed(self._of, words[word]))
+
+    def _anchored(self, node: ast.Call) -> None:
+        """A function that imports the module whose files it gives."""
+        given = [*node.args, *(one.value for one in node.keywords if one.arg in (None, "anchor", "package"))][:1]
+        for value in self._of.union(self._of.values(one) for one in given):
+            if value.kind == "const" and isinstance(value.data, str):
+                self._import(value.data, node.lineno)
+            elif not (value.kind == "ref" and value.name in _ITSELF):
+                self._say("dynamic-import", SAID["dynamic-import"].format("importlib.resources"), node.lineno)
+
+    def _stored(self, node: ast.Call, bases: Values, at: ast.expr) -> None:
+        names, doubt = self._of.names(at)
+        self._plugin.set_by_name.update(names)
+        for name in names:
+            self._set(node, bases, name)
+        grade = self._grade(bases, doubt)
+        if grade == "computed" or (doubt.grade and any(one.kind in ("ref", "def", "own") for one in bases)):
+            message = "An attribute is set by a name that the source does not show."
+            self._say("computed-attribute", message, node.lineno)
+        elif grade and not (bases and all(one.kind == "object" for one in bases)):
+            self._plugin.doubts.append((self._unit, node.lineno))
+
+    def _look(self, text: str, line: int, *, refused: bool = False) -> None:
+        if is_suspicious(text) and not refused:
+            self._plugin.suspicious = True
+        for rule, message in of_text(text):
+            self._say(rule, message, line)
+
+
+def _is_other(value: Value) -> bool:
+    """Whether it is something outside that is no text, but has a method of that name."""
+    return value.kind == "made" and value.name.rpartition(".")[2][:1].isupper() and value.name not in _TEXTUAL
+
+
+def _opened_for(meaning: Meaning, full: str, node: ast.Call) -> str:
+    """Whether a call of `open` and the like is to `read` or to `write`."""
+    at = next((one.value for one in node.keywords if one.arg in ("mode", "flags")), None)
+    if at is None and len(node.args) > 1:
+        at = node.args[1]
+    if at is None:
+        return "read"
+    text = ast.unparse(at) if full == "os.open" else ""
+    try:
+        mode = str(meaning.constant(at)) if not text else ""
+    except NotConstant:
+        mode = "r"
+    writes = any(letter in mode for letter in "wax+") or any(word in text for word in ("WRONLY", "RDWR", "CREAT"))
+    return "write" if writes else "read"
+
+
+def _lets_callers_reach(node: ast.Call) -> bool:
+    """Whether it is `register_instance(a, allow_dotted_names=True)`, by which callers reach any attribute."""
+    given = [one.value for one in node.keywords if one.arg == "allow_dotted_names"]
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "register_instance":
+        given += node.args[1:2]
+    return any(not (isinstance(one, ast.Constant) and not one.value) for one in given)
+
 
 # Nothing shorter is a name of anything; what is longer is no path or name.
 _SHORTEST, _LONGEST = 4, 400

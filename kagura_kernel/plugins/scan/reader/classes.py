@@ -1,17 +1,17 @@
-"""What classes derive from, and what they define for Python to call."""
+"""What a plugin's classes and its two names mean for Python: bases, hooks, `SCHEMA`, `create_host_functions`."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from .asking import Meaning
-from .formats import derives_from_formatter
+from .fields import MAKERS, bases_of, derives_from_formatter
 from .known import HOOKS, is_base
-from .modules import CODE, MITIGATION, PATHS, SAFE, SDK
-from .naming import MAKERS, bases_of
-from .references import ATTRIBUTE, COMPUTED, NEVER, is_dunder, rule_of
-from .values import Value
+from .meaning import Meaning, Value
+from .rules import ATTRIBUTE, CODE, COMPUTED, MITIGATION, NEVER, PATHS, SAFE, SDK, is_dunder, rule_of
+from .scopes import Binding, Walk
+from .source import Report
 
 Say = Callable[[str, str, int], None]
 """Takes a rule, a message and a line."""
@@ -96,3 +96,78 @@ def hooks_of(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         for key, value in zip(node.keys, node.values, strict=True):
             if isinstance(key, ast.Constant) and key.value in NEVER | {*_RUN} and not isinstance(value, ast.Constant):
                 yield str(key.value), value
+
+
+SCHEMA = "SCHEMA"
+ENTRY = "create_host_functions"
+
+_CHANGING = frozenset({"update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__", "__ior__"})
+
+
+def read_schema(walk: Walk, report: Report) -> Any:
+    """The value of `SCHEMA`; None when there is none that can be read without running the source."""
+    bindings = walk.module.bindings.get(SCHEMA, [])
+    if not bindings:
+        report("missing-schema", "There is no SCHEMA, and every plugin has one: SCHEMA = {} configures nothing.", 0)
+        return None
+    first = bindings[0]
+    if len(bindings) > 1:
+        report("computed-schema", "SCHEMA is set more than once.", bindings[1].line)
+        return None
+    if first.kind != "value" or first.path or not first.certain or not isinstance(first.node, ast.expr):
+        report("computed-schema", "SCHEMA is not simply set, at the top of the file.", first.line)
+        return None
+    changed = _changed(walk)
+    if changed:
+        report("computed-schema", "SCHEMA is changed after it was set.", changed)
+        return None
+    try:
+        return ast.literal_eval(first.node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        report("computed-schema", "SCHEMA is computed; it must be a literal.", first.node.lineno)
+        return None
+
+
+def _changed(walk: Walk) -> int:
+    """The line in which `SCHEMA` is changed in place; 0 for none."""
+    for node in walk.nodes:
+        if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            base: ast.AST = node.value
+            while isinstance(base, ast.Subscript | ast.Attribute):
+                base = base.value
+            if isinstance(base, ast.Name) and base.id == SCHEMA:
+                return node.lineno
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _CHANGING
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == SCHEMA
+        ):
+            return node.lineno
+    return 0
+
+
+def check_entry(walk: Walk, report: Report) -> None:
+    """`create_host_functions` is defined once, and stays what it is."""
+    bindings = walk.module.bindings.get(ENTRY, [])
+    if not bindings:
+        if not any(level for _module, level, _line in walk.stars):
+            report("missing-entry", f"There is no {ENTRY}(config).", 0)
+        return
+    if len(bindings) > 1:
+        report("replaced-entry", f"{ENTRY} is defined more than once.", bindings[1].line)
+        return
+    (only,) = bindings
+    if not _is_function(only):
+        report("replaced-entry", f"{ENTRY} is not a function that can be read.", only.line)
+    elif not only.certain:
+        report("replaced-entry", f"{ENTRY} is defined under a condition.", only.line)
+    elif isinstance(only.node, ast.AsyncFunctionDef):
+        report("replaced-entry", f"{ENTRY} is asynchronous; it must be an ordinary function.", only.line)
+
+
+def _is_function(binding: Binding) -> bool:
+    if binding.kind == "from":
+        return binding.level > 0
+    return binding.kind == "def" or (binding.kind == "value" and isinstance(binding.node, ast.Lambda))

@@ -7,15 +7,9 @@ import builtins
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .asking import Files, Reach
-from .bindings import Binding, Scope
 from .calling import Calls
 from .folding import NotConstant
-from .making import Texts, sum_of
-from .modules import CAPABLE, MODULES
-from .references import REACHABLE, is_leak, is_private
-from .scopes import COMPREHENSIONS, Walk
-from .values import (
+from .meaning import (
     ANY,
     COMPUTED,
     MOST,
@@ -24,12 +18,17 @@ from .values import (
     SOME_TEXT,
     UNKNOWN,
     Doubt,
+    Files,
+    Reach,
     Value,
     Values,
     const,
     is_made_of_text,
     ref,
 )
+from .names import Texts, sum_of
+from .rules import CAPABLE, MODULES, REACHABLE, is_leak, is_private
+from .scopes import COMPREHENSIONS, Binding, Scope, Walk
 
 BUILTINS = frozenset(dir(builtins)) | frozenset(
     # Of a module, and what `site` adds where it is not left out.

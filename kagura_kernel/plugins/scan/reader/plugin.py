@@ -9,15 +9,14 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from . import entry, identifiers
 from .checking import Checks
+from .classes import check_entry, read_schema
 from .evaluation import Evaluation
-from .gate import Report, text_of
-from .joining import Material, material_of
-from .memory import without_files
+from .meaning import ANY, NOTHING, Value, Values
+from .names import Material, material_of
+from .reaching import without_files
 from .scopes import Walk
-from .texts import injections
-from .values import ANY, NOTHING, Value, Values
+from .source import Report, check_identifiers, injections, text_of
 
 Finding = tuple[str, str, str, int]
 """Rule, message, file, line."""
@@ -64,8 +63,8 @@ class Plugin:
             unit.checks = checks
             checks.run()
             if path == self._source:
-                self.schema = entry.read_schema(unit.walk, self._reporter(path))
-                entry.check_entry(unit.walk, self._reporter(path))
+                self.schema = read_schema(unit.walk, self._reporter(path))
+                check_entry(unit.walk, self._reporter(path))
         for path, line in self.doubts:
             if self.suspicious:
                 message = (
@@ -117,7 +116,7 @@ class Plugin:
         for number, words in injections(text):
             shown = words.encode("ascii", "replace").decode()[:80]
             report("prompt-injection", f"The words {shown!r} speak to whoever audits the plugin.", number)
-        identifiers.check(text, report)
+        check_identifiers(text, report)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

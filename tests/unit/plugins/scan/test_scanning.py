@@ -14,7 +14,7 @@ from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.plugins import PluginPermissions, Severity
 from kagura_kernel.plugins.content import read_content
 from kagura_kernel.plugins.scan import scan_content, scan_path
-from kagura_kernel.plugins.scan.reader import texts
+from kagura_kernel.plugins.scan.reader import source
 from kagura_kernel.plugins.scan.scanning import read_sources
 from kagura_kernel.testing.plugin_corpus import sample, write_sample
 from kagura_kernel.testing.plugin_rig import write_plugin
@@ -187,7 +187,7 @@ def test_a_record_is_plain_json(tmp_path):
 
 
 @settings(max_examples=200)
-@given(st.from_regex(texts._INJECTION), st.sampled_from((str, str.upper, str.title)))
+@given(st.from_regex(source._INJECTION), st.sampled_from((str, str.upper, str.title)))
 def test_whatever_the_pattern_of_words_finds_has_a_sign_by_which_it_is_looked_for(words, shape):
     line = shape(words).replace("\n", " ")
-    assert bool(list(texts.injections(line))) is bool(texts._INJECTION.search(line))
+    assert bool(list(source.injections(line))) is bool(source._INJECTION.search(line))

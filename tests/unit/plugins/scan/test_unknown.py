@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.plugins import Severity
-from kagura_kernel.plugins.scan.reader import known, modules, references
+from kagura_kernel.plugins.scan.reader import known, rules
 from kagura_kernel.testing.plugin_corpus.judging import severity_of
 
 LOUD = (Severity.DANGER, Severity.WARNING)
@@ -22,8 +22,8 @@ NAMES = st.from_regex(r"[a-z][a-z_]{0,12}[a-z]", fullmatch=True).filter(
 )
 QUIET = sorted(
     module
-    for module, rule in modules.MODULES.items()
-    if rule in (modules.SAFE, modules.PATHS) and module.partition(".")[0] != modules.SDK
+    for module, rule in rules.MODULES.items()
+    if rule in (rules.SAFE, rules.PATHS) and module.partition(".")[0] != rules.SDK
 )
 
 REFUSED = (
@@ -116,7 +116,7 @@ def test_what_plugins_mostly_use_is_not_even_noted(code):
 @given(module=st.sampled_from(QUIET), name=NAMES)
 def test_any_name_of_a_module_that_is_in_no_table_is_told(module, name):
     full = f"{module}.{name}"
-    quiet = known.is_known(module, name) or references.EXACT.get(full, "") or full in modules.MODULES
+    quiet = known.is_known(module, name) or rules.EXACT.get(full, "") or full in rules.MODULES
     if not quiet:
         assert severity_of(f"import {module}\nrun = {full}") in LOUD
         assert severity_of(f"from {module} import {name} as it\nrun = it") in LOUD
@@ -148,10 +148,8 @@ def test_a_public_class_of_the_library_is_known_to_derive_from_or_told(module):
 
 
 def test_what_is_known_to_be_harmless_is_in_no_table_of_rules_and_in_a_module_that_may_be_imported():
-    assert {full for full in known.KNOWN if references.EXACT.get(full)} == set()
+    assert {full for full in known.KNOWN if rules.EXACT.get(full)} == set()
     homes = {full.rpartition(".")[0] for full in known.KNOWN} - {"builtins"}
-    assert homes <= modules.MODULES.keys()
-    assert {home for home in homes if modules.MODULES[home] in modules.FORBIDDEN} == set()
-    assert {
-        full for full in known.BASES if references.rule_of(full) not in ("", modules.PATHS, modules.MITIGATION)
-    } == set()
+    assert homes <= rules.MODULES.keys()
+    assert {home for home in homes if rules.MODULES[home] in rules.FORBIDDEN} == set()
+    assert {full for full in known.BASES if rules.rule_of(full) not in ("", rules.PATHS, rules.MITIGATION)} == set()
