@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .classes import check_class, check_hook, hooks_of
+from .classes import check_base, check_class, check_hook, hooks_of
 from .fields import (
     BY_NAME,
     DISPATCHING,
@@ -56,10 +56,16 @@ class CallChecks(Reaching):
             self._say("computed-attribute", "Callers may reach any attribute by a path with dots.", node.lineno)
         if any(one.arg == "eval_str" for one in node.keywords):
             self._say(CODE, SAID[CODE].format("eval_str"), node.lineno)
-        for name, value in hooks_of(node):
+        for name, value in hooks_of(self._of, node):
             check_hook(self._of, name, value, node.lineno, self._say)
         if isinstance(node.func, ast.Attribute):
             self._method(node, node.func)
+
+    def _made_class(self, node: ast.Call) -> None:
+        """`type(name, bases, namespace)`."""
+        self._say("dynamic-class", "A class is made while the code runs.", node.lineno)
+        for value in self._of.elements(self._of.values(node.args[1])):
+            check_base(value, node.lineno, self._say)
 
     def _got_by_name(self, node: ast.Call) -> None:
         """`methodcaller("format", a)` and the like: what is called reaches attributes by texts itself."""
@@ -72,7 +78,7 @@ class CallChecks(Reaching):
         if "inspect.getmembers" in names and node.args:
             self.reached(node, self._of.values(node.args[0]), [], Doubt("unknown"))
         if "builtins.type" in names and len(node.args) > 1:
-            self._say("dynamic-class", "A class is made while the code runs.", node.lineno)
+            self._made_class(node)
         if names & _GETTERS:
             self._got_by_name(node)
         for full in names & set(_COPIERS):
@@ -108,7 +114,8 @@ class CallChecks(Reaching):
 
     def _method(self, node: ast.Call, function: ast.Attribute) -> None:
         if function.attr in ("__setattr__", "__delattr__") and node.args:
-            self._stored(node, frozenset(), node.args[-2] if len(node.args) > 1 else node.args[0])
+            made = frozenset(one for one in self._of.values(node.args[0]) if one.kind == "made")
+            self._stored(node, made, node.args[-2] if len(node.args) > 1 else node.args[0])
         if function.attr in _PARSING:
             given = [*node.args[1:2], *(one.value for one in node.keywords if one.arg in ("namespace", None))]
             if any(value.kind not in ("object", "made") for one in given for value in self._of.values(one)):
@@ -394,7 +401,7 @@ class Checks(CallChecks):
 
     def mapped(self, node: ast.Dict) -> None:
         """A dictionary may become attributes of something: `type`, `SimpleNamespace`."""
-        for name, value in hooks_of(node):
+        for name, value in hooks_of(self._of, node):
             check_hook(self._of, name, value, node.lineno, self._say)
 
     def classed(self, node: ast.ClassDef) -> None:

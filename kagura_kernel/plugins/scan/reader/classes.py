@@ -27,6 +27,7 @@ _METACLASSES = frozenset("abc.ABCMeta builtins.type enum.EnumMeta enum.EnumType"
 _COPYING = ("__reduce__", "__reduce_ex__")
 _RUN = ("__annotations__", "__annotate__", "__text_signature__")
 """What the library runs as code."""
+_MADE = NEVER | {*_RUN}
 _READ = ("__dataclass_fields__", "__dataclass_params__", "__signature__")
 """What the library reads names of attributes from."""
 
@@ -35,7 +36,7 @@ def check_class(meaning: Meaning, node: ast.ClassDef, say: Say) -> None:
     """Report what a class derives from, and what it defines, where that is not known to be harmless."""
     for base in node.bases:
         for value in bases_of(meaning, base):
-            _check_base(value, base.lineno, say)
+            check_base(value, base.lineno, say)
     for word in node.keywords:
         for value in meaning.values(word.value) if word.arg in ("metaclass", None) else ():
             if value.kind != "class" and not (value.kind == "ref" and value.name in _METACLASSES):
@@ -49,7 +50,8 @@ def check_class(meaning: Meaning, node: ast.ClassDef, say: Say) -> None:
         say(COMPUTED, message, node.lineno)
 
 
-def _check_base(value: Value, line: int, say: Say) -> None:
+def check_base(value: Value, line: int, say: Say) -> None:
+    """Report one possibility of what a class derives from, where that is not known to be harmless."""
     if value.kind == "computed":
         say(COMPUTED, "A class derives from what cannot be told.", line)
     elif value.kind == "ref" and value.name in _BY_NAME:
@@ -88,14 +90,16 @@ def _is_a_call(meaning: Meaning, node: ast.FunctionDef) -> bool:
     return bool(returns) and all(isinstance(one, ast.Tuple) and len(one.elts) == pair for one in returns)
 
 
-def hooks_of(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+def hooks_of(meaning: Meaning, node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """Names between underscores that a call or a dictionary hands on with a value: they can become attributes."""
     if isinstance(node, ast.Call):
         yield from ((one.arg, one.value) for one in node.keywords if one.arg and is_dunder(one.arg))
     elif isinstance(node, ast.Dict):
         for key, value in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant) and key.value in NEVER | {*_RUN} and not isinstance(value, ast.Constant):
-                yield str(key.value), value
+            plain = isinstance(key, ast.Constant)
+            for one in meaning.values(key) if key is not None else ():
+                if one.kind == "const" and one.data in _MADE and not (plain and isinstance(value, ast.Constant)):
+                    yield str(one.data), value
 
 
 SCHEMA = "SCHEMA"

@@ -12,6 +12,7 @@ from .folding import NotConstant
 from .meaning import (
     ANY,
     COMPUTED,
+    FIELDS,
     MOST,
     MOST_TRIES,
     NOTHING,
@@ -249,6 +250,8 @@ class Evaluation:
             elif is_made_of_text(value):
                 # What a function made of a text in the source holds whatever that text says.
                 found.add(value if value.kind == "made" else COMPUTED)
+            elif value.kind == "made" and value.name in FIELDS:
+                found.add(value)
             elif value.kind != "const":
                 found.add(UNKNOWN)
         return frozenset(found)
@@ -311,7 +314,7 @@ class Evaluation:
                 found |= bases if isinstance(node.slice, ast.Slice) else self.elements(frozenset({base}), key)
             elif base.kind in ("const", "computed", "part"):
                 found |= self._cut(base, node)
-            elif base.kind == "made" and base.data:
+            elif base.kind == "made" and (base.data or base.name in FIELDS):
                 found.add(base)
             else:
                 found.add(UNKNOWN)

@@ -310,7 +310,7 @@ HOOKS = frozenset(
 
 READ = HOOKS.difference(("__set_name__", "__get__", "__getattr__", "__setstate__", "__replace__", "__weakref__")) | {
     f"__{word}__"
-    for word in "args cause class context dataclass_fields dict dir file members name notes optional_keys orig_bases "
+    for word in "args cause class context dict dir file members name notes optional_keys orig_bases "
     "origin required_keys suppress_context traceback version_info wrapped".split()
 }
 """Names between two pairs of underscores that may be read of anything."""

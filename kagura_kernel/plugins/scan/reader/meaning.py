@@ -61,6 +61,9 @@ class Doubt(NamedTuple):
 NO_DOUBT = Doubt()
 PUT_TOGETHER = Doubt("computed")
 
+FIELDS = ("dataclasses.field", "dataclasses.fields", "dataclasses.Field")
+"""What gives the fields of a class: `asdict` and `astuple` read the attributes that they name."""
+
 MOST = 64
 """More possibilities than this are not told apart."""
 MOST_TRIES = 8

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from .fields import DISPATCHING, hidden_code
 from .known import HOOKS, READ, is_known
-from .meaning import Doubt, Files, Meaning, Values
+from .meaning import FIELDS, Doubt, Files, Meaning, Values
 from .names import doubt_of
 from .rules import (
     ATTRIBUTE,
@@ -217,10 +217,14 @@ class Reaching:
     def _inner(self, node: ast.expr, bases: Values, name: str) -> None:
         """A name with underscores that no class of the plugin has."""
         if name in self._plugin.defined and not any(one.kind in ("ref", "made") for one in bases):
+            if name == "__getattr__" and not all(one.kind in ("object", "class") for one in bases):
+                self._plugin.doubts.append((self._unit, node.lineno))
             return
         if is_dunder(name):
             outer = any(one.kind == "made" and one.name == "builtins.super" for one in bases)
-            if name in NAMING and not outer:
+            if outer and name == "__getattr__":
+                self._plugin.doubts.append((self._unit, node.lineno))
+            elif name in NAMING and not outer:
                 self._say("computed-attribute", f"{name} reaches an attribute by any name.", node.lineno)
             elif name not in READ and not (outer and name in HOOKS):
                 self._say(_PRIVATE, f"{name} is not known to be harmless to reach.", node.lineno)
@@ -232,8 +236,9 @@ class Reaching:
         if grave or name in NEVER or name == "__class__":
             self._say(ATTRIBUTE, f"Setting {name} changes what an object is.", node.lineno)
         for base in bases:
-            if base.kind == "made" and base.name in _REDIRECTING:
-                self._say("computed-attribute", f"Setting {name} redirects any attribute of sys.", node.lineno)
+            if base.kind == "made" and base.name in (*_REDIRECTING, *FIELDS):
+                message = f"{name} of {base.name} says which attribute is reached, and is set."
+                self._say("computed-attribute", message, node.lineno)
             elif base.kind == "made" and is_private(name) and base.name not in self._plugin.defined:
                 self._say(_PRIVATE, f"{name} of {base.name} is set.", node.lineno)
             if base.kind == "ref":

@@ -60,6 +60,12 @@ REFUSED = (
     "def run(a): return type('A', (), {'__annotations__': a})",
     "class A:\n    __dataclass_fields__ = {}\ndef run(a): return A",
     "run = object.__setattr__",
+    "import contextlib\nrun = type('S', (contextlib.redirect_stdout,), {'_stream': 'modules'})",
+    "import contextlib\ndef base(): return contextlib.redirect_stdout\nclass S(base()): pass\ndef run(a): return S",
+    "import copy\nD = {'__reduce_' + 'ex__': print}\ndef run(a): return copy.copy(type('A', (), D)())",
+    "import dataclasses\ndef run(c, f, n):\n    d = dataclasses.fields(c)[0]\n    d.name = n\n    return dataclasses.astuple(f)",
+    "import dataclasses\ndef run(c, n):\n    for d in dataclasses.fields(c): object.__setattr__(d, 'name', n)",
+    "import warnings\ndef run(a): return warnings.catch_warnings()._module.sys.modules",
 )
 LOOKED_AT = (
     "import enum\nrun = enum.property",
@@ -87,6 +93,11 @@ LOOKED_AT = (
     "import importlib.metadata\ndef run(a): return importlib.metadata.version(a)",
     "import importlib.resources\ndef run(a): return importlib.resources.files(__package__)",
     "import gzip\nrun = gzip.write32u",
+    "import types\ndef run(f): return types.coroutine(f)",
+    "class A:\n    def __getattr__(self, n): return 1\ndef run(f, n): return f.__getattr__(n)",
+    "class A: pass\ndef run(f, n): return super(A, f).__getattr__(n)",
+    "class A: pass\ndef run(a): return A().__dataclass_fields__",
+    "import queue\nrun = queue.deque",
 )
 READ_CLEAN = (
     "import abc, bisect, collections, contextlib, copy, csv, dataclasses, datetime, decimal, difflib, enum, functools\nclass A(abc.ABC): pass\nclass C(enum.Enum):\n    X = enum.auto()\n@dataclasses.dataclass\nclass P:\n    x: int = 0\ndef run(a): return copy.deepcopy(a), bisect.bisect(a, 1), dataclasses.asdict(P()), functools.reduce(max, a), difflib.unified_diff(a, a)",
