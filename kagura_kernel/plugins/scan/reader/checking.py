@@ -27,6 +27,7 @@ from .reaching import ANCHORED, NAMING, OPEN, Reaching, shown
 from .rules import ATTRIBUTE, CAPABLE, CODE, MODULES, MUTATION, NEVER, OUTSIDE, SAID, SDK, rule_of, rule_of_import
 from .source import is_suspicious, of_text
 
+_SETTERS = ("__setattr__", "__delattr__")
 _STORES = ("builtins.setattr", "builtins.delattr")
 _COPIERS = {"functools.wraps": 0, "functools.update_wrapper": 1}
 """What copies attributes by their names, and at which place it is told from what."""
@@ -113,7 +114,7 @@ class CallChecks(Reaching):
             self._say(ATTRIBUTE, "The namespace of a module is handed on like a value.", node.lineno)
 
     def _method(self, node: ast.Call, function: ast.Attribute) -> None:
-        if function.attr in ("__setattr__", "__delattr__") and node.args:
+        if function.attr in _SETTERS and node.args:
             made = frozenset(one for one in self._of.values(node.args[0]) if one.kind == "made")
             self._stored(node, made, node.args[-2] if len(node.args) > 1 else node.args[0])
         if function.attr in _PARSING:
@@ -332,7 +333,7 @@ class Checks(CallChecks):
                 self._reaching_text(node, [node.value], (), objects=False)
                 if bases & {ref(one) for one in TEXTS}:
                     self.reached(node, frozenset(), [], Doubt("computed"))
-            if node.attr in ("__setattr__", "__delattr__") and id(node) not in self._functions:
+            if node.attr in _SETTERS and id(node) not in self._functions and id(node) not in self._walk.refused:
                 self._say("computed-attribute", f"{node.attr} is handed on, and sets whatever it is told.", node.lineno)
             handed_on = node.attr in OF_FORMATTERS and id(node) not in self._functions
             if handed_on and (ref(FORMATTER) in bases or any(is_formatter(self._of, one) for one in bases)):

@@ -86,8 +86,19 @@ def check_hook(meaning: Meaning, name: str, node: ast.AST, line: int, say: Say) 
 def _is_a_call(meaning: Meaning, node: ast.FunctionDef) -> bool:
     """Whether a copy is made by a call alone: a function and its arguments, with nothing to be set afterwards."""
     returns = meaning.walk.returns.get(id(node), ())
+    return not node.decorator_list and all(_makes_only(meaning, one) for one in returns)
+
+
+def _makes_only(meaning: Meaning, node: ast.expr) -> bool:
+    if not isinstance(node, ast.Tuple):
+        return isinstance(node, ast.Constant)
     pair = len(("function", "arguments"))
-    return bool(returns) and all(isinstance(one, ast.Tuple) and len(one.elts) == pair for one in returns)
+    if len(node.elts) <= pair:
+        return True
+    # What is set afterwards is set on an object of the plugin's own.
+    made = node.elts[0]
+    own = isinstance(made, ast.Attribute) and made.attr == "__class__"
+    return own or all(value.kind == "class" for value in meaning.values(made))
 
 
 def hooks_of(meaning: Meaning, node: ast.AST) -> Iterator[tuple[str, ast.expr]]:

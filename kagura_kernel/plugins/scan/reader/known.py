@@ -51,7 +51,7 @@ _NAMES = {
     "ascii bin bool bytearray bytes callable chr classmethod complex delattr dict dir divmod enumerate filter float "
     "format frozenset getattr globals hasattr hash hex id int isinstance issubclass iter len list locals map max "
     "memoryview min next object oct ord pow print property range repr reversed round set setattr slice sorted "
-    "staticmethod str sum super tuple type vars zip __name__ __doc__ __package__ __debug__",
+    "staticmethod str sum super tuple type vars zip NoneType ellipsis __name__ __doc__ __package__ __debug__",
     "bz2": "BZ2Compressor BZ2Decompressor compress decompress",
     "calendar": "Calendar Day FRIDAY HTMLCalendar IllegalMonthError IllegalWeekdayError LocaleHTMLCalendar "
     "LocaleTextCalendar MONDAY Month SATURDAY SUNDAY THURSDAY TUESDAY TextCalendar WEDNESDAY calendar day_abbr "
@@ -128,14 +128,15 @@ _NAMES = {
     "html.parser": "HTMLParser",
     "http": "HTTPMethod HTTPStatus",
     "http.cookies": "BaseCookie CookieError Morsel SimpleCookie",
-    "inspect": "BoundArguments CORO_CLOSED CORO_CREATED CORO_RUNNING CORO_SUSPENDED FullArgSpec GEN_CLOSED GEN_CREATED "
+    "inspect": "BoundArguments CO_ASYNC_GENERATOR CO_COROUTINE CO_GENERATOR CO_VARARGS CO_VARKEYWORDS "
+    "CORO_CLOSED CORO_CREATED CORO_RUNNING CORO_SUSPENDED FullArgSpec GEN_CLOSED GEN_CREATED "
     "GEN_RUNNING GEN_SUSPENDED Parameter Signature cleandoc formatannotation getcoroutinestate getdoc getfullargspec "
     "getmodulename isabstract isasyncgen isasyncgenfunction isawaitable isbuiltin isclass iscode iscoroutine "
     "iscoroutinefunction isdatadescriptor isframe isfunction isgenerator isgeneratorfunction isgetsetdescriptor "
     "ismemberdescriptor ismethod ismethoddescriptor ismethodwrapper ismodule isroutine istraceback signature",
     "io": "BlockingIOError BufferedIOBase BufferedRWPair BufferedRandom BufferedReader BufferedWriter BytesIO "
     "DEFAULT_BUFFER_SIZE IOBase IncrementalNewlineDecoder RawIOBase SEEK_CUR SEEK_END SEEK_SET StringIO TextIOBase "
-    "TextIOWrapper UnsupportedOperation",
+    "TextIOWrapper UnsupportedOperation text_encoding",
     "ipaddress": "AddressValueError IPV4LENGTH IPV6LENGTH IPv4Address IPv4Interface IPv4Network IPv6Address "
     "IPv6Interface IPv6Network NetmaskValueError collapse_addresses get_mixed_type_key ip_address ip_interface "
     "ip_network summarize_address_range v4_int_to_packed v6_int_to_packed",
@@ -203,7 +204,7 @@ _NAMES = {
     "traceback": "FrameSummary TracebackException extract_stack extract_tb format_exc format_exception "
     "format_exception_only format_list format_stack format_tb print_exc print_exception print_stack print_tb",
     "types": "AsyncGeneratorType BuiltinFunctionType BuiltinMethodType CapsuleType ClassMethodDescriptorType "
-    "CoroutineType EllipsisType GeneratorType GetSetDescriptorType MappingProxyType MemberDescriptorType "
+    "CoroutineType EllipsisType GeneratorType GenericAlias GetSetDescriptorType MappingProxyType MemberDescriptorType "
     "MethodDescriptorType MethodType MethodWrapperType NoneType NotImplementedType SimpleNamespace TracebackType "
     "UnionType WrapperDescriptorType",
     "typing": "AbstractSet Annotated Any AnyStr AsyncContextManager AsyncGenerator AsyncIterable AsyncIterator "

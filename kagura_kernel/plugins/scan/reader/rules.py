@@ -341,7 +341,7 @@ GRAVE_METHODS = {
         "exec_module load_module find_loader import_module run_module run_path entry_points".split(), IMPORT
     ),
     **dict.fromkeys("runcode runsource eval_str writepy".split(), CODE),
-    **dict.fromkeys(("_convert_", "get_stack"), ESCAPE),
+    **dict.fromkeys(("_convert_", "_get_kwargs", "get_stack"), ESCAPE),
 }
 """Methods that mean the same whatever object they are of, unless the plugin has such a method itself."""
 
@@ -392,9 +392,10 @@ def rule_of(full: str) -> str:
     if any(one.lstrip("_") in REACHABLE for one in names[1:]):
         return THROUGH
     grave = next((GRAVE_METHODS[one] for one in names[1:] if one in GRAVE_METHODS), "")
-    if not grave and module != SDK and any(is_private(one) for one in names[1:]):
-        return ESCAPE
-    return grave or _inside(module, names[0], kind)
+    if grave:
+        return grave
+    found = _inside(module, names[0], kind)
+    return UNKNOWN_NAME if not found and module != SDK and any(is_private(one) for one in names[1:]) else found
 
 
 def _inside(module: str, name: str, kind: str) -> str:
