@@ -360,8 +360,9 @@ def rules_page() -> str:
         "",
         "This page is made from the catalogue by `python dev/plugin_rules_page.py`. Nothing of a plugin is run",
         "when it is scanned. Any finding of severity danger keeps a plugin out, whoever wants it enabled; warnings",
-        "and notes are for the person who decides. How the scan compares with others is in",
-        "[plugin-scanners.md](plugin-scanners.md).",
+        "and notes are for the person who decides. What of Python's library is known to be harmless stands in a table;",
+        "whatever does not stand there is told as a warning, even where nobody knows a way to misuse it. How the scan",
+        "compares with others is in [plugin-scanners.md](plugin-scanners.md).",
     ]
     for heading, rules in GROUPS.items():
         lines += ["", f"## {heading}"]

@@ -24,9 +24,25 @@ from .fields import (
 from .folding import NotConstant
 from .meaning import NO_DOUBT, Doubt, Meaning, Value, Values, ref
 from .reaching import ANCHORED, NAMING, OPEN, Reaching, shown
-from .rules import ATTRIBUTE, CAPABLE, CODE, MODULES, MUTATION, NEVER, OUTSIDE, SAID, SDK, rule_of, rule_of_import
+from .rules import (
+    ATTRIBUTE,
+    CAPABLE,
+    CODE,
+    ENVIRONMENT,
+    FILES,
+    MODULES,
+    MUTATION,
+    NEVER,
+    OUTSIDE,
+    SAID,
+    SDK,
+    rule_of,
+    rule_of_import,
+)
 from .source import is_suspicious, of_text
 
+_WORDS = {"eval_str": CODE, "fromfile_prefix_chars": FILES, "capture_locals": ENVIRONMENT}
+"""Arguments that make something ordinary do more: by which rule."""
 _SETTERS = ("__setattr__", "__delattr__")
 _STORES = ("builtins.setattr", "builtins.delattr")
 _COPIERS = {"functools.wraps": 0, "functools.update_wrapper": 1}
@@ -55,8 +71,8 @@ class CallChecks(Reaching):
         self._naming(node, names)
         if _lets_callers_reach(node):
             self._say("computed-attribute", "Callers may reach any attribute by a path with dots.", node.lineno)
-        if any(one.arg == "eval_str" for one in node.keywords):
-            self._say(CODE, SAID[CODE].format("eval_str"), node.lineno)
+        for rule, word in ((_WORDS[one.arg], one.arg) for one in node.keywords if one.arg in _WORDS):
+            self._say(rule, SAID[rule].format(word), node.lineno)
         for name, value in hooks_of(self._of, node):
             check_hook(self._of, name, value, node.lineno, self._say)
         if isinstance(node.func, ast.Attribute):

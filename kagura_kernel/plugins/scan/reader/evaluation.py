@@ -337,7 +337,7 @@ class Evaluation:
             return frozenset({Value("spaceop", base.name, 0, name)})
         if base.kind == "box":
             return frozenset({Value("boxop", "", base.node, name, base.unit)})
-        if name == "__dict__" and base.kind in ("class", "object", "def"):
+        if name == "__dict__" and base.kind in ("class", "object", "def", "unknown", "made"):
             return frozenset({Value("space", "?")})
         if base.kind in ("class", "object"):
             return self.plugin.evaluation(base.unit).of_class(base, name)

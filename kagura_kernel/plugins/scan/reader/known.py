@@ -159,8 +159,7 @@ _NAMES = {
     "expm1 fabs factorial floor fma fmod frexp fsum gamma gcd hypot inf isclose isfinite isinf isnan isqrt lcm ldexp "
     "lgamma log log10 log1p log2 modf nan nextafter perm pi pow prod radians remainder sin sinh sqrt sumprod tan tanh "
     "tau trunc ulp",
-    "mimetypes": "MimeTypes common_types encodings_map guess_all_extensions guess_extension guess_file_type guess_type "
-    "types_map",
+    "mimetypes": "common_types encodings_map guess_all_extensions guess_extension guess_file_type guess_type types_map",
     "numbers": "Complex Integral Number Rational Real",
     "operator": "abs add and_ attrgetter concat contains countOf delitem eq floordiv ge getitem gt iadd iand iconcat "
     "ifloordiv ilshift imatmul imod imul index indexOf inv invert ior ipow irshift is_ is_none is_not is_not_none isub "

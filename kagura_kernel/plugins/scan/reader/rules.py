@@ -240,7 +240,7 @@ _WORDS: dict[str, dict[str, str]] = {
     "xml.dom.minidom": {FILES: "parse", IMPORT: "domreg"},
     "shutil": {PATHS: "get_terminal_size"},
     "sqlite3": {CODE: "enable_callback_tracebacks", SAFE: "Row Error PARSE_DECLTYPES PARSE_COLNAMES"},
-    "mimetypes": {FILES: "init read_mime_types"},
+    "mimetypes": {FILES: "MimeTypes init read_mime_types"},
     "pathlib.Path": {ENVIRONMENT: "home", FILES: "cwd"},
     "pathlib": {FILES: "Path PosixPath WindowsPath"},
     "ast": {MITIGATION: "literal_eval", UNFOLLOWED: "iter_fields"},

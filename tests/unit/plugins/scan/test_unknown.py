@@ -102,6 +102,11 @@ LOOKED_AT = (
     "class A: pass\ndef run(f, n): return super(A, f).__getattr__(n)",
     "class A: pass\ndef run(a): return A().__dataclass_fields__",
     "import queue\nrun = queue.deque",
+    "import argparse\ndef run(a): return argparse.ArgumentParser(fromfile_prefix_chars='@').parse_args(a)",
+    "import traceback\ndef run(e): return traceback.TracebackException.from_exception(e, capture_locals=True)",
+    "import mimetypes\ndef run(a): return mimetypes.MimeTypes(a)",
+    "def run(f, n): return vars(f)[n]",
+    "def run(f, n): return f.__dict__[n]",
 )
 READ_CLEAN = (
     "import abc, bisect, collections, contextlib, copy, csv, dataclasses, datetime, decimal, difflib, enum, functools\nclass A(abc.ABC): pass\nclass C(enum.Enum):\n    X = enum.auto()\n@dataclasses.dataclass\nclass P:\n    x: int = 0\ndef run(a): return copy.deepcopy(a), bisect.bisect(a, 1), dataclasses.asdict(P()), functools.reduce(max, a), difflib.unified_diff(a, a)",
