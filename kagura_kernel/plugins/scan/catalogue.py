@@ -11,21 +11,13 @@ from kagura_kernel.domain.plugins import Severity
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule.
+    """One rule."""
 
-    Attributes:
-        name: As it stands in findings.
-        severity: Of everything it finds.
-        finds: What it finds, one sentence.
-        why: Why that matters.
-        example: Lines of `plugin.py` that it finds; for rules about files, what such a file is.
-    """
-
-    name: str
-    severity: Severity
-    finds: str
-    why: str
-    example: str
+    name: str  # As it stands in findings
+    severity: Severity  # Of everything it finds
+    finds: str  # What it finds, one sentence
+    why: str  # Why that matters
+    example: str  # Lines of `plugin.py` that it finds; for rules about files, what such a file is
 
 
 _DANGER, _WARNING, _INFO = Severity.DANGER, Severity.WARNING, Severity.INFO
@@ -255,6 +247,34 @@ _WARNINGS = (
         "A caller may choose the name.",
         "def field(row, name):\n    return getattr(row, name)",
     ),
+    Rule(
+        "unknown-name",
+        _WARNING,
+        "A name of Python's library that is not known to be harmless.",
+        "Nobody has looked at what it can be misused for.",
+        "import enum\nrun = enum.property",
+    ),
+    Rule(
+        "unknown-base",
+        _WARNING,
+        "A class that derives from one which is not known to be harmless to derive from.",
+        "What it inherits may do more than it shows.",
+        "import codecs\n\nclass Reader(codecs.getreader('utf-8')):\n    pass",
+    ),
+    Rule(
+        "unknown-hook",
+        _WARNING,
+        "Something between two pairs of underscores that is not known to be harmless to define.",
+        "Python and its library call it where no call is to be seen.",
+        "class Any:\n    def __instancecheck__(self, one):\n        return True",
+    ),
+    Rule(
+        "private-attribute",
+        _WARNING,
+        "An attribute with underscores that is not the plugin's own.",
+        "What is not for others may lead anywhere.",
+        "def run(parser):\n    return parser._actions",
+    ),
     Rule("dynamic-class", _WARNING, "A class is made by a call.", "Its parts are data.", 'A = type("A", (), {})'),
     Rule(
         "payload-blob",
@@ -332,8 +352,9 @@ def rules_page() -> str:
         "",
         "This page is made from the catalogue by `python dev/plugin_rules_page.py`. Nothing of a plugin is run",
         "when it is scanned. Any finding of severity danger keeps a plugin out, whoever wants it enabled; warnings",
-        "and notes are for the person who decides. How the scan compares with others is in",
-        "[plugin-scanners.md](plugin-scanners.md).",
+        "and notes are for the person who decides. What of Python's library is known to be harmless stands in a table;",
+        "whatever does not stand there is told as a warning, even where nobody knows a way to misuse it. How the scan",
+        "compares with others is in [plugin-scanners.md](plugin-scanners.md).",
     ]
     for heading, rules in GROUPS.items():
         lines += ["", f"## {heading}"]

@@ -13,17 +13,12 @@ Use = Literal["read", "write", "net"]
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """One scan of a plugin's bytes.
+    """One scan of a plugin's bytes."""
 
-    Attributes:
-        findings: The gravest first, then by place.
-        schema: The value of `SCHEMA`, read without running anything; None when it has none that can be read so.
-        uses: What the source reaches for, whether it is declared or not.
-    """
-
-    findings: tuple[PluginFinding, ...]
+    findings: tuple[PluginFinding, ...]  # The gravest first, then by place
+    # The value of `SCHEMA`, read without running anything; None when it has none that can be read so
     schema: Any | None = None
-    uses: frozenset[Use] = frozenset()
+    uses: frozenset[Use] = frozenset()  # What the source reaches for, whether it is declared or not
 
     @property
     def severity(self) -> Severity | None:
@@ -38,17 +33,11 @@ class ScanResult:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One path that was scanned.
+    """One path that was scanned."""
 
-    Attributes:
-        path: As it was given.
-        severity: The gravest of the findings; None when there are none.
-        findings: The gravest first.
-    """
-
-    path: str
-    severity: Severity | None
-    findings: tuple[PluginFinding, ...]
+    path: str  # As it was given
+    severity: Severity | None  # The gravest of the findings; None when there are none
+    findings: tuple[PluginFinding, ...]  # The gravest first
 
     @property
     def dangerous(self) -> bool:

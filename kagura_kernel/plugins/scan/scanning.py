@@ -28,21 +28,13 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What the process answered.
+    """What the process answered."""
 
-    Attributes:
-        findings: Rule, message, file and line of each.
-        uses: What the sources reach for themselves.
-        library: What they reach for through `kagura_plugin`.
-        schema: The value of `SCHEMA`.
-        failed: Why there is no answer; empty when there is one.
-    """
-
-    findings: Sequence[tuple[str, str, str, int]] = ()
-    uses: frozenset[str] = frozenset()
-    library: frozenset[str] = frozenset()
-    schema: Any | None = None
-    failed: str = ""
+    findings: Sequence[tuple[str, str, str, int]] = ()  # Rule, message, file and line of each
+    uses: frozenset[str] = frozenset()  # What the sources reach for themselves
+    library: frozenset[str] = frozenset()  # What they reach for through `kagura_plugin`
+    schema: Any | None = None  # The value of `SCHEMA`
+    failed: str = ""  # Why there is no answer; empty when there is one
 
 
 def read_sources(files: Mapping[str, bytes], source: str, *, seconds: float = _SECONDS) -> Read:
@@ -208,17 +200,15 @@ def _finding(rule: str, message: str, file: str, line: int, lines: Mapping[str, 
 
 def _in_words(files: Mapping[str, bytes]) -> Iterator[PluginFinding]:
     """Words that speak to an auditor stand in what is read beside the source, too."""
-    from kagura_kernel.plugins.scan.reader.texts import injection
+    from kagura_kernel.plugins.scan.reader.source import injections
 
     for path, data in files.items():
         if path.lower().endswith(_WORDS):
-            for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
-                if words := injection(line[:_MAX_BYTES]):
-                    shown = words.encode("ascii", "replace").decode()[:80]
-                    message = f"The words {shown!r} speak to whoever audits the plugin."
-                    yield _finding(
-                        "prompt-injection", message, path, number, {path: data.decode("utf-8", "replace").split("\n")}
-                    )
+            text = data.decode("utf-8", "replace")
+            for number, words in injections(text):
+                shown = words.encode("ascii", "replace").decode()[:80]
+                message = f"The words {shown!r} speak to whoever audits the plugin."
+                yield _finding("prompt-injection", message, path, number, {path: text.split("\n")})
 
 
 def _compared(permissions: PluginPermissions, uses: frozenset[str], library: frozenset[str]) -> Iterator[PluginFinding]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from .asking import Meaning
-from .bindings import REST, Binding
+from .fields import TEXTS, is_one_of
 from .folding import NotConstant
-from .formats import TEXTS, is_one_of
-from .modules import MODULES
-from .values import (
+from .meaning import (
     ANY,
     MOST,
     MOST_TRIES,
@@ -20,12 +17,15 @@ from .values import (
     SOME_TEXT,
     UNKNOWN,
     Doubt,
+    Meaning,
     Value,
     Values,
     const,
     is_made_of_text,
     ref,
 )
+from .rules import MODULES
+from .scopes import REST, Binding
 
 _THROUGH = frozenset(
     "builtins.list builtins.tuple builtins.iter builtins.reversed builtins.sorted builtins.set builtins.frozenset "

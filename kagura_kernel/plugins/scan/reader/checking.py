@@ -6,89 +6,272 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .annotations import DISPATCHING, hidden_code
-from .asking import Files, Meaning
-from .formats import (
+from .classes import check_base, check_class, check_hook, hooks_of
+from .fields import (
     BY_NAME,
+    DISPATCHING,
     FORMATTER,
+    HIDDEN,
     OF_FORMATTERS,
-    PUT_TOGETHER,
     TEXTS,
+    by_place,
     derives_from,
-    derives_from_formatter,
     grade_of,
     is_formatter,
     is_one_of,
+    listed,
 )
-from .given import lets_callers_reach, opened_for
-from .joining import doubt_of
-from .memory import IN_MEMORY
-from .modules import (
+from .folding import NotConstant
+from .meaning import NO_DOUBT, Doubt, Meaning, Value, Values, ref
+from .reaching import ANCHORED, NAMING, OPEN, Reaching, shown
+from .rules import (
+    ATTRIBUTE,
     CAPABLE,
     CODE,
+    ENVIRONMENT,
     FILES,
-    FORBIDDEN,
     MODULES,
     MUTATION,
-    NETWORK,
+    NEVER,
     OUTSIDE,
-    SAFE,
+    SAID,
     SDK,
+    rule_of,
     rule_of_import,
 )
-from .naming import by_place, listed
-from .references import (
-    ATTRIBUTE,
-    FILE_METHODS,
-    GRAVE_METHODS,
-    NETWORK_METHODS,
-    NEVER,
-    NEVER_SET,
-    NOT_CONNECTING,
-    WRITING,
-    rule_of,
-)
-from .saying import LIBRARY, SAID
-from .texts import is_suspicious, of_text
-from .values import NO_DOUBT, Doubt, Value, Values, ref
+from .source import is_suspicious, of_text
 
-_INDIRECT = frozenset(
-    "builtins.getattr builtins.setattr builtins.delattr builtins.globals builtins.locals builtins.vars "
-    "operator.attrgetter operator.methodcaller functools.wraps functools.update_wrapper logging.StrFormatStyle".split()
-)
-_BOUND = ("__self__", "__func__")
+_WORDS = {"eval_str": CODE, "fromfile_prefix_chars": FILES, "capture_locals": ENVIRONMENT}
+"""Arguments that make something ordinary do more: by which rule."""
+_SETTERS = ("__setattr__", "__delattr__")
 _STORES = ("builtins.setattr", "builtins.delattr")
-_OPEN = ("builtins.open", "io.open", "codecs.open", "io.FileIO", "os.open")
-# Nothing shorter is a name of anything; what is longer is no path or name.
-_SHORTEST, _LONGEST = 4, 400
-# A path by itself opens nothing; what is done with it counts.
-_NO_USE = ("tempfile", "zoneinfo", "pathlib.Path", "pathlib.PosixPath", "pathlib.WindowsPath")
 _COPIERS = {"functools.wraps": 0, "functools.update_wrapper": 1}
 """What copies attributes by their names, and at which place it is told from what."""
-_ANCHORED = frozenset(
-    f"importlib.resources.{name}"
-    for name in "files contents is_resource open_binary open_text path read_binary read_text".split()
-)
-"""What imports the module that it is told the name of."""
 _TEXTUAL = ("string.Template", *TEXTS)
+_GETTERS = frozenset({"operator.attrgetter", "operator.methodcaller"})
 _ITSELF = ("builtins.__name__", "builtins.__package__")
+_PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args")
 
 
-class Checks:
+class CallChecks(Reaching):
+    """The rules for the calls of one file."""
+
+    def called(self, node: ast.Call) -> None:
+        """`f(…)`."""
+        self._of.values(node)
+        names = {value.name for value in self._of.values(node.func) if value.kind == "ref"}
+        for full in names & set(OPEN):
+            self._plugin.uses.add(_opened_for(self._of, full, node))
+        for full in names & set(_STORES):
+            if len(node.args) > 1:
+                self._stored(node, self._of.values(node.args[0]), node.args[1])
+            elif node.args:
+                self._say("computed-attribute", f"What {shown(full)} sets cannot be told.", node.lineno)
+        self._namespace(node, names)
+        self._naming(node, names)
+        if _lets_callers_reach(node):
+            self._say("computed-attribute", "Callers may reach any attribute by a path with dots.", node.lineno)
+        for rule, word in ((_WORDS[one.arg], one.arg) for one in node.keywords if one.arg in _WORDS):
+            self._say(rule, SAID[rule].format(word), node.lineno)
+        for name, value in hooks_of(self._of, node):
+            check_hook(self._of, name, value, node.lineno, self._say)
+        if isinstance(node.func, ast.Attribute):
+            self._method(node, node.func)
+
+    def _made_class(self, node: ast.Call) -> None:
+        """`type(name, bases, namespace)`."""
+        self._say("dynamic-class", "A class is made while the code runs.", node.lineno)
+        for value in self._of.elements(self._of.values(node.args[1])):
+            check_base(value, node.lineno, self._say)
+
+    def _got_by_name(self, node: ast.Call) -> None:
+        """`methodcaller("format", a)` and the like: what is called reaches attributes by texts itself."""
+        for one in node.args:
+            if any(name.rpartition(".")[2] in (*BY_NAME, *OF_FORMATTERS, *NAMING) for name in self._of.names(one)[0]):
+                self.reached(node, frozenset(), [], Doubt("computed"))
+
+    def _naming(self, node: ast.Call, names: set[str]) -> None:
+        """What is told names, or a text with names in it, of attributes and modules."""
+        if "inspect.getmembers" in names and node.args:
+            self.reached(node, self._of.values(node.args[0]), [], Doubt("unknown"))
+        if "builtins.type" in names and len(node.args) > 1:
+            self._made_class(node)
+        if names & _GETTERS:
+            self._got_by_name(node)
+        for full in names & set(_COPIERS):
+            self._copied(node, _COPIERS[full])
+        if names & ANCHORED:
+            self._anchored(node)
+        if "builtins.getattr" in names and any(
+            one in BY_NAME for at in node.args[1:2] for one in self._of.names(at)[0]
+        ):
+            self._reaching_text(node, node.args[:1], (), objects=False)
+        if names & {f"{text}.{method}" for text in TEXTS for method in BY_NAME}:
+            self._reaching_text(node, node.args[:1], node.args[1:], objects=False)
+        if self._makes(node, names, "logging.StrFormatStyle"):
+            self._log_format(node, braces=True)
+        elif "logging.basicConfig" in names or self._makes(node, names, "logging.Formatter"):
+            self._log_format(node, braces=False)
+
+    def _makes(self, node: ast.Call, names: set[str], full: str) -> bool:
+        """Whether it makes an object of that class, or of one of the plugin's own that derives from it."""
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "__init__":
+            return any(derives_from(self._of, one, full) for one in self._walk.classes.values())
+        return full in names or any(
+            value.kind == "class" and is_one_of(self._of, value, full) for value in self._of.values(node.func)
+        )
+
+    def _namespace(self, node: ast.Call, functions: set[str]) -> None:
+        """The whole namespace of a module, handed on."""
+        if id(node) in self._walk.taken_from or id(node) in self._walk.plain:
+            return
+        foreign = any(one.kind == "space" and one.name not in ("", "?") for one in self._of.values(node))
+        if foreign or "builtins.globals" in functions:
+            self._say(ATTRIBUTE, "The namespace of a module is handed on like a value.", node.lineno)
+
+    def _method(self, node: ast.Call, function: ast.Attribute) -> None:
+        if function.attr in _SETTERS and node.args:
+            made = frozenset(one for one in self._of.values(node.args[0]) if one.kind == "made")
+            self._stored(node, made, node.args[-2] if len(node.args) > 1 else node.args[0])
+        if function.attr in _PARSING:
+            given = [*node.args[1:2], *(one.value for one in node.keywords if one.arg in ("namespace", None))]
+            if any(value.kind not in ("object", "made") for one in given for value in self._of.values(one)):
+                self._plugin.doubts.append((self._unit, node.lineno))
+        if function.attr in (*BY_NAME, *OF_FORMATTERS):
+            self._formatted(node, function)
+
+    def _formatted(self, node: ast.Call, function: ast.Attribute) -> None:
+        receivers = self._of.values(function.value)
+        if receivers and receivers <= {ref(one) for one in TEXTS}:
+            return  # with the text as its first argument: looked at as the function that it is
+        given = [*node.args, *(one.value for one in node.keywords)]
+        formatter = any(is_formatter(self._of, one) for one in receivers)
+        if ref(FORMATTER) in receivers:
+            self._reaching_text(node, given[1:2], given[2:], objects=True)
+        elif function.attr == "get_field":
+            if any(grade_of(self._of, one) for one in given[:1]):
+                message = "Attributes are reached by a field name that the source does not show."
+                self._say("computed-attribute", message, node.lineno)
+            self._reaching_text(node, given[:1], (), objects=False)
+        elif function.attr in OF_FORMATTERS or formatter:
+            self._reaching_text(node, given[:1], given[1:], objects=True)
+        elif receivers and all(one.kind == "class" and self._is_text(one) for one in receivers):
+            self._reaching_text(node, given[:1], given[1:], objects=False)
+        elif not all(self._is_no_text(one) for one in receivers):
+            self._reaching_text(node, [function.value], given, objects=False)
+
+    def _is_no_text(self, value: Value) -> bool:
+        """Whether it has a method of that name, and is no text for all that."""
+        own = value.kind in ("object", "class") and not self._is_text(value)
+        return own or _is_other(value)
+
+    def _is_text(self, value: Value) -> bool:
+        return any(is_one_of(self._of, value, one) for one in TEXTS)
+
+    def _reaching_text(
+        self, node: ast.expr, texts: Sequence[ast.expr], given: Sequence[ast.expr], *, objects: bool
+    ) -> None:
+        """A text whose fields reach attributes of what is given: their texts, or the `objects` themselves."""
+        for one in texts:
+            for value in self._of.values(one) if not isinstance(one, ast.Constant) else ():
+                if value.kind == "const" and isinstance(value.data, str):
+                    self._look(value.data, node.lineno)
+        grade = max((grade_of(self._of, one) for one in texts), default=HIDDEN)
+        bases = self._of.union(self._of.values(one) for one in given)
+        if grade == HIDDEN:
+            self.reached(node, frozenset(), [], Doubt("computed"))
+        elif grade and objects:
+            self.reached(node, bases, [], Doubt("unknown"))
+        elif grade:
+            # The text of an attribute of a constant says nothing that the source does not.
+            foreign = frozenset(one for one in bases if one.kind != "const")
+            self.reached(node, foreign, [], Doubt("unknown"))
+
+    def _log_format(self, node: ast.Call, *, braces: bool) -> None:
+        """A format text of braces for records; in the other styles a field reaches no attribute."""
+        named = {one.arg: one.value for one in node.keywords}
+        style = named.get("style") or (node.args[2] if len(node.args) > len(("fmt", "datefmt")) else None)
+        if not braces and (style is None or (isinstance(style, ast.Constant) and style.value != "{")):
+            return
+        texts = [one for one in (*node.args[:1], named.get("fmt"), named.get("format")) if one is not None]
+        if texts:
+            self._reaching_text(node, texts[:1], (), objects=False)
+
+    def _copied(self, node: ast.Call, place: int) -> None:
+        """`update_wrapper(wrapper, wrapped, assigned, updated)`, and `wraps` without the first of them."""
+        if any(isinstance(one, ast.Starred) for one in node.args) or any(one.arg is None for one in node.keywords):
+            self.reached(node, frozenset(), [], Doubt("computed"))
+            return
+        named = {one.arg: one.value for one in node.keywords}
+        words = dict(zip(("wrapped", "assigned", "updated"), node.args[place:], strict=False)) | named
+        bases = self._of.values(words["wrapped"]) if "wrapped" in words else frozenset()
+        for word in ("assigned", "updated"):
+            if word in words:
+                self.reached(node, bases, *listed(self._of, words[word]))
+
+    def _anchored(self, node: ast.Call) -> None:
+        """A function that imports the module whose files it gives."""
+        given = [*node.args, *(one.value for one in node.keywords if one.arg in (None, "anchor", "package"))][:1]
+        for value in self._of.union(self._of.values(one) for one in given):
+            if value.kind == "const" and isinstance(value.data, str):
+                self._import(value.data, node.lineno)
+            elif not (value.kind == "ref" and value.name in _ITSELF):
+                self._say("dynamic-import", SAID["dynamic-import"].format("importlib.resources"), node.lineno)
+
+    def _stored(self, node: ast.Call, bases: Values, at: ast.expr) -> None:
+        names, doubt = self._of.names(at)
+        self._plugin.set_by_name.update(names)
+        for name in names:
+            self._set(node, bases, name)
+        grade = self._grade(bases, doubt)
+        if grade == "computed" or (doubt.grade and any(one.kind in ("ref", "def", "own") for one in bases)):
+            message = "An attribute is set by a name that the source does not show."
+            self._say("computed-attribute", message, node.lineno)
+        elif grade and not (bases and all(one.kind == "object" for one in bases)):
+            self._plugin.doubts.append((self._unit, node.lineno))
+
+    def _look(self, text: str, line: int, *, refused: bool = False) -> None:
+        if is_suspicious(text) and not refused:
+            self._plugin.suspicious = True
+        for rule, message in of_text(text):
+            self._say(rule, message, line)
+
+
+def _is_other(value: Value) -> bool:
+    """Whether it is something outside that is no text, but has a method of that name."""
+    return value.kind == "made" and value.name.rpartition(".")[2][:1].isupper() and value.name not in _TEXTUAL
+
+
+def _opened_for(meaning: Meaning, full: str, node: ast.Call) -> str:
+    """Whether a call of `open` and the like is to `read` or to `write`."""
+    at = next((one.value for one in node.keywords if one.arg in ("mode", "flags")), None)
+    if at is None and len(node.args) > 1:
+        at = node.args[1]
+    if at is None:
+        return "read"
+    text = ast.unparse(at) if full == "os.open" else ""
+    try:
+        mode = str(meaning.constant(at)) if not text else ""
+    except NotConstant:
+        mode = "r"
+    writes = any(letter in mode for letter in "wax+") or any(word in text for word in ("WRONLY", "RDWR", "CREAT"))
+    return "write" if writes else "read"
+
+
+def _lets_callers_reach(node: ast.Call) -> bool:
+    """Whether it is `register_instance(a, allow_dotted_names=True)`, by which callers reach any attribute."""
+    given = [one.value for one in node.keywords if one.arg == "allow_dotted_names"]
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "register_instance":
+        given += node.args[1:2]
+    return any(not (isinstance(one, ast.Constant) and not one.value) for one in given)
+
+
+# Nothing shorter is a name of anything; what is longer is no path or name.
+_SHORTEST, _LONGEST = 4, 400
+
+
+class Checks(CallChecks):
     """The rules, for one file."""
-
-    def __init__(self, meaning: Meaning, plugin: Files) -> None:
-        self._of = meaning
-        self._walk = meaning.walk
-        self._plugin = plugin
-        self._unit = meaning.unit
-        self._functions = {id(node.func) for node in self._walk.nodes if isinstance(node, ast.Call)}
-        # `importlib` as the way to what of it is no danger.
-        self._ways = {
-            id(node.value)
-            for node in self._walk.nodes
-            if isinstance(node, ast.Attribute) and f"importlib.{node.attr}" in MODULES
-        }
 
     def run(self) -> None:
         """Look at every node."""
@@ -101,28 +284,12 @@ class Checks:
         for module, level, line in self._walk.stars:
             self._star(module, level, line)
 
-    def _say(self, rule: str, message: str, line: int) -> None:
-        self._plugin.report(rule, message, self._unit, line)
-
     # ------------------------------------------------------------ what comes in
 
     def imported(self, node: ast.Import) -> None:
         """`import a.b`."""
         for alias in node.names:
             self._import(alias.name, node.lineno)
-
-    def _import(self, name: str, line: int) -> bool:
-        rule = SAFE if self._is_in_memory(name) else rule_of_import(name)
-        if rule:
-            self._used(rule, name)
-            self._say(rule, SAID[rule].format(name), line)
-        elif name == SDK or name.startswith(f"{SDK}."):
-            self._sdk(name, line)
-        return rule in FORBIDDEN
-
-    def _sdk(self, name: str, line: int) -> None:
-        self._plugin.library |= LIBRARY.get(name.removeprefix(f"{SDK}."), set())
-        self._say("mitigation", f"{name} keeps to rules of its own.", line)
 
     def taken(self, node: ast.ImportFrom) -> None:
         """`from a import b`."""
@@ -165,50 +332,13 @@ class Checks:
 
     def named(self, node: ast.Name) -> None:
         """A name that is read."""
+        if node.id == "__annotations__":
+            self._say(CODE, "Annotations are made while the code runs, and the library runs them as code.", node.lineno)
         if isinstance(node.ctx, ast.Store):
             return
         for value in self._of.values(node):
             if value.kind == "ref":
                 self._referred(node, value.name)
-
-    def _referred(self, node: ast.expr, full: str) -> None:
-        if full in _INDIRECT and id(node) not in self._functions and id(node) not in self._walk.plain:
-            message = f"{_shown(full)} is handed on, so that nobody can tell what it will reach."
-            self._say("computed-attribute", message, node.lineno)
-        if full in _ANCHORED and id(node) not in self._functions:
-            self._say("dynamic-import", SAID["dynamic-import"].format(full), node.lineno)
-        if full == "importlib" and id(node) in self._ways:
-            return
-        if full.startswith("types.") and (id(node) in self._walk.typing or id(node) in self._walk.plain):
-            return
-        if full in CAPABLE and id(node) not in self._walk.plain and id(node) not in self._walk.typing:
-            self._say("module-as-value", f"The module {full} is handed on like a value.", node.lineno)
-        if full not in MODULES or MODULES[full] in FORBIDDEN:
-            self._refer(full, node.lineno)
-
-    def _is_in_memory(self, full: str) -> bool:
-        return full.partition(".")[0] in IN_MEMORY and full.partition(".")[0] in self._plugin.in_memory
-
-    def _refer(self, full: str, line: int) -> None:
-        rule = rule_of(full)
-        if rule == FILES and self._is_in_memory(full):
-            return
-        if full in DISPATCHING:
-            for at in hidden_code(self._of):
-                self._say(CODE, "An annotation is a text that runs as code when the function is registered.", at)
-        if rule:
-            self._used(rule, full)
-            self._say(rule, SAID[rule].format(_shown(full)), line)
-
-    def _used(self, rule: str, full: str) -> None:
-        if rule == NETWORK:
-            if full not in MODULES and full not in NOT_CONNECTING:
-                self._plugin.uses.add("net")
-        elif rule == FILES and not full.startswith(_NO_USE) and full not in _OPEN:
-            if full.rpartition(".")[2] in WRITING:
-                self._plugin.uses.add("write")
-            elif full not in MODULES:
-                self._plugin.uses.add("read")
 
     def attribute(self, node: ast.Attribute) -> None:
         """`a.b`, read or set."""
@@ -217,6 +347,10 @@ class Checks:
             self._reach(node, bases, node.attr)
             if node.attr in BY_NAME and id(node) not in self._functions:
                 self._reaching_text(node, [node.value], (), objects=False)
+                if bases & {ref(one) for one in TEXTS}:
+                    self.reached(node, frozenset(), [], Doubt("computed"))
+            if node.attr in _SETTERS and id(node) not in self._functions and id(node) not in self._walk.refused:
+                self._say("computed-attribute", f"{node.attr} is handed on, and sets whatever it is told.", node.lineno)
             handed_on = node.attr in OF_FORMATTERS and id(node) not in self._functions
             if handed_on and (ref(FORMATTER) in bases or any(is_formatter(self._of, one) for one in bases)):
                 self.reached(node, frozenset(), [], Doubt("computed"))
@@ -226,229 +360,7 @@ class Checks:
         else:
             self._set(node, bases, node.attr)
 
-    def _reach(self, node: ast.expr, bases: Values, name: str) -> None:
-        own = any(one.kind in ("object", "class") for one in bases) and name in self._walk.methods
-        kinds = {one.kind for one in bases}
-        # The classes below a class of the plugin are its own, and so is what one of its methods is bound to.
-        inside = (name == "__subclasses__" and kinds == {"class"}) or (name in _BOUND and kinds == {"def"})
-        if name in NEVER and not inside and not (own and not name.startswith("__")):
-            self._say(ATTRIBUTE, SAID[ATTRIBUTE].format(name), node.lineno)
-        if name == "__class__" and any(one.kind == "ref" and one.name in MODULES for one in bases):
-            self._say(ATTRIBUTE, "The class of a module, by which others can be made.", node.lineno)
-        if name == "__dict__" and any(one.kind == "ref" for one in bases):
-            self._say(ATTRIBUTE, "The namespace of a module or class that is not the plugin's own.", node.lineno)
-        if own or not any(one.kind in ("unknown", "made", "computed", "get") for one in bases):
-            return
-        if name in GRAVE_METHODS and name not in self._walk.methods:
-            rule = GRAVE_METHODS[name]
-            self._say(rule, SAID[rule].format(f".{name}"), node.lineno)
-        elif name in NETWORK_METHODS and name not in self._walk.methods:
-            self._used(NETWORK, f".{name}")
-            self._say(NETWORK, SAID[NETWORK].format(f".{name}"), node.lineno)
-        elif name in FILE_METHODS and name not in self._walk.methods:
-            self._used(FILES, f".{name}")
-            self._say(FILES, SAID[FILES].format(f".{name}"), node.lineno)
-
-    def _set(self, node: ast.expr, bases: Values, name: str) -> None:
-        grave = name in NEVER_SET and not all(one.kind == "object" for one in bases)
-        if grave or name in NEVER or name == "__class__":
-            self._say(ATTRIBUTE, f"Setting {name} changes what an object is.", node.lineno)
-        for base in bases:
-            if base.kind == "ref":
-                full = f"{base.name}.{name}"
-                rule = rule_of(full)
-                self._say(
-                    rule if rule == "dynamic-import" else MUTATION,
-                    f"{full} is replaced for everybody in the process.",
-                    node.lineno,
-                )
-            elif base.kind == "own":
-                self._say(MUTATION, f"{name} is set in another file of the plugin.", node.lineno)
-
-    def reached(self, node: ast.expr, bases: Values, names: list[str], doubt: Doubt) -> None:
-        """Attributes that are reached by a name that is given as text: `getattr`, `attrgetter`, `vars`."""
-        for name in names:
-            self._reach(node, bases, name)
-            for base in bases:
-                for value in self._of.attribute(base, name) if base.kind in ("ref", "own") else ():
-                    if value.kind == "ref":
-                        self._refer(value.name, node.lineno)
-        grade = self._grade(bases, doubt)
-        if grade == "computed":
-            message = "An attribute is reached by a name that is put together while the code runs."
-            self._say("computed-attribute", message, node.lineno)
-        elif doubt.grade and any(one.kind in ("ref", "own", "const", "def") for one in bases):
-            message = (
-                "An attribute of a module, a builtin or a function is reached by a name that the source does not show."
-            )
-            self._say("computed-attribute", message, node.lineno)
-        elif grade:
-            self._plugin.doubts.append((self._unit, node.lineno))
-
-    def _grade(self, bases: Values, doubt: Doubt) -> str:
-        """How grave it is that a name is not known."""
-        joined = doubt_of(doubt.parts, bases, self._plugin) if doubt.grade != "computed" else ""
-        return joined if joined == "computed" else doubt.grade or joined
-
-    def type_of(self, node: ast.expr, full: str) -> None:
-        """The type of something, by which others of its kind can be made."""
-        if id(node) not in self._walk.plain and id(node) not in self._walk.typing:
-            self._refer(full, node.lineno)
-
     # ------------------------------------------------------------------ calls
-
-    def called(self, node: ast.Call) -> None:
-        """`f(…)`."""
-        self._of.values(node)
-        names = {value.name for value in self._of.values(node.func) if value.kind == "ref"}
-        for full in names & set(_OPEN):
-            self._plugin.uses.add(opened_for(self._of, full, node))
-        for full in names & set(_STORES):
-            if len(node.args) > 1:
-                self._stored(node, self._of.values(node.args[0]), node.args[1])
-            elif node.args:
-                self._say("computed-attribute", f"What {_shown(full)} sets cannot be told.", node.lineno)
-        self._namespace(node, names)
-        self._naming(node, names)
-        if "inspect.getmembers" in names and node.args:
-            self.reached(node, self._of.values(node.args[0]), [], Doubt("unknown"))
-        if "builtins.type" in names and len(node.args) > 1:
-            self._say("dynamic-class", "A class is made while the code runs.", node.lineno)
-        if lets_callers_reach(node):
-            self._say("computed-attribute", "Callers may reach any attribute by a path with dots.", node.lineno)
-        if any(one.arg == "eval_str" for one in node.keywords):
-            self._say(CODE, SAID[CODE].format("eval_str"), node.lineno)
-        if isinstance(node.func, ast.Attribute):
-            self._method(node, node.func)
-
-    def _naming(self, node: ast.Call, names: set[str]) -> None:
-        """What is told names, or a text with names in it, of attributes and modules."""
-        for full in names & set(_COPIERS):
-            self._copied(node, _COPIERS[full])
-        if names & _ANCHORED:
-            self._anchored(node)
-        if "builtins.getattr" in names and any(
-            one in BY_NAME for at in node.args[1:2] for one in self._of.names(at)[0]
-        ):
-            self._reaching_text(node, node.args[:1], (), objects=False)
-        if names & {f"{text}.{method}" for text in TEXTS for method in BY_NAME}:
-            self._reaching_text(node, node.args[:1], node.args[1:], objects=False)
-        if self._makes(node, names, "logging.StrFormatStyle"):
-            self._log_format(node, braces=True)
-        elif "logging.basicConfig" in names or self._makes(node, names, "logging.Formatter"):
-            self._log_format(node, braces=False)
-
-    def _makes(self, node: ast.Call, names: set[str], full: str) -> bool:
-        """Whether it makes an object of that class, or of one of the plugin's own that derives from it."""
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "__init__":
-            classes = (one for one in self._walk.nodes if isinstance(one, ast.ClassDef))
-            return any(derives_from(self._of, one, full) for one in classes)
-        return full in names or any(
-            value.kind == "class" and is_one_of(self._of, value, full) for value in self._of.values(node.func)
-        )
-
-    def _namespace(self, node: ast.Call, functions: set[str]) -> None:
-        """The whole namespace of a module, handed on."""
-        if id(node) in self._walk.taken_from or id(node) in self._walk.plain:
-            return
-        foreign = any(one.kind == "space" and one.name not in ("", "?") for one in self._of.values(node))
-        if foreign or "builtins.globals" in functions:
-            self._say(ATTRIBUTE, "The namespace of a module is handed on like a value.", node.lineno)
-
-    def _method(self, node: ast.Call, function: ast.Attribute) -> None:
-        if function.attr in ("__setattr__", "__delattr__") and node.args:
-            self._stored(node, frozenset(), node.args[-2] if len(node.args) > 1 else node.args[0])
-        if function.attr in (*BY_NAME, *OF_FORMATTERS):
-            self._formatted(node, function)
-
-    def _formatted(self, node: ast.Call, function: ast.Attribute) -> None:
-        receivers = self._of.values(function.value)
-        if receivers and receivers <= {ref(one) for one in TEXTS}:
-            return  # with the text as its first argument: looked at as the function that it is
-        given = [*node.args, *(one.value for one in node.keywords)]
-        formatter = any(is_formatter(self._of, one) for one in receivers)
-        if ref(FORMATTER) in receivers:
-            self._reaching_text(node, given[1:2], given[2:], objects=True)
-        elif function.attr == "get_field":
-            if any(grade_of(self._of, one) for one in given[:1]):
-                message = "Attributes are reached by a field name that the source does not show."
-                self._say("computed-attribute", message, node.lineno)
-            self._reaching_text(node, given[:1], (), objects=False)
-        elif function.attr in OF_FORMATTERS or formatter:
-            self._reaching_text(node, given[:1], given[1:], objects=True)
-        elif receivers and all(one.kind == "class" and self._is_text(one) for one in receivers):
-            self._reaching_text(node, given[:1], given[1:], objects=False)
-        elif not all(self._is_no_text(one) for one in receivers):
-            self._reaching_text(node, [function.value], given, objects=False)
-
-    def _is_no_text(self, value: Value) -> bool:
-        """Whether it has a method of that name, and is no text for all that."""
-        own = value.kind in ("object", "class") and not self._is_text(value)
-        return own or _is_other(value)
-
-    def _is_text(self, value: Value) -> bool:
-        return any(is_one_of(self._of, value, one) for one in TEXTS)
-
-    def _reaching_text(
-        self, node: ast.expr, texts: Sequence[ast.expr], given: Sequence[ast.expr], *, objects: bool
-    ) -> None:
-        """A text whose fields reach attributes of what is given: their texts, or the `objects` themselves."""
-        for one in texts:
-            for value in self._of.values(one) if not isinstance(one, ast.Constant) else ():
-                if value.kind == "const" and isinstance(value.data, str):
-                    self._look(value.data, node.lineno)
-        grade = max((grade_of(self._of, one) for one in texts), default=PUT_TOGETHER)
-        bases = self._of.union(self._of.values(one) for one in given)
-        if grade == PUT_TOGETHER:
-            self.reached(node, frozenset(), [], Doubt("computed"))
-        elif grade and objects:
-            self.reached(node, bases, [], Doubt("unknown"))
-        elif grade:
-            # The text of an attribute of a constant says nothing that the source does not.
-            foreign = frozenset(one for one in bases if one.kind != "const")
-            self.reached(node, foreign, [], Doubt("unknown"))
-
-    def _log_format(self, node: ast.Call, *, braces: bool) -> None:
-        """A format text of braces for records; in the other styles a field reaches no attribute."""
-        named = {one.arg: one.value for one in node.keywords}
-        style = named.get("style") or (node.args[2] if len(node.args) > len(("fmt", "datefmt")) else None)
-        if not braces and (style is None or (isinstance(style, ast.Constant) and style.value != "{")):
-            return
-        texts = [one for one in (*node.args[:1], named.get("fmt"), named.get("format")) if one is not None]
-        if texts:
-            self._reaching_text(node, texts[:1], (), objects=False)
-
-    def _copied(self, node: ast.Call, place: int) -> None:
-        """`update_wrapper(wrapper, wrapped, assigned, updated)`, and `wraps` without the first of them."""
-        if any(isinstance(one, ast.Starred) for one in node.args) or any(one.arg is None for one in node.keywords):
-            self.reached(node, frozenset(), [], Doubt("computed"))
-            return
-        named = {one.arg: one.value for one in node.keywords}
-        words = dict(zip(("wrapped", "assigned", "updated"), node.args[place:], strict=False)) | named
-        bases = self._of.values(words["wrapped"]) if "wrapped" in words else frozenset()
-        for word in ("assigned", "updated"):
-            if word in words:
-                self.reached(node, bases, *listed(self._of, words[word]))
-
-    def _anchored(self, node: ast.Call) -> None:
-        """A function that imports the module whose files it gives."""
-        given = [*node.args, *(one.value for one in node.keywords if one.arg in (None, "anchor", "package"))][:1]
-        for value in self._of.union(self._of.values(one) for one in given):
-            if value.kind == "const" and isinstance(value.data, str):
-                self._import(value.data, node.lineno)
-            elif not (value.kind == "ref" and value.name in _ITSELF):
-                self._say("dynamic-import", SAID["dynamic-import"].format("importlib.resources"), node.lineno)
-
-    def _stored(self, node: ast.Call, bases: Values, at: ast.expr) -> None:
-        names, doubt = self._of.names(at)
-        for name in names:
-            self._set(node, bases, name)
-        grade = self._grade(bases, doubt)
-        if grade == "computed" or (doubt.grade and any(one.kind in ("ref", "def", "own") for one in bases)):
-            message = "An attribute is set by a name that the source does not show."
-            self._say("computed-attribute", message, node.lineno)
-        elif grade and not (bases and all(one.kind == "object" for one in bases)):
-            self._plugin.doubts.append((self._unit, node.lineno))
 
     def subscript(self, node: ast.Subscript) -> None:
         """`a[b]`, read or set."""
@@ -478,12 +390,6 @@ class Checks:
         if isinstance(data, str) and len(data) >= _SHORTEST:
             self._look(data, node.lineno, refused=id(node) in self._walk.refused)
 
-    def _look(self, text: str, line: int, *, refused: bool = False) -> None:
-        if is_suspicious(text) and not refused:
-            self._plugin.suspicious = True
-        for rule, message in of_text(text):
-            self._say(rule, message, line)
-
     def folded(self, node: ast.BinOp | ast.JoinedStr) -> None:
         """A text that is put together from constants is looked at as a whole."""
         for value in self._of.values(node):
@@ -510,26 +416,16 @@ class Checks:
         if scope.kind == "module" and node.name in ("__getattr__", "__dir__"):
             self._say(MUTATION, f"{node.name} answers for names that the module does not have.", node.lineno)
 
+    def mapped(self, node: ast.Dict) -> None:
+        """A dictionary may become attributes of something: `type`, `SimpleNamespace`."""
+        for name, value in hooks_of(self._of, node):
+            check_hook(self._of, name, value, node.lineno, self._say)
+
     def classed(self, node: ast.ClassDef) -> None:
         """What a class derives from is referred to, too."""
-        for one in node.bases:
-            for value in self._of.values(one):
-                if value.kind == "computed":
-                    self._say("computed-attribute", "A class derives from what cannot be told.", node.lineno)
-        if derives_from_formatter(self._of, node):
-            if any(getattr(one, "name", "") == "parse" for one in node.body):
-                message = "A formatter's fields are made while the code runs, and give whatever attribute they name."
-                self._say("computed-attribute", message, node.lineno)
+        check_class(self._of, node, self._say)
+        if derives_from(self._of, node, FORMATTER):
             self._plugin.doubts.append((self._unit, node.lineno))
-
-
-def _is_other(value: Value) -> bool:
-    """Whether it is something outside that is no text, but has a method of that name."""
-    return value.kind == "made" and value.name.rpartition(".")[2][:1].isupper() and value.name not in _TEXTUAL
-
-
-def _shown(full: str) -> str:
-    return full.removeprefix("builtins.")
 
 
 _CHECKS: dict[type, Callable[[Checks, Any], None]] = {
@@ -542,6 +438,7 @@ _CHECKS: dict[type, Callable[[Checks, Any], None]] = {
     ast.Constant: Checks.constant,
     ast.BinOp: Checks.folded,
     ast.JoinedStr: Checks.folded,
+    ast.Dict: Checks.mapped,
     ast.Match: Checks.matched,
     ast.FunctionDef: Checks.defined,
     ast.AsyncFunctionDef: Checks.defined,

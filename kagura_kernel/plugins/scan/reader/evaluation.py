@@ -7,29 +7,29 @@ import builtins
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .asking import Files, Reach
-from .bindings import Binding, Scope
 from .calling import Calls
 from .folding import NotConstant
-from .making import Texts, sum_of
-from .modules import CAPABLE, MODULES
-from .references import REACHABLE, is_leak
-from .scopes import COMPREHENSIONS, Walk
-from .values import (
+from .meaning import (
     ANY,
     COMPUTED,
+    FIELDS,
     MOST,
     MOST_TRIES,
     NOTHING,
     SOME_TEXT,
     UNKNOWN,
     Doubt,
+    Files,
+    Reach,
     Value,
     Values,
     const,
     is_made_of_text,
     ref,
 )
+from .names import Texts, sum_of
+from .rules import CAPABLE, MODULES, REACHABLE, is_leak, is_private
+from .scopes import COMPREHENSIONS, Binding, Scope, Walk
 
 BUILTINS = frozenset(dir(builtins)) | frozenset(
     # Of a module, and what `site` adds where it is not left out.
@@ -54,6 +54,7 @@ class Evaluation:
         self._busy: set[int] = set()
         self._stored: dict[str, Values] = {}
         self._storing: set[str] = set()
+        self._items: dict[str, Values] = {}
         self._tries: dict[str, int] = {}
         self._depth = 0
         self.by_id = {id(node): node for node in walk.nodes}
@@ -249,6 +250,8 @@ class Evaluation:
             elif is_made_of_text(value):
                 # What a function made of a text in the source holds whatever that text says.
                 found.add(value if value.kind == "made" else COMPUTED)
+            elif value.kind == "made" and value.name in FIELDS:
+                found.add(value)
             elif value.kind != "const":
                 found.add(UNKNOWN)
         return frozenset(found)
@@ -273,7 +276,14 @@ class Evaluation:
 
     def _added(self, node: ast.AST) -> Values:
         """What was stored into a container under a name later on."""
-        return self.union(self.values(one) for one in self.walk.items.get(self._names_of(node), ())[:MOST])
+        name = self._names_of(node)
+        found = self._items.get(name)
+        if found is None:
+            rings = self.plugin.rings
+            found = self.union(self.values(one) for one in self.walk.items.get(name, ())[:MOST])
+            if rings == self.plugin.rings:
+                self._items[name] = found
+        return found
 
     def _names_of(self, node: ast.AST) -> str:
         if self._boxes is None:
@@ -304,7 +314,7 @@ class Evaluation:
                 found |= bases if isinstance(node.slice, ast.Slice) else self.elements(frozenset({base}), key)
             elif base.kind in ("const", "computed", "part"):
                 found |= self._cut(base, node)
-            elif base.kind == "made" and base.data:
+            elif base.kind == "made" and (base.data or base.name in FIELDS):
                 found.add(base)
             else:
                 found.add(UNKNOWN)
@@ -327,7 +337,7 @@ class Evaluation:
             return frozenset({Value("spaceop", base.name, 0, name)})
         if base.kind == "box":
             return frozenset({Value("boxop", "", base.node, name, base.unit)})
-        if name == "__dict__" and base.kind in ("class", "object", "def"):
+        if name == "__dict__" and base.kind in ("class", "object", "def", "unknown", "made"):
             return frozenset({Value("space", "?")})
         if base.kind in ("class", "object"):
             return self.plugin.evaluation(base.unit).of_class(base, name)
@@ -362,7 +372,8 @@ class Evaluation:
                     if value.kind == "class" and value.node != base.node:
                         found |= self.plugin.evaluation(value.unit).of_class(value, name)
                     elif value.kind == "ref":
-                        found |= {ref(f"{value.name}.{name}")} if value.name in CAPABLE else ANY
+                        inherited = base.kind == "class" and is_private(name) and name not in self.plugin.defined
+                        found |= {ref(f"{value.name}.{name}")} if value.name in CAPABLE or inherited else ANY
         return found or ANY
 
     def stored(self, name: str) -> Values:

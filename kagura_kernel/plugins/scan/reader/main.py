@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import gc
 import json
 import resource
@@ -26,7 +26,7 @@ def main() -> None:
     # A tree has no rings that would be worth looking for, and the process ends soon.
     gc.disable()
     request = json.load(sys.stdin.buffer)
-    files = {path: base64.b64decode(data) for path, data in request["files"].items()}
+    files = {path: binascii.a2b_base64(data) for path, data in request["files"].items()}
     plugin = Plugin(files, request["source"])
     findings = plugin.scan()
     answer = {"findings": findings, "uses": sorted(plugin.uses), "library": sorted(plugin.library)}

@@ -9,15 +9,14 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from . import entry, identifiers
 from .checking import Checks
+from .classes import check_entry, read_schema
 from .evaluation import Evaluation
-from .gate import Report, text_of
-from .joining import Material, material_of
-from .memory import without_files
+from .meaning import ANY, NOTHING, Value, Values
+from .names import Material, material_of
+from .reaching import without_files
 from .scopes import Walk
-from .texts import injection
-from .values import ANY, NOTHING, Value, Values
+from .source import Report, check_identifiers, injections, text_of
 
 Finding = tuple[str, str, str, int]
 """Rule, message, file, line."""
@@ -26,24 +25,18 @@ MAX_FINDINGS = 500
 
 
 class Plugin:
-    """One plugin while it is scanned.
-
-    Attributes:
-        uses: What its source reaches for: `read`, `write`, `net`.
-        library: What it reaches for through `kagura_plugin`.
-        doubts: Where an attribute is reached by a name that is not known.
-        suspicious: Whether a text names something that is never reached honestly.
-        rings: How often what was asked for was just being worked out: values that depend on themselves.
-        schema: The value of `SCHEMA`.
-    """
+    """One plugin while it is scanned."""
 
     def __init__(self, files: Mapping[str, bytes], source: str) -> None:
-        self.uses: set[str] = set()
-        self.library: set[str] = set()
-        self.doubts: list[tuple[str, int]] = []
-        self.suspicious = False
-        self.rings = 0
-        self.schema: Any = None
+        self.uses: set[str] = set()  # What its source reaches for: `read`, `write`, `net`
+        self.library: set[str] = set()  # What it reaches for through `kagura_plugin`
+        self.doubts: list[tuple[str, int]] = []  # Where an attribute is reached by a name that is not known
+        # Names with an underscore that no class of the plugin has, with the file and line
+        self.private: list[tuple[str, str, int]] = []
+        self.set_by_name: set[str] = set()  # Names under which something is stored by `setattr`
+        self.suspicious = False  # Whether a text names something that is never reached honestly
+        self.rings = 0  # How often what was asked for was just being worked out: values that depend on themselves
+        self.schema: Any = None  # The value of `SCHEMA`
         self._files = files
         self._source = source
         self._units: dict[str, Evaluation] = {}
@@ -60,8 +53,8 @@ class Plugin:
             unit.checks = checks
             checks.run()
             if path == self._source:
-                self.schema = entry.read_schema(unit.walk, self._reporter(path))
-                entry.check_entry(unit.walk, self._reporter(path))
+                self.schema = read_schema(unit.walk, self._reporter(path))
+                check_entry(unit.walk, self._reporter(path))
         for path, line in self.doubts:
             if self.suspicious:
                 message = (
@@ -71,12 +64,23 @@ class Plugin:
             else:
                 message = "An attribute is reached by a name that the source does not show."
                 self.report("unfollowed-attribute", message, path, line)
+        for name, path, line in self.private:
+            if name not in self.set_by_name:
+                message = f"{name} is no attribute of the plugin's own, and not for others."
+                self.report("private-attribute", message, path, line)
         return list(self._found)
 
     @functools.cached_property
     def in_memory(self) -> frozenset[str]:
         """Modules that could use files, and use none here."""
         return without_files(self._units.values())
+
+    @functools.cached_property
+    def defined(self) -> frozenset[str]:
+        """Names of attributes that the plugin's own classes have."""
+        walks = [unit.walk for unit in self._units.values()]
+        bound = (inner.bindings for walk in walks for inner in walk.inner.values() if inner.kind == "class")
+        return frozenset().union(*bound, *(walk.declared for walk in walks), *(walk.attributes for walk in walks))
 
     @functools.cached_property
     def material(self) -> Material:
@@ -99,11 +103,10 @@ class Plugin:
         text = text_of(data, report)
         if text is None:
             return
-        for number, line in enumerate(text.split("\n"), start=1):
-            if words := injection(line[:20_000]):
-                shown = words.encode("ascii", "replace").decode()[:80]
-                report("prompt-injection", f"The words {shown!r} speak to whoever audits the plugin.", number)
-        identifiers.check(text, report)
+        for number, words in injections(text):
+            shown = words.encode("ascii", "replace").decode()[:80]
+            report("prompt-injection", f"The words {shown!r} speak to whoever audits the plugin.", number)
+        check_identifiers(text, report)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

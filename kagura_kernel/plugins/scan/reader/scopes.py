@@ -7,10 +7,59 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from .bindings import REST, Binding, Scope
+REST = -2
+"""The place of a parameter that takes all arguments that are left."""
+
+
+class Scope:
+    """Where names are bound: a module, a class, a function or a comprehension."""
+
+    __slots__ = ("bindings", "elsewhere", "kind", "node", "parent")
+
+    def __init__(self, kind: str, parent: Scope | None, node: ast.AST) -> None:
+        self.kind = kind
+        self.parent = parent
+        self.node = node
+        self.bindings: dict[str, list[Binding]] = {}
+        # Names that a `global` or `nonlocal` statement gives to another scope.
+        self.elsewhere: dict[str, Scope] = {}
+
+
+class Binding:
+    """One way in which a name comes to its value.
+
+    `kind` says how to read the rest: `value` (of `node`, the element at `path`), `each` (of what `node` yields), `aug`,
+    `def`, `class`, `import` (the dotted name `text`), `from` (`text` is the module, `level` its dots, `name` what is
+    taken), `param` (`path[0]` is its place), `enter`, `match` (`text` is the attribute) or `other`.
+    """
+
+    __slots__ = ("certain", "kind", "level", "line", "name", "node", "path", "scope", "text")
+
+    def __init__(
+        self,
+        kind: str,
+        scope: Scope,
+        node: ast.AST,
+        *,
+        path: tuple[int, ...] = (),
+        text: str = "",
+        level: int = 0,
+        certain: bool = True,
+        name: str = "",
+    ) -> None:
+        self.kind = kind
+        self.scope = scope
+        self.node = node
+        self.path = path
+        self.text = text
+        self.level = level
+        self.certain = certain
+        self.name = name
+        self.line = getattr(node, "lineno", 0)
+
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -39,6 +88,11 @@ class Walk:
         self.refused: set[int] = set()
         self.globals_set: list[tuple[str, int]] = []
         self.methods: set[str] = set()
+        self.classes: dict[int, ast.ClassDef] = {}
+        # What is called, by the identity of the expression in front of the brackets.
+        self.call_of: dict[int, ast.Call] = {}
+        # Names of attributes that a class says it has, by an annotation or a slot.
+        self.declared: set[str] = set()
         self.first_call = 0
         self._stack: list[tuple[ast.AST, Scope, bool]] = []
         self._run(tree)
@@ -54,14 +108,14 @@ class Walk:
             self.scope_of[id(node)] = scope
             visit = _VISITS.get(type(node))
             if visit is None:
-                self._push(ast.iter_child_nodes(node), scope, certain=False if isinstance(node, ast.stmt) else certain)
+                self._push(_children(node), scope, certain=False if isinstance(node, ast.stmt) else certain)
             else:
                 visit(self, node, scope, certain)
 
-    def _push(self, nodes: object, scope: Scope, *, certain: bool) -> None:
-        found = [node for node in nodes if isinstance(node, ast.AST)]  # type: ignore[attr-defined]
-        for node in reversed(found):
-            self._stack.append((node, scope, certain))
+    def _push(self, nodes: Iterable[ast.AST | None], scope: Scope, *, certain: bool) -> None:
+        found = [(node, scope, certain) for node in nodes if node is not None]
+        found.reverse()
+        self._stack += found
 
     def _docstring(self, node: ast.AST) -> None:
         body = getattr(node, "body", None)
@@ -109,6 +163,8 @@ class Walk:
         """`a = b = value`."""
         for target in node.targets:
             self._target(target, "value", node.value, scope, certain=certain)
+            if isinstance(target, ast.Name) and target.id == "__slots__":
+                self.declared.update(str(one.value) for one in ast.walk(node.value) if isinstance(one, ast.Constant))
         if all(isinstance(target, ast.Name) for target in node.targets):
             self.plain.add(id(node.value))
         self._push([*node.targets, node.value], scope, certain=certain)
@@ -119,6 +175,8 @@ class Walk:
             self._target(node.target, "value", node.value, scope, certain=certain)
             if isinstance(node.target, ast.Name):
                 self.plain.add(id(node.value))
+        elif isinstance(node.target, ast.Name):
+            self.declared.add(node.target.id)
         self._annotation(node.annotation, scope)
         self._push([node.target, node.value], scope, certain=certain)
 
@@ -155,7 +213,7 @@ class Walk:
         """`except kind as a`."""
         if node.name:
             self._bind(node.name, Binding("other", scope, node, certain=False))
-        self._push(ast.iter_child_nodes(node), scope, certain=False)
+        self._push(_children(node), scope, certain=False)
 
     def deleted(self, node: ast.Delete, scope: Scope, certain: bool) -> None:
         """`del a`: the name may mean a builtin again."""
@@ -248,6 +306,7 @@ class Walk:
 
     def defined(self, node: ast.ClassDef, scope: Scope, certain: bool) -> None:
         """`class A(…)`."""
+        self.classes[id(node)] = node
         self._bind(node.name, Binding("class", scope, node, certain=certain))
         self._docstring(node)
         inner = Scope("class", scope, node)
@@ -261,13 +320,14 @@ class Walk:
         self.inner[id(node)] = inner
         for part in node.generators:  # type: ignore[attr-defined]
             self._target(part.target, "each", part.iter, inner, certain=False)
-        self._push(ast.iter_child_nodes(node), inner, certain=False)
+        self._push(_children(node), inner, certain=False)
 
     # ------------------------------------------------------------------ facts
 
     def called(self, node: ast.Call, scope: Scope, certain: bool) -> None:
         """`f(…)`; what is stored by a container's method counts as stored."""
         name = _last_name(node.func)
+        self.call_of[id(node.func)] = node
         if name:
             self.calls[name].append(node)
         if isinstance(node.func, ast.Lambda):
@@ -280,7 +340,7 @@ class Walk:
             self._mark_types(node.args[1:] if name != "cast" else node.args[:1])
         if name in ("getattr", "hasattr", "setattr", "delattr", "isinstance", "vars", "id", "repr", "print", "dir"):
             self.plain.update(id(one) for one in node.args[:1])
-        self._push(ast.iter_child_nodes(node), scope, certain=certain)
+        self._push(_children(node), scope, certain=certain)
 
     def _mark_types(self, nodes: list[ast.expr]) -> None:
         for node in nodes:
@@ -307,7 +367,7 @@ class Walk:
         for one in (node.left, *node.comparators):
             self.refused.add(id(one))
             self.refused.update(id(part) for part in getattr(one, "elts", ()))
-        self._push(ast.iter_child_nodes(node), scope, certain=certain)
+        self._push(_children(node), scope, certain=certain)
 
     def gathered(self, node: ast.Set, scope: Scope, certain: bool) -> None:
         """`{a, b}`: a set has no order, and is there to be compared with."""
@@ -339,11 +399,38 @@ class Walk:
                         one.lineno = part.lineno
                 self._push([inner], scope, certain=False)
             elif not isinstance(part, ast.Subscript) or _last_name(part.value) != "Literal":
-                waiting.extend(ast.iter_child_nodes(part))
+                waiting += _children(part)
         self._push([node], scope, certain=False)
 
 
 _STORING = frozenset({"append", "add", "insert", "appendleft", "setdefault", "extend", "update", "put", "put_nowait"})
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """What stands in a node, in the order of the text, but for what has no place in it: `Load`, `Add`."""
+    found: list[ast.AST] = []
+    for value in vars(node).values():
+        if isinstance(value, list):
+            found += [one for one in value if isinstance(one, _PLACED)]
+        elif isinstance(value, _PLACED):
+            found.append(value)
+    return found
+
+
+_PLACED = (
+    ast.expr,
+    ast.stmt,
+    ast.comprehension,
+    ast.excepthandler,
+    ast.arguments,
+    ast.arg,
+    ast.keyword,
+    ast.alias,
+    ast.withitem,
+    ast.match_case,
+    ast.pattern,
+    getattr(ast, "type_param", ast.arg),
+)
 
 
 def _owner(node: ast.AST) -> str:

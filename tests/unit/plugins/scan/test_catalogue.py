@@ -10,7 +10,7 @@ import pytest
 
 import kagura_kernel.plugins as package
 from kagura_kernel.plugins.scan.catalogue import RULES, rules_page
-from kagura_kernel.plugins.scan.reader import modules, references
+from kagura_kernel.plugins.scan.reader import rules
 from kagura_kernel.plugins.scan.reader.plugin import Plugin
 
 ROOT = Path(package.__file__).resolve().parent
@@ -30,7 +30,7 @@ def test_the_page_is_what_the_catalogue_makes():
 
 
 def test_every_rule_that_is_used_is_in_the_catalogue():
-    used = {*modules.MODULES.values(), *references.EXACT.values(), *references.GRAVE_METHODS.values()} - {""}
+    used = {*rules.MODULES.values(), *rules.EXACT.values(), *rules.GRAVE_METHODS.values()} - {""}
     for path in [*(ROOT / "scan").rglob("*.py"), ROOT / "reading.py"]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             is_report = isinstance(node, ast.Call) and re.fullmatch(

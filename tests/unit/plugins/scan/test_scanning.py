@@ -6,12 +6,15 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import kagura_kernel
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.plugins import PluginPermissions, Severity
 from kagura_kernel.plugins.content import read_content
 from kagura_kernel.plugins.scan import scan_content, scan_path
+from kagura_kernel.plugins.scan.reader import source
 from kagura_kernel.plugins.scan.scanning import read_sources
 from tests.support.plugin_corpus import sample, write_sample
 from tests.support.plugin_rig import write_plugin
@@ -181,3 +184,10 @@ def test_a_plugin_is_scanned_in_a_directory_of_any_name(tmp_path):
 def test_a_record_is_plain_json(tmp_path):
     scan = scanned(tmp_path, READING)
     assert json.loads(json.dumps([str(finding.severity) for finding in scan.findings])) == ["warning"]
+
+
+@settings(max_examples=200)
+@given(st.from_regex(source._INJECTION), st.sampled_from((str, str.upper, str.title)))
+def test_whatever_the_pattern_of_words_finds_has_a_sign_by_which_it_is_looked_for(words, shape):
+    line = shape(words).replace("\n", " ")
+    assert bool(list(source.injections(line))) is bool(source._INJECTION.search(line))

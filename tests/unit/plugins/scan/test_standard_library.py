@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.plugins import Severity
-from kagura_kernel.plugins.scan.reader.modules import FORBIDDEN, STANDARD, rule_of_import
+from kagura_kernel.plugins.scan.reader.rules import FORBIDDEN, STANDARD, rule_of_import
 from tests.support.plugin_corpus.judging import severity_of
 
 REFUSED_MODULES = [

@@ -1,14 +1,76 @@
-"""What the parts of the reader ask each other, so that none of them needs to know another one whole."""
+"""What an expression may stand for, and what the parts of the reader ask each other about that."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from .bindings import Scope
-from .scopes import Walk
-from .values import Doubt, Value, Values
+from .scopes import Scope, Walk
+
+
+class Value(NamedTuple):
+    """One possibility."""
+
+    # `ref` (something outside the plugin, by its dotted `name`), `made` (an instance of it), `const` (`data`), `def` (a
+    # function or lambda of the plugin, by its `node`), `class`, `object` (of a class), `box` (a container, by the node
+    # that makes it), `space` (the namespace of what `name` refers to, as `vars` gives it; an empty name is the plugin's
+    # own), `spaceop` and `boxop` (a method of those, `data`), `own` (another file of the plugin), `get` (what
+    # `attrgetter` and `methodcaller` make; `data` are names), `computed` (text put together in a way that cannot be
+    # followed), `part` (text of which only the two ends in `data` are known; `name` is `computed` or `data`, by what
+    # lies between) or `unknown`
+    kind: str
+    name: str = ""  # See above
+    node: int = 0  # Identity of a node of the tree
+    data: object = None  # See above
+    unit: str = ""  # The file that the node belongs to
+
+
+Values = frozenset[Value]
+
+UNKNOWN = Value("unknown")
+COMPUTED = Value("computed")
+NOTHING: Values = frozenset()
+ANY: Values = frozenset({UNKNOWN})
+SOME_TEXT: Values = frozenset({COMPUTED})
+
+
+class Doubt(NamedTuple):
+    """Whether a name may be another than those that are known."""
+
+    grade: str = ""  # `computed` (put together in a way that cannot be followed), `unknown` (data) or empty
+    parts: tuple[Value, ...] = ()  # Names of which only the ends are known
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.grade or self.parts)
+
+
+NO_DOUBT = Doubt()
+PUT_TOGETHER = Doubt("computed")
+
+FIELDS = ("dataclasses.field", "dataclasses.fields", "dataclasses.Field")
+"""What gives the fields of a class: `asdict` and `astuple` read the attributes that they name."""
+
+MOST = 64
+"""More possibilities than this are not told apart."""
+MOST_TRIES = 8
+"""How often what depends on itself is worked out anew."""
+
+
+def ref(name: str) -> Value:
+    """Something outside the plugin."""
+    return Value("ref", name)
+
+
+def const(data: object) -> Value:
+    """A constant; the kind of it is a part of what it is, so that 1 and True differ."""
+    return Value("const", type(data).__name__, 0, data)
+
+
+def is_made_of_text(value: Value) -> bool:
+    """Whether it is made of a text that stands in the source, in a way that does not show what it is."""
+    return value.kind in ("computed", "part") or (value.kind == "made" and bool(value.data))
 
 
 class Material(Protocol):
@@ -83,6 +145,8 @@ class Files(Protocol):
     uses: set[str]
     library: set[str]
     doubts: list[tuple[str, int]]
+    private: list[tuple[str, str, int]]
+    set_by_name: set[str]
     suspicious: bool
     rings: int
     schema: Any
@@ -90,6 +154,10 @@ class Files(Protocol):
     @property
     def in_memory(self) -> frozenset[str]:
         """Modules that could use files, and use none here."""
+
+    @property
+    def defined(self) -> frozenset[str]:
+        """Names of attributes that the plugin's own classes have."""
 
     @property
     def material(self) -> Material:

@@ -1,26 +1,130 @@
-"""Which rule a reference to something inside a module falls under: `os.system`, `builtins.eval`, `sys.modules`."""
+"""Which rule an import, or a reference to something inside a module, falls under.
+
+A module that stands in none of these tables is refused: a new one is safe only once somebody has looked at it.
+"""
 
 from __future__ import annotations
 
-from .modules import (
-    BACKGROUND,
-    CODE,
-    ENVIRONMENT,
-    ESCAPE,
-    FILES,
-    FORBIDDEN,
-    IMPORT,
-    MITIGATION,
-    MODULES,
-    MUTATION,
-    NATIVE,
-    NETWORK,
-    PATHS,
-    PROCESS,
-    SAFE,
-    SDK,
-    STANDARD,
-)
+import sys
+
+from .known import PRIVATE, READ, is_known
+
+PROCESS = "process-execution"
+CODE = "dynamic-code"
+IMPORT = "dynamic-import"
+NATIVE = "native-code-use"
+ESCAPE = "interpreter-escape"
+OUTSIDE = "outside-package"
+FILES = "file-system"
+NETWORK = "network"
+ENVIRONMENT = "environment"
+MUTATION = "global-mutation"
+BACKGROUND = "background-work"
+PATHS = "path-handling"
+MITIGATION = "mitigation"
+UNKNOWN_NAME = "unknown-name"
+SAFE = ""
+
+SDK = "kagura_plugin"
+
+_SAFE = """
+__future__ abc argparse array ast base64 binascii bisect calendar cmath codecs collections collections.abc colorsys
+concurrent concurrent.futures contextlib contextvars copy csv dataclasses datetime decimal difflib email
+email.charset email.encoders email.errors email.generator email.header email.headerregistry email.message email.mime
+email.mime.application email.mime.base email.mime.image email.mime.multipart email.mime.text email.parser email.policy
+email.utils enum errno fnmatch fractions functools getopt graphlib hashlib heapq hmac html html.entities html.parser
+http http.cookies inspect io ipaddress itertools json json.decoder json.encoder keyword locale logging math mimetypes
+numbers operator os pprint queue quopri random re reprlib sched secrets shlex statistics string stringprep
+struct sys textwrap time token tokenize tomllib traceback types typing unicodedata urllib urllib.error
+urllib.parse uuid warnings weakref xml xml.dom xml.dom.minidom xml.etree xml.etree.ElementTree xml.parsers
+xml.parsers.expat xml.sax xml.sax.handler xml.sax.saxutils zlib zoneinfo asyncio platform gc
+gzip bz2 lzma threading kagura_plugin
+"""
+_FILES = """
+configparser dbm dbm.dumb filecmp fileinput glob json.tool linecache mailbox mmap netrc plistlib shutil
+importlib.metadata importlib.resources
+sqlite3 tarfile tempfile zipfile wave fcntl xml.dom.expatbuilder xml.dom.pulldom xml.etree.ElementInclude
+"""
+_NETWORK = """
+asyncore ftplib http.client http.cookiejar http.server imaplib logging.handlers nntplib poplib select selectors smtpd
+smtplib socket socketserver ssl telnetlib urllib.request urllib.response urllib.robotparser wsgiref
+wsgiref.simple_server xmlrpc xmlrpc.client xmlrpc.server asynchat
+"""
+_ENVIRONMENT = "getpass grp pwd sysconfig"
+_BACKGROUND = "atexit signal resource"
+_PATHS = "os.path pathlib posixpath ntpath genericpath stat"
+
+_FORBIDDEN = {
+    PROCESS: "subprocess pty multiprocessing webbrowser commands popen2 concurrent.futures.process distutils venv "
+    "ensurepip pip idlelib antigravity asyncio.subprocess asyncio.base_subprocess posix nt _posixsubprocess "
+    "_winapi msvcrt winreg tty termios mailcap pipes",
+    CODE: "code codeop pickle pickletools marshal shelve copyreg doctest pdb bdb cmd timeit profile cProfile trace "
+    "logging.config builtins __builtin__ py_compile compileall test lib2to3 unittest dill cloudpickle rlcompleter "
+    "_pickle optparse symtable opcode this concurrent.interpreters gettext cgitb cgi dis pstats xdrlib",
+    IMPORT: "importlib runpy imp pkgutil zipimport modulefinder pydoc site sitecustomize usercustomize zipapp "
+    "pyclbr _imp xml.dom.domreg __main__ encodings pkg_resources setuptools",
+    NATIVE: "ctypes cffi _ctypes _cffi_backend cython pyximport numba numpy.ctypeslib readline curses tkinter turtle",
+    ESCAPE: "faulthandler tracemalloc _thread _testcapi _testinternalcapi _xxsubinterpreters sre_compile sre_parse "
+    "sre_constants kagura_kernel kagura_host spwd crypt nis ossaudiodev syslog",
+}
+
+
+def _table() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for rule, words in (
+        (SAFE, _SAFE),
+        (FILES, _FILES),
+        (NETWORK, _NETWORK),
+        (ENVIRONMENT, _ENVIRONMENT),
+        (BACKGROUND, _BACKGROUND),
+        (PATHS, _PATHS),
+        *_FORBIDDEN.items(),
+    ):
+        for word in words.split():
+            found[word] = rule
+    return found
+
+
+MODULES = _table()
+"""Rule by dotted module name; the empty rule is that of a module which is harmless as such."""
+
+FORBIDDEN = frozenset(_FORBIDDEN)
+"""The rules under which a module may not be imported at all."""
+
+STANDARD = frozenset(sys.stdlib_module_names)
+"""Top-level modules of Python's own."""
+
+CAPABLE = frozenset({"os", "sys", "inspect", "types", "gc", "asyncio", "io", "codecs", "logging", "concurrent.futures"})
+"""Modules that may be imported, and hold things that may not be used: they are not handed around as values."""
+
+
+def rule_of_import(module: str) -> str:
+    """The rule for importing a module by its dotted name; the empty one for a harmless one."""
+    name = module
+    while name:
+        if name in MODULES:
+            rule = MODULES[name]
+            # A part of a known module that nobody has looked at: only where the whole is refused, or is known.
+            if name == module or rule in FORBIDDEN:
+                return rule
+            return _part(module)
+        name = name.rpartition(".")[0]
+    top = module.partition(".")[0]
+    if top in STANDARD:
+        return ESCAPE if top.startswith("_") else OUTSIDE
+    return OUTSIDE
+
+
+def _part(module: str) -> str:
+    top, _, rest = module.partition(".")
+    if top == SDK:
+        return OUTSIDE if any(part.lstrip("_") in STANDARD for part in rest.split(".")) else SAFE
+    if any(part.startswith("_") for part in rest.split(".")):
+        return ESCAPE
+    if top in ("asyncio", "concurrent", "importlib", "logging"):
+        return ESCAPE
+    return MODULES.get(top, OUTSIDE)
+
 
 THROUGH = "module-through-module"
 ATTRIBUTE = "hidden-attribute"
@@ -136,7 +240,7 @@ _WORDS: dict[str, dict[str, str]] = {
     "xml.dom.minidom": {FILES: "parse", IMPORT: "domreg"},
     "shutil": {PATHS: "get_terminal_size"},
     "sqlite3": {CODE: "enable_callback_tracebacks", SAFE: "Row Error PARSE_DECLTYPES PARSE_COLNAMES"},
-    "mimetypes": {FILES: "init read_mime_types"},
+    "mimetypes": {FILES: "MimeTypes init read_mime_types"},
     "pathlib.Path": {ENVIRONMENT: "home", FILES: "cwd"},
     "pathlib": {FILES: "Path PosixPath WindowsPath"},
     "ast": {MITIGATION: "literal_eval", UNFOLLOWED: "iter_fields"},
@@ -161,6 +265,8 @@ _WORDS: dict[str, dict[str, str]] = {
     "time": {MUTATION: "tzset clock_settime clock_settime_ns"},
     "warnings": {MUTATION: "showwarning formatwarning"},
     "copy": {CODE: "dispatch_table"},
+    "contextlib": {MUTATION: "chdir redirect_stderr redirect_stdout"},
+    "argparse": {FILES: "FileType"},
     "random": {MUTATION: "seed"},
     "decimal": {MUTATION: "setcontext"},
     "zlib": {},
@@ -235,7 +341,7 @@ GRAVE_METHODS = {
         "exec_module load_module find_loader import_module run_module run_path entry_points".split(), IMPORT
     ),
     **dict.fromkeys("runcode runsource eval_str writepy".split(), CODE),
-    **dict.fromkeys(("_convert_", "get_stack"), ESCAPE),
+    **dict.fromkeys(("_convert_", "_get_kwargs", "get_stack"), ESCAPE),
 }
 """Methods that mean the same whatever object they are of, unless the plugin has such a method itself."""
 
@@ -279,28 +385,35 @@ def rule_of(full: str) -> str:
     if not module:
         return SAFE
     kind = MODULES[module]
-    if module == "builtins" and names:
-        return SAFE
-    if not names or kind in FORBIDDEN:
+    if not names or (kind in FORBIDDEN and module != "builtins"):
         return kind
     if module == SDK and any(one.lstrip("_") in STANDARD or one.startswith("_") for one in names):
         return THROUGH
     if any(one.lstrip("_") in REACHABLE for one in names[1:]):
         return THROUGH
     grave = next((GRAVE_METHODS[one] for one in names[1:] if one in GRAVE_METHODS), "")
-    return grave or _inside(module, names[0], kind)
+    if grave:
+        return grave
+    found = _inside(module, names[0], kind)
+    return UNKNOWN_NAME if not found and module != SDK and any(is_private(one) for one in names[1:]) else found
 
 
 def _inside(module: str, name: str, kind: str) -> str:
     if f"{module}.{name}" in EXACT:
         return EXACT[f"{module}.{name}"]
+    if module == "builtins":
+        return SAFE if is_known(module, name) else UNKNOWN_NAME
     if is_leak(module, name):
         return THROUGH
     if name.startswith("_") and module != SDK and not (name.startswith("__") and name.endswith("__")):
         return ESCAPE
     if module == "os":
         return _of_os(name)
-    return ESCAPE if module == "sys" and name.islower() else kind
+    if module == "sys" and name.islower():
+        return ESCAPE
+    # What a module reaches as a whole is told for each of its names; where that is nothing, each must be known.
+    harmless = kind not in (SAFE, PATHS) or module == SDK or name in READ or is_known(module, name)
+    return kind if harmless else UNKNOWN_NAME
 
 
 def _of_os(name: str) -> str:
@@ -308,6 +421,16 @@ def _of_os(name: str) -> str:
     if name.startswith(("exec", "spawn", "posix_spawn", "fork", "pidfd", "set", "CLONE_", "PRIO_")):
         return PROCESS
     return SAFE if name.isupper() or name.startswith("W") else FILES
+
+
+def is_private(name: str) -> bool:
+    """Whether a name is one that only the library's own code should use."""
+    return name.startswith("_") and not is_dunder(name) and name not in PRIVATE
+
+
+def is_dunder(name: str) -> bool:
+    """Whether a name stands between two pairs of underscores."""
+    return name.startswith("__") and name.endswith("__") and len(name) > len("____")
 
 
 def split(full: str) -> tuple[str, list[str]]:
@@ -328,3 +451,38 @@ def is_leak(module: str, name: str) -> bool:
         return False
     bare = name.lstrip("_")
     return bare in STANDARD and name != module.rpartition(".")[2]
+
+
+SAID = {
+    "process-execution": "{} starts or controls processes.",
+    CODE: "{} runs code that the scan cannot see.",
+    "dynamic-import": "{} loads modules by a name that the source does not show.",
+    "native-code-use": "{} leads to native code.",
+    "interpreter-escape": "{} reaches into the interpreter.",
+    OUTSIDE: "{} is not among the modules that a plugin may import.",
+    FILES: "{} uses the file system.",
+    NETWORK: "{} uses the network.",
+    "environment": "{} shows the environment that the plugin runs in.",
+    MUTATION: "{} changes what other code relies on.",
+    BACKGROUND: "{} works on beside the call.",
+    "path-handling": "{} handles paths.",
+    "mitigation": "{} guards against misuse.",
+    THROUGH: "{} is a module that is reached through another one.",
+    UNFOLLOWED: "{} reaches attributes by names that the source does not show.",
+    COMPUTED: "{} reaches attributes by a path that the source does not show.",
+    UNKNOWN_NAME: "{} is not known to be harmless.",
+    ATTRIBUTE: "{} leads into the interpreter.",
+}
+"""By rule; a finding fills in the name."""
+
+LIBRARY = {
+    "descent": {"read"},
+    "reading": {"read"},
+    "writing": {"write"},
+    "https": {"net"},
+    "database": {"read", "net"},
+    "sqlite": {"read"},
+    "postgres": {"net"},
+    SDK: {"read", "write", "net"},
+}
+"""What each part of `kagura_plugin` reaches for."""
