@@ -21,17 +21,11 @@ _OURS = {KIT_DIR: "its kit", PROGRAM_DIR: "its brain’s program"}
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder of the host that a box sees.
+    """A folder of the host that a box sees."""
 
-    Attributes:
-        source: On the host; resolved and checked.
-        target: In the box.
-        mode: `copy` is a copy-on-write view, `read` cannot be written.
-    """
-
-    source: Path
-    target: str = WORKSPACE
-    mode: Literal["copy", "read"] = "copy"
+    source: Path  # On the host; resolved and checked
+    target: str = WORKSPACE  # In the box
+    mode: Literal["copy", "read"] = "copy"  # `copy` is a copy-on-write view, `read` cannot be written
 
     @property
     def shown(self) -> str:
@@ -41,36 +35,23 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class RunGrant:
-    """Everything that crosses the wall for one run; what is not in it does not cross.
+    """Everything that crosses the wall for one run; what is not in it does not cross."""
 
-    Attributes:
-        image: Image asked for by name; empty is the back-end's own choice.
-        credentials: What may be leased, sorted.
-        mounts: What of the host is seen: the project, and the kit of an agent that has one.
-        net: The words that open hosts, in the order in which they were given.
-        egress: What these words mean.
-        usual: Those of the words that the person's settings give to every run.
-        sets: The sets of hosts that words may name.
-        writable_root: Whether commands may change the whole system that they see.
-        asker: Who asks for more than the person has given, and its verb: `the definition of the agent 'one' asks`.
-        asker_id: SHA-256 of that definition: what a person allows is allowed to these very words.
-        asked: What it asks for: words among `net`, credentials, `WRITE_THROUGH`, `PROMPT_FILE` with a place. A person's
-            word is needed for each.
-        closed: Whether the person's own words closed what others open: `--net none`.
-    """
-
-    image: str = ""
-    credentials: tuple[Grant, ...] = ()
-    mounts: tuple[Mount, ...] = ()
-    net: tuple[str, ...] = ()
-    egress: EgressPolicy = field(default_factory=EgressPolicy)
-    usual: tuple[str, ...] = ()
-    sets: HostSets = field(default_factory=lambda: HOST_SETS, repr=False)
-    writable_root: bool = False
+    image: str = ""  # Image asked for by name; empty is the back-end's own choice
+    credentials: tuple[Grant, ...] = ()  # What may be leased, sorted
+    mounts: tuple[Mount, ...] = ()  # What of the host is seen: the project, and the kit of an agent that has one
+    net: tuple[str, ...] = ()  # The words that open hosts, in the order in which they were given
+    egress: EgressPolicy = field(default_factory=EgressPolicy)  # What these words mean
+    usual: tuple[str, ...] = ()  # Those of the words that the person's settings give to every run
+    sets: HostSets = field(default_factory=lambda: HOST_SETS, repr=False)  # The sets of hosts that words may name
+    writable_root: bool = False  # Whether commands may change the whole system that they see
+    # Who asks for more than the person has given, and its verb: `the definition of the agent 'one' asks`
     asker: str = ""
-    asker_id: str = ""
+    asker_id: str = ""  # SHA-256 of that definition: what a person allows is allowed to these very words
+    # What it asks for: words among `net`, credentials, `WRITE_THROUGH`, `PROMPT_FILE` with a place. A person's word is
+    # needed for each.
     asked: tuple[str, ...] = ()
-    closed: bool = False
+    closed: bool = False  # Whether the person's own words closed what others open: `--net none`
 
     def widened(self, net: Iterable[str], mounts: Iterable[Mount] = (), *, asked: bool) -> RunGrant:
         """The same with more hosts and mounts, found out before anything starts; a closed one with no more hosts.

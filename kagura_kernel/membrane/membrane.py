@@ -67,9 +67,6 @@ _MEANT_FOR_THE_RUN = frozenset({"run_id", "session_id", "at", "kind"})
 class Membrane:
     """One run's membrane; belongs to one loop.
 
-    Attributes:
-        scrubber: Knows every secret that the run has had.
-
     Args:
         grant: What the run is given.
         parts: What it is made of.
@@ -113,7 +110,7 @@ class Membrane:
         self._model: ModelAccess | None = None
         self._closed = False
         self._proxy: dict[str, str] = {}
-        self.scrubber = Scrubber(self._secrets)
+        self.scrubber = Scrubber(self._secrets)  # Knows every secret that the run has had
 
     @property
     def leasing(self) -> Leasing | None:

@@ -28,39 +28,25 @@ class RecordFact(Protocol):
 
 @dataclass(slots=True)
 class SessionPowers:
-    """What a person has allowed for a whole session; shared by its runs, and gone with this process.
+    """What a person has allowed for a whole session; shared by its runs, and gone with this process."""
 
-    Attributes:
-        answers: Hosts.
-        budgets: What is left of the budgets of credentials.
-        writable_root: Whether its boxes may be changed as a whole.
-        asked: What agents' definitions have asked for, each as the SHA-256 of the definition and the word.
-        asks_anew: Whether a credential needs a person's word in every single run, whatever was allowed before.
-    """
-
-    answers: Answers = field(default_factory=Answers)
-    budgets: dict[Grant, Budget] = field(default_factory=dict)
-    writable_root: bool = False
+    answers: Answers = field(default_factory=Answers)  # Hosts
+    budgets: dict[Grant, Budget] = field(default_factory=dict)  # What is left of the budgets of credentials
+    writable_root: bool = False  # Whether its boxes may be changed as a whole
+    # What agents' definitions have asked for, each as the SHA-256 of the definition and the word
     asked: set[tuple[str, str]] = field(default_factory=set)
+    # Whether a credential needs a person's word in every single run, whatever was allowed before
     asks_anew: Callable[[Grant], bool] = lambda _grant: False
 
 
 @dataclass(frozen=True, slots=True)
 class MembraneParts:
-    """What the membranes of all runs are made of.
+    """What the membranes of all runs are made of."""
 
-    Attributes:
-        ledger: Where every credential is written down.
-        registry: Reads the person's credential providers, when they are first needed.
-        terms: How leases are handled.
-        preapproved: Credentials whose usual budget needs no asking.
-        limits: On connections.
-        resolver: Makes what turns names into addresses; one for each run, on its loop.
-    """
-
-    ledger: LeaseLedger
-    registry: Callable[[], Registry]
-    terms: LeaseTerms = field(default_factory=LeaseTerms)
-    preapproved: frozenset[Grant] = frozenset()
-    limits: EgressLimits = field(default_factory=EgressLimits)
+    ledger: LeaseLedger  # Where every credential is written down
+    registry: Callable[[], Registry]  # Reads the person's credential providers, when they are first needed
+    terms: LeaseTerms = field(default_factory=LeaseTerms)  # How leases are handled
+    preapproved: frozenset[Grant] = frozenset()  # Credentials whose usual budget needs no asking
+    limits: EgressLimits = field(default_factory=EgressLimits)  # On connections
+    # Makes what turns names into addresses; one for each run, on its loop
     resolver: Callable[[], Resolver] = SystemResolver

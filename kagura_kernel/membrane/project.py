@@ -94,21 +94,13 @@ class Changed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One name in a directory, a name beside it that nobody else uses, and what is expected to stand there.
+    """One name in a directory, a name beside it that nobody else uses, and what is expected to stand there."""
 
-    Attributes:
-        directory: Descriptor of the directory.
-        name: The name that matters.
-        spare: The name beside it.
-        expected: Hash of what should stand there; empty for nothing.
-        look: Hash of what stands at a name of the directory: empty for nothing, never an error.
-    """
-
-    directory: int
-    name: str
-    spare: str
-    expected: str
-    look: Callable[[str], str]
+    directory: int  # Descriptor of the directory
+    name: str  # The name that matters
+    spare: str  # The name beside it
+    expected: str  # Hash of what should stand there; empty for nothing
+    look: Callable[[str], str]  # Hash of what stands at a name of the directory: empty for nothing, never an error
 
 
 def put(place: Place) -> None:
@@ -215,23 +207,14 @@ class UnsafePath(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """One path of the project as it is now.
+    """One path of the project as it is now."""
 
-    Attributes:
-        kind: `file`, `link`, `other`, or empty when there is nothing.
-        sha256: Of the content, or of the link's target; empty when there is nothing.
-        size: Bytes.
-        mode: Permission bits.
-        changed: When content or attributes last changed, seconds since 1970; cannot be set by hand.
-        content: The bytes, if they were asked for and are few enough.
-    """
-
-    kind: str = ""
-    sha256: str = ""
-    size: int = 0
-    mode: int = 0
-    changed: float = 0.0
-    content: bytes | None = None
+    kind: str = ""  # `file`, `link`, `other`, or empty when there is nothing
+    sha256: str = ""  # Of the content, or of the link's target; empty when there is nothing
+    size: int = 0  # Bytes
+    mode: int = 0  # Permission bits
+    changed: float = 0.0  # When content or attributes last changed, seconds since 1970; cannot be set by hand
+    content: bytes | None = None  # The bytes, if they were asked for and are few enough
 
 
 def split_path(path: str) -> list[str]:

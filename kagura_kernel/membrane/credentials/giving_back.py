@@ -25,23 +25,15 @@ _NEARLY = 1e-3
 
 @dataclass(slots=True, eq=False)
 class HeldLease:
-    """One lease that is held or on hold.
+    """One lease that is held or on hold."""
 
-    Attributes:
-        lease: Its present value, with the credential.
-        row_id: The ledger's row of that credential; empty when it has been handed over to be revoked.
-        ends: When it ends on the clock that never goes back.
-        replaced: The rows of its earlier credentials, of which the last may still live for a moment.
-        keeper: The task that renews it.
-        lock: Whoever changes the credential holds it.
-    """
-
-    lease: Lease
-    row_id: str
-    ends: float
+    lease: Lease  # Its present value, with the credential
+    row_id: str  # The ledger's row of that credential; empty when it has been handed over to be revoked
+    ends: float  # When it ends on the clock that never goes back
+    # The rows of its earlier credentials, of which the last may still live for a moment
     replaced: list[str] = field(default_factory=list)
-    keeper: asyncio.Task[None] | None = None
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    keeper: asyncio.Task[None] | None = None  # The task that renews it
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # Whoever changes the credential holds it
 
     @classmethod
     def first(cls, issue: Issue, grant: Grant, clock: Clock) -> Self:

@@ -19,15 +19,10 @@ _SCOPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Grant:
-    """One thing that one run may have.
+    """One thing that one run may have."""
 
-    Attributes:
-        provider: Name of a provider in the registry.
-        scope: One of its scopes, exactly.
-    """
-
-    provider: str
-    scope: Scope
+    provider: str  # Name of a provider in the registry
+    scope: Scope  # One of its scopes, exactly
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.scope}"

@@ -26,17 +26,11 @@ _NOTHING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """An approved amount, and what is left of it.
+    """An approved amount, and what is left of it."""
 
-    Attributes:
-        total_seconds: How long the scope may be held in all.
-        spent_seconds: How much of that is spent, or committed to the credential that lives.
-        renewals_left: How often a credential may still be replaced by a fresh one.
-    """
-
-    total_seconds: float = DEFAULT_SECONDS
-    spent_seconds: float = 0.0
-    renewals_left: int = DEFAULT_RENEWALS
+    total_seconds: float = DEFAULT_SECONDS  # How long the scope may be held in all
+    spent_seconds: float = 0.0  # How much of that is spent, or committed to the credential that lives
+    renewals_left: int = DEFAULT_RENEWALS  # How often a credential may still be replaced by a fresh one
 
     def __post_init__(self) -> None:
         numbers = (self.total_seconds, self.spent_seconds)
@@ -122,45 +116,27 @@ DEFAULT_TTL = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """For whom leases are held.
-
-    Attributes:
-        run_id: The run.
-        session_id: Its session.
-        owner: This process, as `journal.owner.process_owner` writes it.
-    """
+    """For whom leases are held."""
 
     run_id: str
     session_id: str
-    owner: str
+    owner: str  # This process, as `journal.owner.process_owner` writes it
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """Numbers.
+    """Numbers."""
 
-    Attributes:
-        ttl: Seconds that one credential is meant to live.
-        budget: What a person is asked for when they are asked.
-        renew_after: Part of a credential's life after which it is renewed,
-        jitter: and how much later, at most, so that many leases do not renew in one moment.
-        overlap: Seconds that a credential which was renewed still lives: a request that took it along may not have
-            arrived yet.
-        ask_deadline: Seconds until no answer is a no.
-        attempts: How often a provider that has trouble is asked for a first credential.
-        first_pause: Seconds between the first two attempts; doubled each time,
-        longest_pause: up to this.
-    """
-
-    ttl: float = DEFAULT_TTL
-    budget: Budget = field(default_factory=Budget)
-    renew_after: float = 0.75
-    jitter: float = 0.1
+    ttl: float = DEFAULT_TTL  # Seconds that one credential is meant to live
+    budget: Budget = field(default_factory=Budget)  # What a person is asked for when they are asked
+    renew_after: float = 0.75  # Part of a credential's life after which it is renewed,
+    jitter: float = 0.1  # and how much later, at most, so that many leases do not renew in one moment
+    # Seconds that a credential which was renewed still lives: a request that took it along may not have arrived yet
     overlap: float = 5.0
-    ask_deadline: float = 300.0
-    attempts: int = 3
-    first_pause: float = 1.0
-    longest_pause: float = 30.0
+    ask_deadline: float = 300.0  # Seconds until no answer is a no
+    attempts: int = 3  # How often a provider that has trouble is asked for a first credential
+    first_pause: float = 1.0  # Seconds between the first two attempts; doubled each time,
+    longest_pause: float = 30.0  # up to this
 
     def renewal_in(self, seconds_left: float, chance: float) -> float:
         """Seconds until a credential that lives so long should be renewed."""
@@ -222,28 +198,17 @@ def span(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a run holds.
+    """What a run holds."""
 
-    Attributes:
-        id: `lea-…`; stays the same when it is renewed.
-        provider: Name of the provider.
-        scope: What it is good for.
-        issued_at: When its present credential was minted, UTC.
-        expires_at: When that ends, UTC; the clock may not say later for it to be used.
-        budget: What is left of what was approved.
-        renewals: How often it was renewed so far.
-        ended: Why it is over, or on hold; empty while it is good.
-        credential: The live one; None in every copy that leaves the broker's hands, and once it is over.
-    """
-
-    id: str
-    provider: str
-    scope: Scope
-    issued_at: datetime
-    expires_at: datetime
-    budget: Budget
-    renewals: int = 0
-    ended: str = ""
+    id: str  # `lea-…`; stays the same when it is renewed
+    provider: str  # Name of the provider
+    scope: Scope  # What it is good for
+    issued_at: datetime  # When its present credential was minted, UTC
+    expires_at: datetime  # When that ends, UTC; the clock may not say later for it to be used
+    budget: Budget  # What is left of what was approved
+    renewals: int = 0  # How often it was renewed so far
+    ended: str = ""  # Why it is over, or on hold; empty while it is good
+    # The live one; None in every copy that leaves the broker's hands, and once it is over
     credential: Credential | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -266,17 +231,11 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class LeaseCheckpoint:
-    """What of a lease outlives its run.
+    """What of a lease outlives its run."""
 
-    Attributes:
-        provider: Name of the provider.
-        scope: What it was good for.
-        budget: What is left; a resumed run acquires under it without asking again.
-    """
-
-    provider: str
-    scope: Scope
-    budget: Budget
+    provider: str  # Name of the provider
+    scope: Scope  # What it was good for
+    budget: Budget  # What is left; a resumed run acquires under it without asking again
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

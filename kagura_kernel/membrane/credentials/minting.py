@@ -32,46 +32,28 @@ _AGES = 10 * 365 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One credential to be minted.
+    """One credential to be minted."""
 
-    Attributes:
-        grant: Under which grant.
-        lease_id: For which lease; empty for a new one, which then takes the id of this credential.
-        seconds: How long the lease may use it.
-        budget: What will be left when it is minted; already spent for it.
-        after: The row of the credential that it replaces; empty for a first one, and after the lease was on hold.
-    """
-
-    grant: Grant
-    lease_id: str
-    seconds: float
-    budget: Budget
+    grant: Grant  # Under which grant
+    lease_id: str  # For which lease; empty for a new one, which then takes the id of this credential
+    seconds: float  # How long the lease may use it
+    budget: Budget  # What will be left when it is minted; already spent for it
+    # The row of the credential that it replaces; empty for a first one, and after the lease was on hold
     after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A credential that was minted and written down.
+    """A credential that was minted and written down."""
 
-    Attributes:
-        row_id: Its row in the ledger.
-        lease_id: Its lease.
-        credential: The secret.
-        issued_at: UTC.
-        expires_at: When the lease of it ends: as ordered, or earlier when the provider gave less.
-        lasting: Seconds between these two.
-        budget: What is left: as ordered, with time back where the provider gave less.
-        handle: What revokes it.
-    """
-
-    row_id: str
+    row_id: str  # Its row in the ledger
     lease_id: str
-    credential: Credential = field(repr=False)
-    issued_at: datetime
-    expires_at: datetime
-    lasting: float
-    budget: Budget
-    handle: str = field(default="", repr=False)
+    credential: Credential = field(repr=False)  # The secret
+    issued_at: datetime  # UTC
+    expires_at: datetime  # When the lease of it ends: as ordered, or earlier when the provider gave less
+    lasting: float  # Seconds between these two
+    budget: Budget  # What is left: as ordered, with time back where the provider gave less
+    handle: str = field(default="", repr=False)  # What revokes it
 
 
 async def mint(

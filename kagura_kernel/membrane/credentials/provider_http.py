@@ -33,17 +33,11 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a provider answered.
+    """What a provider answered."""
 
-    Attributes:
-        status: HTTP status.
-        body: The raw body, not shown.
-        headers: Names in lower case.
-    """
-
-    status: int
-    body: bytes = field(repr=False)
-    headers: Mapping[str, str] = field(repr=False)
+    status: int  # HTTP status
+    body: bytes = field(repr=False)  # The raw body, not shown
+    headers: Mapping[str, str] = field(repr=False)  # Names in lower case
 
     @property
     def succeeded(self) -> bool:

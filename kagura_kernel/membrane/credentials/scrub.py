@@ -152,15 +152,10 @@ _HIDDEN = HIDDEN.encode("ascii")
 
 @dataclass(frozen=True, slots=True)
 class LookedFor:
-    """The forms of some secrets, ready to be found.
+    """The forms of some secrets, ready to be found."""
 
-    Attributes:
-        exact: Those that would lose too much of themselves in the wide fold, as they are but for line ends.
-        wide: All others.
-    """
-
-    exact: NeedleIndex
-    wide: NeedleIndex
+    exact: NeedleIndex  # Those that would lose too much of themselves in the wide fold, as they are but for line ends
+    wide: NeedleIndex  # All others
 
     @classmethod
     def of(cls, forms: Iterable[bytes], exact: Iterable[bytes] = ()) -> LookedFor:

@@ -204,17 +204,11 @@ _OTHERS_BITS = 0o007
 
 @dataclass(frozen=True, slots=True)
 class SecretReference:
-    """A secret's place.
+    """A secret's place."""
 
-    Attributes:
-        setting: Where in the configuration this stands, for messages: `providers.github.private_key`.
-        source: `env`, `file` or `keyring`.
-        place: A variable's name, a path, or `service/username`.
-    """
-
-    setting: str
-    source: Source
-    place: str = field(repr=False)
+    setting: str  # Where in the configuration this stands, for messages: `providers.github.private_key`
+    source: Source  # `env`, `file` or `keyring`
+    place: str = field(repr=False)  # A variable's name, a path, or `service/username`
 
 
 class SecretReader:

@@ -86,24 +86,16 @@ CLAIM = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of one row.
+    """What became of one row."""
 
-    Attributes:
-        id: The row.
-        provider: Its provider.
-        scope: What the credential was good for.
-        how: `revoked`, `forgotten` (the provider does not know it), `expired`, `left to expire` (it cannot be
-            revoked), `never minted`, or `kept` (to be tried again).
-        why: For `kept`: why.
-        retry_in: For `kept`: seconds until the next attempt makes sense.
-    """
-
-    id: str
+    id: str  # The row
     provider: str
-    scope: str
+    scope: str  # What the credential was good for
+    # `revoked`, `forgotten` (the provider does not know it), `expired`, `left to expire` (it cannot be revoked), `never
+    # minted`, or `kept` (to be tried again)
     how: str
-    why: str = ""
-    retry_in: float = 0.0
+    why: str = ""  # For `kept`: why
+    retry_in: float = 0.0  # For `kept`: seconds until the next attempt makes sense
 
     @property
     def done(self) -> bool:

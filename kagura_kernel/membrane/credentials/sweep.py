@@ -28,15 +28,10 @@ _SYSTEM = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """What one sweep did.
+    """What one sweep did."""
 
-    Attributes:
-        settled: One entry for each row that was this sweep's to settle, the oldest first.
-        retry_in: Seconds until the next sweep makes sense; None when nothing is owed any more.
-    """
-
-    settled: tuple[Settled, ...] = ()
-    retry_in: float | None = None
+    settled: tuple[Settled, ...] = ()  # One entry for each row that was this sweep's to settle, the oldest first
+    retry_in: float | None = None  # Seconds until the next sweep makes sense; None when nothing is owed any more
 
     @property
     def kept(self) -> tuple[Settled, ...]:
@@ -137,15 +132,10 @@ _ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """What became of one credential.
-
-    Attributes:
-        row: Its row, as it was.
-        settled: What came of it.
-    """
+    """What became of one credential."""
 
     row: LeaseRow
-    settled: Settled
+    settled: Settled  # What came of it
 
     @property
     def dead(self) -> bool:

@@ -14,23 +14,15 @@ from kagura_kernel.membrane.egress.policy import EgressPolicy, EgressRuling, Egr
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The decision on one target.
-
-    Attributes:
-        target: Which.
-        ruling: What the grants say.
-        allowed: Whether a connection would be made without asking anybody.
-        reason: Why, one sentence.
-        addresses: What it resolves to here, each with why it may not be reached; None when it may.
-        advice: What to type so that it is granted; empty when that is not the hindrance.
-    """
+    """The decision on one target."""
 
     target: Target
-    ruling: EgressRuling
-    allowed: bool
-    reason: str
+    ruling: EgressRuling  # What the grants say
+    allowed: bool  # Whether a connection would be made without asking anybody
+    reason: str  # Why, one sentence
+    # What it resolves to here, each with why it may not be reached; None when it may
     addresses: tuple[tuple[str, str | None], ...] = ()
-    advice: str = ""
+    advice: str = ""  # What to type so that it is granted; empty when that is not the hindrance
 
 
 async def explain(policy: EgressPolicy, target: Target, resolver: Resolver | None) -> Explanation:

@@ -168,32 +168,20 @@ def _look_up(host: str, port: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The answers of a resolver, judged.
+    """The answers of a resolver, judged."""
 
-    Attributes:
-        allowed: What may be dialled, in the order of the answers.
-        refused: The others, each with what it is.
-    """
-
-    allowed: tuple[Address, ...]
-    refused: tuple[tuple[str, str], ...]
+    allowed: tuple[Address, ...]  # What may be dialled, in the order of the answers
+    refused: tuple[tuple[str, str], ...]  # The others, each with what it is
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A target that may be connected to, now, at these addresses.
+    """A target that may be connected to, now, at these addresses."""
 
-    Attributes:
-        target: Where to.
-        rule: The grant as it was written, or `asked`.
-        reason: One clause for a person.
-        checked: Its addresses; at least one is allowed.
-    """
-
-    target: Target
-    rule: str
-    reason: str
-    checked: Checked
+    target: Target  # Where to
+    rule: str  # The grant as it was written, or `asked`
+    reason: str  # One clause for a person
+    checked: Checked  # Its addresses; at least one is allowed
 
 
 class Gate:

@@ -36,14 +36,9 @@ _PRINTABLE = range(0x21, 0x7F)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Target:
-    """One place on the network.
+    """One place on the network."""
 
-    Attributes:
-        host: In the one spelling: a name in ASCII, `1.2.3.4`, or `2001:db8::1` without brackets.
-        port: 1 to 65535.
-    """
-
-    host: str
+    host: str  # In the one spelling: a name in ASCII, `1.2.3.4`, or `2001:db8::1` without brackets
     port: int
 
     def __str__(self) -> str:

@@ -38,19 +38,12 @@ class EgressVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EgressRuling:
-    """What the policy says about one target.
+    """What the policy says about one target."""
 
-    Attributes:
-        target: What was asked for.
-        verdict: Allow, ask or deny.
-        reason: One clause for a person, without a full stop.
-        rule: The grant that allowed it, as it was written; otherwise empty.
-    """
-
-    target: Target
-    verdict: EgressVerdict
-    reason: str
-    rule: str = ""
+    target: Target  # What was asked for
+    verdict: EgressVerdict  # Allow, ask or deny
+    reason: str  # One clause for a person, without a full stop
+    rule: str = ""  # The grant that allowed it, as it was written; otherwise empty
 
 
 class EgressRules(Protocol):
@@ -77,18 +70,13 @@ class EgressRules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
-    """What one run may reach; part of its grant.
+    """What one run may reach; part of its grant."""
 
-    Attributes:
-        granted: Each target with the word that granted it.
-        ask: Whether an unknown host is a question to a person rather than a denial.
-        sets: The sets of hosts that words may name, mirrors considered: for advice.
-        all_answers: Whether one answer that must not be dialled speaks against the others too.
-    """
-
-    granted: Mapping[Target, str] = field(default_factory=dict)
-    ask: bool = False
+    granted: Mapping[Target, str] = field(default_factory=dict)  # Each target with the word that granted it
+    ask: bool = False  # Whether an unknown host is a question to a person rather than a denial
+    # The sets of hosts that words may name, mirrors considered: for advice
     sets: HostSets = field(default_factory=lambda: HOST_SETS, repr=False, compare=False)
+    # Whether one answer that must not be dialled speaks against the others too
     all_answers: bool = field(default=False, init=False)
 
     def decide(self, target: Target) -> EgressRuling:
@@ -176,16 +164,11 @@ class HostRule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PatternPolicy:
-    """What one jail may reach; `EgressRules`.
+    """What one jail may reach; `EgressRules`."""
 
-    Attributes:
-        rules: In the order in which they are tried.
-        sets: None: what a jail may reach was decided when its plugin was enabled.
-        all_answers: A name with one private address among its public ones is somebody's trick, or somebody's mistake.
-    """
-
-    rules: tuple[HostRule, ...] = ()
-    sets: None = field(default=None, init=False)
+    rules: tuple[HostRule, ...] = ()  # In the order in which they are tried
+    sets: None = field(default=None, init=False)  # None: what a jail may reach was decided when its plugin was enabled
+    # A name with one private address among its public ones is somebody's trick, or somebody's mistake
     all_answers: bool = field(default=True, init=False)
 
     def decide(self, target: Target) -> EgressRuling:

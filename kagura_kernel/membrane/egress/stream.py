@@ -134,15 +134,10 @@ class SocketStream:
 
 @dataclass(frozen=True, slots=True)
 class Relayed:
-    """How a connection ended.
+    """How a connection ended."""
 
-    Attributes:
-        ended: `done` when both sides had no more to say; otherwise what cut it.
-        detail: More about an end that is not `done`, one sentence.
-    """
-
-    ended: EgressEnd
-    detail: str = ""
+    ended: EgressEnd  # `done` when both sides had no more to say; otherwise what cut it
+    detail: str = ""  # More about an end that is not `done`, one sentence
 
 
 class _Cut(Exception):

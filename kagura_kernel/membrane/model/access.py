@@ -343,17 +343,11 @@ _FINE = range(200, 300)
 
 @dataclass(frozen=True, slots=True)
 class ModelApi:
-    """Where a brain thinks.
+    """Where a brain thinks."""
 
-    Attributes:
-        url: Base URL of the service.
-        header: The header that carries the key: `x-api-key`, or `authorization` for a token.
-        key: What is added to each request.
-    """
-
-    url: str
-    header: str
-    key: Secret = field(repr=False)
+    url: str  # Base URL of the service
+    header: str  # The header that carries the key: `x-api-key`, or `authorization` for a token
+    key: Secret = field(repr=False)  # What is added to each request
 
     @property
     def injection(self) -> HeaderInjection:
@@ -372,16 +366,12 @@ class ModelApi:
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """Who keeps the books of what a model is asked.
+    """Who keeps the books of what a model is asked."""
 
-    Attributes:
-        counted: Told of each answer of the service as soon as it is over; None where it told of no tokens.
-        refused: Why nothing more may be asked, a sentence; empty while something may.
-        refused_model: Why a model may not be asked, a sentence; empty where it may.
-    """
-
+    # Told of each answer of the service as soon as it is over; None where it told of no tokens
     counted: Callable[[Counted | None], None]
-    refused: Callable[[], str] = lambda: ""
+    refused: Callable[[], str] = lambda: ""  # Why nothing more may be asked, a sentence; empty while something may
+    # Why a model may not be asked, a sentence; empty where it may
     refused_model: Callable[[str], str] = lambda _model: ""
 
 

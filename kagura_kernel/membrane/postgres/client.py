@@ -209,17 +209,13 @@ def wishes(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 class ClientStream:
-    """A program that has asked for a session, as a `BoxStream`: accepted it hears the greeting, refused an error.
-
-    Attributes:
-        greeting: What it hears after it was let in; set before `accept`.
-    """
+    """A program that has asked for a session, as a `BoxStream`: accepted it hears the greeting, refused an error."""
 
     def __init__(self, guest: GuestStream, asked: Startup) -> None:
         self._guest = guest
         self._asked = asked
         self._early: Bytes = b""
-        self.greeting = b""
+        self.greeting = b""  # What it hears after it was let in; set before `accept`
 
     async def gone(self) -> None:
         """Return when the program has hung up before it was answered.

@@ -87,21 +87,16 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class ServicePolicy:
-    """Opens one host and port; `EgressRules`.
+    """Opens one host and port; `EgressRules`."""
 
-    Attributes:
-        target: The database's.
-        private: Whether an address outside the public network may be meant, behind a name too; the addresses that
-            nobody can mean stay refused.
-        rule: What stands in the records.
-        sets: None: the database was configured, and no word of a run opens another one.
-        all_answers: No: a person has named it, in a network where names have many addresses.
-    """
-
-    target: Target
+    target: Target  # The database's
+    # Whether an address outside the public network may be meant, behind a name too; the addresses that nobody can mean
+    # stay refused
     private: bool
-    rule: str
+    rule: str  # What stands in the records
+    # None: the database was configured, and no word of a run opens another one
     sets: None = field(default=None, init=False)
+    # No: a person has named it, in a network where names have many addresses
     all_answers: bool = field(default=False, init=False)
 
     def decide(self, target: Target) -> EgressRuling:
@@ -200,29 +195,18 @@ class ListeningBox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PostgresParts:
-    """What a database needs to be put into a box. All callables are used on the box's loop.
+    """What a database needs to be put into a box. All callables are used on the box's loop."""
 
-    Attributes:
-        resolver: Turns its name into addresses.
-        record: Keeps what was decided about its connections, and how each ended.
-        plugin: The plugin whose box it is; stands in the records and in the server's list of sessions.
-        run_id: For the records; empty for a box that belongs to no run.
-        session_id: Likewise.
-        statement_seconds: How long one statement may take, as the session begins.
-        limits: On its connections, together and each.
-        clock: The time.
-        failed: Told of an error that is not the program's: a fact could not be recorded. Without it such an error
-            ends the box.
-    """
-
-    resolver: Resolver
+    resolver: Resolver  # Turns its name into addresses
+    # Keeps what was decided about its connections, and how each ended
     record: Callable[[EgressDecided | EgressClosed], None]
-    plugin: str = ""
-    run_id: str = ""
-    session_id: str = ""
-    statement_seconds: float = 30.0
-    limits: EgressLimits = SERVICE_LIMITS
-    clock: Clock = field(default_factory=SystemClock)
+    plugin: str = ""  # The plugin whose box it is; stands in the records and in the server's list of sessions
+    run_id: str = ""  # For the records; empty for a box that belongs to no run
+    session_id: str = ""  # Likewise
+    statement_seconds: float = 30.0  # How long one statement may take, as the session begins
+    limits: EgressLimits = SERVICE_LIMITS  # On its connections, together and each
+    clock: Clock = field(default_factory=SystemClock)  # The time
+    # Told of an error that is not the program's: a fact could not be recorded. Without it such an error ends the box.
     failed: Failed | None = None
 
 

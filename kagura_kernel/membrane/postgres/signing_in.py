@@ -175,17 +175,11 @@ _NEEDS_DEMAND = "asks for the password in clear text, which is told only through
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """What a server said when it let us in.
+    """What a server said when it let us in."""
 
-    Attributes:
-        status: Its ParameterStatus and NoticeResponse messages, as they came.
-        key: Cancels what the session does; None when it gave none.
-        ready: Its ReadyForQuery, as it came.
-    """
-
-    status: bytes
-    key: Key | None
-    ready: bytes
+    status: bytes  # Its ParameterStatus and NoticeResponse messages, as they came
+    key: Key | None  # Cancels what the session does; None when it gave none
+    ready: bytes  # Its ReadyForQuery, as it came
 
 
 async def sign_in(

@@ -52,30 +52,19 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """What a client says first.
+    """What a client says first."""
 
-    Attributes:
-        parameters: Its wishes, `user` and `database` among them.
-        newer: Whether it speaks a newer 3.x, and has to be told which one is spoken here.
-        unknown: Extensions of the protocol that it asks for.
-    """
-
-    parameters: Mapping[str, str]
-    newer: bool = False
-    unknown: tuple[str, ...] = ()
+    parameters: Mapping[str, str]  # Its wishes, `user` and `database` among them
+    newer: bool = False  # Whether it speaks a newer 3.x, and has to be told which one is spoken here
+    unknown: tuple[str, ...] = ()  # Extensions of the protocol that it asks for
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """With what a client may cancel what its session does.
+    """With what a client may cancel what its session does."""
 
-    Attributes:
-        process: Number of the session's process.
-        secret: 32 bits.
-    """
-
-    process: int
-    secret: int
+    process: int  # Number of the session's process
+    secret: int  # 32 bits
 
 
 Packet = Startup | Key | int

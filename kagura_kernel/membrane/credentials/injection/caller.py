@@ -31,17 +31,12 @@ _IGNORED = re.compile(r"[\x00-\x20\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060\
 
 
 class BadRequest(Exception):
-    """A request that is not passed on.
-
-    Attributes:
-        status: What the program is answered.
-        text: Why, one sentence; says nothing that the program did not send itself.
-    """
+    """A request that is not passed on."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
-        self.status = status
-        self.text = text
+        self.status = status  # What the program is answered
+        self.text = text  # Why, one sentence; says nothing that the program did not send itself
 
 
 def check_head(head: bytes) -> None:

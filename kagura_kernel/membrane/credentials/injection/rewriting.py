@@ -101,19 +101,12 @@ _PORTS = {"https": 443, "http": 80}
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Where a lease leads.
+    """Where a lease leads."""
 
-    Attributes:
-        scheme: `https`, or `http` on loopback.
-        host: Name or address, without brackets.
-        port: TCP port.
-        prefix: Path before every request's own, without a slash at its end.
-    """
-
-    scheme: str
-    host: str
-    port: int
-    prefix: str
+    scheme: str  # `https`, or `http` on loopback
+    host: str  # Name or address, without brackets
+    port: int  # TCP port
+    prefix: str  # Path before every request's own, without a slash at its end
 
     @classmethod
     def parse(cls, url: str) -> Upstream:

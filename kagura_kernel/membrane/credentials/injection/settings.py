@@ -57,29 +57,19 @@ Variables = Annotated[dict[str, str], AfterValidator(_variable_names)]
 
 
 class HeaderInjection(BaseModel):
-    """The secret never enters the box: the membrane adds a header to what is sent to one upstream.
-
-    Attributes:
-        way: `header`.
-        upstream: Base URL that the box's loopback URL stands for.
-        header: The header's name,
-        template: and its value.
-        basic_user: With it, HTTP Basic: this name, and the secret as the password; `template` is the password then.
-        variables: By which programs find it; `{url}` is the base URL in the box.
-        git: Beginnings of remotes that git looks for there instead.
-        addresses: Addresses outside the public network that the upstream may have.
-    """
+    """The secret never enters the box: the membrane adds a header to what is sent to one upstream."""
 
     model_config = _STRICT
 
     way: Literal["header"] = "header"
-    upstream: str
-    header: str = "authorization"
-    template: str = ""
+    upstream: str  # Base URL that the box's loopback URL stands for
+    header: str = "authorization"  # The header's name,
+    template: str = ""  # and its value
+    # With it, HTTP Basic: this name, and the secret as the password; `template` is the password then
     basic_user: str = ""
-    variables: Variables = Field(default_factory=dict)
-    git: tuple[str, ...] = ()
-    addresses: tuple[str, ...] = ()
+    variables: Variables = Field(default_factory=dict)  # By which programs find it; `{url}` is the base URL in the box
+    git: tuple[str, ...] = ()  # Beginnings of remotes that git looks for there instead
+    addresses: tuple[str, ...] = ()  # Addresses outside the public network that the upstream may have
 
     @field_validator("upstream")
     @classmethod
@@ -128,28 +118,19 @@ class HeaderInjection(BaseModel):
 
 
 class FileInjection(BaseModel):
-    """The secret is a file in the box's memory, for programs that want the value.
-
-    Attributes:
-        way: `file`.
-        format: `raw`, `aws` (a credentials file), `gcp` (JSON with the access token and its end), `netrc`, or
-            `template`.
-        name: The file's name; empty is made of provider and scope.
-        template: For `template`: the text of the file.
-        host: For `netrc`: for which host,
-        login: and as whom.
-        variables: By which programs find it; `{path}` is the file in the box.
-    """
+    """The secret is a file in the box's memory, for programs that want the value."""
 
     model_config = _STRICT
 
     way: Literal["file"]
+    # `raw`, `aws` (a credentials file), `gcp` (JSON with the access token and its end), `netrc`, or `template`
     format: Literal["raw", "aws", "gcp", "netrc", "template"] = "raw"
+    # The file's name; empty is made of provider and scope
     name: str = Field(default="", pattern=rf"^({_FILE.pattern})?$")
-    template: str = ""
-    host: str = Field(default="", pattern=r"^[A-Za-z0-9.-]*$")
-    login: str = Field(default="", pattern=r"^[^\s\"']*$")
-    variables: Variables = Field(default_factory=dict)
+    template: str = ""  # For `template`: the text of the file
+    host: str = Field(default="", pattern=r"^[A-Za-z0-9.-]*$")  # For `netrc`: for which host,
+    login: str = Field(default="", pattern=r"^[^\s\"']*$")  # and as whom
+    variables: Variables = Field(default_factory=dict)  # By which programs find it; `{path}` is the file in the box
 
     @model_validator(mode="after")
     def _complete(self) -> FileInjection:
@@ -161,17 +142,12 @@ class FileInjection(BaseModel):
 
 
 class EnvInjection(BaseModel):
-    """The secret is in the variables of one process, of a command that asks for it.
-
-    Attributes:
-        way: `env`.
-        variables: Name to template.
-    """
+    """The secret is in the variables of one process, of a command that asks for it."""
 
     model_config = _STRICT
 
     way: Literal["env"]
-    variables: Variables = Field(min_length=1)
+    variables: Variables = Field(min_length=1)  # Name to template
 
 
 Injection = HeaderInjection | FileInjection | EnvInjection

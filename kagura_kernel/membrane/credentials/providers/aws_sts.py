@@ -29,35 +29,23 @@ _THROTTLED = frozenset({"Throttling", "ThrottlingException", "TooManyRequestsExc
 
 
 class AwsScope(BaseModel):
-    """Which role one scope is.
-
-    Attributes:
-        role_arn: The role.
-        policy: A session policy, JSON, that takes rights away; empty is none.
-        external_id: What the role's trust policy asks for; empty is none.
-    """
+    """Which role one scope is."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     role_arn: str = Field(pattern=r"^arn:aws[a-z-]*:iam::\d{12}:role/.+$")
-    policy: str = ""
-    external_id: str = ""
+    policy: str = ""  # A session policy, JSON, that takes rights away; empty is none
+    external_id: str = ""  # What the role's trust policy asks for; empty is none
 
 
 class AwsSettings(BaseModel):
-    """Settings beside the user's key.
-
-    Attributes:
-        region: Region of the STS endpoint.
-        endpoint_url: Where STS answers; empty is AWS.
-        scopes: What can be assumed, by name.
-    """
+    """Settings beside the user's key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    region: str = Field(default="us-east-1", pattern=r"^[a-z0-9-]+$")
-    endpoint_url: str = ""
-    scopes: dict[str, AwsScope] = Field(min_length=1)
+    region: str = Field(default="us-east-1", pattern=r"^[a-z0-9-]+$")  # Region of the STS endpoint
+    endpoint_url: str = ""  # Where STS answers; empty is AWS
+    scopes: dict[str, AwsScope] = Field(min_length=1)  # What can be assumed, by name
 
     @field_validator("endpoint_url")
     @classmethod

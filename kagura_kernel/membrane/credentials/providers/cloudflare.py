@@ -28,31 +28,22 @@ _SYSTEM = SystemClock()
 
 
 class CloudflareScope(BaseModel):
-    """What a token of one scope may do.
-
-    Attributes:
-        permission_groups: Ids of Cloudflare's permission groups.
-        resources: What they are allowed on, as Cloudflare writes it (`{"com.cloudflare.api.account.zone.…" = "*"}`).
-    """
+    """What a token of one scope may do."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    permission_groups: tuple[str, ...] = Field(min_length=1)
+    permission_groups: tuple[str, ...] = Field(min_length=1)  # Ids of Cloudflare's permission groups
+    # What they are allowed on, as Cloudflare writes it (`{"com.cloudflare.api.account.zone.…" = "*"}`)
     resources: dict[str, str] = Field(min_length=1)
 
 
 class CloudflareSettings(BaseModel):
-    """Settings beside the parent token.
-
-    Attributes:
-        api_url: Where the API answers.
-        scopes: What can be minted, by name.
-    """
+    """Settings beside the parent token."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    api_url: str = "https://api.cloudflare.com/client/v4"
-    scopes: dict[str, CloudflareScope] = Field(min_length=1)
+    api_url: str = "https://api.cloudflare.com/client/v4"  # Where the API answers
+    scopes: dict[str, CloudflareScope] = Field(min_length=1)  # What can be minted, by name
 
     _checked = field_validator("api_url")(check_url)
 

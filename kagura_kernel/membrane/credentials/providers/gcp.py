@@ -26,31 +26,21 @@ _SYSTEM = SystemClock()
 
 
 class GcpScope(BaseModel):
-    """As whom a token of one scope acts, and how far.
-
-    Attributes:
-        service_account: E-mail address of the account to impersonate.
-        oauth_scopes: What the token may be used for.
-    """
+    """As whom a token of one scope acts, and how far."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    service_account: str = Field(pattern=r"^[^@/\s]+@[^@/\s]+$")
-    oauth_scopes: tuple[str, ...] = Field(min_length=1)
+    service_account: str = Field(pattern=r"^[^@/\s]+@[^@/\s]+$")  # E-mail address of the account to impersonate
+    oauth_scopes: tuple[str, ...] = Field(min_length=1)  # What the token may be used for
 
 
 class GcpSettings(BaseModel):
-    """Settings beside the key.
-
-    Attributes:
-        api_url: Where the IAM Credentials API answers.
-        scopes: What can be minted, by name.
-    """
+    """Settings beside the key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    api_url: str = "https://iamcredentials.googleapis.com"
-    scopes: dict[str, GcpScope] = Field(min_length=1)
+    api_url: str = "https://iamcredentials.googleapis.com"  # Where the IAM Credentials API answers
+    scopes: dict[str, GcpScope] = Field(min_length=1)  # What can be minted, by name
 
     _checked = field_validator("api_url")(check_url)
 

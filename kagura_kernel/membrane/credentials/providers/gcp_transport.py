@@ -37,16 +37,11 @@ class HttpxResponse(Response):
 
 
 class HttpxTransport(Request):
-    """google-auth's transport; a context manager.
-
-    Attributes:
-        status: Of the last answer; 0 before there is one.
-        headers: Of the last answer, names in lower case.
-    """
+    """google-auth's transport; a context manager."""
 
     def __init__(self, *, timeout: float) -> None:
-        self.status = 0
-        self.headers: Mapping[str, str] = {}
+        self.status = 0  # Of the last answer; 0 before there is one
+        self.headers: Mapping[str, str] = {}  # Of the last answer, names in lower case
         self._client = httpx.Client(timeout=timeout, follow_redirects=False)
 
     def __enter__(self) -> Self:

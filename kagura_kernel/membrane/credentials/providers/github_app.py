@@ -35,35 +35,24 @@ _SYSTEM = SystemClock()
 
 
 class GitHubScope(BaseModel):
-    """What a token of one scope may do.
-
-    Attributes:
-        permissions: As GitHub names them; at least one, since none would mean all that the App has.
-        repositories: Names of repositories; empty is all that the installation has.
-    """
+    """What a token of one scope may do."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
+    # As GitHub names them; at least one, since none would mean all that the App has
     permissions: dict[str, Literal["read", "write", "admin"]] = Field(min_length=1)
-    repositories: tuple[str, ...] = ()
+    repositories: tuple[str, ...] = ()  # Names of repositories; empty is all that the installation has
 
 
 class GitHubSettings(BaseModel):
-    """Settings beside the private key.
-
-    Attributes:
-        api_url: Where the API answers.
-        app_id: The App's id or client id.
-        installation_id: Whose repositories.
-        scopes: What can be minted, by name.
-    """
+    """Settings beside the private key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    api_url: str = "https://api.github.com"
-    app_id: str = Field(min_length=1)
-    installation_id: int = Field(gt=0)
-    scopes: dict[str, GitHubScope] = Field(min_length=1)
+    api_url: str = "https://api.github.com"  # Where the API answers
+    app_id: str = Field(min_length=1)  # The App's id or client id
+    installation_id: int = Field(gt=0)  # Whose repositories
+    scopes: dict[str, GitHubScope] = Field(min_length=1)  # What can be minted, by name
 
     _checked = field_validator("api_url")(check_url)
 

@@ -24,31 +24,21 @@ _SYSTEM = SystemClock()
 
 
 class MemoryCloudScope(BaseModel):
-    """As whom a key of one scope acts.
-
-    Attributes:
-        user_id: A member or viewer of the workspace; their role is what the key may do.
-    """
+    """As whom a key of one scope acts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    user_id: str = Field(min_length=1)
+    user_id: str = Field(min_length=1)  # A member or viewer of the workspace; their role is what the key may do
 
 
 class MemoryCloudSettings(BaseModel):
-    """Settings beside the owner's key.
-
-    Attributes:
-        api_url: Where the service answers.
-        workspace_id: The workspace.
-        scopes: What can be minted, by name.
-    """
+    """Settings beside the owner's key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    api_url: str = "https://memory.kagura-ai.com"
+    api_url: str = "https://memory.kagura-ai.com"  # Where the service answers
     workspace_id: str = Field(min_length=1)
-    scopes: dict[str, MemoryCloudScope] = Field(min_length=1)
+    scopes: dict[str, MemoryCloudScope] = Field(min_length=1)  # What can be minted, by name
 
     _checked = field_validator("api_url")(check_url)
 

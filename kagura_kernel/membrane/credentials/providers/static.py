@@ -21,14 +21,11 @@ class StaticScope(BaseModel):
 
 
 class StaticSettings(BaseModel):
-    """Settings beside the secret.
-
-    Attributes:
-        scopes: Names under which it is lent.
-    """
+    """Settings beside the secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
+    # Names under which it is lent
     scopes: dict[str, StaticScope] = Field(default_factory=lambda: {"default": StaticScope()})
 
 
