@@ -35,10 +35,9 @@ from kagura_kernel.journal.place import data_home, read_settings, settings_file,
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
-from kagura_kernel.membrane.credentials.lease import lease_terms
+from kagura_kernel.membrane.credentials.lease import Grant, lease_terms, parse_grant
+from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.membrane.leasing import check_grants
-from kagura_kernel.membrane.parts import MembraneParts
 from kagura_kernel.membrane.settings import check_settings
 from kagura_kernel.sandbox.output import prune_spilled
 

@@ -16,17 +16,13 @@ from kagura_kernel.domain.commands import Command, CommandResult, OutputFilter, 
 from kagura_kernel.domain.errors import ApprovalDenied, SandboxUnavailable
 from kagura_kernel.domain.events import EgressClosed, EgressDecided, Noted, RunGranted
 from kagura_kernel.domain.identity import new_approval_id
-from kagura_kernel.membrane.credentials.grants import Grant
-from kagura_kernel.membrane.credentials.lease import Holder
-from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.credentials.scrubbed_box import ScrubbedBox
+from kagura_kernel.membrane.credentials.lease import Grant, Holder
+from kagura_kernel.membrane.credentials.scrub import ScrubbedBox, Scrubber
 from kagura_kernel.membrane.egress.asking import THIS_RUN, THIS_SESSION, Asking
-from kagura_kernel.membrane.egress.boxed import forward, open_egress
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
-from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables
-from kagura_kernel.membrane.grant import RunGrant
-from kagura_kernel.membrane.parts import MembraneParts, RecordFact, SessionPowers
+from kagura_kernel.membrane.egress.proxy import PROXY_PORT, forward, open_egress, proxy_variables
+from kagura_kernel.membrane.grant import MembraneParts, RecordFact, RunGrant, SessionPowers
 from kagura_kernel.sandbox.backend import Box
 
 if TYPE_CHECKING:

@@ -31,8 +31,16 @@ from kagura_kernel.domain.errors import (
 from kagura_kernel.domain.events import LeaseChange
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.membrane.credentials.giving_back import GivingBack, HeldLease, sleep_through
-from kagura_kernel.membrane.credentials.grants import Grant, Grants
-from kagura_kernel.membrane.credentials.lease import Budget, Holder, Lease, LeaseCheckpoint, LeaseTerms, ask_for
+from kagura_kernel.membrane.credentials.lease import (
+    Budget,
+    Grant,
+    Grants,
+    Holder,
+    Lease,
+    LeaseCheckpoint,
+    LeaseTerms,
+    ask_for,
+)
 from kagura_kernel.membrane.credentials.minting import Issue, Order, mint
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, ProviderTraits
 from kagura_kernel.membrane.credentials.secret import Credential, Secret

@@ -12,8 +12,7 @@ from typing import Self
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import CredentialError, JournalError
 from kagura_kernel.journal.leases import LeaseLedger
-from kagura_kernel.membrane.credentials.grants import Grant
-from kagura_kernel.membrane.credentials.lease import Lease
+from kagura_kernel.membrane.credentials.lease import Grant, Lease
 from kagura_kernel.membrane.credentials.minting import Issue
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.settle import CLAIM, UNSURE, Settled, bounded, finish, settle

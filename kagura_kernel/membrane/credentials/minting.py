@@ -21,8 +21,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.identity import new_lease_id
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
-from kagura_kernel.membrane.credentials.grants import Grant
-from kagura_kernel.membrane.credentials.lease import Budget, Holder
+from kagura_kernel.membrane.credentials.lease import Budget, Grant, Holder
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, Minted, MintRequest
 from kagura_kernel.membrane.credentials.secret import Credential
 from kagura_kernel.membrane.credentials.settle import UNSURE, bounded

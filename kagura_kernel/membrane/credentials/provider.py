@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from kagura_kernel.membrane.credentials.grants import Scope
+from kagura_kernel.membrane.credentials.lease import Scope
 from kagura_kernel.membrane.credentials.secret import Credential
 
 

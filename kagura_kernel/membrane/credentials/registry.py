@@ -30,8 +30,8 @@ from pydantic import BaseModel, ValidationError
 
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken
 from kagura_kernel.domain.extensions import CREDENTIALS, Extension, installed, load_instance
-from kagura_kernel.membrane.credentials.grants import is_provider_name, is_scope_name
 from kagura_kernel.membrane.credentials.injection.settings import Injection, read_injections, told
+from kagura_kernel.membrane.credentials.lease import is_provider_name, is_scope_name
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.providers import aws_sts, cloudflare, gcp, github_app, memory_cloud, static
 from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference, read_reference

@@ -1,6 +1,6 @@
 """A connection as the box holds it: what the relay asks of it, and the plain one over a socket.
 
-This is the seam: `boxed.py` makes one out of a stream that the guest carries over the pipe.
+`GuestBoxStream` makes one out of a stream that the guest carries over the pipe.
 
 Carrying bytes between a box and the other side: counted, limited, with half-closes kept and memory flat.
 
@@ -24,6 +24,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import EgressRefused
 from kagura_kernel.domain.events import EgressEnd
 from kagura_kernel.membrane.egress.limits import EgressLimits, Meter
+from kagura_kernel.sandbox.guest_streams import GuestStream
 
 Bytes = bytes | bytearray | memoryview
 
@@ -130,6 +131,45 @@ class SocketStream:
     def close(self) -> None:
         """Close in order."""
         self._socket.close()
+
+
+class GuestBoxStream:
+    """A connection that the guest carries, as a `BoxStream`."""
+
+    def __init__(self, stream: GuestStream) -> None:
+        self._stream = stream
+
+    async def gone(self) -> None:
+        """Return when the program has hung up before it was answered."""
+        await self._stream.gone()
+
+    async def accept(self) -> None:
+        """Tell the program that it has its connection."""
+        await self._stream.accept()
+
+    async def refuse(self, refusal: EgressRefused) -> None:
+        """Tell the program why it has none."""
+        await self._stream.refuse(refusal.status, refusal.message)
+
+    async def read(self, limit: int) -> Bytes:
+        """Bytes of the program."""
+        return await self._stream.read(limit)
+
+    async def write(self, data: Bytes) -> None:
+        """Bytes for the program."""
+        await self._stream.write(data)
+
+    async def write_eof(self) -> None:
+        """No more bytes for the program."""
+        await self._stream.write_eof()
+
+    def abort(self) -> None:
+        """End it with a reset."""
+        self._stream.abort()
+
+    def close(self) -> None:
+        """End it: in order after `write_eof`, with a reset without it."""
+        self._stream.close()
 
 
 @dataclass(frozen=True, slots=True)

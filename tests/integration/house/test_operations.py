@@ -23,8 +23,7 @@ from kagura_kernel.journal.backup import back_up
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.membrane.credentials.grants import Grant
-from kagura_kernel.membrane.credentials.lease import Budget, Holder
+from kagura_kernel.membrane.credentials.lease import Budget, Grant, Holder
 from kagura_kernel.membrane.credentials.minting import Order, mint
 from kagura_kernel.membrane.credentials.registry import KINDS
 from kagura_kernel.membrane.credentials.secret import SecretReader

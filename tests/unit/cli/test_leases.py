@@ -16,8 +16,7 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.membrane.credentials.grants import Grant, Scope
-from kagura_kernel.membrane.credentials.lease import Budget, Holder
+from kagura_kernel.membrane.credentials.lease import Budget, Grant, Holder, Scope
 from kagura_kernel.membrane.credentials.minting import Issue, Order, mint
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.providers.static import StaticProvider

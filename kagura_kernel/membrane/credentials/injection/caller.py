@@ -17,7 +17,7 @@ from urllib.parse import unquote_to_bytes
 import h11
 
 from kagura_kernel.membrane.credentials.injection.records import InjectionLimits
-from kagura_kernel.membrane.credentials.injection.rewriting import Headers
+from kagura_kernel.membrane.credentials.injection.upstream import Headers
 from kagura_kernel.sandbox.guest_streams import GuestStream
 
 _BARE = re.compile(rb"(?<!\r)\n|\r(?!\n)")

@@ -32,16 +32,18 @@ from kagura_kernel.membrane.credentials.injection.records import (
     RecordRequest,
     RequestEnd,
 )
-from kagura_kernel.membrane.credentials.injection.rewriting import (
+from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection, fill
+from kagura_kernel.membrane.credentials.injection.upstream import (
     Censor,
     Forms,
+    GateFor,
     RequestWatch,
     Upstream,
+    UpstreamConnection,
+    UpstreamPool,
     incoming,
     outgoing,
 )
-from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection, fill
-from kagura_kernel.membrane.credentials.injection.upstream import GateFor, UpstreamConnection, UpstreamPool
 from kagura_kernel.membrane.credentials.lease import Lease
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.membrane.egress.limits import Meter, Pace

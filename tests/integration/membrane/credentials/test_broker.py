@@ -26,8 +26,7 @@ from kagura_kernel.membrane.credentials import broker as brokers
 from kagura_kernel.membrane.credentials import provider as seam
 from kagura_kernel.membrane.credentials import settle
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.grants import Grants, parse_grant
-from kagura_kernel.membrane.credentials.lease import Budget, Holder, LeaseCheckpoint, LeaseTerms
+from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, LeaseCheckpoint, LeaseTerms, parse_grant
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.credential_fake import LASTING, UNFINDABLE, FakeProvider

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kagura_kernel.membrane.credentials.grants import Scope
-from kagura_kernel.membrane.credentials.lease import Budget, Lease, LeaseCheckpoint
+from kagura_kernel.membrane.credentials.lease import Budget, Lease, LeaseCheckpoint, Scope
 from kagura_kernel.membrane.credentials.secret import Credential
 
 VALUE = "s3cr3t-value-of-a-lease"

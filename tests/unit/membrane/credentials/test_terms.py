@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kagura_kernel.membrane.credentials.grants import parse_grant
-from kagura_kernel.membrane.credentials.lease import Budget, Holder, LeaseTerms, ask_for
+from kagura_kernel.membrane.credentials.lease import Budget, Holder, LeaseTerms, ask_for, parse_grant
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOLDER = Holder("run-1", "ses-1", "host:1:1")

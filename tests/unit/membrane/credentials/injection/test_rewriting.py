@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.membrane.credentials.injection.rewriting import Upstream, incoming, outgoing
+from kagura_kernel.membrane.credentials.injection.upstream import Upstream, incoming, outgoing
 
 API = Upstream.parse("https://api.example.com/client/v4")
 ROOT = Upstream.parse("https://[2606:4700::1]:8443")
