@@ -44,7 +44,7 @@ from kagura_kernel.sandbox.output import prune_spilled
 if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.provider import CredentialProvider
     from kagura_kernel.membrane.credentials.registry import Registry
-    from kagura_kernel.membrane.credentials.sweep import SweepReport
+    from kagura_kernel.membrane.credentials.revoke import SweepReport
     from kagura_kernel.runs.git_places import GitPlaces
     from kagura_kernel.telemetry.logs import StructuredLog
 
@@ -332,7 +332,7 @@ def make_sweep(
     """
 
     async def sweeping(told: Callable[[SweepReport], None]) -> None:
-        from kagura_kernel.membrane.credentials.sweep import keep_sweeping, sweep
+        from kagura_kernel.membrane.credentials.revoke import keep_sweeping, sweep
 
         await keep_sweeping(lambda: sweep(ledger, registry().providers, alive, owner=owner, clock=clock), clock, told)
 

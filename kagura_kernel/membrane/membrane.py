@@ -26,7 +26,7 @@ from kagura_kernel.membrane.grant import MembraneParts, RecordFact, RunGrant, Se
 from kagura_kernel.sandbox.backend import Box
 
 if TYPE_CHECKING:
-    from kagura_kernel.membrane.credentials.lease import Budget, LeaseCheckpoint
+    from kagura_kernel.membrane.credentials.lease import Budget, Lease
     from kagura_kernel.membrane.credentials.secret import Secret
     from kagura_kernel.membrane.leasing import Leasing
     from kagura_kernel.membrane.model.access import Counting, ModelAccess, ModelApi
@@ -99,7 +99,7 @@ class Membrane:
         self._clock = clock
         self._for_session = False
         self._carried: dict[Grant, Budget] = {}
-        self._kept: tuple[LeaseCheckpoint, ...] = ()
+        self._kept: tuple[Lease, ...] = ()
         self._egress: Egress | None = None
         self._leasing: Leasing | None = None
         self._model_api: ModelApi | None = None
@@ -119,7 +119,7 @@ class Membrane:
         return self._grant
 
     @property
-    def left(self) -> tuple[LeaseCheckpoint, ...]:
+    def left(self) -> tuple[Lease, ...]:
         """What is left of the budgets of its leases; never a credential."""
         return self._kept or (self._leasing.left() if self._leasing is not None else ())
 

@@ -13,8 +13,7 @@ from urllib.parse import parse_qs
 import jwt
 
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.membrane.credentials.lease import Scope
-from kagura_kernel.membrane.credentials.provider import CredentialProvider
+from kagura_kernel.membrane.credentials.provider import CredentialProvider, Scope
 from kagura_kernel.membrane.credentials.providers import aws_sts, cloudflare, gcp, github_app, memory_cloud
 from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference
 from kagura_kernel.testing import credential_cloudflare, credential_keys

@@ -9,19 +9,16 @@ is spent once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any, NewType
+from datetime import UTC, datetime, timedelta
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
-from kagura_kernel.domain.errors import GrantMissing, UsageError
+from kagura_kernel.domain.errors import GrantMissing, LeaseEnded, UsageError
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.membrane.credentials.provider import Minted, Scope
 from kagura_kernel.membrane.credentials.secret import Credential
-
-Scope = NewType("Scope", str)
-"""What a credential is good for: a name that the provider's configuration explains."""
 
 _FORM = "A grant is written PROVIDER:SCOPE, as in `--grant github:read`"
 _PROVIDER = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -102,7 +99,13 @@ class Grants:
 
 DEFAULT_SECONDS = 3600.0
 DEFAULT_RENEWALS = 6
+DEFAULT_TTL = 900.0
+
+USED_UP = "its budget is used up"
+"""Why a lease ends that a person has not extended."""
+
 _NOTHING = 1e-6
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,29 +173,6 @@ class Budget:
         return Budget(
             self.total_seconds + more.remaining_seconds, self.spent_seconds, self.renewals_left + more.renewals_left
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain numbers, for a checkpoint."""
-        return {
-            "total_seconds": self.total_seconds,
-            "spent_seconds": self.spent_seconds,
-            "renewals_left": self.renewals_left,
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Budget:
-        """The budget of a checkpoint.
-
-        Raises:
-            ValueError: it is none.
-        """
-        try:
-            return cls(float(value["total_seconds"]), float(value["spent_seconds"]), int(value["renewals_left"]))
-        except (KeyError, TypeError) as error:
-            raise ValueError("this is no budget") from error
-
-
-DEFAULT_TTL = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,57 +259,83 @@ def span(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a run holds."""
+    """What a run holds, or wants to hold. Each step of its life gives a new value.
 
-    id: str  # `lea-…`; stays the same when it is renewed
+    ::
+
+        ask ─▶ acquire ─▶ minted ─▶ hold ─▶ gone, with `refund` where its credential was revoked
+                  ▲ renew ◀─┴─────────┘
+
+    `acquire` and `renew` commit a part of the budget to a credential that is not there yet; `minted` puts it in.
+    """
+
     provider: str  # Name of the provider
     scope: Scope  # What it is good for
-    issued_at: datetime  # When its present credential was minted, UTC
-    expires_at: datetime  # When that ends, UTC; the clock may not say later for it to be used
     budget: Budget  # What is left of what was approved
+    id: str = ""  # `lea-…`: the row of its first credential; stays the same when it is renewed
+    row_id: str = ""  # The ledger's row of its present credential; empty while it has none
+    issued_at: datetime = _NEVER  # When its present credential was minted, UTC
+    expires_at: datetime = _NEVER  # When that ends, UTC; the clock may not say later for it to be used
+    lifetime: float = 0.0  # Seconds between these two; while it is minted, those that are asked for
     renewals: int = 0  # How often it was renewed so far
     ended: str = ""  # Why it is over, or on hold; empty while it is good
     # The live one; None in every copy that leaves the broker's hands, and once it is over
     credential: Credential | None = field(default=None, repr=False, compare=False)
+    handle: str = field(default="", repr=False, compare=False)  # What revokes that credential; likewise
 
-    @property
-    def lifetime(self) -> float:
-        """Seconds between issue and end of the present credential."""
-        return (self.expires_at - self.issued_at).total_seconds()
+    @classmethod
+    def ask(cls, grant: Grant, budget: Budget) -> Lease:
+        """A lease for which nothing was minted yet."""
+        return cls(grant.provider, grant.scope, budget)
+
+    def acquire(self, ttl: float) -> Lease:
+        """The same with what a first credential of `ttl` seconds, or of what is left, takes of its budget."""
+        seconds = self.budget.first(ttl)
+        return replace(self, budget=self.budget.spend(seconds), lifetime=seconds)
+
+    def renew(self, ttl: float, held_for: float) -> Lease:
+        """The same with what a fresh credential takes when the present one is good for so many seconds more.
+
+        Raises:
+            LeaseEnded: its budget has no time or no renewal left.
+        """
+        if not self.budget.renewable:
+            raise LeaseEnded(self.provider, self.scope, USED_UP)
+        added = self.budget.extension(ttl, held_for)
+        return replace(self, budget=self.budget.renew(added), lifetime=held_for + added, renewals=self.renewals + 1)
+
+    def minted(self, row_id: str, minted: Minted, issued_at: datetime) -> Lease:
+        """The same with a live credential; time that its provider did not give goes back to the budget."""
+        lifetime = min(self.lifetime, minted.lives)
+        return replace(
+            self,
+            id=self.id or row_id,
+            row_id=row_id,
+            issued_at=issued_at,
+            expires_at=issued_at + timedelta(seconds=lifetime),
+            lifetime=lifetime,
+            budget=self.budget.refund(self.lifetime - lifetime),
+            ended="",
+            credential=minted.credential,
+            handle=minted.handle,
+        )
+
+    def extend(self, more: Budget) -> Lease:
+        """The same under what a person allowed before and what they allowed now."""
+        return replace(self, budget=self.budget.extend(more))
+
+    def hold(self, why: str) -> Lease:
+        """The same without its credential, which is given to nobody from here on: on hold, or over."""
+        return replace(self, ended=why, row_id="", credential=None, handle="")
+
+    def refund(self, seconds: float) -> Lease:
+        """The same with time back that its credential, which was revoked, will not use."""
+        return replace(self, budget=self.budget.refund(seconds))
+
+    def without_credential(self) -> Lease:
+        """The same without the secret, and without what revokes it: for displays, logs and checkpoints."""
+        return replace(self, credential=None, handle="")
 
     def seconds_left(self, now: datetime) -> float:
         """Seconds until the present credential ends; 0 when it has."""
         return 0.0 if self.ended else max(0.0, (self.expires_at - now).total_seconds())
-
-    def without_credential(self) -> Lease:
-        """The same without the secret: for displays, logs and checkpoints."""
-        return replace(self, credential=None)
-
-    def checkpoint(self) -> LeaseCheckpoint:
-        """What is kept when the work is put aside: the budget, never the credential."""
-        return LeaseCheckpoint(self.provider, self.scope, self.budget)
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseCheckpoint:
-    """What of a lease outlives its run."""
-
-    provider: str  # Name of the provider
-    scope: Scope  # What it was good for
-    budget: Budget  # What is left; a resumed run acquires under it without asking again
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"provider": self.provider, "scope": self.scope, "budget": self.budget.to_json()}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> LeaseCheckpoint:
-        """The checkpoint behind plain data.
-
-        Raises:
-            ValueError: it is none.
-        """
-        try:
-            return cls(str(value["provider"]), Scope(str(value["scope"])), Budget.from_json(value["budget"]))
-        except (KeyError, TypeError) as error:
-            raise ValueError("this is no checkpoint of a lease") from error

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NewType, Protocol
 
-from kagura_kernel.membrane.credentials.lease import Scope
 from kagura_kernel.membrane.credentials.secret import Credential
+
+Scope = NewType("Scope", str)
+"""What a credential is good for: a name that the provider's configuration explains."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -30,7 +29,8 @@ from kagura_kernel.membrane.credentials.injection.endpoint import Endpoint
 from kagura_kernel.membrane.credentials.injection.records import InjectedRequest, InjectionLimits, Summing
 from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection
 from kagura_kernel.membrane.credentials.injection.upstream import AnswerWatch, GateFor, Headers
-from kagura_kernel.membrane.credentials.lease import Budget, Lease, Scope
+from kagura_kernel.membrane.credentials.lease import Budget, Lease
+from kagura_kernel.membrane.credentials.provider import Scope
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.membrane.model.usage import Counted, UsageReader
@@ -535,5 +535,4 @@ class _Answer:
 
 def _lease() -> Lease:
     """What the endpoint takes for its lease: the key is the person's own, is not minted, and has no end."""
-    now = datetime.now(UTC)
-    return Lease("model", _NAME, Scope("messages"), now, now, Budget())
+    return Lease(_NAME, Scope("messages"), Budget(), id=_NAME)

@@ -14,7 +14,7 @@ from kagura_kernel.journal.owner import owner_alive, process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
 from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, parse_grant
-from kagura_kernel.membrane.credentials.sweep import sweep
+from kagura_kernel.membrane.credentials.revoke import sweep
 from kagura_kernel.testing.credential_life import Lives
 from kagura_kernel.testing.credential_rigs import SCOPE, cloudflare_rig
 

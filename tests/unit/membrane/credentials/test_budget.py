@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,19 +54,6 @@ def test_exhausted_and_renewable() -> None:
 def test_more_adds_to_what_is_left() -> None:
     assert Budget(100, 100, 0).extend(Budget(3600, 0, 6)) == Budget(3700, 100, 6)
     assert Budget(100, 40, 1).extend(Budget(50, 20, 2)) == Budget(130, 40, 3)
-
-
-def test_it_survives_a_checkpoint() -> None:
-    budget = Budget(3600, 12.5, 3)
-    assert Budget.from_json(json.loads(json.dumps(budget.to_json()))) == budget
-
-
-@pytest.mark.parametrize(
-    "value", [{}, {"total_seconds": 1}, {"total_seconds": "x", "spent_seconds": 0, "renewals_left": 1}]
-)
-def test_what_is_no_budget_is_refused(value: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        Budget.from_json(value)
 
 
 @given(SECONDS, st.lists(st.tuples(SECONDS, SECONDS), max_size=20))

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.errors import GrantMissing, UsageError
-from kagura_kernel.membrane.credentials.lease import Grant, Grants, Scope, parse_grant
+from kagura_kernel.membrane.credentials.lease import Grant, Grants, parse_grant
+from kagura_kernel.membrane.credentials.provider import Scope
 
 
 def test_a_grant_is_written_provider_colon_scope() -> None:
