@@ -16,6 +16,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel, ConfigDict
+
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable
 
 if TYPE_CHECKING:
@@ -24,11 +26,19 @@ if TYPE_CHECKING:
 TIMEOUT = 10.0
 """Seconds for connecting, for each silence, and, twice, for the whole exchange."""
 
-_LARGEST = 1 << 20
+LARGEST = 1 << 20
+"""Bytes of an answer; a longer one is none."""
+
 _TOO_MANY = 429
 _FORBIDDEN = 403
 _WRONG_KEY = frozenset({401, _FORBIDDEN})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class Strict(BaseModel):
+    """A part of a configuration: no other names than these, and no error that repeats a value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +118,7 @@ class ProviderHttp:
                 body = bytearray()
                 async for piece in response.aiter_bytes():
                     body += piece
-                    if len(body) > _LARGEST:
+                    if len(body) > LARGEST:
                         raise self.unclear("its answer is too large")
                 return Answer(response.status_code, bytes(body), dict(response.headers))
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:

@@ -16,7 +16,7 @@ import contextlib
 import select
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -89,6 +89,8 @@ class SocketStream:
         connection.setblocking(False)  # noqa: FBT003 - the name of the method says it
         self._socket = connection
         self._loop = asyncio.get_running_loop()
+        self.over: Callable[[], object] | None = None
+        """Called when it ends, perhaps twice."""
 
     async def gone(self) -> None:
         """Return when it was reset, or nothing can pass in either direction."""
@@ -126,10 +128,12 @@ class SocketStream:
         """Close with a reset."""
         with contextlib.suppress(OSError):  # not every family of sockets knows it
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._socket.close()
+        self.close()
 
     def close(self) -> None:
         """Close in order."""
+        if self.over is not None:
+            self.over()
         self._socket.close()
 
 

@@ -25,7 +25,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.errors import EgressRefused, EgressSignInRefused
+from kagura_kernel.domain.errors import EgressSignInRefused
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.membrane.credentials.secret import in_thread
 from kagura_kernel.membrane.egress.addresses import why_never, why_refused
@@ -111,57 +111,10 @@ class ServicePolicy:
         return why_never(address) if self.private else why_refused(address)
 
 
-class Session:
-    """A session that was signed in to, as a `BoxStream`; from here on its bytes are the program's own.
-
-    Args:
-        stream: The connection, TLS included; it is owned.
-        over: Called when the session ends; may be called twice.
-    """
-
-    def __init__(self, stream: BoxStream, over: Callable[[], None]) -> None:
-        self._stream = stream
-        self._over = over
-
-    async def gone(self) -> None:
-        """Return when it was reset."""
-        await self._stream.gone()
-
-    async def accept(self) -> None:
-        """Nothing: it is accepted."""
-
-    async def refuse(self, refusal: EgressRefused) -> None:
-        """A reset."""
-        del refusal
-        self.abort()
-
-    async def read(self, limit: int) -> Bytes:
-        """Bytes of the server."""
-        return await self._stream.read(limit)
-
-    async def write(self, data: Bytes) -> None:
-        """Bytes for the server."""
-        await self._stream.write(data)
-
-    async def write_eof(self) -> None:
-        """No more bytes for the server."""
-        await self._stream.write_eof()
-
-    def abort(self) -> None:
-        """End it with a reset."""
-        self._over()
-        self._stream.abort()
-
-    def close(self) -> None:
-        """End it."""
-        self._over()
-        self._stream.close()
-
-
-class Cancelled(Session):
+class Cancelled(SocketStream):
     """A connection over which a session was asked to stop: it has nothing more to say, and hears nothing."""
 
-    async def read(self, limit: int) -> Bytes:
+    async def read(self, limit: int) -> bytes:
         """The end."""
         del limit
         return b""
@@ -307,7 +260,8 @@ class _Door:
             return stream, address
         told = self._keys.tell(welcome.key)
         client.greeting = welcome.status + key_data(told) + welcome.ready
-        return Session(stream, lambda: self._keys.forget(told)), address
+        stream.over = lambda: self._keys.forget(told)
+        return stream, address
 
     async def _cancel(self, real: Key, admitted: Admitted) -> tuple[BoxStream, Address]:
         connection, address = await self._gate.connect(admitted)
@@ -316,7 +270,7 @@ class _Door:
             await stream.write(cancel_request(real))
             # It hangs up when it has passed the request on.
             await _until_end(stream)
-        return Cancelled(stream, _nothing), address
+        return Cancelled(connection), address
 
     @asynccontextmanager
     async def _opening(self, connection: socket.socket) -> AsyncIterator[None]:
@@ -330,7 +284,7 @@ class _Door:
                 raise self._refused(why, BROKEN if isinstance(error, WireBroken) else "") from error
             raise
 
-    async def _secured(self, connection: socket.socket) -> BoxStream:
+    async def _secured(self, connection: socket.socket) -> SocketStream:
         plain = SocketStream(connection)
         if self._trust is None:
             return plain
@@ -386,7 +340,3 @@ async def _until_end(stream: BoxStream) -> None:
             pass
     except OSError:
         return  # a server that ends its TLS in the middle has ended as well
-
-
-def _nothing() -> None:
-    pass

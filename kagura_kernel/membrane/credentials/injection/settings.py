@@ -21,8 +21,6 @@ from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     TypeAdapter,
     ValidationError,
@@ -30,7 +28,7 @@ from pydantic import (
     model_validator,
 )
 
-from kagura_kernel.membrane.credentials.provider_http import check_url
+from kagura_kernel.membrane.credentials.provider_http import Strict, check_url
 
 PLACEHOLDER = "added-by-the-membrane"
 """What stands where a program insists on a key that it does not need."""
@@ -42,7 +40,6 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection", "expect", "te", "upgrade"})
-_STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 def _variable_names(variables: dict[str, str]) -> dict[str, str]:
@@ -56,10 +53,8 @@ def _variable_names(variables: dict[str, str]) -> dict[str, str]:
 Variables = Annotated[dict[str, str], AfterValidator(_variable_names)]
 
 
-class HeaderInjection(BaseModel):
+class HeaderInjection(Strict):
     """The secret never enters the box: the membrane adds a header to what is sent to one upstream."""
-
-    model_config = _STRICT
 
     way: Literal["header"] = "header"
     upstream: str  # Base URL that the box's loopback URL stands for
@@ -117,10 +112,8 @@ class HeaderInjection(BaseModel):
         return self.upstream
 
 
-class FileInjection(BaseModel):
+class FileInjection(Strict):
     """The secret is a file in the box's memory, for programs that want the value."""
-
-    model_config = _STRICT
 
     way: Literal["file"]
     # `raw`, `aws` (a credentials file), `gcp` (JSON with the access token and its end), `netrc`, or `template`
@@ -141,10 +134,8 @@ class FileInjection(BaseModel):
         return self
 
 
-class EnvInjection(BaseModel):
+class EnvInjection(Strict):
     """The secret is in the variables of one process, of a command that asks for it."""
-
-    model_config = _STRICT
 
     way: Literal["env"]
     variables: Variables = Field(min_length=1)  # Name to template

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
-from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, check_url, lifetime, parse_date
+from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, Strict, check_url, lifetime, parse_date
 from kagura_kernel.membrane.credentials.secret import Credential, Secret, SecretReader, SecretReference, in_thread
 
 if TYPE_CHECKING:
@@ -28,20 +28,16 @@ _SYSTEM = SystemClock()
 _THROTTLED = frozenset({"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"})
 
 
-class AwsScope(BaseModel):
+class AwsScope(Strict):
     """Which role one scope is."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     role_arn: str = Field(pattern=r"^arn:aws[a-z-]*:iam::\d{12}:role/.+$")
     policy: str = ""  # A session policy, JSON, that takes rights away; empty is none
     external_id: str = ""  # What the role's trust policy asks for; empty is none
 
 
-class AwsSettings(BaseModel):
+class AwsSettings(Strict):
     """Settings beside the user's key."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     region: str = Field(default="us-east-1", pattern=r"^[a-z0-9-]+$")  # Region of the STS endpoint
     endpoint_url: str = ""  # Where STS answers; empty is AWS

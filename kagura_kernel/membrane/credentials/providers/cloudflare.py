@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseUnavailable
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation
-from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, Answer, ProviderHttp, check_url, lifetime
+from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, Answer, ProviderHttp, Strict, check_url, lifetime
 from kagura_kernel.membrane.credentials.revoke import judge
 from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
 
@@ -27,20 +27,16 @@ _MOST_PAGES = 40
 _SYSTEM = SystemClock()
 
 
-class CloudflareScope(BaseModel):
+class CloudflareScope(Strict):
     """What a token of one scope may do."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     permission_groups: tuple[str, ...] = Field(min_length=1)  # Ids of Cloudflare's permission groups
     # What they are allowed on, as Cloudflare writes it (`{"com.cloudflare.api.account.zone.…" = "*"}`)
     resources: dict[str, str] = Field(min_length=1)
 
 
-class CloudflareSettings(BaseModel):
+class CloudflareSettings(Strict):
     """Settings beside the parent token."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     api_url: str = "https://api.cloudflare.com/client/v4"  # Where the API answers
     scopes: dict[str, CloudflareScope] = Field(min_length=1)  # What can be minted, by name

@@ -11,14 +11,14 @@ import base64
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, SecretUnavailable
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
-from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, Answer, ProviderHttp, check_url, lifetime
+from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, Answer, ProviderHttp, Strict, check_url, lifetime
 from kagura_kernel.membrane.credentials.revoke import judge
 from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
 
@@ -34,20 +34,16 @@ _NOTICEABLE = 30.0
 _SYSTEM = SystemClock()
 
 
-class GitHubScope(BaseModel):
+class GitHubScope(Strict):
     """What a token of one scope may do."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     # As GitHub names them; at least one, since none would mean all that the App has
     permissions: dict[str, Literal["read", "write", "admin"]] = Field(min_length=1)
     repositories: tuple[str, ...] = ()  # Names of repositories; empty is all that the installation has
 
 
-class GitHubSettings(BaseModel):
+class GitHubSettings(Strict):
     """Settings beside the private key."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     api_url: str = "https://api.github.com"  # Where the API answers
     app_id: str = Field(min_length=1)  # The App's id or client id

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation
-from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, ProviderHttp, check_url, lifetime
+from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, ProviderHttp, Strict, check_url, lifetime
 from kagura_kernel.membrane.credentials.revoke import judge
 from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
 
@@ -23,18 +23,14 @@ _DAY = 86400.0
 _SYSTEM = SystemClock()
 
 
-class MemoryCloudScope(BaseModel):
+class MemoryCloudScope(Strict):
     """As whom a key of one scope acts."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     user_id: str = Field(min_length=1)  # A member or viewer of the workspace; their role is what the key may do
 
 
-class MemoryCloudSettings(BaseModel):
+class MemoryCloudSettings(Strict):
     """Settings beside the owner's key."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     api_url: str = "https://memory.kagura-ai.com"  # Where the service answers
     workspace_id: str = Field(min_length=1)

@@ -5,25 +5,22 @@ For services that give nothing better than a long-lived key. A lease of it ends 
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
+from kagura_kernel.membrane.credentials.provider_http import Strict
 from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
 
 SECRETS = ("secret",)
 
 
-class StaticScope(BaseModel):
+class StaticScope(Strict):
     """A scope has no settings: it is only a name."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-
-class StaticSettings(BaseModel):
+class StaticSettings(Strict):
     """Settings beside the secret."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     # Names under which it is lent
     scopes: dict[str, StaticScope] = Field(default_factory=lambda: {"default": StaticScope()})
