@@ -235,7 +235,7 @@ class CredentialBroker:
         more = await self._ask(grant, source.traits, reason=reason, again=True)
         self._find(lease_id)
         await held.stop_keeping()
-        held.lease = held.lease.extend(more)
+        await self._extended(held, more)
         try:
             if held.lease.ended:
                 await self._shielding.run(self._renewed(held))
@@ -415,6 +415,9 @@ class CredentialBroker:
         return min(self._terms.ttl, source.traits.longest)
 
     async def _minted(self, source: CredentialProvider, wanted: Lease) -> Lease:
+        if self._closed:
+            # Whoever waited for another attempt: nobody would give it back before the next start.
+            raise LeaseEnded(wanted.provider, wanted.scope, "the run is over")
         lease = await mint(source, wanted, self._holder, self._ledger, self._clock, owe=self._giving_back.later)
         self._seen.extend(lease.credential or ())
         self._giving_back.know(lease.row_id, source.name, lease.handle)
@@ -464,8 +467,13 @@ class CredentialBroker:
             for task in (asking, ending):
                 task.cancel()
             await asyncio.gather(asking, ending, return_exceptions=True)
-        held.lease = held.lease.extend(more)
+        await self._extended(held, more)
         await self._shielding.run(self._renewed(held))
+
+    async def _extended(self, held: _Held, more: Budget) -> None:
+        # A renewal that is under way has the budget from before, and puts it back when it is done.
+        async with held.lock:
+            held.lease = held.lease.extend(more)
 
     def _hold(self, held: _Held, why: str) -> None:
         row_id, held.lease = held.lease.row_id, held.lease.hold(why)

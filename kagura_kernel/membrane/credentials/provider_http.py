@@ -34,6 +34,9 @@ _FORBIDDEN = 403
 _WRONG_KEY = frozenset({401, _FORBIDDEN})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
+DIRECT: Mapping[str, None] = {"all://127.0.0.1": None, "all://[::1]": None, "all://localhost": None}
+"""For httpx, as `mounts`: what may be plain HTTP because it stays on this machine goes through no proxy."""
+
 
 class Strict(BaseModel):
     """A part of a configuration: no other names than these, and no error that repeats a value."""
@@ -110,7 +113,9 @@ class ProviderHttp:
         try:
             async with (
                 asyncio.timeout(2 * self._timeout),
-                httpx.AsyncClient(verify=_trust(), timeout=self._timeout, follow_redirects=False) as client,
+                httpx.AsyncClient(
+                    verify=_trust(), timeout=self._timeout, follow_redirects=False, mounts=DIRECT
+                ) as client,
                 client.stream(
                     method, self._base + path, headers=dict(headers), json=json_body, params=parameters
                 ) as response,
@@ -215,6 +220,11 @@ def check_url(url: str) -> str:
     if parts.scheme == "http" and host not in _LOOPBACK:
         raise ValueError("it must be https, except on loopback")
     return url
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL that `check_url` has passed leads to this machine."""
+    return urlsplit(url).hostname in _LOOPBACK
 
 
 def parse_date(text: str) -> datetime | None:

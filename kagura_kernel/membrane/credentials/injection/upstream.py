@@ -169,9 +169,10 @@ def outgoing(headers: Iterable[tuple[bytes, bytes]], upstream: Upstream, injecte
     given = list(headers)
     named = _named_by_connection(given)
     sent: Headers = [(b"host", upstream.authority.encode())]
+    ours = injected[0].replace(b"_", b"-")
     for name, value in given:
         plain = name.replace(b"_", b"-")
-        if plain in _HOP | _NOT_SENT | {injected[0]} | named or plain.startswith(_NOT_SENT_BEGINNINGS):
+        if plain in _HOP | _NOT_SENT | {ours} | named or plain.startswith(_NOT_SENT_BEGINNINGS):
             continue
         sent.append((name, value))
     sent += [(name, value) for name, value in given if name in {b"content-length", b"transfer-encoding"}]

@@ -15,7 +15,14 @@ from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
-from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, Strict, check_url, lifetime, parse_date
+from kagura_kernel.membrane.credentials.provider_http import (
+    TIMEOUT,
+    Strict,
+    check_url,
+    is_loopback,
+    lifetime,
+    parse_date,
+)
 from kagura_kernel.membrane.credentials.secret import Credential, Secret, SecretReader, SecretReference, in_thread
 
 if TYPE_CHECKING:
@@ -150,7 +157,14 @@ class AwsStsProvider:
             region_name=self._settings.region,
             botocore_session=core,
         )
-        config = Config(connect_timeout=self._timeout, read_timeout=self._timeout, retries={"total_max_attempts": 1})
+        # What may be plain HTTP because it stays on this machine goes through no proxy.
+        direct: dict[str, str] | None = {} if is_loopback(self._settings.endpoint_url) else None
+        config = Config(
+            connect_timeout=self._timeout,
+            read_timeout=self._timeout,
+            retries={"total_max_attempts": 1},
+            proxies=direct,
+        )
         return session.client("sts", endpoint_url=self._settings.endpoint_url or None, config=config)
 
     def _translated(self, response: Any) -> LeaseRefused | LeaseUnavailable:

@@ -18,7 +18,15 @@ from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable, SecretUn
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
-from kagura_kernel.membrane.credentials.provider_http import LARGEST, TIMEOUT, Strict, check_url, lifetime, parse_date
+from kagura_kernel.membrane.credentials.provider_http import (
+    DIRECT,
+    LARGEST,
+    TIMEOUT,
+    Strict,
+    check_url,
+    lifetime,
+    parse_date,
+)
 from kagura_kernel.membrane.credentials.secret import Credential, Secret, SecretReader, SecretReference, in_thread
 
 SECRETS = ("key",)
@@ -176,7 +184,7 @@ class _Transport:
     def __init__(self, timeout: float) -> None:
         import httpx
 
-        self._client = httpx.Client(timeout=timeout, follow_redirects=False)
+        self._client = httpx.Client(timeout=timeout, follow_redirects=False, mounts=DIRECT)
         self.last = _Response()
 
     def __enter__(self) -> Self:

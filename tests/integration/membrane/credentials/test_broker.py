@@ -719,3 +719,33 @@ async def test_by_the_clock_on_the_wall_a_run_outlives_its_credentials_until_its
     await until(lambda: len(approver.requests) == 1 and provider.books == {})
     await broker.close()
     journal.close()
+
+
+async def test_more_time_that_is_allowed_while_a_renewal_is_under_way_is_not_lost(house: House) -> None:
+    broker = house.broker(approver=ScriptedApprover(Verdict.ALLOW))
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    house.provider.gate.clear()
+    renewing = asyncio.create_task(broker.renew(lease.id))
+    await until(lambda: len(house.provider.books) == 2)
+    extending = asyncio.create_task(broker.extend(lease.id))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    house.provider.gate.set()
+    await asyncio.gather(renewing, extending)
+    (held,) = broker.leases()
+    assert held.budget.total_seconds == HOUR.total_seconds + LeaseTerms().budget.total_seconds
+
+
+async def test_nothing_is_minted_for_who_waited_for_another_attempt_when_the_broker_closed(house: House) -> None:
+    broker = house.broker()
+    house.provider.mint_errors.append(LeaseUnavailable("fake", "busy"))
+    waiting = asyncio.create_task(broker.acquire("fake", "read", budget=HOUR))
+    await until(lambda: not house.provider.mint_errors)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    await broker.close()
+    await house.clock.advance(5)
+    with pytest.raises(LeaseEnded, match="the run is over"):
+        await waiting
+    assert house.provider.books == {}
+    assert house.rows("live") + house.rows("owed") == []
