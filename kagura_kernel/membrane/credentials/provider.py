@@ -116,3 +116,17 @@ class CredentialProvider(Protocol):
             SecretUnavailable: its own key cannot be read.
         """
         ...
+
+
+class LeftToExpire:
+    """A part of a provider whose credentials nobody can end early: giving one back does nothing, none is looked for."""
+
+    async def revoke(self, handle: str) -> Revocation:
+        """There is no such call; the credential ends by itself."""
+        del handle
+        return Revocation(Verdict.GONE)
+
+    async def find(self, mark: str) -> str:
+        """Nothing can be ended, so nothing is looked for."""
+        del mark
+        return ""

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
+from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable
+from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference
 
 if TYPE_CHECKING:
     import ssl
@@ -29,6 +31,7 @@ TIMEOUT = 10.0
 LARGEST = 1 << 20
 """Bytes of an answer; a longer one is none."""
 
+_SYSTEM = SystemClock()
 _TOO_MANY = 429
 _FORBIDDEN = 403
 _WRONG_KEY = frozenset({401, _FORBIDDEN})
@@ -200,6 +203,45 @@ class ProviderHttp:
     def unclear(self, why: str) -> LeaseUnavailable:
         """The error for an answer that leaves open whether the provider acted."""
         return LeaseUnavailable(self._provider, why, uncertain=True)
+
+
+class ApiSettings(Protocol):
+    """What the settings of a provider with an HTTP API have."""
+
+    @property
+    def api_url(self) -> str:
+        """Where it answers."""
+        ...
+
+    @property
+    def scopes(self) -> Mapping[str, Any]:
+        """What can be minted, by name."""
+        ...
+
+
+SettingsT = TypeVar("SettingsT", bound=ApiSettings)
+
+
+class ApiProvider(Generic[SettingsT]):
+    """What providers with one key and an HTTP API have in common."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: SettingsT,
+        key: SecretReference,
+        reader: SecretReader,
+        *,
+        clock: Clock = _SYSTEM,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.name = name
+        self.scopes = frozenset(settings.scopes)
+        self._settings = settings
+        self._key = key
+        self._reader = reader
+        self._clock = clock
+        self._http = ProviderHttp(name, settings.api_url, timeout=timeout)
 
 
 def check_url(url: str) -> str:

@@ -14,7 +14,7 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
-from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
+from kagura_kernel.membrane.credentials.provider import LeftToExpire, Minted, MintRequest, ProviderTraits
 from kagura_kernel.membrane.credentials.provider_http import (
     TIMEOUT,
     Strict,
@@ -56,7 +56,7 @@ class AwsSettings(Strict):
         return check_url(url) if url else url
 
 
-class AwsStsProvider:
+class AwsStsProvider(LeftToExpire):
     """Assumes roles."""
 
     kind = "aws_sts"
@@ -87,27 +87,11 @@ class AwsStsProvider:
         self._timeout = timeout
 
     async def mint(self, request: MintRequest) -> Minted:
-        """Keys of an assumed role: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`.
-
-        Raises:
-            LeaseRefused: the key is wrong, the role may not be assumed, or not for so long.
-            LeaseUnavailable: AWS has trouble.
-            SecretUnavailable: the user's key cannot be read.
-        """
+        """Keys of an assumed role: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`."""
         key_id, key = [await self._reader.read(reference) for reference in self._secrets]
         # The library blocks; a thread that nobody waits for any more ends with its time-outs.
         answer = await in_thread(lambda: self._assume(request, key_id, key), "kagura-aws")
         return self._minted(answer, request)
-
-    async def revoke(self, handle: str) -> Revocation:
-        """AWS has no such call; the session ends by itself."""
-        del handle
-        return Revocation(Verdict.GONE)
-
-    async def find(self, mark: str) -> str:
-        """Nothing can be ended, so nothing is looked for."""
-        del mark
-        return ""
 
     def _assume(self, request: MintRequest, key_id: Secret, key: Secret) -> dict[str, Any]:
         from botocore import exceptions as failures

@@ -17,7 +17,7 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable, SecretUnavailable
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
-from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
+from kagura_kernel.membrane.credentials.provider import LeftToExpire, Minted, MintRequest, ProviderTraits
 from kagura_kernel.membrane.credentials.provider_http import (
     DIRECT,
     LARGEST,
@@ -50,7 +50,7 @@ class GcpSettings(Strict):
     _checked = field_validator("api_url")(check_url)
 
 
-class GcpProvider:
+class GcpProvider(LeftToExpire):
     """Impersonates service accounts."""
 
     kind = "gcp"
@@ -80,29 +80,13 @@ class GcpProvider:
         self._timeout = timeout
 
     async def mint(self, request: MintRequest) -> Minted:
-        """An access token of the scope's account.
-
-        Raises:
-            LeaseRefused: the key is wrong, or may not impersonate this account.
-            LeaseUnavailable: Google has trouble.
-            SecretUnavailable: the key cannot be read, or is none.
-        """
+        """An access token of the scope's account."""
         key = await self._reader.read(self._key)
         # The library blocks; a thread that nobody waits for any more ends with its time-outs.
         token, expires, answered_at = await in_thread(lambda: self._impersonate(request, key), "kagura-gcp")
         return Minted(
             Credential.token(token.reveal()), lifetime(expires, answered_at, self._clock.now(), request.seconds)
         )
-
-    async def revoke(self, handle: str) -> Revocation:
-        """Google has no such call; the token ends by itself."""
-        del handle
-        return Revocation(Verdict.GONE)
-
-    async def find(self, mark: str) -> str:
-        """Nothing can be ended, so nothing is looked for."""
-        del mark
-        return ""
 
     def _impersonate(self, request: MintRequest, key: Secret) -> tuple[Secret, datetime, datetime | None]:
         from google.auth import impersonated_credentials
