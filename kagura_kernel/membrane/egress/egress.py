@@ -338,8 +338,7 @@ class Egress:
         self._records.end()
 
     async def _admit(self, stream: BoxStream, host: str, port: int) -> Admitted:
-        if self._closed:
-            raise EgressDenied(_shown(host), port, "is asked for when the run is over")
+        self._require_open(_shown(host), port)
         if self._waiting >= self._limits.waiting:
             raise EgressBusy(_shown(host), port, "has to wait, and too many connections do already")
         pause = self._pace.take(self._clock.monotonic())
@@ -354,8 +353,14 @@ class Egress:
         finally:
             self._waiting -= 1
 
+    def _require_open(self, host: str, port: int) -> None:
+        if self._closed:
+            raise EgressDenied(host, port, "is asked for when the run is over")
+
     def _take_place(self, admitted: Admitted) -> None:
         target = admitted.target
+        # A person, or a resolver, may have taken their time.
+        self._require_open(target.host, target.port)
         if self._connected >= self._limits.connections:
             why = f"is one connection too many: the box has {self._connected} open"
             raise EgressBusy(target.host, target.port, why, "Close some first.")
