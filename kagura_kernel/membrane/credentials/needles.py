@@ -1,15 +1,11 @@
-"""The forms in which a secret turns up in text: plain, quoted, escaped, in hexadecimal, inside longer base64.
+"""The forms in which a secret turns up in text, and finding many of them at once. Pure.
 
-Decides, does nothing. What a program does to a secret on purpose (reversing it, say) is not a usual form.
-
-What a text is reduced to before a secret is looked for in it: tools wrap, indent, quote, colour and frame.
-
-Pure. A fold decides for each byte alone, so the fold of two pieces is the two folds, one after the other.
-
-Many needles found at once in folded bytes, in a time that hardly hangs on how many or how long they are. Pure.
-
-Every eighth byte (or every sixteenth, where the needles are long enough) eight bytes are looked up: a needle cannot
-stand there, nor a longer beginning of one at the end, without one of its own eight bytes being met.
+Forms: plain, quoted, escaped, in hexadecimal, inside longer base64. What a program does to a secret on purpose
+(reversing it, say) is not a usual form. Folds: what a text is reduced to before a secret is looked for in it, for tools
+wrap, indent, quote, colour and frame. A fold decides for each byte alone, so the fold of two pieces is the two folds,
+one after the other. The index finds many needles in folded bytes, in a time that hardly hangs on how many or how long
+they are: every eighth byte (or every sixteenth, where the needles are long enough) eight bytes are looked up, and a
+needle cannot stand there, nor a longer beginning of one at the end, without one of its own eight bytes being met.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """The egress of one run: every connection that its box asks for goes through here, decided, relayed and recorded.
 
-What is written down about the connections of one run, and how often.
-
 A program that asks in a loop must not fill the journal, and what it did must stay true: the same refusal is recorded
 the 1st, 2nd, 4th, 8th time. Of the connections to one target the first hundreds are recorded one by one; later ones
 share rows that stand for 2, 4, 8 … of them, whose bytes and seconds are sums.

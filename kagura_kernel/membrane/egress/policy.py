@@ -1,18 +1,11 @@
-"""Whether a run may reach a host and port: by exact grant, default deny. Pure.
+"""Whether a host and port may be reached, default deny, and what to type so that it may. Pure.
 
-A grant is `HOST:PORT`, `HOST` (which means port 443 alone; plain HTTP is `HOST:80`), the name of a host set, or `ask`.
-There are no wildcards and no ranges. An address outside the public network is opened by that very address and port and
-by nothing else, not even by a granted name that resolves to it.
-
-Whether a plugin's jail may reach a host and port: by its permissions, default deny, and nobody is ever asked. Pure.
-
-A name may stand for all names below it, unlike the grants of a run. Port and kind are part of each rule. As there, an
-address outside the public network is opened by that very address alone; `localhost` means the loopback.
-
-What to type so that a box may reach what it was refused: the narrowest word that opens it. Pure.
-
-Where nothing that could be typed opens it, that is said instead. An address that hands out the machine's own
-credentials is never advised.
+A run has exact grants. One is `HOST:PORT`, `HOST` (which means port 443 alone; plain HTTP is `HOST:80`), the name of a
+host set, or `ask`. There are no wildcards and no ranges. A plugin's jail has its permissions, and nobody is ever asked:
+a name may stand for all names below it; port and kind are part of each rule; `localhost` means the loopback. For both
+an address outside the public network is opened by that very address and port and by nothing else, not even by a name
+that resolves to it. Advice is the narrowest word that opens what was refused; where nothing that could be typed opens
+it, that is said instead, and an address that hands out the machine's own credentials is never advised.
 """
 
 from __future__ import annotations

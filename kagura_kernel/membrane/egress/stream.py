@@ -1,10 +1,7 @@
-"""A connection as the box holds it: what the relay asks of it, and the plain one over a socket.
+"""A connection as the box holds it, and carrying its bytes: counted, limited, half-closes kept, memory flat.
 
-`GuestBoxStream` makes one out of a stream that the guest carries over the pipe.
-
-Carrying bytes between a box and the other side: counted, limited, with half-closes kept and memory flat.
-
-Each direction holds at most one chunk, and reads the next one when the other side has taken it; so a reader that
+`BoxStream` is the seam: `SocketStream` is a plain socket, `GuestBoxStream` a stream that the guest carries over the
+pipe. Each direction holds at most one chunk, and reads the next one when the other side has taken it; so a reader that
 stops stops the writer. A limit is exact: not one byte more is passed on, and the connection is reset on both sides, so
 that nobody takes a part for the whole.
 """

@@ -1,14 +1,12 @@
 """The API of a brain that thinks in its box: a loopback URL there, the key added here, every answer counted here.
 
-The box has a placeholder where the program insists on a key. A request that is not the API's own way of thinking goes
-nowhere (`rules`), what an answer cost is read from the service's own words (`usage`), and the key is covered in
-whatever comes back.
+The box has a placeholder where the program insists on a key; the URL is an `Endpoint` like a lease's. What an answer
+cost is read from the service's own words (`usage`), and the key is covered in whatever comes back.
 
-What of the Messages API a box may use: to think, and nothing that would be a way out past its proxy. Pure.
-
-The service can fetch pages, search, run code and speak to MCP servers by itself, and reads files of the account. Each
-of these would carry the box's words to places that nobody was asked about, so a request that wants one is refused
-before a byte of it is sent. Requests are read strictly: what could be read in two ways is refused too.
+A box may use the Messages API to think, and for nothing that would be a way out past its proxy. The service can fetch
+pages, search, run code and speak to MCP servers by itself, and reads files of the account. Each of these would carry
+the box's words to places that nobody was asked about, so a request that wants one is refused before a byte of it is
+sent. Requests are read strictly: what could be read in two ways is refused too.
 """
 
 from __future__ import annotations

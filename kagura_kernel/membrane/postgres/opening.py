@@ -2,12 +2,9 @@
 
 The program in the box is the client of a server that asks for no password. What it names as user and database counts
 for nothing. It reaches this one host and port. Where a person typed it, an address in a private network may be meant;
-the addresses that nobody can mean stay refused. A session begins read-only and with a limit on the time of
-one statement. Both are defaults that its SQL may change: what the user of the URL may do is what counts in the end.
-
-The keys by which programs of one box cancel their own sessions: ours, each standing for a server's.
-
-A program never learns a server's key, so that it can cancel what this box does and nothing else.
+the addresses that nobody can mean stay refused. A session begins read-only and with a limit on the time of one
+statement. Both are defaults that its SQL may change: what the user of the URL may do is what counts in the end. A
+program never learns a server's key: it is told one of ours, and can cancel what this box does and nothing else.
 """
 
 from __future__ import annotations

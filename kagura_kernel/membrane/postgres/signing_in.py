@@ -1,12 +1,10 @@
 """Signing in to a server: from a connection that stands to a session that is ready for queries.
 
-The password is proved, not told, where the server lets it be. It is told in clear text only through TLS that the URL
-demands: with `prefer` whoever sits in between could ask for it. Whatever the server says out of turn ends the attempt,
-and so does a server that lets us in without having proved that it knows the password, once it has begun to.
-
-SCRAM-SHA-256 as a client (RFC 5802, RFC 7677): both sides prove that they know the password, nobody tells it. Pure.
-
-Without channel binding: the address was checked before, and who wants the server's name checked asks for verify-full.
+The password is proved, not told, where the server lets it be: by SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel
+binding, since the address was checked before, and who wants the server's name checked asks for verify-full. It is told
+in clear text only through TLS that the URL demands: with `prefer` whoever sits in between could ask for it. Whatever
+the server says out of turn ends the attempt, and so does a server that lets us in without having proved that it knows
+the password, once it has begun to.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """What PostgreSQL's protocol (version 3.0) looks like in bytes: the messages that the membrane makes and takes apart.
 
-Every length is checked before anything is read or kept: what waits in memory for one message is bounded.
-
-What a program in the box is told when it gets no session: a state that its library knows, and a masked text. Pure.
-
-Words of the server are never passed on: they name the address that it sees, its users, or what somebody who plays a
-server wants to be read. A looked-up address never stands in a text for the box either.
+Every length is checked before anything is read or kept: what waits in memory for one message is bounded. What a program
+in the box is told when it gets no session is a state that its library knows, and a masked text: words of the server are
+never passed on, for they name the address that it sees, its users, or what somebody who plays a server wants to be
+read. A looked-up address never stands in a text for the box either.
 """
 
 from __future__ import annotations

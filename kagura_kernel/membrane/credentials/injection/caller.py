@@ -1,8 +1,7 @@
 """The box's end of one connection: HTTP/1.1 as a server speaks it, over a stream of the pipe.
 
-What a request from the box must look like: strict, refused rather than repaired, so that nothing has two readings.
-
-h11 parses; this refuses first what h11 forgives, and then what this front does not pass on. Pure.
+A request is read strictly, and refused rather than repaired, so that nothing has two readings: what h11 would forgive
+is refused before it parses, and then what is not passed on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""One loopback URL in the box and the upstream it stands for: each request gets the lease's header on its way out.
+"""The reverse proxy: one loopback URL in the box, and the upstream that it stands for.
 
-The credential is asked for anew for each request, so a renewal is not noticed and an ended lease is. Whatever goes
+Leases and the service of a sealed brain are reached through it. Each request gets the credential's header on its way
+out. The credential is asked for anew for each request, so a renewal is not noticed and an ended lease is. Whatever goes
 wrong before the answer has begun is told in words; whatever goes wrong after it cuts the connection, so that nobody
-takes a part for the whole.
+takes a part for the whole. Bodies stream both ways, one chunk at a time.
 """
 
 from __future__ import annotations
