@@ -35,17 +35,16 @@ from kagura_kernel.journal.place import data_home, read_settings, settings_file,
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
-from kagura_kernel.membrane.credentials.lease import lease_terms
+from kagura_kernel.membrane.credentials.lease import Grant, lease_terms, parse_grant
+from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.membrane.leasing import check_grants
-from kagura_kernel.membrane.parts import MembraneParts
 from kagura_kernel.membrane.settings import check_settings
 from kagura_kernel.sandbox.output import prune_spilled
 
 if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.provider import CredentialProvider
     from kagura_kernel.membrane.credentials.registry import Registry
-    from kagura_kernel.membrane.credentials.sweep import SweepReport
+    from kagura_kernel.membrane.credentials.revoke import SweepReport
     from kagura_kernel.runs.git_places import GitPlaces
     from kagura_kernel.telemetry.logs import StructuredLog
 
@@ -333,7 +332,7 @@ def make_sweep(
     """
 
     async def sweeping(told: Callable[[SweepReport], None]) -> None:
-        from kagura_kernel.membrane.credentials.sweep import keep_sweeping, sweep
+        from kagura_kernel.membrane.credentials.revoke import keep_sweeping, sweep
 
         await keep_sweeping(lambda: sweep(ledger, registry().providers, alive, owner=owner, clock=clock), clock, told)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kagura_kernel.membrane.mounts import check_project
+from kagura_kernel.membrane.project import check_project
 
 # What lies in a home directory and is nobody's project, whatever the notebook's working directory says.
 _PRIVATE = (

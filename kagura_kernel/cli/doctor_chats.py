@@ -64,8 +64,7 @@ def _told(chat: CheckedChat) -> str:
 
 def _not_there(reference: SecretReference, environ: Mapping[str, str], *, served: bool) -> str:
     """Why a token cannot be had here, as far as that is seen without unlocking a keychain; empty when it can."""
-    from kagura_kernel.membrane.credentials.keychain import KeychainUnusable, keychain_name
-    from kagura_kernel.membrane.credentials.secret import SecretReader
+    from kagura_kernel.membrane.credentials.secret import KeychainUnusable, SecretReader, keychain_name
 
     token = reference.setting.rpartition(".")[2]
     # A variable may be set for the server alone, and one that runs has had it.

@@ -38,7 +38,7 @@ def egress_rules(settings: Settings) -> Finding:
 def secret_places(environ: Mapping[str, str]) -> Finding:
     """Whether the keychain answers; variables and files always can be read."""
     from kagura_kernel.journal.place import settings_file
-    from kagura_kernel.membrane.credentials.keychain import KeychainUnusable, keychain_name
+    from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keychain_name
 
     name = "secret back-ends"
     try:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kagura_kernel.cockpit.checking import explain_targets
-from kagura_kernel.membrane.egress.explaining import Explanation
+from kagura_kernel.membrane.egress.gate import Explanation
 
 ALL_ALLOWED, SOME_REFUSED = 0, 1
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
     from kagura_kernel.journal.store import Journal
     from kagura_kernel.membrane.credentials.provider import CredentialProvider
-    from kagura_kernel.membrane.credentials.settle import Settled
-    from kagura_kernel.membrane.credentials.sweep import Revoked
+    from kagura_kernel.membrane.credentials.revoke import Revoked, Settled
 
 
 _REMEMBERED = 1000
@@ -194,7 +193,7 @@ async def _revoke_rows(
     ledger: LeaseLedger, providers: Mapping[str, CredentialProvider], wanted: Callable[[LeaseRow], bool]
 ) -> list[Revoked]:
     from kagura_kernel.journal.owner import owner_alive, process_owner
-    from kagura_kernel.membrane.credentials.sweep import revoke_now
+    from kagura_kernel.membrane.credentials.revoke import revoke_now
 
     return await revoke_now(ledger, providers, wanted, owner_alive, owner=process_owner(), by=person())
 
@@ -210,7 +209,7 @@ def _tell_holders(journal: Journal, revoked: list[Revoked]) -> None:
 
 def _sweep(arguments: SimpleNamespace, ledger: LeaseLedger) -> int:
     from kagura_kernel.journal.owner import owner_alive, process_owner
-    from kagura_kernel.membrane.credentials.sweep import sweep
+    from kagura_kernel.membrane.credentials.revoke import sweep
 
     report = asyncio.run(sweep(ledger, _providers(), owner_alive, owner=process_owner()))
     if arguments.json:

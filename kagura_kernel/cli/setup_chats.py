@@ -134,7 +134,7 @@ def _token(
 
 
 def _has_keychain(talk: Talk) -> bool:
-    from kagura_kernel.membrane.credentials.keychain import KeychainUnusable, keychain_name
+    from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keychain_name
 
     try:
         keychain_name()
@@ -146,7 +146,7 @@ def _has_keychain(talk: Talk) -> bool:
 
 
 def _keep(talk: Talk, entry: str, secret: str) -> bool:
-    from kagura_kernel.membrane.credentials.keychain import KeychainUnusable, keep_in_keychain
+    from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keep_in_keychain
 
     try:
         keep_in_keychain(KEYCHAIN, entry, secret)

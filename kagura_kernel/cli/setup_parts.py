@@ -107,7 +107,7 @@ class Walk:
             self._keep(name, secret)
 
     def _keep(self, name: str, secret: str) -> None:
-        from kagura_kernel.membrane.credentials.keychain import KeychainUnusable, keep_in_keychain
+        from kagura_kernel.membrane.credentials.secret import KeychainUnusable, keep_in_keychain
 
         try:
             keep_in_keychain(KEYCHAIN, name, secret)

@@ -48,8 +48,8 @@ from kagura_kernel.journal.owner import owner_alive
 from kagura_kernel.journal.rows import ApprovalRow, CostRow, RunRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
+from kagura_kernel.membrane.grant import MembraneParts, SessionPowers
 from kagura_kernel.membrane.leasing import Leasing
-from kagura_kernel.membrane.parts import MembraneParts, SessionPowers
 from kagura_kernel.plugins.call_limits import CallLimits
 from kagura_kernel.runs.order import Children, KitParts, Price, RunParts, StartBox
 from kagura_kernel.runs.run import Run

@@ -33,8 +33,8 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.rows import Here
 from kagura_kernel.kit.definitions.definition import AgentDefinition
 from kagura_kernel.kit.staging.naming import without_secret
-from kagura_kernel.membrane.credentials.grants import Grant
-from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables, usual_variables
+from kagura_kernel.membrane.credentials.lease import Grant
+from kagura_kernel.membrane.egress.proxy import PROXY_PORT, proxy_variables, usual_variables
 from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
 from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.patterns.dispatch import capped

@@ -13,7 +13,7 @@ from kagura_kernel.domain.events import ChangesCollected, ChangesSettled, RunFin
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.project import ProjectFiles
-from kagura_kernel.membrane.writeback import apply_changes
+from kagura_kernel.membrane.protection import apply_changes
 
 _KINDS = ("run.started", "changes.collected", "changes.settled", "run.finished")
 

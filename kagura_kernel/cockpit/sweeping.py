@@ -16,7 +16,7 @@ from kagura_kernel.cockpit.status import CredentialStatus
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.owner import owner_alive
-from kagura_kernel.membrane.credentials.sweep import SweepReport
+from kagura_kernel.membrane.credentials.revoke import SweepReport
 
 log = logging.getLogger(__name__)
 

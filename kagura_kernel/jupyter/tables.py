@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kagura_kernel.cockpit.records import Board, LeaseView
     from kagura_kernel.journal.session_registry import SessionRow
-    from kagura_kernel.membrane.egress.explaining import Explanation
+    from kagura_kernel.membrane.egress.gate import Explanation
     from kagura_kernel.patterns.calibration import Calibrated
 
 # column → (field of the row, pandas type); an unknown figure is NA, never 0.

@@ -1,37 +1,41 @@
-"""What one run is given: image, credentials, mounts, egress. One frozen value, made before anything starts. Pure."""
+"""What one run is given: image, credentials, mounts, egress. One frozen value, made before anything starts. Pure.
+
+Beside it stands what the membrane that carries it out is made of, and what a person has allowed for a session.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood, UsageError
+from kagura_kernel.domain.events import Event
 from kagura_kernel.domain.kit import KIT_DIR
 from kagura_kernel.domain.policy import PROGRAM_DIR, SandboxPolicy
-from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
-from kagura_kernel.membrane.credentials.lease import LeaseTerms, span
+from kagura_kernel.membrane.credentials.lease import Budget, Grant, LeaseTerms, parse_grant, span
+from kagura_kernel.membrane.egress.asking import Answers
+from kagura_kernel.membrane.egress.gate import Resolver, SystemResolver
+from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.names import ASK, HOST_SETS, HTTPS, NONE, HostSets, parse_target, with_mirrors
 from kagura_kernel.membrane.egress.policy import EgressPolicy, parse_grants
 from kagura_kernel.sandbox.backend import WORKSPACE
+
+if TYPE_CHECKING:
+    from kagura_kernel.journal.leases import LeaseLedger
+    from kagura_kernel.membrane.credentials.registry import Registry
 
 _OURS = {KIT_DIR: "its kit", PROGRAM_DIR: "its brain’s program"}
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder of the host that a box sees.
+    """A folder of the host that a box sees."""
 
-    Attributes:
-        source: On the host; resolved and checked.
-        target: In the box.
-        mode: `copy` is a copy-on-write view, `read` cannot be written.
-    """
-
-    source: Path
-    target: str = WORKSPACE
-    mode: Literal["copy", "read"] = "copy"
+    source: Path  # On the host; resolved and checked
+    target: str = WORKSPACE  # In the box
+    mode: Literal["copy", "read"] = "copy"  # `copy` is a copy-on-write view, `read` cannot be written
 
     @property
     def shown(self) -> str:
@@ -41,36 +45,23 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class RunGrant:
-    """Everything that crosses the wall for one run; what is not in it does not cross.
+    """Everything that crosses the wall for one run; what is not in it does not cross."""
 
-    Attributes:
-        image: Image asked for by name; empty is the back-end's own choice.
-        credentials: What may be leased, sorted.
-        mounts: What of the host is seen: the project, and the kit of an agent that has one.
-        net: The words that open hosts, in the order in which they were given.
-        egress: What these words mean.
-        usual: Those of the words that the person's settings give to every run.
-        sets: The sets of hosts that words may name.
-        writable_root: Whether commands may change the whole system that they see.
-        asker: Who asks for more than the person has given, and its verb: `the definition of the agent 'one' asks`.
-        asker_id: SHA-256 of that definition: what a person allows is allowed to these very words.
-        asked: What it asks for: words among `net`, credentials, `WRITE_THROUGH`, `PROMPT_FILE` with a place. A person's
-            word is needed for each.
-        closed: Whether the person's own words closed what others open: `--net none`.
-    """
-
-    image: str = ""
-    credentials: tuple[Grant, ...] = ()
-    mounts: tuple[Mount, ...] = ()
-    net: tuple[str, ...] = ()
-    egress: EgressPolicy = field(default_factory=EgressPolicy)
-    usual: tuple[str, ...] = ()
-    sets: HostSets = field(default_factory=lambda: HOST_SETS, repr=False)
-    writable_root: bool = False
+    image: str = ""  # Image asked for by name; empty is the back-end's own choice
+    credentials: tuple[Grant, ...] = ()  # What may be leased, sorted
+    mounts: tuple[Mount, ...] = ()  # What of the host is seen: the project, and the kit of an agent that has one
+    net: tuple[str, ...] = ()  # The words that open hosts, in the order in which they were given
+    egress: EgressPolicy = field(default_factory=EgressPolicy)  # What these words mean
+    usual: tuple[str, ...] = ()  # Those of the words that the person's settings give to every run
+    sets: HostSets = field(default_factory=lambda: HOST_SETS, repr=False)  # The sets of hosts that words may name
+    writable_root: bool = False  # Whether commands may change the whole system that they see
+    # Who asks for more than the person has given, and its verb: `the definition of the agent 'one' asks`
     asker: str = ""
-    asker_id: str = ""
+    asker_id: str = ""  # SHA-256 of that definition: what a person allows is allowed to these very words
+    # What it asks for: words among `net`, credentials, `WRITE_THROUGH`, `PROMPT_FILE` with a place. A person's word is
+    # needed for each.
     asked: tuple[str, ...] = ()
-    closed: bool = False
+    closed: bool = False  # Whether the person's own words closed what others open: `--net none`
 
     def widened(self, net: Iterable[str], mounts: Iterable[Mount] = (), *, asked: bool) -> RunGrant:
         """The same with more hosts and mounts, found out before anything starts; a closed one with no more hosts.
@@ -221,3 +212,37 @@ def _spelled(word: str) -> str:
     except HostNotUnderstood:
         return word.encode("ascii", "backslashreplace").decode()
     return str(target) if word.endswith(f":{target.port}") else target.host
+
+
+class RecordFact(Protocol):
+    """Makes, stores and shows an event of the run; raises `JournalError` when it cannot be stored."""
+
+    def __call__(self, kind: type[Event], /, **fields: Any) -> object:
+        """Record one fact."""
+        ...
+
+
+@dataclass(slots=True)
+class SessionPowers:
+    """What a person has allowed for a whole session; shared by its runs, and gone with this process."""
+
+    answers: Answers = field(default_factory=Answers)  # Hosts
+    budgets: dict[Grant, Budget] = field(default_factory=dict)  # What is left of the budgets of credentials
+    writable_root: bool = False  # Whether its boxes may be changed as a whole
+    # What agents' definitions have asked for, each as the SHA-256 of the definition and the word
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    # Whether a credential needs a person's word in every single run, whatever was allowed before
+    asks_anew: Callable[[Grant], bool] = lambda _grant: False
+
+
+@dataclass(frozen=True, slots=True)
+class MembraneParts:
+    """What the membranes of all runs are made of."""
+
+    ledger: LeaseLedger  # Where every credential is written down
+    registry: Callable[[], Registry]  # Reads the person's credential providers, when they are first needed
+    terms: LeaseTerms = field(default_factory=LeaseTerms)  # How leases are handled
+    preapproved: frozenset[Grant] = frozenset()  # Credentials whose usual budget needs no asking
+    limits: EgressLimits = field(default_factory=EgressLimits)  # On connections
+    # Makes what turns names into addresses; one for each run, on its loop
+    resolver: Callable[[], Resolver] = SystemResolver

@@ -15,10 +15,9 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import ApprovalAborted, JournalError, KaguraError, NotThisTime, UnknownName
 from kagura_kernel.domain.events import LeaseChange, LeaseChanged, LeaseUsed, Noted
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.grants import Grant, Grants
-from kagura_kernel.membrane.credentials.lease import Budget, Holder, Lease, LeaseCheckpoint
+from kagura_kernel.membrane.credentials.lease import Budget, Grant, Grants, Holder, Lease
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
-from kagura_kernel.membrane.credentials.settle import LAST_SECONDS, LEFT_TO_EXPIRE, finish
+from kagura_kernel.membrane.credentials.revoke import LAST_SECONDS, LEFT_TO_EXPIRE, finish
 from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.policy import EgressPolicy
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from kagura_kernel.membrane.credentials.injection.records import InjectedRequest, InjectionView, Summing
     from kagura_kernel.membrane.credentials.registry import Registry
     from kagura_kernel.membrane.credentials.secret import Secret
-    from kagura_kernel.membrane.parts import MembraneParts, RecordFact
+    from kagura_kernel.membrane.grant import MembraneParts, RecordFact
     from kagura_kernel.sandbox.backend import Box
 
 _REACHES_THE_BOX = frozenset({"renewed", "on hold", "released"})
@@ -173,11 +172,11 @@ class Leasing:
         """Every secret that the run has had, ended ones too."""
         return self._broker.seen_secrets()
 
-    def left(self) -> tuple[LeaseCheckpoint, ...]:
+    def left(self) -> tuple[Lease, ...]:
         """What is left of each budget by now."""
-        return self._broker.checkpoint()
+        return self._broker.leases()
 
-    async def close(self) -> tuple[LeaseCheckpoint, ...]:
+    async def close(self) -> tuple[Lease, ...]:
         """Take everything out of the box, give every lease back: what is left of each budget. May be called twice.
 
         Raises:

@@ -16,21 +16,17 @@ from kagura_kernel.domain.commands import Command, CommandResult, OutputFilter, 
 from kagura_kernel.domain.errors import ApprovalDenied, SandboxUnavailable
 from kagura_kernel.domain.events import EgressClosed, EgressDecided, Noted, RunGranted
 from kagura_kernel.domain.identity import new_approval_id
-from kagura_kernel.membrane.credentials.grants import Grant
-from kagura_kernel.membrane.credentials.lease import Holder
-from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.credentials.scrubbed_box import ScrubbedBox
+from kagura_kernel.membrane.credentials.lease import Grant, Holder
+from kagura_kernel.membrane.credentials.scrub import ScrubbedBox, Scrubber
 from kagura_kernel.membrane.egress.asking import THIS_RUN, THIS_SESSION, Asking
-from kagura_kernel.membrane.egress.boxed import forward, open_egress
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
-from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables
-from kagura_kernel.membrane.grant import RunGrant
-from kagura_kernel.membrane.parts import MembraneParts, RecordFact, SessionPowers
+from kagura_kernel.membrane.egress.proxy import PROXY_PORT, forward, open_egress, proxy_variables
+from kagura_kernel.membrane.grant import MembraneParts, RecordFact, RunGrant, SessionPowers
 from kagura_kernel.sandbox.backend import Box
 
 if TYPE_CHECKING:
-    from kagura_kernel.membrane.credentials.lease import Budget, LeaseCheckpoint
+    from kagura_kernel.membrane.credentials.lease import Budget, Lease
     from kagura_kernel.membrane.credentials.secret import Secret
     from kagura_kernel.membrane.leasing import Leasing
     from kagura_kernel.membrane.model.access import Counting, ModelAccess, ModelApi
@@ -66,9 +62,6 @@ _MEANT_FOR_THE_RUN = frozenset({"run_id", "session_id", "at", "kind"})
 
 class Membrane:
     """One run's membrane; belongs to one loop.
-
-    Attributes:
-        scrubber: Knows every secret that the run has had.
 
     Args:
         grant: What the run is given.
@@ -106,14 +99,14 @@ class Membrane:
         self._clock = clock
         self._for_session = False
         self._carried: dict[Grant, Budget] = {}
-        self._kept: tuple[LeaseCheckpoint, ...] = ()
+        self._kept: tuple[Lease, ...] = ()
         self._egress: Egress | None = None
         self._leasing: Leasing | None = None
         self._model_api: ModelApi | None = None
         self._model: ModelAccess | None = None
         self._closed = False
         self._proxy: dict[str, str] = {}
-        self.scrubber = Scrubber(self._secrets)
+        self.scrubber = Scrubber(self._secrets)  # Knows every secret that the run has had
 
     @property
     def leasing(self) -> Leasing | None:
@@ -126,7 +119,7 @@ class Membrane:
         return self._grant
 
     @property
-    def left(self) -> tuple[LeaseCheckpoint, ...]:
+    def left(self) -> tuple[Lease, ...]:
         """What is left of the budgets of its leases; never a credential."""
         return self._kept or (self._leasing.left() if self._leasing is not None else ())
 

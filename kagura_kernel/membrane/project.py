@@ -1,16 +1,10 @@
-"""The project's files on the host, reached component by component so that no link can lead elsewhere.
+"""The project on the host: which directory may be one, and its files, reached so that no link can lead elsewhere.
 
 A path comes from a box and is not to be trusted: it is walked from a descriptor of the project root with
-`O_NOFOLLOW` at every step, so that neither a link in the project nor one swapped in meanwhile is followed.
-
-Renames that never destroy what they meet: an exchange of two names, and a rename to a name that is free.
-
-Both are one step of the kernel, so nothing can come between looking and doing.
-
-One file of a directory gives way to another only while it is what it should be.
-
-What stands there is taken out in one step, looked at where nobody else finds it, and put back when it is not what was
-expected: whoever saves a file at the same moment keeps what they saved.
+`O_NOFOLLOW` at every step, so that neither a link in the project nor one swapped in meanwhile is followed. A file gives
+way to another only while it is what it should be: an exchange of two names, or a rename to a name that is free, is one
+step of the kernel. What stood there is looked at where nobody else finds it, and put back when it is not what was
+expected, so whoever saves a file at the same moment keeps what they saved.
 """
 
 from __future__ import annotations
@@ -22,10 +16,94 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from kagura_kernel.domain.errors import WorkspaceRefused, WorkspaceUnreadable
+
+# A box that saw one of these as its project would see the system, not a project.
+_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/run")
+# Where daemons keep what they were told in confidence, or what is executed for them.
+_STATE = ("/var/lib/containerd", "/var/lib/docker", "/var/lib/dpkg", "/var/lib/kubelet", "/var/spool/cron")
+# Parts of a home directory that are keys and the settings of programs which hold keys, never a project.
+_OF_HOME = (
+    *(".ssh", ".gnupg", ".pki", ".password-store", ".local/share/keyrings", ".mozilla", ".thunderbird"),
+    *(".aws", ".azure", ".config/gcloud", ".config/gh", ".config/containers", ".docker", ".kube"),
+    *(".claude", ".codex", ".ipython", ".jupyter", ".kagura", ".local/share/jupyter"),
+)
+_TOPS = ("/", "/home", "/root", "/srv", "/tmp", "/var", "/opt", "/mnt", "/media", "/Users")  # noqa: S108 - refused
+
+
+def check_project(path: Path, *, home: Path | None, private: Sequence[Path]) -> Path:
+    """The project root, absolute and without links, fit to be shown to a box.
+
+    Args:
+        path: What was asked for; usually the notebook's working directory.
+        home: The user's home directory: neither it, nor a directory above it, nor what in it holds keys is ever a
+            project.
+        private: Directories of ours and of Jupyter's (state, runtime); a project may neither hold nor lie in one.
+
+    Raises:
+        WorkspaceUnreadable: it is missing, is no directory, or may not be read.
+        WorkspaceRefused: it is a link, or a place that is never shown.
+    """
+    if path.is_symlink():
+        raise WorkspaceRefused(str(path), f"it is a link to {path.readlink()}; name that directory itself")
+    try:
+        root = path.resolve(strict=True)
+        with os.scandir(root) as entries:
+            next(entries, None)
+    except FileNotFoundError as error:
+        raise WorkspaceUnreadable(str(path), "there is no such directory") from error
+    except NotADirectoryError as error:
+        raise WorkspaceUnreadable(str(path), "it is not a directory") from error
+    except OSError as error:
+        raise WorkspaceUnreadable(str(path), error.strerror or "it cannot be read") from error
+    refuse_private(root, home=home, private=private)
+    return root
+
+
+def refuse_private(root: Path, *, home: Path | None, private: Sequence[Path]) -> None:
+    """Refuse what is never shown to a box: the system's own, home as a whole, keys, and directories of ours.
+
+    Args:
+        root: A file or directory, absolute and without links.
+        home: As for `check_project`.
+        private: As for `check_project`.
+
+    Raises:
+        WorkspaceRefused: it is, holds, or lies in such a place.
+    """
+    _refuse_system(root)
+    if home is not None:
+        _refuse_home(root, home.resolve())
+    for directory in private:
+        resolved = directory.resolve()
+        if _covers(root, resolved) or _covers(resolved, root):
+            raise WorkspaceRefused(str(root), f"the private directory {directory} lies in it, or it in that")
+
+
+def _refuse_system(root: Path) -> None:
+    if str(root) in _TOPS:
+        raise WorkspaceRefused(str(root), "it is the top of a tree that holds more than a project")
+    for system in (*_SYSTEM, *_STATE):
+        if _covers(Path(system), root):
+            raise WorkspaceRefused(str(root), "it belongs to the system")
+
+
+def _refuse_home(root: Path, home: Path) -> None:
+    if _covers(root, home):
+        raise WorkspaceRefused(str(root), "it is, or holds, your home directory")
+    for part in _OF_HOME:
+        if _covers((home / part).resolve(), root):
+            raise WorkspaceRefused(str(root), f"{part} in your home directory holds keys or settings")
+
+
+def _covers(outer: Path, inner: Path) -> bool:
+    return inner == outer or outer in inner.parents
+
 
 # The system's own numbers, for "the name must be free" and "exchange the two".
 _NEW, _EXCHANGE = (0x4, 0x2) if sys.platform == "darwin" else (0x1, 0x2)
@@ -94,21 +172,13 @@ class Changed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One name in a directory, a name beside it that nobody else uses, and what is expected to stand there.
+    """One name in a directory, a name beside it that nobody else uses, and what is expected to stand there."""
 
-    Attributes:
-        directory: Descriptor of the directory.
-        name: The name that matters.
-        spare: The name beside it.
-        expected: Hash of what should stand there; empty for nothing.
-        look: Hash of what stands at a name of the directory: empty for nothing, never an error.
-    """
-
-    directory: int
-    name: str
-    spare: str
-    expected: str
-    look: Callable[[str], str]
+    directory: int  # Descriptor of the directory
+    name: str  # The name that matters
+    spare: str  # The name beside it
+    expected: str  # Hash of what should stand there; empty for nothing
+    look: Callable[[str], str]  # Hash of what stands at a name of the directory: empty for nothing, never an error
 
 
 def put(place: Place) -> None:
@@ -215,23 +285,14 @@ class UnsafePath(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """One path of the project as it is now.
+    """One path of the project as it is now."""
 
-    Attributes:
-        kind: `file`, `link`, `other`, or empty when there is nothing.
-        sha256: Of the content, or of the link's target; empty when there is nothing.
-        size: Bytes.
-        mode: Permission bits.
-        changed: When content or attributes last changed, seconds since 1970; cannot be set by hand.
-        content: The bytes, if they were asked for and are few enough.
-    """
-
-    kind: str = ""
-    sha256: str = ""
-    size: int = 0
-    mode: int = 0
-    changed: float = 0.0
-    content: bytes | None = None
+    kind: str = ""  # `file`, `link`, `other`, or empty when there is nothing
+    sha256: str = ""  # Of the content, or of the link's target; empty when there is nothing
+    size: int = 0  # Bytes
+    mode: int = 0  # Permission bits
+    changed: float = 0.0  # When content or attributes last changed, seconds since 1970; cannot be set by hand
+    content: bytes | None = None  # The bytes, if they were asked for and are few enough
 
 
 def split_path(path: str) -> list[str]:

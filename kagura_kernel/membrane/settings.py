@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood, UsageError
 from kagura_kernel.domain.settings import PREFIX, Problem, Settings
-from kagura_kernel.membrane.credentials.grants import parse_grant
+from kagura_kernel.membrane.credentials.lease import parse_grant
 from kagura_kernel.membrane.egress.names import (
     ASK,
     HOST_SETS,
@@ -24,7 +24,7 @@ from kagura_kernel.membrane.egress.names import (
     with_mirrors,
 )
 from kagura_kernel.membrane.egress.policy import parse_grants
-from kagura_kernel.membrane.egress.variables import proxy_variables
+from kagura_kernel.membrane.egress.proxy import proxy_variables
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", re.ASCII)

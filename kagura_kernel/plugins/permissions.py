@@ -11,9 +11,9 @@ from typing import Any
 
 from kagura_kernel.domain.errors import ConfigurationError, HostNotUnderstood, PluginNotConfigured, WorkspaceRefused
 from kagura_kernel.domain.plugins import PluginPermissions
-from kagura_kernel.membrane.mounts import refuse_private
 from kagura_kernel.membrane.names import PROTECTED_NAMES, is_protected_name
 from kagura_kernel.membrane.postgres.service import PostgresService, is_postgres_url, parse_url
+from kagura_kernel.membrane.project import refuse_private
 from kagura_kernel.plugins.entries import (
     NetRule,
     NotShown,

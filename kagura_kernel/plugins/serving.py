@@ -31,7 +31,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import Noted, PluginCalled
 from kagura_kernel.membrane.egress.limits import Pace
-from kagura_kernel.membrane.parts import RecordFact
+from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.plugins import framing
 from kagura_kernel.plugins.call_limits import CallLimits, Room
 from kagura_kernel.plugins.calling import EnabledPlugin

@@ -16,7 +16,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.collect import LEFT, Collector
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.project import ProjectFiles, UnsafePath
-from kagura_kernel.membrane.writeback import apply_changes
+from kagura_kernel.membrane.protection import apply_changes
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.sandbox.backend import Box

@@ -18,8 +18,7 @@ from kagura_kernel.kit.packages.hosts import ToolHosts
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.kit.staging.plan import KitPlan, plan_kit
 from kagura_kernel.kit.staging.stage import Kit, build_kit
-from kagura_kernel.membrane.grant import PROMPT_FILE, Mount, RunGrant
-from kagura_kernel.membrane.parts import RecordFact
+from kagura_kernel.membrane.grant import PROMPT_FILE, Mount, RecordFact, RunGrant
 from kagura_kernel.runs.order import AgentOrder, KitParts, RunOrder, RunParts
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.tools.briefing import ReadPrompt, agent_briefing

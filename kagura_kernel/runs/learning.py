@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.events import MemoryChanged, RunVerified
 from kagura_kernel.domain.memory import FIXES, PREVENTS, Author, Draft, Edge, Memory, Source, Tier, project_scope
 from kagura_kernel.domain.tools import ToolCall, ToolResult
-from kagura_kernel.membrane.parts import RecordFact
+from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.patterns.attempts import (
     CHANGES,

@@ -24,8 +24,7 @@ from kagura_kernel.kit.packages.hosts import ToolHosts
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.kit.staging.surroundings import Surroundings
 from kagura_kernel.membrane.blobs import BlobStore
-from kagura_kernel.membrane.grant import RunGrant
-from kagura_kernel.membrane.parts import MembraneParts, SessionPowers
+from kagura_kernel.membrane.grant import MembraneParts, RunGrant, SessionPowers
 from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.plugins.call_limits import CallLimits

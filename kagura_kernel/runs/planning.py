@@ -12,7 +12,7 @@ from kagura_kernel.domain.events import MemoriesShown, MemoryChanged, RunPlanned
 from kagura_kernel.domain.memory import ShownMemory, Tier
 from kagura_kernel.domain.patterns import Estimate, PlanTerms
 from kagura_kernel.journal.precedents import Precedent
-from kagura_kernel.membrane.parts import RecordFact
+from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.patterns.lessons import Lesson, from_elsewhere, lesson_of, lessons_for, told
 from kagura_kernel.patterns.planning import (

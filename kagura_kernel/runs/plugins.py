@@ -20,7 +20,7 @@ from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.domain.events import Noted
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.membrane.parts import RecordFact
+from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.plugins.calling import EnabledPlugin
 from kagura_kernel.plugins.serving import GuestCalls
 from kagura_kernel.runs.order import RunOrder, RunParts

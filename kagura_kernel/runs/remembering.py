@@ -38,7 +38,7 @@ from kagura_kernel.domain.memory import (
     project_scope,
 )
 from kagura_kernel.journal.session_registry import last_run, read_untrusted
-from kagura_kernel.membrane.parts import RecordFact
+from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.memory.store import MemoryStore, ready
 from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.memory_outcome import Ended, agent_of, outcome_of, usd_of, words_of

@@ -17,10 +17,9 @@ from kagura_kernel.domain.patterns import Checkpoint, Step
 from kagura_kernel.domain.tools import ToolResult
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import going_on_from, runs
-from kagura_kernel.membrane.credentials.grants import Grant, parse_grant
-from kagura_kernel.membrane.credentials.lease import Budget
+from kagura_kernel.membrane.credentials.lease import Budget, Grant, parse_grant
+from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.membrane.membrane import Membrane
-from kagura_kernel.membrane.parts import RecordFact
 from kagura_kernel.patterns.planning import read_answer
 from kagura_kernel.patterns.resuming import Guard, Restoring, restoring
 from kagura_kernel.patterns.steps import BEGUN_IN, EARLIER, KINDS, Fold, bounded, same

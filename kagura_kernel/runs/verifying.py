@@ -18,8 +18,8 @@ from kagura_kernel.domain.commands import Command, CommandResult, shell_command
 from kagura_kernel.domain.errors import JournalError, KaguraError
 from kagura_kernel.domain.events import RunVerified
 from kagura_kernel.domain.policy import CommandLimits, WriteMode
-from kagura_kernel.membrane.egress.variables import proxy_variables
-from kagura_kernel.membrane.parts import RecordFact
+from kagura_kernel.membrane.egress.proxy import proxy_variables
+from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.runs.laying import lay_changes
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.sandbox.backend import Box, BoxSpec

@@ -25,13 +25,12 @@ from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.journal.views import session_last_brain_session
 from kagura_kernel.kit.redaction.redactor import Redactor
-from kagura_kernel.membrane.credentials.grants import parse_grant
-from kagura_kernel.membrane.credentials.lease import lease_terms
+from kagura_kernel.membrane.credentials.lease import lease_terms, parse_grant
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.membrane.egress.gate import Resolver, SystemResolver
+from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.membrane.leasing import check_grants
-from kagura_kernel.membrane.mounts import check_project
-from kagura_kernel.membrane.parts import MembraneParts
+from kagura_kernel.membrane.project import check_project
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.plugins.approvals import ApprovalBook, QuarantineBook
 from kagura_kernel.plugins.discovery import plugin_places

@@ -23,8 +23,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.membrane.credentials.grants import Scope
-from kagura_kernel.membrane.credentials.provider import CredentialProvider
+from kagura_kernel.membrane.credentials.provider import CredentialProvider, Scope
 from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.testing.loopback_listener import LoopbackServer, OwnedListener
 

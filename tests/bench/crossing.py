@@ -21,15 +21,13 @@ from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.membrane.credentials.grants import parse_grant
-from kagura_kernel.membrane.credentials.lease import Holder
+from kagura_kernel.membrane.credentials.lease import Holder, parse_grant
 from kagura_kernel.membrane.credentials.registry import Registry, parse_registry
 from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.membrane.egress.policy import parse_grants
-from kagura_kernel.membrane.egress.variables import PROXY_PORT
-from kagura_kernel.membrane.grant import RunGrant
+from kagura_kernel.membrane.egress.proxy import PROXY_PORT
+from kagura_kernel.membrane.grant import MembraneParts, RunGrant, SessionPowers
 from kagura_kernel.membrane.membrane import Membrane
-from kagura_kernel.membrane.parts import MembraneParts, SessionPowers
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend

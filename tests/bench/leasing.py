@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 from kagura_kernel.domain.commands import Command
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.grants import Grants, parse_grant
-from kagura_kernel.membrane.credentials.lease import Budget, Holder
+from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, parse_grant
 from kagura_kernel.sandbox.backend import Box
 from tests.bench.contenders import serving
 from tests.bench.crossing import NO_LIMITS, Ask, bubblewrap, inside, membranes, opened, outside

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.credentials.scrubbed_box import scrubbed
+from kagura_kernel.membrane.credentials.scrub import Scrubber, scrubbed
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.sandbox.guest_streams import Listener

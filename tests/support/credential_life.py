@@ -28,8 +28,7 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.grants import Grants, parse_grant
-from kagura_kernel.membrane.credentials.lease import Budget, Holder
+from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, parse_grant
 from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.testing.credential_service import SCOPE
 from tests.support.credential_cloudflare import PARENT

@@ -195,7 +195,7 @@ def _net_word(word: str) -> str:
 
 
 def _credential(word: str) -> str:
-    from kagura_kernel.membrane.credentials.grants import parse_grant
+    from kagura_kernel.membrane.credentials.lease import parse_grant
 
     try:
         parse_grant(word)

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from kagura_kernel.domain.approvals import Approver
@@ -30,65 +31,52 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import LeaseChange
 from kagura_kernel.journal.leases import LeaseLedger
-from kagura_kernel.membrane.credentials.giving_back import GivingBack, HeldLease, sleep_through
-from kagura_kernel.membrane.credentials.grants import Grant, Grants
-from kagura_kernel.membrane.credentials.lease import Budget, Holder, Lease, LeaseCheckpoint, LeaseTerms, ask_for
-from kagura_kernel.membrane.credentials.minting import Issue, Order, mint
+from kagura_kernel.membrane.credentials.lease import USED_UP, Budget, Grant, Grants, Holder, Lease, LeaseTerms, ask_for
+from kagura_kernel.membrane.credentials.mint import GivingBack, mint
 from kagura_kernel.membrane.credentials.provider import CredentialProvider, ProviderTraits
+from kagura_kernel.membrane.credentials.revoke import CLOSE_SECONDS, LAST_SECONDS, LEFT_TO_EXPIRE, finish
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
-from kagura_kernel.membrane.credentials.settle import CLOSE_SECONDS, LAST_SECONDS, LEFT_TO_EXPIRE, finish
 
 T = TypeVar("T")
 
 
-class Asking:
-    """Where budgets come from."""
-
-    def __init__(self, approver: Approver | None, terms: LeaseTerms, holder: Holder, clock: Clock) -> None:
-        self._approver = approver
-        self._terms = terms
-        self._holder = holder
-        self._clock = clock
-
-    async def budget(self, grant: Grant, traits: ProviderTraits, *, reason: str, again: bool) -> Budget:
-        """A budget that somebody has allowed just now.
-
-        Raises:
-            ApprovalRequired: nobody can be asked.
-            ApprovalDenied: somebody said no, or did not answer.
-            ApprovalAborted: somebody called the run off.
-        """
-        if self._approver is None:
-            raise ApprovalRequired(f"The credential {grant}", "it is held under a budget, and nobody can be asked")
-        now = self._clock.now()
-        request = ask_for(grant, self._terms, self._holder, now, note=traits.note, reason=reason, again=again)
-        decision = await self._approver.approve(request)
-        if not decision.allowed:
-            raise ApprovalDenied(f"The credential {grant}", f"{decision.verdict} by {decision.by}")
-        return self._terms.budget
+_GLANCE = 30.0
+_NEARLY = 1e-3
 
 
-async def patiently(
-    attempt: Callable[[], Awaitable[T]], terms: LeaseTerms, clock: Clock, chance: Callable[[], float]
-) -> T:
-    """What an attempt gives, tried again with growing pauses while the provider has trouble.
-
-    Raises:
-        LeaseUnavailable: it has trouble still, after as many attempts as the terms allow.
-    """
-    failures = 0
-    while True:
-        try:
-            return await attempt()
-        except LeaseUnavailable as error:
-            failures += 1
-            if failures >= terms.attempts:
-                raise
-            pause = terms.pause(failures, chance(), error.retry_after)
-        await clock.sleep(pause)
+async def sleep_through(clock: Clock, seconds: float) -> None:
+    """Wait, and notice within half a minute of waking up that the machine has slept longer than that meanwhile."""
+    until, ends = clock.now() + timedelta(seconds=max(0.0, seconds)), clock.monotonic() + seconds
+    await clock.sleep(0)
+    while (left := min((until - clock.now()).total_seconds(), ends - clock.monotonic())) > _NEARLY:
+        await clock.sleep(min(left, _GLANCE))
 
 
-class Shielding:
+@dataclass(slots=True, eq=False)
+class _Held:
+    """One lease that is held or on hold: its present value, and what keeps it."""
+
+    lease: Lease  # With the credential
+    ends: float  # When it ends on the clock that never goes back
+    replaced: list[str] = field(default_factory=list)  # Rows of its earlier credentials; the last may live a moment
+    keeper: asyncio.Task[None] | None = None  # The task that renews it
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # Whoever changes the credential holds it
+
+    def seconds_left(self, clock: Clock) -> float:
+        """Until the first of both clocks says that it is over: one may be set, the other sleeps with the machine."""
+        if self.lease.ended:
+            return 0.0
+        return max(0.0, min(self.lease.seconds_left(clock.now()), self.ends - clock.monotonic()))
+
+    async def stop_keeping(self) -> None:
+        """End the task that renews it."""
+        keeper, self.keeper = self.keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.wait({keeper})
+
+
+class _Shielding:
     """The shielded work of one broker."""
 
     def __init__(self) -> None:
@@ -136,7 +124,6 @@ class Shielding:
 
 
 _SYSTEM = SystemClock()
-_USED_UP = "its budget is used up"
 _RELEASED = "it was released"
 _REVOKED = "it was revoked"
 
@@ -175,12 +162,12 @@ class CredentialBroker:
         self._grants = grants
         self._holder = holder
         self._terms = terms or LeaseTerms()
-        self._asking = Asking(approver, self._terms, holder, clock)
+        self._approver = approver
         self._clock = clock
         self._chance = chance
         self._on_change = on_change or (lambda _change, _lease: None)
-        self._held: dict[str, HeldLease] = {}
-        self._shielding = Shielding()
+        self._held: dict[str, _Held] = {}
+        self._shielding = _Shielding()
         self._seen: list[Secret] = []
         self._giving_back = GivingBack(ledger, self._providers, clock, chance, holder.owner)
         self._closed = False
@@ -211,13 +198,8 @@ class CredentialBroker:
             raise LeaseEnded(provider, scope, "the run is over")
         grant, source = self._checked(provider, scope)
         if budget is None or budget.exhausted:
-            budget = await self._asking.budget(grant, source.traits, reason=reason, again=budget is not None)
-        held = await patiently(
-            lambda: self._shielding.run(self._first(grant, source, budget), self._unwanted),
-            self._terms,
-            self._clock,
-            self._chance,
-        )
+            budget = await self._ask(grant, source.traits, reason=reason, again=budget is not None)
+        held = await self._patiently(Lease.ask(grant, budget), source)
         self._on_change("acquired", held.lease.without_credential())
         return held.lease.without_credential()
 
@@ -250,10 +232,10 @@ class CredentialBroker:
         """
         held = self._find(lease_id)
         grant, source = self._checked(held.lease.provider, held.lease.scope)
-        more = await self._asking.budget(grant, source.traits, reason=reason, again=True)
+        more = await self._ask(grant, source.traits, reason=reason, again=True)
         self._find(lease_id)
         await held.stop_keeping()
-        held.lease = replace(held.lease, budget=held.lease.budget.extend(more))
+        await self._extended(held, more)
         try:
             if held.lease.ended:
                 await self._shielding.run(self._renewed(held))
@@ -293,16 +275,12 @@ class CredentialBroker:
         return tuple(held.lease.without_credential() for held in self._held.values() if self._is_taken(held))
 
     def leases(self) -> tuple[Lease, ...]:
-        """What is held or on hold, in the order it was acquired, without credentials."""
+        """What is held or on hold, in the order it was acquired, without credentials: also what a checkpoint keeps."""
         return tuple(held.lease.without_credential() for held in self._held.values())
 
     def seen_secrets(self) -> tuple[Secret, ...]:
         """Every secret this broker has had, revoked ones included: what must not be shown, for a `Scrubber`."""
         return tuple(self._seen)
-
-    def checkpoint(self) -> tuple[LeaseCheckpoint, ...]:
-        """What to keep while the work goes on; what `release` gives is kept when it is put aside."""
-        return tuple(held.lease.checkpoint() for held in self._held.values())
 
     def regrant(self, grants: Grants) -> None:
         """From now on only these count: a credential outside them is neither given out nor renewed."""
@@ -310,7 +288,7 @@ class CredentialBroker:
 
     # ------------------------------------------------------------------ ending
 
-    async def release(self, lease_id: str) -> LeaseCheckpoint | None:
+    async def release(self, lease_id: str) -> Lease | None:
         """Give a lease back; what is left of its budget. None when it is not held (any more).
 
         The credential is not given out from the first moment on. When it cannot be revoked now, it is tried again in
@@ -323,8 +301,8 @@ class CredentialBroker:
         if held is None:
             return None
         # Before anything can be cancelled: from here on it is not given out, and whoever comes next can revoke it.
-        left, row_id = held.seconds_left(self._clock), held.row_id
-        held.put_on_hold(_RELEASED)
+        left, row_id = held.seconds_left(self._clock), held.lease.row_id
+        held.lease = held.lease.hold(_RELEASED)
         if row_id:
             self._giving_back.note(row_id, _RELEASED)
         for old in held.replaced:
@@ -334,18 +312,18 @@ class CredentialBroker:
             async with held.lock:
                 how = (await self._giving_back.now(row_id, _RELEASED)).how if row_id else _RELEASED
                 if how in {"revoked", "forgotten"}:
-                    held.lease = replace(held.lease, budget=held.lease.budget.refund(left))
+                    held.lease = held.lease.refund(left)
                 elif how == LEFT_TO_EXPIRE:
-                    held.lease = replace(held.lease, ended=how)
+                    held.lease = held.lease.hold(how)
         except asyncio.CancelledError:
             # What was begun is finished in the background.
             if row_id:
                 self._giving_back.later(row_id, _RELEASED)
             raise
         self._on_change("released", held.lease)
-        return held.lease.checkpoint()
+        return held.lease
 
-    async def close(self) -> tuple[LeaseCheckpoint, ...]:
+    async def close(self) -> tuple[Lease, ...]:
         """Give everything back and end; may be called twice. Mints that are on their way are awaited and given back.
 
         It takes about ten seconds at most, whatever the providers do: what is not done by then stays owed.
@@ -355,8 +333,8 @@ class CredentialBroker:
         """
         self._closed = True
         for held in self._held.values():
-            if held.row_id:
-                self._giving_back.note(held.row_id, _RELEASED)
+            if held.lease.row_id:
+                self._giving_back.note(held.lease.row_id, _RELEASED)
         releases = {asyncio.create_task(self.release(held.lease.id)): held for held in self._held.values()}
         try:
             await finish([*releases, asyncio.create_task(self._shielding.finished())], CLOSE_SECONDS)
@@ -367,58 +345,89 @@ class CredentialBroker:
             await self._shielding.end()
             await self._giving_back.close(LAST_SECONDS)
 
-    def _left_of(self, held: HeldLease, release: asyncio.Task[LeaseCheckpoint | None]) -> LeaseCheckpoint | None:
+    def _left_of(self, held: _Held, release: asyncio.Task[Lease | None]) -> Lease | None:
         if not release.cancelled():
             return release.result()
         # Its provider does not answer: its time is spent, and it stays owed.
         self._on_change("released", held.lease)
-        return held.lease.checkpoint()
+        return held.lease.without_credential()
 
     # ------------------------------------------------------------------- parts
 
-    async def _first(self, grant: Grant, source: CredentialProvider, budget: Budget) -> HeldLease:
-        seconds = budget.first(min(self._terms.ttl, source.traits.longest))
-        issue = await self._minted(source, Order(grant, "", seconds, budget.spend(seconds)))
+    async def _ask(self, grant: Grant, traits: ProviderTraits, *, reason: str, again: bool) -> Budget:
+        """A budget that somebody has allowed just now.
+
+        Raises:
+            ApprovalRequired: nobody can be asked.
+            ApprovalDenied: somebody said no, or did not answer.
+            ApprovalAborted: somebody called the run off.
+        """
+        if self._approver is None:
+            raise ApprovalRequired(f"The credential {grant}", "it is held under a budget, and nobody can be asked")
+        now = self._clock.now()
+        request = ask_for(grant, self._terms, self._holder, now, note=traits.note, reason=reason, again=again)
+        decision = await self._approver.approve(request)
+        if not decision.allowed:
+            raise ApprovalDenied(f"The credential {grant}", f"{decision.verdict} by {decision.by}")
+        return self._terms.budget
+
+    async def _patiently(self, asked: Lease, source: CredentialProvider) -> _Held:
+        """A first credential, tried again with growing pauses while the provider has trouble."""
+        failures = 0
+        while True:
+            try:
+                return await self._shielding.run(self._first(asked, source), self._unwanted)
+            except LeaseUnavailable as error:
+                failures += 1
+                if failures >= self._terms.attempts:
+                    raise
+                pause = self._terms.pause(failures, self._chance(), error.retry_after)
+            await self._clock.sleep(pause)
+
+    async def _first(self, asked: Lease, source: CredentialProvider) -> _Held:
+        lease = await self._minted(source, asked.acquire(self._ttl(source)))
+        held = _Held(lease, self._clock.monotonic() + lease.lifetime)
         if self._closed:
-            self._giving_back.later(issue.row_id, _RELEASED)
-            raise LeaseEnded(grant.provider, grant.scope, "the run is over")
-        held = HeldLease.first(issue, grant, self._clock)
-        self._held[held.lease.id] = held
+            self._giving_back.later(lease.row_id, _RELEASED)
+            raise LeaseEnded(lease.provider, lease.scope, "the run is over")
+        self._held[lease.id] = held
         self._keep(held)
         return held
 
-    async def _renewed(self, held: HeldLease) -> Lease:
+    async def _renewed(self, held: _Held) -> Lease:
         async with held.lock:
             lease = held.lease
             self._find(lease.id)
-            grant, source = self._checked(lease.provider, lease.scope)
-            left = held.seconds_left(self._clock)
-            added = lease.budget.extension(min(self._terms.ttl, source.traits.longest), left)
-            if not lease.budget.renewable:
-                raise LeaseEnded(lease.provider, lease.scope, _USED_UP)
-            order = Order(grant, lease.id, left + added, lease.budget.renew(added), after=held.row_id)
-            issue = await self._minted(source, order)
+            _, source = self._checked(lease.provider, lease.scope)
+            fresh = await self._minted(source, lease.renew(self._ttl(source), held.seconds_left(self._clock)))
             if self._closed or lease.id not in self._held:
-                self._giving_back.later(issue.row_id, _RELEASED)
+                self._giving_back.later(fresh.row_id, _RELEASED)
                 raise LeaseEnded(lease.provider, lease.scope, _RELEASED)
-            old = held.row_id
-            held.take(issue, self._clock)
+            old = held.lease.row_id
+            held.lease, held.ends = fresh, self._clock.monotonic() + fresh.lifetime
             if old:
+                held.replaced.append(old)
                 self._giving_back.later(old, "it was renewed", pause=self._terms.overlap)
         self._on_change("renewed", held.lease.without_credential())
         return held.lease.without_credential()
 
-    async def _minted(self, source: CredentialProvider, order: Order) -> Issue:
-        issue = await mint(source, order, self._holder, self._ledger, self._clock, owe=self._giving_back.later)
-        self._seen.extend(issue.credential)
-        self._giving_back.know(issue.row_id, source.name, issue.handle)
-        return issue
+    def _ttl(self, source: CredentialProvider) -> float:
+        return min(self._terms.ttl, source.traits.longest)
 
-    def _keep(self, held: HeldLease) -> None:
+    async def _minted(self, source: CredentialProvider, wanted: Lease) -> Lease:
+        if self._closed:
+            # Whoever waited for another attempt: nobody would give it back before the next start.
+            raise LeaseEnded(wanted.provider, wanted.scope, "the run is over")
+        lease = await mint(source, wanted, self._holder, self._ledger, self._clock, owe=self._giving_back.later)
+        self._seen.extend(lease.credential or ())
+        self._giving_back.know(lease.row_id, source.name, lease.handle)
+        return lease
+
+    def _keep(self, held: _Held) -> None:
         if (held.keeper is None or held.keeper.done()) and held.lease.id in self._held and not self._closed:
             held.keeper = asyncio.create_task(self._kept(held), name=f"lease {held.lease.id}")
 
-    async def _kept(self, held: HeldLease) -> None:
+    async def _kept(self, held: _Held) -> None:
         """Renew until the end; past the budget, ask once; then hold, and give the credential back at its end."""
         failures = 0
         wait = self._terms.renewal_in(held.seconds_left(self._clock), self._chance())
@@ -443,34 +452,38 @@ class CredentialBroker:
                 self._hold(held, error.message)
                 return
 
-    async def _held_up(self, held: HeldLease) -> None:
+    async def _held_up(self, held: _Held) -> None:
         """Ask for another budget while the rest of this one runs; at its end the lease is on hold until the answer."""
         self._on_change("held up", held.lease.without_credential())
         grant, source = self._checked(held.lease.provider, held.lease.scope)
-        asking = asyncio.create_task(self._asking.budget(grant, source.traits, reason=_USED_UP, again=True))
+        asking = asyncio.create_task(self._ask(grant, source.traits, reason=USED_UP, again=True))
         ending = asyncio.create_task(sleep_through(self._clock, held.seconds_left(self._clock)))
         try:
             await asyncio.wait({asking, ending}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
-                self._hold(held, f"{_USED_UP}, and a person is being asked for more")
+                self._hold(held, f"{USED_UP}, and a person is being asked for more")
             more = await asking
         finally:
             for task in (asking, ending):
                 task.cancel()
             await asyncio.gather(asking, ending, return_exceptions=True)
-        held.lease = replace(held.lease, budget=held.lease.budget.extend(more))
+        await self._extended(held, more)
         await self._shielding.run(self._renewed(held))
 
-    def _hold(self, held: HeldLease, why: str) -> None:
-        held.put_on_hold(why)
-        row_id, held.row_id = held.row_id, ""
+    async def _extended(self, held: _Held, more: Budget) -> None:
+        # A renewal that is under way has the budget from before, and puts it back when it is done.
+        async with held.lock:
+            held.lease = held.lease.extend(more)
+
+    def _hold(self, held: _Held, why: str) -> None:
+        row_id, held.lease = held.lease.row_id, held.lease.hold(why)
         if row_id:
             # A journal that does not write stops the run elsewhere; the attempt to revoke is under way.
             with suppress(JournalError):
                 self._giving_back.later(row_id, why)
         self._on_change("on hold", held.lease)
 
-    async def _unwanted(self, held: HeldLease) -> None:
+    async def _unwanted(self, held: _Held) -> None:
         await self.release(held.lease.id)
 
     def _checked(self, provider: str, scope: str) -> tuple[Grant, CredentialProvider]:
@@ -482,11 +495,11 @@ class CredentialBroker:
             raise UnknownName(f"scope of {provider}", scope, sorted(source.scopes))
         return grant, source
 
-    def _is_taken(self, held: HeldLease) -> bool:
+    def _is_taken(self, held: _Held) -> bool:
         # One on hold has given its credential back itself.
-        return bool(held.row_id) and not self._ledger.is_live(held.row_id)
+        return bool(held.lease.row_id) and not self._ledger.is_live(held.lease.row_id)
 
-    def _find(self, lease_id: str) -> HeldLease:
+    def _find(self, lease_id: str) -> _Held:
         held = self._held.get(lease_id)
         if held is None:
             raise LeaseEnded("the lease", lease_id, "it was released, or never held")

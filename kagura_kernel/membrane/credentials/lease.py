@@ -1,42 +1,120 @@
-"""A lease: the right of one run to use a credential for a while. Frozen; a renewal gives a new value.
+"""Leases as values: which credentials a run may have, under which budget, and what it holds. Pure.
 
-What a person approves: how long a scope may be held in all, and how often it may be renewed on the way.
-
-A budget counts the time that a run may hold the scope, not the lifetimes of single credentials: when a credential is
-renewed before its end, the time in which both live is spent once.
+Nothing may be leased by default; what is granted is granted exactly, without patterns. A person approves a budget: how
+long a scope may be held in all, and how often it may be renewed on the way. It counts the time that a run may hold the
+scope, not the lifetimes of single credentials: when a credential is renewed before its end, the time in which both live
+is spent once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
+from kagura_kernel.domain.errors import GrantMissing, LeaseEnded, UsageError
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.membrane.credentials.grants import Grant, Scope
+from kagura_kernel.membrane.credentials.provider import Minted, Scope
 from kagura_kernel.membrane.credentials.secret import Credential
+
+_FORM = "A grant is written PROVIDER:SCOPE, as in `--grant github:read`"
+_PROVIDER = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_SCOPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Grant:
+    """One thing that one run may have."""
+
+    provider: str  # Name of a provider in the registry
+    scope: Scope  # One of its scopes, exactly
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.scope}"
+
+
+def parse_grant(text: str) -> Grant:
+    """The grant behind `PROVIDER:SCOPE`; a scope may hold further colons.
+
+    Raises:
+        UsageError: it is not of this form; patterns are not.
+    """
+    provider, colon, scope = text.partition(":")
+    # What was written is not repeated: somebody may have pasted a secret here.
+    if not colon:
+        raise UsageError(f"{_FORM}.")
+    if "*" in text or "?" in text:
+        raise UsageError(f"{_FORM}; patterns are not allowed: grant each scope by its name.")
+    if not _PROVIDER.fullmatch(provider):
+        raise UsageError(f"{_FORM}; a provider's name begins with a small letter and is made of a-z, 0-9, - and _.")
+    if not _SCOPE.fullmatch(scope):
+        raise UsageError(
+            f"{_FORM}; a scope's name begins with a letter or digit and is made of letters (A-Z, a-z), digits and "
+            ". _ : / @ + -."
+        )
+    return Grant(provider, Scope(scope))
+
+
+def is_provider_name(text: str) -> bool:
+    """Whether a provider may bear this name."""
+    return _PROVIDER.fullmatch(text) is not None
+
+
+def is_scope_name(text: str) -> bool:
+    """Whether a scope may bear this name."""
+    return _SCOPE.fullmatch(text) is not None
+
+
+class Grants:
+    """What one run may have; frozen."""
+
+    __slots__ = ("_granted",)
+
+    def __init__(self, granted: Iterable[Grant] = ()) -> None:
+        self._granted = frozenset(granted)
+
+    def __contains__(self, grant: object) -> bool:
+        return grant in self._granted
+
+    def __iter__(self) -> Iterator[Grant]:
+        return iter(sorted(self._granted))
+
+    def __len__(self) -> int:
+        return len(self._granted)
+
+    def check(self, provider: str, scope: str) -> Grant:
+        """The grant that allows this.
+
+        Raises:
+            GrantMissing: there is none.
+        """
+        wanted = Grant(provider, Scope(scope))
+        if wanted not in self._granted:
+            raise GrantMissing(provider, scope)
+        return wanted
+
 
 DEFAULT_SECONDS = 3600.0
 DEFAULT_RENEWALS = 6
+DEFAULT_TTL = 900.0
+
+USED_UP = "its budget is used up"
+"""Why a lease ends that a person has not extended."""
+
 _NOTHING = 1e-6
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """An approved amount, and what is left of it.
+    """An approved amount, and what is left of it."""
 
-    Attributes:
-        total_seconds: How long the scope may be held in all.
-        spent_seconds: How much of that is spent, or committed to the credential that lives.
-        renewals_left: How often a credential may still be replaced by a fresh one.
-    """
-
-    total_seconds: float = DEFAULT_SECONDS
-    spent_seconds: float = 0.0
-    renewals_left: int = DEFAULT_RENEWALS
+    total_seconds: float = DEFAULT_SECONDS  # How long the scope may be held in all
+    spent_seconds: float = 0.0  # How much of that is spent, or committed to the credential that lives
+    renewals_left: int = DEFAULT_RENEWALS  # How often a credential may still be replaced by a fresh one
 
     def __post_init__(self) -> None:
         numbers = (self.total_seconds, self.spent_seconds)
@@ -96,71 +174,30 @@ class Budget:
             self.total_seconds + more.remaining_seconds, self.spent_seconds, self.renewals_left + more.renewals_left
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain numbers, for a checkpoint."""
-        return {
-            "total_seconds": self.total_seconds,
-            "spent_seconds": self.spent_seconds,
-            "renewals_left": self.renewals_left,
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Budget:
-        """The budget of a checkpoint.
-
-        Raises:
-            ValueError: it is none.
-        """
-        try:
-            return cls(float(value["total_seconds"]), float(value["spent_seconds"]), int(value["renewals_left"]))
-        except (KeyError, TypeError) as error:
-            raise ValueError("this is no budget") from error
-
-
-DEFAULT_TTL = 900.0
-
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """For whom leases are held.
-
-    Attributes:
-        run_id: The run.
-        session_id: Its session.
-        owner: This process, as `journal.owner.process_owner` writes it.
-    """
+    """For whom leases are held."""
 
     run_id: str
     session_id: str
-    owner: str
+    owner: str  # This process, as `journal.owner.process_owner` writes it
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """Numbers.
+    """Numbers."""
 
-    Attributes:
-        ttl: Seconds that one credential is meant to live.
-        budget: What a person is asked for when they are asked.
-        renew_after: Part of a credential's life after which it is renewed,
-        jitter: and how much later, at most, so that many leases do not renew in one moment.
-        overlap: Seconds that a credential which was renewed still lives: a request that took it along may not have
-            arrived yet.
-        ask_deadline: Seconds until no answer is a no.
-        attempts: How often a provider that has trouble is asked for a first credential.
-        first_pause: Seconds between the first two attempts; doubled each time,
-        longest_pause: up to this.
-    """
-
-    ttl: float = DEFAULT_TTL
-    budget: Budget = field(default_factory=Budget)
-    renew_after: float = 0.75
-    jitter: float = 0.1
+    ttl: float = DEFAULT_TTL  # Seconds that one credential is meant to live
+    budget: Budget = field(default_factory=Budget)  # What a person is asked for when they are asked
+    renew_after: float = 0.75  # Part of a credential's life after which it is renewed,
+    jitter: float = 0.1  # and how much later, at most, so that many leases do not renew in one moment
+    # Seconds that a credential which was renewed still lives: a request that took it along may not have arrived yet
     overlap: float = 5.0
-    ask_deadline: float = 300.0
-    attempts: int = 3
-    first_pause: float = 1.0
-    longest_pause: float = 30.0
+    ask_deadline: float = 300.0  # Seconds until no answer is a no
+    attempts: int = 3  # How often a provider that has trouble is asked for a first credential
+    first_pause: float = 1.0  # Seconds between the first two attempts; doubled each time,
+    longest_pause: float = 30.0  # up to this
 
     def renewal_in(self, seconds_left: float, chance: float) -> float:
         """Seconds until a credential that lives so long should be renewed."""
@@ -222,74 +259,83 @@ def span(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a run holds.
+    """What a run holds, or wants to hold. Each step of its life gives a new value.
 
-    Attributes:
-        id: `lea-…`; stays the same when it is renewed.
-        provider: Name of the provider.
-        scope: What it is good for.
-        issued_at: When its present credential was minted, UTC.
-        expires_at: When that ends, UTC; the clock may not say later for it to be used.
-        budget: What is left of what was approved.
-        renewals: How often it was renewed so far.
-        ended: Why it is over, or on hold; empty while it is good.
-        credential: The live one; None in every copy that leaves the broker's hands, and once it is over.
+    ::
+
+        ask ─▶ acquire ─▶ minted ─▶ hold ─▶ gone, with `refund` where its credential was revoked
+                  ▲ renew ◀─┴─────────┘
+
+    `acquire` and `renew` commit a part of the budget to a credential that is not there yet; `minted` puts it in.
     """
 
-    id: str
-    provider: str
-    scope: Scope
-    issued_at: datetime
-    expires_at: datetime
-    budget: Budget
-    renewals: int = 0
-    ended: str = ""
+    provider: str  # Name of the provider
+    scope: Scope  # What it is good for
+    budget: Budget  # What is left of what was approved
+    id: str = ""  # `lea-…`: the row of its first credential; stays the same when it is renewed
+    row_id: str = ""  # The ledger's row of its present credential; empty while it has none
+    issued_at: datetime = _NEVER  # When its present credential was minted, UTC
+    expires_at: datetime = _NEVER  # When that ends, UTC; the clock may not say later for it to be used
+    lifetime: float = 0.0  # Seconds between these two; while it is minted, those that are asked for
+    renewals: int = 0  # How often it was renewed so far
+    ended: str = ""  # Why it is over, or on hold; empty while it is good
+    # The live one; None in every copy that leaves the broker's hands, and once it is over
     credential: Credential | None = field(default=None, repr=False, compare=False)
+    handle: str = field(default="", repr=False, compare=False)  # What revokes that credential; likewise
 
-    @property
-    def lifetime(self) -> float:
-        """Seconds between issue and end of the present credential."""
-        return (self.expires_at - self.issued_at).total_seconds()
+    @classmethod
+    def ask(cls, grant: Grant, budget: Budget) -> Lease:
+        """A lease for which nothing was minted yet."""
+        return cls(grant.provider, grant.scope, budget)
+
+    def acquire(self, ttl: float) -> Lease:
+        """The same with what a first credential of `ttl` seconds, or of what is left, takes of its budget."""
+        seconds = self.budget.first(ttl)
+        return replace(self, budget=self.budget.spend(seconds), lifetime=seconds)
+
+    def renew(self, ttl: float, held_for: float) -> Lease:
+        """The same with what a fresh credential takes when the present one is good for so many seconds more.
+
+        Raises:
+            LeaseEnded: its budget has no time or no renewal left.
+        """
+        if not self.budget.renewable:
+            raise LeaseEnded(self.provider, self.scope, USED_UP)
+        added = self.budget.extension(ttl, held_for)
+        return replace(self, budget=self.budget.renew(added), lifetime=held_for + added, renewals=self.renewals + 1)
+
+    def minted(self, row_id: str, minted: Minted, issued_at: datetime) -> Lease:
+        """The same with a live credential; time that its provider did not give goes back to the budget."""
+        lifetime = min(self.lifetime, minted.lives)
+        return replace(
+            self,
+            id=self.id or row_id,
+            row_id=row_id,
+            issued_at=issued_at,
+            expires_at=issued_at + timedelta(seconds=lifetime),
+            lifetime=lifetime,
+            budget=self.budget.refund(self.lifetime - lifetime),
+            ended="",
+            credential=minted.credential,
+            handle=minted.handle,
+        )
+
+    def extend(self, more: Budget) -> Lease:
+        """The same under what a person allowed before and what they allowed now."""
+        return replace(self, budget=self.budget.extend(more))
+
+    def hold(self, why: str) -> Lease:
+        """The same without its credential, which is given to nobody from here on: on hold, or over."""
+        return replace(self, ended=why, row_id="", credential=None, handle="")
+
+    def refund(self, seconds: float) -> Lease:
+        """The same with time back that its credential, which was revoked, will not use."""
+        return replace(self, budget=self.budget.refund(seconds))
+
+    def without_credential(self) -> Lease:
+        """The same without the secret, and without what revokes it: for displays, logs and checkpoints."""
+        return replace(self, credential=None, handle="")
 
     def seconds_left(self, now: datetime) -> float:
         """Seconds until the present credential ends; 0 when it has."""
         return 0.0 if self.ended else max(0.0, (self.expires_at - now).total_seconds())
-
-    def without_credential(self) -> Lease:
-        """The same without the secret: for displays, logs and checkpoints."""
-        return replace(self, credential=None)
-
-    def checkpoint(self) -> LeaseCheckpoint:
-        """What is kept when the work is put aside: the budget, never the credential."""
-        return LeaseCheckpoint(self.provider, self.scope, self.budget)
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseCheckpoint:
-    """What of a lease outlives its run.
-
-    Attributes:
-        provider: Name of the provider.
-        scope: What it was good for.
-        budget: What is left; a resumed run acquires under it without asking again.
-    """
-
-    provider: str
-    scope: Scope
-    budget: Budget
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"provider": self.provider, "scope": self.scope, "budget": self.budget.to_json()}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> LeaseCheckpoint:
-        """The checkpoint behind plain data.
-
-        Raises:
-            ValueError: it is none.
-        """
-        try:
-            return cls(str(value["provider"]), Scope(str(value["scope"])), Budget.from_json(value["budget"]))
-        except (KeyError, TypeError) as error:
-            raise ValueError("this is no checkpoint of a lease") from error

@@ -1,15 +1,11 @@
-"""The forms in which a secret turns up in text: plain, quoted, escaped, in hexadecimal, inside longer base64.
+"""The forms in which a secret turns up in text, and finding many of them at once. Pure.
 
-Decides, does nothing. What a program does to a secret on purpose (reversing it, say) is not a usual form.
-
-What a text is reduced to before a secret is looked for in it: tools wrap, indent, quote, colour and frame.
-
-Pure. A fold decides for each byte alone, so the fold of two pieces is the two folds, one after the other.
-
-Many needles found at once in folded bytes, in a time that hardly hangs on how many or how long they are. Pure.
-
-Every eighth byte (or every sixteenth, where the needles are long enough) eight bytes are looked up: a needle cannot
-stand there, nor a longer beginning of one at the end, without one of its own eight bytes being met.
+Forms: plain, quoted, escaped, in hexadecimal, inside longer base64. What a program does to a secret on purpose
+(reversing it, say) is not a usual form. Folds: what a text is reduced to before a secret is looked for in it, for tools
+wrap, indent, quote, colour and frame. A fold decides for each byte alone, so the fold of two pieces is the two folds,
+one after the other. The index finds many needles in folded bytes, in a time that hardly hangs on how many or how long
+they are: every eighth byte (or every sixteenth, where the needles are long enough) eight bytes are looked up, and a
+needle cannot stand there, nor a longer beginning of one at the end, without one of its own eight bytes being met.
 """
 
 from __future__ import annotations
@@ -34,18 +30,14 @@ from kagura_kernel.membrane.credentials.secret import Secret
 class Fold:
     """A way to reduce bytes.
 
-    Attributes:
-        dropped: Bytes that do not count.
-        counting: For each byte, 1 when it counts.
-
     Args:
         dropped: The same.
         table: What each of the others counts as.
     """
 
     def __init__(self, dropped: bytes, table: bytes) -> None:
-        self.dropped = dropped
-        self.counting = bytes(byte not in dropped for byte in range(256))
+        self.dropped = dropped  # Bytes that do not count
+        self.counting = bytes(byte not in dropped for byte in range(256))  # For each byte, 1 when it counts
         self._table = table
 
     def __call__(self, data: bytes) -> bytes:
@@ -168,10 +160,6 @@ _HEAD = 4
 class NeedleIndex:
     """Needles under one fold.
 
-    Attributes:
-        fold: How a text has to be folded for it.
-        longest: Bytes of the longest needle.
-
     Args:
         forms: What is looked for, not folded; each has four bytes at least when it is.
         fold: How they are folded.
@@ -179,7 +167,7 @@ class NeedleIndex:
     """
 
     def __init__(self, forms: Iterable[bytes], fold: Fold, *, strict: bool) -> None:
-        self.fold = fold
+        self.fold = fold  # How a text has to be folded for it
         self._spelt: dict[bytes, list[Spelling]] = {}
         needles: set[bytes] = set()
         for form in forms:
@@ -188,7 +176,7 @@ class NeedleIndex:
             if strict and len(needle) < _STRICT_BELOW:
                 self._spelt.setdefault(needle, []).append(Spelling(form))
         self._sorted = sorted(needles)
-        self.longest = max(map(len, needles), default=0)
+        self.longest = max(map(len, needles), default=0)  # Bytes of the longest needle
         self._short = [needle for needle in self._sorted if len(needle) < _LONG]
         long = [needle for needle in self._sorted if len(needle) >= _LONG]
         least = min(map(len, long), default=_LONG)

@@ -4,60 +4,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NewType, Protocol
 
-from kagura_kernel.membrane.credentials.grants import Scope
 from kagura_kernel.membrane.credentials.secret import Credential
+
+Scope = NewType("Scope", str)
+"""What a credential is good for: a name that the provider's configuration explains."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderTraits:
-    """How a provider's credentials behave.
+    """How a provider's credentials behave."""
 
-    Attributes:
-        revocable: Whether they can be ended before their time; otherwise they are left to expire.
-        findable: Whether one whose answer was lost can be found again by its mark.
-        shortest: Seconds; a credential cannot be made to live less. The lease of it may still end earlier.
-        longest: Seconds; no credential lives longer, whatever was asked.
-        note: What a person should know about giving back, in a sentence; empty when it is as one expects.
-    """
-
-    revocable: bool
-    findable: bool
-    longest: float
-    shortest: float = 1.0
-    note: str = ""
+    revocable: bool  # Whether they can be ended before their time; otherwise they are left to expire
+    findable: bool  # Whether one whose answer was lost can be found again by its mark
+    longest: float  # Seconds; no credential lives longer, whatever was asked
+    shortest: float = 1.0  # Seconds; a credential cannot be made to live less. The lease of it may still end earlier.
+    note: str = ""  # What a person should know about giving back, in a sentence; empty when it is as one expects
 
 
 @dataclass(frozen=True, slots=True)
 class MintRequest:
-    """One credential to be made.
+    """One credential to be made."""
 
-    Attributes:
-        mark: `lea-…`, unique; a provider that keeps names or descriptions writes it there.
-        scope: What for; one of the provider's own scopes.
-        seconds: How long it should live.
-    """
-
-    mark: str
-    scope: Scope
-    seconds: float
+    mark: str  # `lea-…`, unique; a provider that keeps names or descriptions writes it there
+    scope: Scope  # What for; one of the provider's own scopes
+    seconds: float  # How long it should live
 
 
 @dataclass(frozen=True, slots=True)
 class Minted:
-    """A credential that lives now.
+    """A credential that lives now."""
 
-    Attributes:
-        credential: The secret parts.
-        lives: Seconds from now until it dies by itself, measured by the provider's own clock, so that a clock that is
-            wrong here does no harm.
-        handle: What revokes it: an id, or a secret sealed so that only the provider's own key opens it; never a
-            plain secret. Empty when nothing can be revoked.
-    """
-
-    credential: Credential = field(repr=False)
+    credential: Credential = field(repr=False)  # The secret parts
+    # Seconds from now until it dies by itself, measured by the provider's own clock, so that a clock that is wrong here
+    # does no harm
     lives: float
+    # What revokes it: an id, or a secret sealed so that only the provider's own key opens it; never a plain secret.
+    # Empty when nothing can be revoked.
     handle: str = ""
 
 
@@ -71,17 +55,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Revocation:
-    """The answer to an attempt to revoke.
+    """The answer to an attempt to revoke."""
 
-    Attributes:
-        verdict: `revoked`, `gone` (there is no such credential any more: forget it) or `retry` (keep it).
-        why: For `retry`: what happened.
-        retry_after: Seconds that the provider wants to be left alone; None when it did not say.
-    """
-
-    verdict: Verdict
-    why: str = ""
-    retry_after: float | None = None
+    verdict: Verdict  # `revoked`, `gone` (there is no such credential any more: forget it) or `retry` (keep it)
+    why: str = ""  # For `retry`: what happened
+    retry_after: float | None = None  # Seconds that the provider wants to be left alone; None when it did not say
 
 
 class CredentialProvider(Protocol):
@@ -138,3 +116,17 @@ class CredentialProvider(Protocol):
             SecretUnavailable: its own key cannot be read.
         """
         ...
+
+
+class LeftToExpire:
+    """A part of a provider whose credentials nobody can end early: giving one back does nothing, none is looked for."""
+
+    async def revoke(self, handle: str) -> Revocation:
+        """There is no such call; the credential ends by itself."""
+        del handle
+        return Revocation(Verdict.GONE)
+
+    async def find(self, mark: str) -> str:
+        """Nothing can be ended, so nothing is looked for."""
+        del mark
+        return ""

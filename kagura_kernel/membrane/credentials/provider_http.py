@@ -13,10 +13,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel, ConfigDict
+
+from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable
+from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference
 
 if TYPE_CHECKING:
     import ssl
@@ -24,26 +28,32 @@ if TYPE_CHECKING:
 TIMEOUT = 10.0
 """Seconds for connecting, for each silence, and, twice, for the whole exchange."""
 
-_LARGEST = 1 << 20
+LARGEST = 1 << 20
+"""Bytes of an answer; a longer one is none."""
+
+_SYSTEM = SystemClock()
 _TOO_MANY = 429
 _FORBIDDEN = 403
 _WRONG_KEY = frozenset({401, _FORBIDDEN})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
+DIRECT: Mapping[str, None] = {"all://127.0.0.1": None, "all://[::1]": None, "all://localhost": None}
+"""For httpx, as `mounts`: what may be plain HTTP because it stays on this machine goes through no proxy."""
+
+
+class Strict(BaseModel):
+    """A part of a configuration: no other names than these, and no error that repeats a value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a provider answered.
+    """What a provider answered."""
 
-    Attributes:
-        status: HTTP status.
-        body: The raw body, not shown.
-        headers: Names in lower case.
-    """
-
-    status: int
-    body: bytes = field(repr=False)
-    headers: Mapping[str, str] = field(repr=False)
+    status: int  # HTTP status
+    body: bytes = field(repr=False)  # The raw body, not shown
+    headers: Mapping[str, str] = field(repr=False)  # Names in lower case
 
     @property
     def succeeded(self) -> bool:
@@ -106,7 +116,9 @@ class ProviderHttp:
         try:
             async with (
                 asyncio.timeout(2 * self._timeout),
-                httpx.AsyncClient(verify=_trust(), timeout=self._timeout, follow_redirects=False) as client,
+                httpx.AsyncClient(
+                    verify=_trust(), timeout=self._timeout, follow_redirects=False, mounts=DIRECT
+                ) as client,
                 client.stream(
                     method, self._base + path, headers=dict(headers), json=json_body, params=parameters
                 ) as response,
@@ -114,7 +126,7 @@ class ProviderHttp:
                 body = bytearray()
                 async for piece in response.aiter_bytes():
                     body += piece
-                    if len(body) > _LARGEST:
+                    if len(body) > LARGEST:
                         raise self.unclear("its answer is too large")
                 return Answer(response.status_code, bytes(body), dict(response.headers))
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
@@ -193,6 +205,45 @@ class ProviderHttp:
         return LeaseUnavailable(self._provider, why, uncertain=True)
 
 
+class ApiSettings(Protocol):
+    """What the settings of a provider with an HTTP API have."""
+
+    @property
+    def api_url(self) -> str:
+        """Where it answers."""
+        ...
+
+    @property
+    def scopes(self) -> Mapping[str, Any]:
+        """What can be minted, by name."""
+        ...
+
+
+SettingsT = TypeVar("SettingsT", bound=ApiSettings)
+
+
+class ApiProvider(Generic[SettingsT]):
+    """What providers with one key and an HTTP API have in common."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: SettingsT,
+        key: SecretReference,
+        reader: SecretReader,
+        *,
+        clock: Clock = _SYSTEM,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.name = name
+        self.scopes = frozenset(settings.scopes)
+        self._settings = settings
+        self._key = key
+        self._reader = reader
+        self._clock = clock
+        self._http = ProviderHttp(name, settings.api_url, timeout=timeout)
+
+
 def check_url(url: str) -> str:
     """The URL, when a key may be sent there.
 
@@ -211,6 +262,11 @@ def check_url(url: str) -> str:
     if parts.scheme == "http" and host not in _LOOPBACK:
         raise ValueError("it must be https, except on loopback")
     return url
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL that `check_url` has passed leads to this machine."""
+    return urlsplit(url).hostname in _LOOPBACK
 
 
 def parse_date(text: str) -> datetime | None:

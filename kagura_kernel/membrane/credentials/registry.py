@@ -30,8 +30,8 @@ from pydantic import BaseModel, ValidationError
 
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken
 from kagura_kernel.domain.extensions import CREDENTIALS, Extension, installed, load_instance
-from kagura_kernel.membrane.credentials.grants import is_provider_name, is_scope_name
 from kagura_kernel.membrane.credentials.injection.settings import Injection, read_injections, told
+from kagura_kernel.membrane.credentials.lease import is_provider_name, is_scope_name
 from kagura_kernel.membrane.credentials.provider import CredentialProvider
 from kagura_kernel.membrane.credentials.providers import aws_sts, cloudflare, gcp, github_app, memory_cloud, static
 from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference, read_reference
@@ -39,25 +39,17 @@ from kagura_kernel.membrane.credentials.secret import SecretReader, SecretRefere
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One sort of provider.
+    """One sort of provider."""
 
-    Attributes:
-        settings: Its settings beside its secrets.
-        secrets: Names of its secrets.
-        make: Makes the provider of these.
-        injections: How its credentials are used in a box, unless the configuration says otherwise.
-        parts: What its credentials are made of.
-        modules: Modules of vendors that it imports when it first mints,
-        extra: and the extra of this package that brings them.
-    """
-
-    settings: type[BaseModel]
-    secrets: tuple[str, ...]
+    settings: type[BaseModel]  # Its settings beside its secrets
+    secrets: tuple[str, ...]  # Names of its secrets
+    # Makes the provider of these
     make: Callable[[str, Any, dict[str, SecretReference], SecretReader], CredentialProvider]
+    # How its credentials are used in a box, unless the configuration says otherwise
     injections: Callable[[Any], tuple[Injection, ...]]
-    parts: tuple[str, ...] = ("token",)
-    modules: tuple[str, ...] = ()
-    extra: str = ""
+    parts: tuple[str, ...] = ("token",)  # What its credentials are made of
+    modules: tuple[str, ...] = ()  # Modules of vendors that it imports when it first mints,
+    extra: str = ""  # and the extra of this package that brings them
 
     def missing(self) -> list[str]:
         """What has to be installed first, as a problem; empty when all is there."""
@@ -95,17 +87,12 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What a person has configured.
+    """What a person has configured."""
 
-    Attributes:
-        providers: Where credentials come from, by name.
-        injections: How the credentials of each are used in a box; empty where nothing says so.
-        source: The file that says so, or would, for messages.
-    """
-
-    providers: Mapping[str, CredentialProvider] = field(default_factory=dict)
+    providers: Mapping[str, CredentialProvider] = field(default_factory=dict)  # Where credentials come from, by name
+    # How the credentials of each are used in a box; empty where nothing says so
     injections: Mapping[str, tuple[Injection, ...]] = field(default_factory=dict)
-    source: str = "credentials.toml"
+    source: str = "credentials.toml"  # The file that says so, or would, for messages
 
 
 def parse_registry(toml: str, reader: SecretReader, source: str = "credentials.toml") -> Registry:

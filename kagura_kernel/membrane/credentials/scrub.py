@@ -1,20 +1,20 @@
 """Hiding live secrets in what a box prints, before anyone sees it, stores it, or sends it to a brain.
 
 Streams are scrubbed as they come, also where a secret is cut by the border of two pieces, by line ends, or by what
-tools put into a text: indentation, frames, colours. The work is linear in the text; what is held back is bounded.
-
-One stream of bytes with the needles of one index hidden in it.
-
-Each byte is looked at a fixed number of times, whatever is held back: while a beginning goes on, only what is new is
-compared with the needles that it can still become. The rest is searched again only when it has turned out to be none.
+tools put into a text: indentation, frames, colours. The work is linear in the text; what is held back is bounded: while
+a beginning goes on, only what is new is compared with the needles that it can still become, and the rest is searched
+again only when it has turned out to be none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from kagura_kernel.domain.commands import Command, CommandResult, OutputFilter, OutputListener, one_after_another
+from kagura_kernel.domain.files import FileSystem
+from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.membrane.credentials.needles import (
     EXACT,
     SHORTEST,
@@ -29,6 +29,8 @@ from kagura_kernel.membrane.credentials.needles import (
     veiled,
 )
 from kagura_kernel.membrane.credentials.secret import HIDDEN, Secret
+from kagura_kernel.sandbox.backend import Box, BoxChange
+from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
 
 Mark = Callable[[int, bool], bytes]
 """What stands for so many hidden bytes; and whether they belong to what was hidden just before."""
@@ -152,15 +154,10 @@ _HIDDEN = HIDDEN.encode("ascii")
 
 @dataclass(frozen=True, slots=True)
 class LookedFor:
-    """The forms of some secrets, ready to be found.
+    """The forms of some secrets, ready to be found."""
 
-    Attributes:
-        exact: Those that would lose too much of themselves in the wide fold, as they are but for line ends.
-        wide: All others.
-    """
-
-    exact: NeedleIndex
-    wide: NeedleIndex
+    exact: NeedleIndex  # Those that would lose too much of themselves in the wide fold, as they are but for line ends
+    wide: NeedleIndex  # All others
 
     @classmethod
     def of(cls, forms: Iterable[bytes], exact: Iterable[bytes] = ()) -> LookedFor:
@@ -401,3 +398,83 @@ def _mapping(scrubber: Scrubber, value: Mapping[Any, Any]) -> dict[Any, Any]:
             shown = f"{base} {number}"
         found[shown] = _scrubbed(scrubber, one)
     return found
+
+
+def scrubbed(box: Box, scrubber: Scrubber) -> Box:
+    """The same box, with everything that its commands print scrubbed."""
+    return ScrubbedBox(box, scrubber)
+
+
+class ScrubbedBox:
+    """A box around a box. Output goes through the scrubber, and so does why it died; files pass as they are.
+
+    Args:
+        box: Does the work.
+        scrubber: Knows what must not be shown.
+        after: What output goes through when nothing leased is in it any more.
+    """
+
+    def __init__(self, box: Box, scrubber: Scrubber, after: OutputFilter | None = None) -> None:
+        self._box = box
+        self._scrubber = scrubber
+        self._after = after
+
+    @property
+    def id(self) -> str:
+        """As the box within."""
+        return self._box.id
+
+    @property
+    def backend(self) -> str:
+        """As the box within."""
+        return self._box.backend
+
+    @property
+    def isolation(self) -> IsolationClass:
+        """As the box within."""
+        return self._box.isolation
+
+    @property
+    def image(self) -> str:
+        """As the box within."""
+        return self._box.image
+
+    @property
+    def warm(self) -> bool:
+        """As the box within."""
+        return self._box.warm
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """As the box within."""
+        return self._box.notes
+
+    @property
+    def files(self) -> FileSystem:
+        """As the box within: what a tool says of a file is scrubbed where it says it."""
+        return self._box.files
+
+    async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
+        """As the box within; what is heard, kept and spilled has passed the scrubber behind a filter of the command."""
+        return await self._box.run(self._filtered(command), on_output)
+
+    async def changes(self) -> list[BoxChange]:
+        """As the box within; whoever collects them looks for secrets."""
+        return await self._box.changes()
+
+    async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
+        """As the box within."""
+        return await self._box.listen(listener, serve, failed)
+
+    async def wait_closed(self) -> str:
+        """As the box within: the last words of a box may be anything."""
+        return self._scrubber.scrub(await self._box.wait_closed())
+
+    async def close(self) -> None:
+        """Close the box within."""
+        await self._box.close()
+
+    def _filtered(self, command: Command) -> Command:
+        # A command's own filter could make a secret whole, so it comes first.
+        filters = one_after_another(command.output_filter, self._scrubber.filter, self._after)
+        return replace(command, output_filter=filters)

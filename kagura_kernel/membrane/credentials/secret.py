@@ -1,13 +1,9 @@
-"""A secret that does not show itself: its value is reached by one method only, and that name can be searched for.
+"""Secrets: a text that does not show itself, the place where it is kept, and the keychain of this machine.
 
-Work that blocks, in a daemon thread of its own.
-
-Not in a pool's: Python waits for those when a loop or the process ends, and a locked keychain waits for a person.
-
-Where a secret is kept: the name of a variable, a file, or an entry of the keychain. Never the secret itself.
-
-Neither the secret nor the reference is repeated in an error: people mistake one for the other.
-A keychain may be locked and a file may lie on a disk that does not answer, so both are read beside the loop.
+The value is reached by one method only, and that name can be searched for. Neither the secret nor the reference is
+repeated in an error: people mistake one for the other. A keychain may be locked and a file may lie on a disk that does
+not answer, so both are read beside the loop, in a daemon thread: Python waits for the threads of a pool when a loop or
+the process ends, and a locked keychain waits for a person. No other file knows the library `keyring`.
 """
 
 from __future__ import annotations
@@ -25,6 +21,70 @@ from typing import Any, Literal, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from kagura_kernel.domain.errors import SecretUnavailable
+
+
+class KeychainUnusable(Exception):
+    """There is no keychain, it is locked, or it does not answer. The text never holds a secret."""
+
+
+def from_keychain(service: str, username: str) -> str | None:
+    """The secret of a service and a user name; None when there is none.
+
+    Raises:
+        KeychainUnusable: the keychain cannot be asked.
+    """
+    import keyring
+    from keyring.errors import InitError, KeyringError, NoKeyringError
+
+    try:
+        return keyring.get_password(service, username)
+    except NoKeyringError:
+        raise KeychainUnusable("this machine has no keychain that keyring can use") from None
+    except (InitError, KeyringError) as error:
+        raise KeychainUnusable(f"the keychain does not open ({type(error).__name__})") from None
+    # Back-ends are programs of others and raise what they like; without an answer there is no secret.
+    except Exception as error:  # noqa: BLE001 - fails closed, see above
+        raise KeychainUnusable(f"the keychain does not work ({type(error).__name__})") from None
+
+
+def keychain_name() -> str:
+    """What this machine's keychain is called; asks it for nothing, so that none has to be unlocked.
+
+    Raises:
+        KeychainUnusable: there is none that could keep a secret.
+    """
+    import keyring
+
+    # Back-ends are programs of others and raise what they like.
+    try:
+        found = keyring.get_keyring()
+        # Several in a row: the first of them is the one that keeps.
+        first = next(iter(getattr(found, "backends", ())), found)
+        priority = float(first.priority)
+    except Exception as error:  # noqa: BLE001 - whatever it is, there is no keychain
+        raise KeychainUnusable(f"the keychain does not work ({type(error).__name__})") from None
+    if priority <= 0:
+        raise KeychainUnusable("this machine has no keychain that keyring can use")
+    if type(first).__name__.startswith("Plaintext"):
+        raise KeychainUnusable("the only keychain of this machine is a file of plain text")
+    return str(first.name)
+
+
+def keep_in_keychain(service: str, username: str, secret: str) -> None:
+    """Keep a secret under a service and a user name, in place of the one that was there.
+
+    Raises:
+        KeychainUnusable: there is no keychain, it is a file of plain text, it is locked, or it does not take it.
+    """
+    import keyring
+
+    keychain_name()
+    # Back-ends are programs of others and raise what they like, perhaps with the secret in it.
+    try:
+        keyring.set_password(service, username, secret)
+    except Exception as error:  # noqa: BLE001 - see above
+        raise KeychainUnusable(f"the keychain does not take it ({type(error).__name__})") from None
+
 
 T = TypeVar("T")
 
@@ -204,17 +264,11 @@ _OTHERS_BITS = 0o007
 
 @dataclass(frozen=True, slots=True)
 class SecretReference:
-    """A secret's place.
+    """A secret's place."""
 
-    Attributes:
-        setting: Where in the configuration this stands, for messages: `providers.github.private_key`.
-        source: `env`, `file` or `keyring`.
-        place: A variable's name, a path, or `service/username`.
-    """
-
-    setting: str
-    source: Source
-    place: str = field(repr=False)
+    setting: str  # Where in the configuration this stands, for messages: `providers.github.private_key`
+    source: Source  # `env`, `file` or `keyring`
+    place: str = field(repr=False)  # A variable's name, a path, or `service/username`
 
 
 class SecretReader:
@@ -303,7 +357,7 @@ class SecretReader:
         service, _, username = place.rpartition("/")
         if self._keyring is not None:
             return self._keyring(service, username) or ""
-        from kagura_kernel.membrane.credentials.keychain import KeychainUnusable, from_keychain
+        from kagura_kernel.membrane.credentials.secret import KeychainUnusable, from_keychain
 
         try:
             return from_keychain(service, username) or ""

@@ -83,12 +83,9 @@ MAX_ASKED = 20
 
 @dataclass(slots=True)
 class Answers:
-    """What a person has said, target by target; shared by all runs that it holds for.
+    """What a person has said, target by target; shared by all runs that it holds for."""
 
-    Attributes:
-        said: Whether the target may be reached, with who said so.
-    """
-
+    # Whether the target may be reached, with who said so
     said: dict[Target, tuple[bool, str]] = field(default_factory=dict)
 
 

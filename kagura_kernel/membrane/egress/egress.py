@@ -1,7 +1,5 @@
 """The egress of one run: every connection that its box asks for goes through here, decided, relayed and recorded.
 
-What is written down about the connections of one run, and how often.
-
 A program that asks in a loop must not fill the journal, and what it did must stay true: the same refusal is recorded
 the 1st, 2nd, 4th, 8th time. Of the connections to one target the first hundreds are recorded one by one; later ones
 share rows that stand for 2, 4, 8 … of them, whose bytes and seconds are sums.
@@ -338,8 +336,7 @@ class Egress:
         self._records.end()
 
     async def _admit(self, stream: BoxStream, host: str, port: int) -> Admitted:
-        if self._closed:
-            raise EgressDenied(_shown(host), port, "is asked for when the run is over")
+        self._require_open(_shown(host), port)
         if self._waiting >= self._limits.waiting:
             raise EgressBusy(_shown(host), port, "has to wait, and too many connections do already")
         pause = self._pace.take(self._clock.monotonic())
@@ -354,8 +351,14 @@ class Egress:
         finally:
             self._waiting -= 1
 
+    def _require_open(self, host: str, port: int) -> None:
+        if self._closed:
+            raise EgressDenied(host, port, "is asked for when the run is over")
+
     def _take_place(self, admitted: Admitted) -> None:
         target = admitted.target
+        # A person, or a resolver, may have taken their time.
+        self._require_open(target.host, target.port)
         if self._connected >= self._limits.connections:
             why = f"is one connection too many: the box has {self._connected} open"
             raise EgressBusy(target.host, target.port, why, "Close some first.")

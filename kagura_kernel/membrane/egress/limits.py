@@ -9,44 +9,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EgressLimits:
-    """The limits on one run's connections; a limit reached ends the connection, never the run.
+    """The limits on one run's connections; a limit reached ends the connection, never the run."""
 
-    Attributes:
-        bytes_out: From the box, one connection.
-        bytes_in: To the box, one connection.
-        run_bytes_out: From the box, all connections of the run together.
-        run_bytes_in: To the box, all connections of the run together.
-        idle: Seconds without a byte in either direction.
-        total: Seconds that one connection may last.
-        resolve: Seconds for the look-up of a name.
-        connect: Seconds until one of a name's addresses has answered.
-        answer: Seconds that a box may take to hear whether it has its connection.
-        connections: Connected, or being connected, at once.
-        waiting: Waiting for their turn, or for an answer of a person or of a resolver, at once.
-        rate: New connections a second, in the long run; what comes faster waits for its turn.
-        burst: New connections that may come as fast as they like before `rate` holds.
-        patience: Seconds that one may wait for its turn; one that would wait longer is refused.
-        linger: Seconds that a look-up or a question to a person goes on after the program that waited for it has hung
-            up: one that was only tired of waiting tries again, and finds the same question open.
-        addresses: Of one name that are tried.
-    """
-
-    bytes_out: int = 2**30
-    bytes_in: int = 2 * 2**30
-    run_bytes_out: int = 4 * 2**30
-    run_bytes_in: int = 16 * 2**30
-    idle: float = 300.0
-    total: float = 3600.0
-    resolve: float = 10.0
-    connect: float = 10.0
-    answer: float = 10.0
-    connections: int = 256
-    waiting: int = 1024
-    rate: float = 50.0
-    burst: int = 512
-    patience: float = 10.0
+    bytes_out: int = 2**30  # From the box, one connection
+    bytes_in: int = 2 * 2**30  # To the box, one connection
+    run_bytes_out: int = 4 * 2**30  # From the box, all connections of the run together
+    run_bytes_in: int = 16 * 2**30  # To the box, all connections of the run together
+    idle: float = 300.0  # Seconds without a byte in either direction
+    total: float = 3600.0  # Seconds that one connection may last
+    resolve: float = 10.0  # Seconds for the look-up of a name
+    connect: float = 10.0  # Seconds until one of a name's addresses has answered
+    answer: float = 10.0  # Seconds that a box may take to hear whether it has its connection
+    connections: int = 256  # Connected, or being connected, at once
+    waiting: int = 1024  # Waiting for their turn, or for an answer of a person or of a resolver, at once
+    rate: float = 50.0  # New connections a second, in the long run; what comes faster waits for its turn
+    burst: int = 512  # New connections that may come as fast as they like before `rate` holds
+    patience: float = 10.0  # Seconds that one may wait for its turn; one that would wait longer is refused
+    # Seconds that a look-up or a question to a person goes on after the program that waited for it has hung up: one
+    # that was only tired of waiting tries again, and finds the same question open
     linger: float = 15.0
-    addresses: int = 8
+    addresses: int = 8  # Of one name that are tried
 
 
 class Meter:

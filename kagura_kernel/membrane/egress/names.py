@@ -1,12 +1,9 @@
-"""Hosts and ports in one spelling, so that what is granted and what is asked for can be compared letter by letter.
+"""Hosts and ports in one spelling, and the sets of hosts that one word grants. Pure.
 
-Pure. `normalise` is a fixed point: what it returns, it returns unchanged. Whatever could be read in two ways by two
-programs (escapes, spaces, zones, empty labels, half a number) is refused, never repaired.
-
-Hosts that belong together, granted by one word. Pure data.
-
-A set holds exactly what the tool of its name talks to for reading, and nothing that takes uploads where that is
-another host. A name wins over a host of the same spelling; `npm:443` is the host.
+What is granted and what is asked for can be compared letter by letter. `normalise` is a fixed point: what it returns,
+it returns unchanged. Whatever could be read in two ways by two programs (escapes, spaces, zones, empty labels, half a
+number) is refused, never repaired. A set holds exactly what the tool of its name talks to for reading, and nothing that
+takes uploads where that is another host. A name wins over a host of the same spelling; `npm:443` is the host.
 """
 
 from __future__ import annotations
@@ -36,14 +33,9 @@ _PRINTABLE = range(0x21, 0x7F)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Target:
-    """One place on the network.
+    """One place on the network."""
 
-    Attributes:
-        host: In the one spelling: a name in ASCII, `1.2.3.4`, or `2001:db8::1` without brackets.
-        port: 1 to 65535.
-    """
-
-    host: str
+    host: str  # In the one spelling: a name in ASCII, `1.2.3.4`, or `2001:db8::1` without brackets
     port: int
 
     def __str__(self) -> str:

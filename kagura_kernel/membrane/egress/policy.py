@@ -1,18 +1,11 @@
-"""Whether a run may reach a host and port: by exact grant, default deny. Pure.
+"""Whether a host and port may be reached, default deny, and what to type so that it may. Pure.
 
-A grant is `HOST:PORT`, `HOST` (which means port 443 alone; plain HTTP is `HOST:80`), the name of a host set, or `ask`.
-There are no wildcards and no ranges. An address outside the public network is opened by that very address and port and
-by nothing else, not even by a granted name that resolves to it.
-
-Whether a plugin's jail may reach a host and port: by its permissions, default deny, and nobody is ever asked. Pure.
-
-A name may stand for all names below it, unlike the grants of a run. Port and kind are part of each rule. As there, an
-address outside the public network is opened by that very address alone; `localhost` means the loopback.
-
-What to type so that a box may reach what it was refused: the narrowest word that opens it. Pure.
-
-Where nothing that could be typed opens it, that is said instead. An address that hands out the machine's own
-credentials is never advised.
+A run has exact grants. One is `HOST:PORT`, `HOST` (which means port 443 alone; plain HTTP is `HOST:80`), the name of a
+host set, or `ask`. There are no wildcards and no ranges. A plugin's jail has its permissions, and nobody is ever asked:
+a name may stand for all names below it; port and kind are part of each rule; `localhost` means the loopback. For both
+an address outside the public network is opened by that very address and port and by nothing else, not even by a name
+that resolves to it. Advice is the narrowest word that opens what was refused; where nothing that could be typed opens
+it, that is said instead, and an address that hands out the machine's own credentials is never advised.
 """
 
 from __future__ import annotations
@@ -38,19 +31,12 @@ class EgressVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EgressRuling:
-    """What the policy says about one target.
+    """What the policy says about one target."""
 
-    Attributes:
-        target: What was asked for.
-        verdict: Allow, ask or deny.
-        reason: One clause for a person, without a full stop.
-        rule: The grant that allowed it, as it was written; otherwise empty.
-    """
-
-    target: Target
-    verdict: EgressVerdict
-    reason: str
-    rule: str = ""
+    target: Target  # What was asked for
+    verdict: EgressVerdict  # Allow, ask or deny
+    reason: str  # One clause for a person, without a full stop
+    rule: str = ""  # The grant that allowed it, as it was written; otherwise empty
 
 
 class EgressRules(Protocol):
@@ -77,18 +63,13 @@ class EgressRules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
-    """What one run may reach; part of its grant.
+    """What one run may reach; part of its grant."""
 
-    Attributes:
-        granted: Each target with the word that granted it.
-        ask: Whether an unknown host is a question to a person rather than a denial.
-        sets: The sets of hosts that words may name, mirrors considered: for advice.
-        all_answers: Whether one answer that must not be dialled speaks against the others too.
-    """
-
-    granted: Mapping[Target, str] = field(default_factory=dict)
-    ask: bool = False
+    granted: Mapping[Target, str] = field(default_factory=dict)  # Each target with the word that granted it
+    ask: bool = False  # Whether an unknown host is a question to a person rather than a denial
+    # The sets of hosts that words may name, mirrors considered: for advice
     sets: HostSets = field(default_factory=lambda: HOST_SETS, repr=False, compare=False)
+    # Whether one answer that must not be dialled speaks against the others too
     all_answers: bool = field(default=False, init=False)
 
     def decide(self, target: Target) -> EgressRuling:
@@ -176,16 +157,11 @@ class HostRule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PatternPolicy:
-    """What one jail may reach; `EgressRules`.
+    """What one jail may reach; `EgressRules`."""
 
-    Attributes:
-        rules: In the order in which they are tried.
-        sets: None: what a jail may reach was decided when its plugin was enabled.
-        all_answers: A name with one private address among its public ones is somebody's trick, or somebody's mistake.
-    """
-
-    rules: tuple[HostRule, ...] = ()
-    sets: None = field(default=None, init=False)
+    rules: tuple[HostRule, ...] = ()  # In the order in which they are tried
+    sets: None = field(default=None, init=False)  # None: what a jail may reach was decided when its plugin was enabled
+    # A name with one private address among its public ones is somebody's trick, or somebody's mistake
     all_answers: bool = field(default=True, init=False)
 
     def decide(self, target: Target) -> EgressRuling:

@@ -1,10 +1,7 @@
-"""A connection as the box holds it: what the relay asks of it, and the plain one over a socket.
+"""A connection as the box holds it, and carrying its bytes: counted, limited, half-closes kept, memory flat.
 
-This is the seam: `boxed.py` makes one out of a stream that the guest carries over the pipe.
-
-Carrying bytes between a box and the other side: counted, limited, with half-closes kept and memory flat.
-
-Each direction holds at most one chunk, and reads the next one when the other side has taken it; so a reader that
+`BoxStream` is the seam: `SocketStream` is a plain socket, `GuestBoxStream` a stream that the guest carries over the
+pipe. Each direction holds at most one chunk, and reads the next one when the other side has taken it; so a reader that
 stops stops the writer. A limit is exact: not one byte more is passed on, and the connection is reset on both sides, so
 that nobody takes a part for the whole.
 """
@@ -16,7 +13,7 @@ import contextlib
 import select
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +21,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import EgressRefused
 from kagura_kernel.domain.events import EgressEnd
 from kagura_kernel.membrane.egress.limits import EgressLimits, Meter
+from kagura_kernel.sandbox.guest_streams import GuestStream
 
 Bytes = bytes | bytearray | memoryview
 
@@ -88,6 +86,8 @@ class SocketStream:
         connection.setblocking(False)  # noqa: FBT003 - the name of the method says it
         self._socket = connection
         self._loop = asyncio.get_running_loop()
+        self.over: Callable[[], object] | None = None
+        """Called when it ends, perhaps twice."""
 
     async def gone(self) -> None:
         """Return when it was reset, or nothing can pass in either direction."""
@@ -125,24 +125,60 @@ class SocketStream:
         """Close with a reset."""
         with contextlib.suppress(OSError):  # not every family of sockets knows it
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._socket.close()
+        self.close()
 
     def close(self) -> None:
         """Close in order."""
+        if self.over is not None:
+            self.over()
         self._socket.close()
+
+
+class GuestBoxStream:
+    """A connection that the guest carries, as a `BoxStream`."""
+
+    def __init__(self, stream: GuestStream) -> None:
+        self._stream = stream
+
+    async def gone(self) -> None:
+        """Return when the program has hung up before it was answered."""
+        await self._stream.gone()
+
+    async def accept(self) -> None:
+        """Tell the program that it has its connection."""
+        await self._stream.accept()
+
+    async def refuse(self, refusal: EgressRefused) -> None:
+        """Tell the program why it has none."""
+        await self._stream.refuse(refusal.status, refusal.message)
+
+    async def read(self, limit: int) -> Bytes:
+        """Bytes of the program."""
+        return await self._stream.read(limit)
+
+    async def write(self, data: Bytes) -> None:
+        """Bytes for the program."""
+        await self._stream.write(data)
+
+    async def write_eof(self) -> None:
+        """No more bytes for the program."""
+        await self._stream.write_eof()
+
+    def abort(self) -> None:
+        """End it with a reset."""
+        self._stream.abort()
+
+    def close(self) -> None:
+        """End it: in order after `write_eof`, with a reset without it."""
+        self._stream.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Relayed:
-    """How a connection ended.
+    """How a connection ended."""
 
-    Attributes:
-        ended: `done` when both sides had no more to say; otherwise what cut it.
-        detail: More about an end that is not `done`, one sentence.
-    """
-
-    ended: EgressEnd
-    detail: str = ""
+    ended: EgressEnd  # `done` when both sides had no more to say; otherwise what cut it
+    detail: str = ""  # More about an end that is not `done`, one sentence
 
 
 class _Cut(Exception):

@@ -1,14 +1,12 @@
 """The API of a brain that thinks in its box: a loopback URL there, the key added here, every answer counted here.
 
-The box has a placeholder where the program insists on a key. A request that is not the API's own way of thinking goes
-nowhere (`rules`), what an answer cost is read from the service's own words (`usage`), and the key is covered in
-whatever comes back.
+The box has a placeholder where the program insists on a key; the URL is an `Endpoint` like a lease's. What an answer
+cost is read from the service's own words (`usage`), and the key is covered in whatever comes back.
 
-What of the Messages API a box may use: to think, and nothing that would be a way out past its proxy. Pure.
-
-The service can fetch pages, search, run code and speak to MCP servers by itself, and reads files of the account. Each
-of these would carry the box's words to places that nobody was asked about, so a request that wants one is refused
-before a byte of it is sent. Requests are read strictly: what could be read in two ways is refused too.
+A box may use the Messages API to think, and for nothing that would be a way out past its proxy. The service can fetch
+pages, search, run code and speak to MCP servers by itself, and reads files of the account. Each of these would carry
+the box's words to places that nobody was asked about, so a request that wants one is refused before a byte of it is
+sent. Requests are read strictly: what could be read in two ways is refused too.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -25,17 +22,16 @@ from pydantic import ValidationError
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import BrainNotConfigured
 from kagura_kernel.domain.events import ModelCalled
-from kagura_kernel.membrane.credentials.grants import Scope
 from kagura_kernel.membrane.credentials.injection.caller import BadRequest
 from kagura_kernel.membrane.credentials.injection.endpoint import Endpoint
 from kagura_kernel.membrane.credentials.injection.records import InjectedRequest, InjectionLimits, Summing
-from kagura_kernel.membrane.credentials.injection.rewriting import AnswerWatch, Headers
 from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection
-from kagura_kernel.membrane.credentials.injection.upstream import GateFor
+from kagura_kernel.membrane.credentials.injection.upstream import AnswerWatch, GateFor, Headers
 from kagura_kernel.membrane.credentials.lease import Budget, Lease
+from kagura_kernel.membrane.credentials.provider import Scope
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
+from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.membrane.model.usage import Counted, UsageReader
-from kagura_kernel.membrane.parts import RecordFact
 from kagura_kernel.sandbox.backend import Box
 from kagura_kernel.sandbox.guest_streams import Failed, Listener
 
@@ -343,17 +339,11 @@ _FINE = range(200, 300)
 
 @dataclass(frozen=True, slots=True)
 class ModelApi:
-    """Where a brain thinks.
+    """Where a brain thinks."""
 
-    Attributes:
-        url: Base URL of the service.
-        header: The header that carries the key: `x-api-key`, or `authorization` for a token.
-        key: What is added to each request.
-    """
-
-    url: str
-    header: str
-    key: Secret = field(repr=False)
+    url: str  # Base URL of the service
+    header: str  # The header that carries the key: `x-api-key`, or `authorization` for a token
+    key: Secret = field(repr=False)  # What is added to each request
 
     @property
     def injection(self) -> HeaderInjection:
@@ -372,16 +362,12 @@ class ModelApi:
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """Who keeps the books of what a model is asked.
+    """Who keeps the books of what a model is asked."""
 
-    Attributes:
-        counted: Told of each answer of the service as soon as it is over; None where it told of no tokens.
-        refused: Why nothing more may be asked, a sentence; empty while something may.
-        refused_model: Why a model may not be asked, a sentence; empty where it may.
-    """
-
+    # Told of each answer of the service as soon as it is over; None where it told of no tokens
     counted: Callable[[Counted | None], None]
-    refused: Callable[[], str] = lambda: ""
+    refused: Callable[[], str] = lambda: ""  # Why nothing more may be asked, a sentence; empty while something may
+    # Why a model may not be asked, a sentence; empty where it may
     refused_model: Callable[[str], str] = lambda _model: ""
 
 
@@ -547,5 +533,4 @@ class _Answer:
 
 def _lease() -> Lease:
     """What the endpoint takes for its lease: the key is the person's own, is not minted, and has no end."""
-    now = datetime.now(UTC)
-    return Lease("model", _NAME, Scope("messages"), now, now, Budget())
+    return Lease(_NAME, Scope("messages"), Budget(), id=_NAME)

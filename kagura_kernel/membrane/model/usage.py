@@ -18,17 +18,11 @@ _WORDS = (b"message_start", b"message_delta")
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One answer.
+    """One answer."""
 
-    Attributes:
-        usage: Its tokens.
-        model: The model that gave it.
-        whole: Whether it came to its end.
-    """
-
-    usage: Usage
-    model: str
-    whole: bool
+    usage: Usage  # Its tokens
+    model: str  # The model that gave it
+    whole: bool  # Whether it came to its end
 
 
 class UsageReader:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.errors import ConfigurationError, EgressRefused
-from kagura_kernel.membrane.egress.stream import CHUNK, Bytes, SocketStream
+from kagura_kernel.membrane.egress.stream import CHUNK, Bytes, GuestBoxStream, SocketStream
 from kagura_kernel.membrane.postgres.service import SYSTEM_TRUST, PostgresService
 from kagura_kernel.membrane.postgres.wire import (
     BROKEN,
@@ -62,14 +62,14 @@ def make_context(service: PostgresService) -> ssl.SSLContext | None:
     return context
 
 
-class TlsStream:
+class TlsStream(SocketStream):
     """A connected stream socket, spoken to in TLS, as a `BoxStream` from `shake_hands` on; it owns the socket.
 
     What waits in memory is at most one chunk each way.
     """
 
     def __init__(self, connection: socket.socket, context: ssl.SSLContext, host: str) -> None:
-        self._plain = SocketStream(connection)
+        super().__init__(connection)
         self._received = ssl.MemoryBIO()
         self._to_send = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._received, self._to_send, server_hostname=host)
@@ -95,19 +95,7 @@ class TlsStream:
                 await self._flush()
                 return
 
-    async def gone(self) -> None:
-        """Return when it was reset."""
-        await self._plain.gone()
-
-    async def accept(self) -> None:
-        """Nothing: the first byte says it."""
-
-    async def refuse(self, refusal: object) -> None:
-        """A reset."""
-        del refusal
-        self.abort()
-
-    async def read(self, limit: int) -> Bytes:
+    async def read(self, limit: int) -> bytes:
         """Bytes of the other side; empty when it said that there are no more.
 
         Raises:
@@ -146,21 +134,13 @@ class TlsStream:
             except ssl.SSLError:
                 await self._flush()
 
-    def abort(self) -> None:
-        """Close with a reset."""
-        self._plain.abort()
-
-    def close(self) -> None:
-        """Close in order."""
-        self._plain.close()
-
     async def _flush(self) -> None:
         async with self._sending:
             while data := self._to_send.read(CHUNK):
-                await self._plain.write(data)
+                await super().write(data)
 
     async def _receive(self) -> None:
-        if data := await self._plain.read(CHUNK):
+        if data := await super().read(CHUNK):
             self._received.write(data)
         else:
             self._received.write_eof()
@@ -208,18 +188,14 @@ def wishes(parameters: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-class ClientStream:
-    """A program that has asked for a session, as a `BoxStream`: accepted it hears the greeting, refused an error.
-
-    Attributes:
-        greeting: What it hears after it was let in; set before `accept`.
-    """
+class ClientStream(GuestBoxStream):
+    """A program that has asked for a session, as a `BoxStream`: accepted it hears the greeting, refused an error."""
 
     def __init__(self, guest: GuestStream, asked: Startup) -> None:
-        self._guest = guest
+        super().__init__(guest)
         self._asked = asked
         self._early: Bytes = b""
-        self.greeting = b""
+        self.greeting = b""  # What it hears after it was let in; set before `accept`
 
     async def gone(self) -> None:
         """Return when the program has hung up before it was answered.
@@ -229,45 +205,29 @@ class ClientStream:
         try:
             if not self._early:
                 # Cancelled, this has taken nothing.
-                self._early = bytes(await self._guest.read(EARLY))
+                self._early = bytes(await self._stream.read(EARLY))
                 if not self._early:
                     return
         except OSError:
             return
-        await self._guest.gone()
+        await self._stream.gone()
 
     async def accept(self) -> None:
         """Let it in."""
         older = negotiated(self._asked.unknown) if self._asked.newer or self._asked.unknown else b""
-        await self._guest.write(older + signed_in() + self.greeting)
+        await self.write(older + signed_in() + self.greeting)
 
     async def refuse(self, refusal: EgressRefused) -> None:
         """Tell it why it is not let in."""
-        await self._guest.write(told(refusal))
-        await self._guest.write_eof()
+        await self.write(told(refusal))
+        await self.write_eof()
 
     async def read(self, limit: int) -> Bytes:
         """Bytes of the program."""
         if self._early:
             data, self._early = self._early[:limit], self._early[limit:]
             return data
-        return await self._guest.read(limit)
-
-    async def write(self, data: Bytes) -> None:
-        """Bytes for the program."""
-        await self._guest.write(data)
-
-    async def write_eof(self) -> None:
-        """No more bytes for the program."""
-        await self._guest.write_eof()
-
-    def abort(self) -> None:
-        """End it with a reset."""
-        self._guest.abort()
-
-    def close(self) -> None:
-        """End it: in order after `write_eof`, with a reset without it."""
-        self._guest.close()
+        return await self._stream.read(limit)
 
 
 class CancelStream(ClientStream):

@@ -2,12 +2,9 @@
 
 The program in the box is the client of a server that asks for no password. What it names as user and database counts
 for nothing. It reaches this one host and port. Where a person typed it, an address in a private network may be meant;
-the addresses that nobody can mean stay refused. A session begins read-only and with a limit on the time of
-one statement. Both are defaults that its SQL may change: what the user of the URL may do is what counts in the end.
-
-The keys by which programs of one box cancel their own sessions: ours, each standing for a server's.
-
-A program never learns a server's key, so that it can cancel what this box does and nothing else.
+the addresses that nobody can mean stay refused. A session begins read-only and with a limit on the time of one
+statement. Both are defaults that its SQL may change: what the user of the URL may do is what counts in the end. A
+program never learns a server's key: it is told one of ours, and can cancel what this box does and nothing else.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from kagura_kernel.domain.clock import Clock, SystemClock
-from kagura_kernel.domain.errors import EgressRefused, EgressSignInRefused
+from kagura_kernel.domain.errors import EgressSignInRefused
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.membrane.credentials.secret import in_thread
 from kagura_kernel.membrane.egress.addresses import why_never, why_refused
@@ -87,21 +84,16 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class ServicePolicy:
-    """Opens one host and port; `EgressRules`.
+    """Opens one host and port; `EgressRules`."""
 
-    Attributes:
-        target: The database's.
-        private: Whether an address outside the public network may be meant, behind a name too; the addresses that
-            nobody can mean stay refused.
-        rule: What stands in the records.
-        sets: None: the database was configured, and no word of a run opens another one.
-        all_answers: No: a person has named it, in a network where names have many addresses.
-    """
-
-    target: Target
+    target: Target  # The database's
+    # Whether an address outside the public network may be meant, behind a name too; the addresses that nobody can mean
+    # stay refused
     private: bool
-    rule: str
+    rule: str  # What stands in the records
+    # None: the database was configured, and no word of a run opens another one
     sets: None = field(default=None, init=False)
+    # No: a person has named it, in a network where names have many addresses
     all_answers: bool = field(default=False, init=False)
 
     def decide(self, target: Target) -> EgressRuling:
@@ -116,57 +108,10 @@ class ServicePolicy:
         return why_never(address) if self.private else why_refused(address)
 
 
-class Session:
-    """A session that was signed in to, as a `BoxStream`; from here on its bytes are the program's own.
-
-    Args:
-        stream: The connection, TLS included; it is owned.
-        over: Called when the session ends; may be called twice.
-    """
-
-    def __init__(self, stream: BoxStream, over: Callable[[], None]) -> None:
-        self._stream = stream
-        self._over = over
-
-    async def gone(self) -> None:
-        """Return when it was reset."""
-        await self._stream.gone()
-
-    async def accept(self) -> None:
-        """Nothing: it is accepted."""
-
-    async def refuse(self, refusal: EgressRefused) -> None:
-        """A reset."""
-        del refusal
-        self.abort()
-
-    async def read(self, limit: int) -> Bytes:
-        """Bytes of the server."""
-        return await self._stream.read(limit)
-
-    async def write(self, data: Bytes) -> None:
-        """Bytes for the server."""
-        await self._stream.write(data)
-
-    async def write_eof(self) -> None:
-        """No more bytes for the server."""
-        await self._stream.write_eof()
-
-    def abort(self) -> None:
-        """End it with a reset."""
-        self._over()
-        self._stream.abort()
-
-    def close(self) -> None:
-        """End it."""
-        self._over()
-        self._stream.close()
-
-
-class Cancelled(Session):
+class Cancelled(SocketStream):
     """A connection over which a session was asked to stop: it has nothing more to say, and hears nothing."""
 
-    async def read(self, limit: int) -> Bytes:
+    async def read(self, limit: int) -> bytes:
         """The end."""
         del limit
         return b""
@@ -200,29 +145,18 @@ class ListeningBox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PostgresParts:
-    """What a database needs to be put into a box. All callables are used on the box's loop.
+    """What a database needs to be put into a box. All callables are used on the box's loop."""
 
-    Attributes:
-        resolver: Turns its name into addresses.
-        record: Keeps what was decided about its connections, and how each ended.
-        plugin: The plugin whose box it is; stands in the records and in the server's list of sessions.
-        run_id: For the records; empty for a box that belongs to no run.
-        session_id: Likewise.
-        statement_seconds: How long one statement may take, as the session begins.
-        limits: On its connections, together and each.
-        clock: The time.
-        failed: Told of an error that is not the program's: a fact could not be recorded. Without it such an error
-            ends the box.
-    """
-
-    resolver: Resolver
+    resolver: Resolver  # Turns its name into addresses
+    # Keeps what was decided about its connections, and how each ended
     record: Callable[[EgressDecided | EgressClosed], None]
-    plugin: str = ""
-    run_id: str = ""
-    session_id: str = ""
-    statement_seconds: float = 30.0
-    limits: EgressLimits = SERVICE_LIMITS
-    clock: Clock = field(default_factory=SystemClock)
+    plugin: str = ""  # The plugin whose box it is; stands in the records and in the server's list of sessions
+    run_id: str = ""  # For the records; empty for a box that belongs to no run
+    session_id: str = ""  # Likewise
+    statement_seconds: float = 30.0  # How long one statement may take, as the session begins
+    limits: EgressLimits = SERVICE_LIMITS  # On its connections, together and each
+    clock: Clock = field(default_factory=SystemClock)  # The time
+    # Told of an error that is not the program's: a fact could not be recorded. Without it such an error ends the box.
     failed: Failed | None = None
 
 
@@ -323,7 +257,8 @@ class _Door:
             return stream, address
         told = self._keys.tell(welcome.key)
         client.greeting = welcome.status + key_data(told) + welcome.ready
-        return Session(stream, lambda: self._keys.forget(told)), address
+        stream.over = lambda: self._keys.forget(told)
+        return stream, address
 
     async def _cancel(self, real: Key, admitted: Admitted) -> tuple[BoxStream, Address]:
         connection, address = await self._gate.connect(admitted)
@@ -332,7 +267,7 @@ class _Door:
             await stream.write(cancel_request(real))
             # It hangs up when it has passed the request on.
             await _until_end(stream)
-        return Cancelled(stream, _nothing), address
+        return Cancelled(connection), address
 
     @asynccontextmanager
     async def _opening(self, connection: socket.socket) -> AsyncIterator[None]:
@@ -346,7 +281,7 @@ class _Door:
                 raise self._refused(why, BROKEN if isinstance(error, WireBroken) else "") from error
             raise
 
-    async def _secured(self, connection: socket.socket) -> BoxStream:
+    async def _secured(self, connection: socket.socket) -> SocketStream:
         plain = SocketStream(connection)
         if self._trust is None:
             return plain
@@ -402,7 +337,3 @@ async def _until_end(stream: BoxStream) -> None:
             pass
     except OSError:
         return  # a server that ends its TLS in the middle has ended as well
-
-
-def _nothing() -> None:
-    pass

@@ -37,29 +37,18 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,40}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class PostgresService:
-    """A database that the membrane signs in to, so that the password never enters a box.
+    """A database that the membrane signs in to, so that the password never enters a box."""
 
-    Attributes:
-        host: Normalised name or address.
-        port: TCP port.
-        user: Who signs in.
-        password: Theirs; empty when there is none.
-        database: Name of the database.
-        sslmode: One of `SSL_MODES`, with the meaning that libpq gives it.
-        options: Some of `OPTIONS` with their values, for the way from the membrane to the server.
-        jail_port: On the box's loopback; 0 lets the box choose.
-        private: Whether it may lie outside the public network: a person typed the URL, and nobody else.
-    """
-
-    host: str
-    port: int
-    user: str
-    password: Secret = field(hash=False)
-    database: str
-    sslmode: str = "prefer"
+    host: str  # Normalised name or address
+    port: int  # TCP port
+    user: str  # Who signs in
+    password: Secret = field(hash=False)  # Theirs; empty when there is none
+    database: str  # Name of the database
+    sslmode: str = "prefer"  # One of `SSL_MODES`, with the meaning that libpq gives it
+    # Some of `OPTIONS` with their values, for the way from the membrane to the server
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
-    jail_port: int = 0
-    private: bool = False
+    jail_port: int = 0  # On the box's loopback; 0 lets the box choose
+    private: bool = False  # Whether it may lie outside the public network: a person typed the URL, and nobody else
 
     @property
     def target(self) -> Target:

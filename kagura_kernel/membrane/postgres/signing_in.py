@@ -1,12 +1,10 @@
 """Signing in to a server: from a connection that stands to a session that is ready for queries.
 
-The password is proved, not told, where the server lets it be. It is told in clear text only through TLS that the URL
-demands: with `prefer` whoever sits in between could ask for it. Whatever the server says out of turn ends the attempt,
-and so does a server that lets us in without having proved that it knows the password, once it has begun to.
-
-SCRAM-SHA-256 as a client (RFC 5802, RFC 7677): both sides prove that they know the password, nobody tells it. Pure.
-
-Without channel binding: the address was checked before, and who wants the server's name checked asks for verify-full.
+The password is proved, not told, where the server lets it be: by SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel
+binding, since the address was checked before, and who wants the server's name checked asks for verify-full. It is told
+in clear text only through TLS that the URL demands: with `prefer` whoever sits in between could ask for it. Whatever
+the server says out of turn ends the attempt, and so does a server that lets us in without having proved that it knows
+the password, once it has begun to.
 """
 
 from __future__ import annotations
@@ -175,17 +173,11 @@ _NEEDS_DEMAND = "asks for the password in clear text, which is told only through
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """What a server said when it let us in.
+    """What a server said when it let us in."""
 
-    Attributes:
-        status: Its ParameterStatus and NoticeResponse messages, as they came.
-        key: Cancels what the session does; None when it gave none.
-        ready: Its ReadyForQuery, as it came.
-    """
-
-    status: bytes
-    key: Key | None
-    ready: bytes
+    status: bytes  # Its ParameterStatus and NoticeResponse messages, as they came
+    key: Key | None  # Cancels what the session does; None when it gave none
+    ready: bytes  # Its ReadyForQuery, as it came
 
 
 async def sign_in(

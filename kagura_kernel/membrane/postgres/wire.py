@@ -1,11 +1,9 @@
 """What PostgreSQL's protocol (version 3.0) looks like in bytes: the messages that the membrane makes and takes apart.
 
-Every length is checked before anything is read or kept: what waits in memory for one message is bounded.
-
-What a program in the box is told when it gets no session: a state that its library knows, and a masked text. Pure.
-
-Words of the server are never passed on: they name the address that it sees, its users, or what somebody who plays a
-server wants to be read. A looked-up address never stands in a text for the box either.
+Every length is checked before anything is read or kept: what waits in memory for one message is bounded. What a program
+in the box is told when it gets no session is a state that its library knows, and a masked text: words of the server are
+never passed on, for they name the address that it sees, its users, or what somebody who plays a server wants to be
+read. A looked-up address never stands in a text for the box either.
 """
 
 from __future__ import annotations
@@ -52,30 +50,19 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """What a client says first.
+    """What a client says first."""
 
-    Attributes:
-        parameters: Its wishes, `user` and `database` among them.
-        newer: Whether it speaks a newer 3.x, and has to be told which one is spoken here.
-        unknown: Extensions of the protocol that it asks for.
-    """
-
-    parameters: Mapping[str, str]
-    newer: bool = False
-    unknown: tuple[str, ...] = ()
+    parameters: Mapping[str, str]  # Its wishes, `user` and `database` among them
+    newer: bool = False  # Whether it speaks a newer 3.x, and has to be told which one is spoken here
+    unknown: tuple[str, ...] = ()  # Extensions of the protocol that it asks for
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """With what a client may cancel what its session does.
+    """With what a client may cancel what its session does."""
 
-    Attributes:
-        process: Number of the session's process.
-        secret: 32 bits.
-    """
-
-    process: int
-    secret: int
+    process: int  # Number of the session's process
+    secret: int  # 32 bits
 
 
 Packet = Startup | Key | int

@@ -22,12 +22,11 @@ from kagura_kernel.domain.commands import Command, CommandResult, OutputChunk
 from kagura_kernel.domain.errors import JournalError, KaguraError, SandboxUnavailable
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy, SandboxPolicyType
-from kagura_kernel.membrane.egress.boxed import open_egress
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.limits import EgressLimits
 from kagura_kernel.membrane.egress.policy import PatternPolicy
-from kagura_kernel.membrane.egress.variables import proxy_variables
+from kagura_kernel.membrane.egress.proxy import open_egress, proxy_variables
 from kagura_kernel.plugins import framing
 from kagura_kernel.plugins.jail.log import JailLog
 from kagura_kernel.plugins.jail.parts import JailLimits, JailParts

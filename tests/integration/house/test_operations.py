@@ -23,9 +23,8 @@ from kagura_kernel.journal.backup import back_up
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.membrane.credentials.grants import Grant
-from kagura_kernel.membrane.credentials.lease import Budget, Holder
-from kagura_kernel.membrane.credentials.minting import Order, mint
+from kagura_kernel.membrane.credentials.lease import Budget, Grant, Holder, Lease
+from kagura_kernel.membrane.credentials.mint import mint
 from kagura_kernel.membrane.credentials.registry import KINDS
 from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.sandbox.backend import BoxSpec
@@ -159,10 +158,10 @@ def past(journal: Journal) -> None:
 
 def leased(journal: Journal, cloudflare: FakeCloudflare, run_id: str) -> str:
     provider = cloudflare_provider(cloudflare.url, SecretReader({"KEY": PARENT}), timeout=30.0)
-    order = Order(Grant("cloudflare", SCOPE), "", 900.0, Budget().spend(900.0))
+    wanted = Lease.ask(Grant("cloudflare", SCOPE), Budget()).acquire(900.0)
     holder = Holder(run_id, "ses-1", process_owner())
     clock = SystemClock()
-    return asyncio.run(mint(provider, order, holder, LeaseLedger(journal), clock, owe=lambda *_: None)).lease_id
+    return asyncio.run(mint(provider, wanted, holder, LeaseLedger(journal), clock, owe=lambda *_: None)).id
 
 
 def follow(house: House, section: str) -> list[str]:

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
-from kagura_kernel.membrane.egress.boxed import open_egress
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Address, Gate, dial
 from kagura_kernel.membrane.egress.policy import PatternPolicy
+from kagura_kernel.membrane.egress.proxy import open_egress
 from kagura_kernel.plugins.jail.jail import Jail
 from kagura_kernel.plugins.jail.parts import JailParts
 from kagura_kernel.plugins.permissions import JailPlan, NetRule

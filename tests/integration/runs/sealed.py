@@ -20,9 +20,8 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.registry import Registry
-from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables
-from kagura_kernel.membrane.grant import compute_grant
-from kagura_kernel.membrane.parts import MembraneParts
+from kagura_kernel.membrane.egress.proxy import PROXY_PORT, proxy_variables
+from kagura_kernel.membrane.grant import MembraneParts, compute_grant
 from kagura_kernel.runs.order import LaunchedBox, RunOrder, RunParts
 from kagura_kernel.runs.run import Run
 from kagura_kernel.runs.sealing import sealed_needs, with_program

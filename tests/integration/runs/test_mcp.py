@@ -20,7 +20,7 @@ from kagura_kernel.kit.definitions.definition import AgentDefinition
 from kagura_kernel.kit.definitions.references import ResolvedAgent
 from kagura_kernel.kit.definitions.toolsets import LspToolset, McpToolset, Toolset
 from kagura_kernel.membrane.egress.policy import parse_grants
-from kagura_kernel.membrane.egress.variables import proxy_variables
+from kagura_kernel.membrane.egress.proxy import proxy_variables
 from kagura_kernel.membrane.grant import RunGrant
 from kagura_kernel.runs.order import AgentOrder
 from kagura_kernel.runs.toolsets import open_toolsets

@@ -16,7 +16,7 @@ import pytest
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import WorkspaceUnreadable
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
-from kagura_kernel.membrane.mounts import check_project
+from kagura_kernel.membrane.project import check_project
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 

@@ -16,10 +16,9 @@ from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.membrane.credentials.grants import Grant, Scope
-from kagura_kernel.membrane.credentials.lease import Budget, Holder
-from kagura_kernel.membrane.credentials.minting import Issue, Order, mint
-from kagura_kernel.membrane.credentials.provider import CredentialProvider
+from kagura_kernel.membrane.credentials.lease import Budget, Grant, Holder, Lease
+from kagura_kernel.membrane.credentials.mint import mint
+from kagura_kernel.membrane.credentials.provider import CredentialProvider, Scope
 from kagura_kernel.membrane.credentials.providers.static import StaticProvider
 from kagura_kernel.membrane.credentials.secret import SecretReader, SecretReference
 from kagura_kernel.testing.credential_service import SCOPE, Trouble
@@ -56,12 +55,12 @@ def cloudflare(books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         yield service
 
 
-def lease(journal: Journal, provider: CredentialProvider, *, owner: str = "", run_id: str = "run-1") -> Issue:
+def lease(journal: Journal, provider: CredentialProvider, *, owner: str = "", run_id: str = "run-1") -> Lease:
     """One credential, minted by the book for a run."""
     grant = Grant(provider.name, SCOPE if provider.name == "cloudflare" else Scope("default"))
     holder = Holder(run_id, "ses-1", owner or process_owner())
-    order = Order(grant, "", 900.0, Budget().spend(900.0))
-    return asyncio.run(mint(provider, order, holder, LeaseLedger(journal), SystemClock(), owe=lambda *_: None))
+    wanted = Lease.ask(grant, Budget()).acquire(900.0)
+    return asyncio.run(mint(provider, wanted, holder, LeaseLedger(journal), SystemClock(), owe=lambda *_: None))
 
 
 def of_cloudflare(service: FakeCloudflare) -> CredentialProvider:
@@ -80,7 +79,7 @@ def test_what_is_out_is_listed_without_what_revokes_it(
     lease(journal, of_cloudflare(cloudflare), owner=gone, run_id="run-2")
     assert main(["leases"]) == 0
     _, first, second = capsys.readouterr().out.splitlines()
-    assert first.split()[:5] == [issue.lease_id, "cloudflare", "read", "run-1", "live"]
+    assert first.split()[:5] == [issue.id, "cloudflare", "read", "run-1", "live"]
     assert " alive " in first
     assert " gone " in second
     assert main(["leases", "--json"]) == 0
@@ -107,8 +106,8 @@ def test_a_lease_of_a_run_that_goes_on_is_revoked_at_the_provider_and_the_run_is
     journal.append(SampleRun().started(owner=process_owner()))
     issue = lease(journal, of_cloudflare(cloudflare))
     other = lease(journal, of_cloudflare(cloudflare))
-    assert main(["leases", "revoke", issue.lease_id]) == 0
-    assert capsys.readouterr().out == f"{issue.lease_id}: cloudflare:read of run-1: revoked\n"
+    assert main(["leases", "revoke", issue.id]) == 0
+    assert capsys.readouterr().out == f"{issue.id}: cloudflare:read of run-1: revoked\n"
     assert list(cloudflare.live().values()) == [f"kagura-kernel {other.row_id}"]
     assert not LeaseLedger(journal).is_live(issue.row_id)
     assert [word.word for word in Mailbox(journal).take(["run-1"], ("leases",))] == ["leases"]
@@ -142,7 +141,7 @@ def test_trouble_at_the_provider_leaves_it_owed_and_a_sweep_brings_it_home(
 ) -> None:
     issue = lease(journal, of_cloudflare(cloudflare), owner=gone)
     cloudflare.trouble(Trouble.BROKEN)
-    assert main(["leases", "revoke", issue.lease_id]) == 1
+    assert main(["leases", "revoke", issue.id]) == 1
     assert "still owed: HTTP 500" in capsys.readouterr().out
     assert main(["leases", "sweep"]) == 0
     assert f"{issue.row_id}: cloudflare:read: revoked" in capsys.readouterr().out
@@ -165,10 +164,10 @@ def test_a_lease_that_is_gone_needs_nothing(
     cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     issue = lease(journal, of_cloudflare(cloudflare))
-    assert main(["leases", "revoke", issue.lease_id]) == 0
+    assert main(["leases", "revoke", issue.id]) == 0
     capsys.readouterr()
-    assert main(["leases", "revoke", issue.lease_id]) == 0
-    assert capsys.readouterr().out == f"{issue.lease_id}: it was gone already.\n"
+    assert main(["leases", "revoke", issue.id]) == 0
+    assert capsys.readouterr().out == f"{issue.id}: it was gone already.\n"
 
 
 @pytest.mark.usefixtures("journal", "cloudflare")
@@ -223,7 +222,7 @@ def test_a_provider_that_is_not_configured_any_more_is_known_by_its_leases(
     issue = lease(journal, of_cloudflare(cloudflare))
     (tmp_path / "config" / "kagura-kernel" / "credentials.toml").unlink()
     assert main(["leases", "revoke", "--provider", "cloudflare"]) == 1
-    assert f"{issue.lease_id}: cloudflare:read of run-1: still owed" in capsys.readouterr().out
+    assert f"{issue.id}: cloudflare:read of run-1: still owed" in capsys.readouterr().out
     assert not LeaseLedger(journal).is_live(issue.row_id)
 
 
@@ -235,7 +234,7 @@ def test_the_kind_of_providers_names_all_of_them(
     first, kept = lease(journal, of_static()), lease(journal, of_cloudflare(cloudflare))
     assert main(["leases", "revoke", "--provider", "static"]) == 1
     said = capsys.readouterr().out
-    assert f"{first.lease_id}: key:default" in said
+    assert f"{first.id}: key:default" in said
     assert "other: no credential is out." in said
     assert LeaseLedger(journal).is_live(kept.row_id)
 
@@ -257,7 +256,7 @@ def test_every_lease_of_a_scope_is_revoked_and_no_others(
 @pytest.mark.usefixtures("cloudflare")
 def test_a_scope_that_is_mistyped_is_an_error(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
     key = lease(journal, of_static())
-    assert main(["leases", "revoke", key.lease_id, "cloudflare:raed"]) == 2
+    assert main(["leases", "revoke", key.id, "cloudflare:raed"]) == 2
     assert "Did you mean 'cloudflare:read'?" in capsys.readouterr().err
     assert LeaseLedger(journal).is_live(key.row_id)
 
@@ -266,8 +265,8 @@ def test_the_end_of_an_id_names_a_lease_and_one_that_fits_several_none(
     cloudflare: FakeCloudflare, journal: Journal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     issue = lease(journal, of_cloudflare(cloudflare))
-    assert main(["leases", "revoke", issue.lease_id[-8:]]) == 0
-    assert capsys.readouterr().out == f"{issue.lease_id}: cloudflare:read of run-1: revoked\n"
+    assert main(["leases", "revoke", issue.id[-8:]]) == 0
+    assert capsys.readouterr().out == f"{issue.id}: cloudflare:read of run-1: revoked\n"
     ledger = LeaseLedger(journal)
     for key in ("lea-au", "lea-bu"):  # a letter that no id of ours has
         ledger.begin(replace(ledger.rows()[0], id=key, lease_id=key))

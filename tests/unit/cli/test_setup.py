@@ -33,7 +33,7 @@ def chain(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
     """What is in the keychain."""
     kept: dict[tuple[str, str], str] = {}
     monkeypatch.setattr(keyring, "set_password", lambda service, name, secret: kept.update({(service, name): secret}))
-    monkeypatch.setattr("kagura_kernel.membrane.credentials.keychain.keychain_name", lambda: "a chain")
+    monkeypatch.setattr("kagura_kernel.membrane.credentials.secret.keychain_name", lambda: "a chain")
     return kept
 
 

@@ -68,7 +68,7 @@ def chain(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
     kept: dict[tuple[str, str], str] = {}
     monkeypatch.setattr(keyring, "set_password", lambda service, name, secret: kept.update({(service, name): secret}))
     monkeypatch.setattr(keyring, "get_password", lambda service, name: kept.get((service, name)))
-    monkeypatch.setattr("kagura_kernel.membrane.credentials.keychain.keychain_name", lambda: "a chain")
+    monkeypatch.setattr("kagura_kernel.membrane.credentials.secret.keychain_name", lambda: "a chain")
     return kept
 
 

@@ -15,8 +15,7 @@ from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
-from kagura_kernel.membrane.credentials.settle import Settled
-from kagura_kernel.membrane.credentials.sweep import SweepReport
+from kagura_kernel.membrane.credentials.revoke import Settled, SweepReport
 from kagura_kernel.testing.patience import wait_until
 
 

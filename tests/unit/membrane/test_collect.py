@@ -15,7 +15,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.collect import MAX_GLANCES, Collector
 from kagura_kernel.membrane.difference import MAX_DIFF_BYTES, MAX_RUN_DIFF_BYTES, size_of
 from kagura_kernel.membrane.project import ProjectFiles
-from kagura_kernel.membrane.writeback import WrittenBack, apply_changes
+from kagura_kernel.membrane.protection import WrittenBack, apply_changes
 from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec
 from kagura_kernel.sandbox.files import BoxFiles
 from kagura_kernel.testing.box import FakeBackend

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import WorkspaceRefused, WorkspaceUnreadable
-from kagura_kernel.membrane.mounts import check_project
+from kagura_kernel.membrane.project import check_project
 
 
 @pytest.fixture

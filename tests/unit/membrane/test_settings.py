@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.settings import Settings
-from kagura_kernel.membrane.egress.variables import proxy_variables, usual_variables
+from kagura_kernel.membrane.egress.proxy import proxy_variables, usual_variables
 from kagura_kernel.membrane.settings import check_settings
 
 

@@ -16,7 +16,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.secret import Secret
-from kagura_kernel.membrane.parts import MembraneParts
+from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.runs.order import RunParts
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.approver import ScriptedApprover

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kagura_kernel.domain.policy import SandboxPolicy
-from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables
+from kagura_kernel.membrane.egress.proxy import PROXY_PORT, proxy_variables
 from kagura_kernel.runs.verifying import fresh_spec
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
 

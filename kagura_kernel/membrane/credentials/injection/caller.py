@@ -1,8 +1,7 @@
 """The box's end of one connection: HTTP/1.1 as a server speaks it, over a stream of the pipe.
 
-What a request from the box must look like: strict, refused rather than repaired, so that nothing has two readings.
-
-h11 parses; this refuses first what h11 forgives, and then what this front does not pass on. Pure.
+A request is read strictly, and refused rather than repaired, so that nothing has two readings: what h11 would forgive
+is refused before it parses, and then what is not passed on.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 import h11
 
 from kagura_kernel.membrane.credentials.injection.records import InjectionLimits
-from kagura_kernel.membrane.credentials.injection.rewriting import Headers
+from kagura_kernel.membrane.credentials.injection.upstream import Headers
 from kagura_kernel.sandbox.guest_streams import GuestStream
 
 _BARE = re.compile(rb"(?<!\r)\n|\r(?!\n)")
@@ -31,17 +30,12 @@ _IGNORED = re.compile(r"[\x00-\x20\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060\
 
 
 class BadRequest(Exception):
-    """A request that is not passed on.
-
-    Attributes:
-        status: What the program is answered.
-        text: Why, one sentence; says nothing that the program did not send itself.
-    """
+    """A request that is not passed on."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
-        self.status = status
-        self.text = text
+        self.status = status  # What the program is answered
+        self.text = text  # Why, one sentence; says nothing that the program did not send itself
 
 
 def check_head(head: bytes) -> None:

@@ -1,8 +1,9 @@
-"""One loopback URL in the box and the upstream it stands for: each request gets the lease's header on its way out.
+"""The reverse proxy: one loopback URL in the box, and the upstream that it stands for.
 
-The credential is asked for anew for each request, so a renewal is not noticed and an ended lease is. Whatever goes
+Leases and the service of a sealed brain are reached through it. Each request gets the credential's header on its way
+out. The credential is asked for anew for each request, so a renewal is not noticed and an ended lease is. Whatever goes
 wrong before the answer has begun is told in words; whatever goes wrong after it cuts the connection, so that nobody
-takes a part for the whole.
+takes a part for the whole. Bodies stream both ways, one chunk at a time.
 """
 
 from __future__ import annotations
@@ -32,16 +33,18 @@ from kagura_kernel.membrane.credentials.injection.records import (
     RecordRequest,
     RequestEnd,
 )
-from kagura_kernel.membrane.credentials.injection.rewriting import (
+from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection, fill
+from kagura_kernel.membrane.credentials.injection.upstream import (
     Censor,
     Forms,
+    GateFor,
     RequestWatch,
     Upstream,
+    UpstreamConnection,
+    UpstreamPool,
     incoming,
     outgoing,
 )
-from kagura_kernel.membrane.credentials.injection.settings import HeaderInjection, fill
-from kagura_kernel.membrane.credentials.injection.upstream import GateFor, UpstreamConnection, UpstreamPool
 from kagura_kernel.membrane.credentials.lease import Lease
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.membrane.egress.limits import Meter, Pace
@@ -54,58 +57,34 @@ _REPEATABLE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 
 
 class Refusal(Exception):
-    """No answer of the upstream can be given; while nothing was answered yet the program is told why.
-
-    Attributes:
-        status: HTTP status.
-        code: An error's code.
-        text: Why, in words for a person.
-        ended: For the record.
-        close: Whether the connection is not to be used further.
-    """
+    """No answer of the upstream can be given; while nothing was answered yet the program is told why."""
 
     def __init__(
         self, status: int, text: str, *, code: str = InjectionFailed.code, ended: RequestEnd, close: bool = False
     ) -> None:
         super().__init__(text)
-        self.status = status
-        self.code = code
-        self.text = text
-        self.ended = ended
-        self.close = close
+        self.status = status  # HTTP status
+        self.code = code  # An error's code
+        self.text = text  # Why, in words for a person
+        self.ended = ended  # For the record
+        self.close = close  # Whether the connection is not to be used further
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What all requests of one loopback URL have in common.
+    """What all requests of one loopback URL have in common."""
 
-    Attributes:
-        upstream: Where they go,
-        pool: over these connections.
-        base: The loopback URL without a slash at its end.
-        forms: What the answers must not show.
-        limits: On each.
-        out: Counts all bodies that go out,
-        into: and all that come in.
-    """
-
-    upstream: Upstream
-    pool: UpstreamPool
-    base: str
-    forms: Forms
-    limits: InjectionLimits
-    out: Meter
-    into: Meter
+    upstream: Upstream  # Where they go,
+    pool: UpstreamPool  # over these connections
+    base: str  # The loopback URL without a slash at its end
+    forms: Forms  # What the answers must not show
+    limits: InjectionLimits  # On each
+    out: Meter  # Counts all bodies that go out,
+    into: Meter  # and all that come in
 
 
 class Exchange:
-    """One request, from the moment its head was understood.
-
-    Attributes:
-        status: What the program was answered; 0 before.
-        out: Counts its body,
-        into: and the answer's.
-    """
+    """One request, from the moment its head was understood."""
 
     def __init__(self, caller: Caller, request: h11.Request, way: Way, watch: RequestWatch | None = None) -> None:
         self._caller = caller
@@ -116,9 +95,9 @@ class Exchange:
         self._limits = way.limits
         self._patience = way.limits.idle
         self._idle = asyncio.timeout(self._patience)
-        self.status = 0
-        self.out = Meter(way.limits.bytes_out, way.out)
-        self.into = Meter(way.limits.bytes_in, way.into)
+        self.status = 0  # What the program was answered; 0 before
+        self.out = Meter(way.limits.bytes_out, way.out)  # Counts its body,
+        self.into = Meter(way.limits.bytes_in, way.into)  # and the answer's
 
     async def carry(self, injected: tuple[bytes, bytes]) -> bool:
         """Carry it to its end with this header added; whether the program's connection can have another request.

@@ -14,34 +14,20 @@ lease was closed meanwhile."""
 
 @dataclass(frozen=True, slots=True)
 class InjectedRequest:
-    """One request that a program in a box sent through a lease, when it is over. Never a secret, never a query.
-
-    Attributes:
-        lease_id: The lease.
-        provider: Its provider,
-        scope: and scope.
-        method: `GET`, …; empty when it could not be read.
-        host: The upstream's host and port.
-        path: As it was sent, without its query, at most 500 characters, secrets as `*`.
-        status: What the program was answered; 0 when it was no answer.
-        bytes_out: Of the request's body.
-        bytes_in: Of the answer's body.
-        duration: Seconds.
-        ended: How it ended.
-        detail: More about an end that is not `done`, a sentence; where there is one, it begins with an error's code.
-    """
+    """One request that a program in a box sent through a lease, when it is over. Never a secret, never a query."""
 
     lease_id: str
     provider: str
     scope: str
-    method: str
-    host: str
-    path: str
-    status: int = 0
-    bytes_out: int = 0
-    bytes_in: int = 0
-    duration: float = 0.0
-    ended: RequestEnd = "done"
+    method: str  # `GET`, …; empty when it could not be read
+    host: str  # The upstream's host and port
+    path: str  # As it was sent, without its query, at most 500 characters, secrets as `*`
+    status: int = 0  # What the program was answered; 0 when it was no answer
+    bytes_out: int = 0  # Of the request's body
+    bytes_in: int = 0  # Of the answer's body
+    duration: float = 0.0  # Seconds
+    ended: RequestEnd = "done"  # How it ended
+    # More about an end that is not `done`, a sentence; where there is one, it begins with an error's code
     detail: str = ""
 
     def facts(self) -> dict[str, Any]:
@@ -64,58 +50,33 @@ RecordRequest = Callable[[InjectedRequest], None]
 
 @dataclass(frozen=True, slots=True)
 class InjectionView:
-    """One way in which a lease can be used just now, for a person or a brain.
+    """One way in which a lease can be used just now, for a person or a brain."""
 
-    Attributes:
-        name: `PROVIDER:SCOPE`.
-        way: `header`, `file` or `env`.
-        where: The base URL or file in the box, or the variables' names.
-        stands_for: For `header`: the upstream.
-        usable: Whether it works just now; not while the lease is on hold.
-    """
-
-    name: str
-    way: Literal["header", "file", "env"]
-    where: str
-    stands_for: str = ""
-    usable: bool = True
+    name: str  # `PROVIDER:SCOPE`
+    way: Literal["header", "file", "env"]  # `header`, `file` or `env`
+    where: str  # The base URL or file in the box, or the variables' names
+    stands_for: str = ""  # For `header`: the upstream
+    usable: bool = True  # Whether it works just now; not while the lease is on hold
 
 
 @dataclass(frozen=True, slots=True)
 class InjectionLimits:
-    """The limits on one loopback URL; one that is reached ends a request or a connection, never the run.
+    """The limits on one loopback URL; one that is reached ends a request or a connection, never the run."""
 
-    Attributes:
-        connections: Open at once.
-        head_bytes: Of the head of one request.
-        head: Seconds from its first byte to its last.
-        keep: Seconds that a connection may wait for its next request.
-        connect: Seconds until the upstream is connected, TLS included.
-        idle: Seconds without a byte in either direction.
-        parted: The same for a program that has closed its side of the connection.
-        total: Seconds that one request may last.
-        bytes_out: Of the body of one request,
-        bytes_in: and of one answer.
-        lease_bytes_out: Of all requests together,
-        lease_bytes_in: and of all answers.
-        rate: Requests a second, in the long run; what comes faster is refused.
-        burst: Requests that may come as fast as they like before `rate` holds.
-    """
-
-    connections: int = 64
-    head_bytes: int = 64 * 1024
-    head: float = 10.0
-    keep: float = 60.0
-    connect: float = 10.0
-    idle: float = 300.0
-    parted: float = 10.0
-    total: float = 3600.0
-    bytes_out: int = 2**30
-    bytes_in: int = 2 * 2**30
-    lease_bytes_out: int = 4 * 2**30
-    lease_bytes_in: int = 16 * 2**30
-    rate: float = 100.0
-    burst: int = 500
+    connections: int = 64  # Open at once
+    head_bytes: int = 64 * 1024  # Of the head of one request
+    head: float = 10.0  # Seconds from its first byte to its last
+    keep: float = 60.0  # Seconds that a connection may wait for its next request
+    connect: float = 10.0  # Seconds until the upstream is connected, TLS included
+    idle: float = 300.0  # Seconds without a byte in either direction
+    parted: float = 10.0  # The same for a program that has closed its side of the connection
+    total: float = 3600.0  # Seconds that one request may last
+    bytes_out: int = 2**30  # Of the body of one request,
+    bytes_in: int = 2 * 2**30  # and of one answer
+    lease_bytes_out: int = 4 * 2**30  # Of all requests together,
+    lease_bytes_in: int = 16 * 2**30  # and of all answers
+    rate: float = 100.0  # Requests a second, in the long run; what comes faster is refused
+    burst: int = 500  # Requests that may come as fast as they like before `rate` holds
 
 
 SINGLE = 200

@@ -21,8 +21,6 @@ from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     TypeAdapter,
     ValidationError,
@@ -30,7 +28,7 @@ from pydantic import (
     model_validator,
 )
 
-from kagura_kernel.membrane.credentials.provider_http import check_url
+from kagura_kernel.membrane.credentials.provider_http import Strict, check_url
 
 PLACEHOLDER = "added-by-the-membrane"
 """What stands where a program insists on a key that it does not need."""
@@ -42,7 +40,6 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection", "expect", "te", "upgrade"})
-_STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 def _variable_names(variables: dict[str, str]) -> dict[str, str]:
@@ -56,30 +53,18 @@ def _variable_names(variables: dict[str, str]) -> dict[str, str]:
 Variables = Annotated[dict[str, str], AfterValidator(_variable_names)]
 
 
-class HeaderInjection(BaseModel):
-    """The secret never enters the box: the membrane adds a header to what is sent to one upstream.
-
-    Attributes:
-        way: `header`.
-        upstream: Base URL that the box's loopback URL stands for.
-        header: The header's name,
-        template: and its value.
-        basic_user: With it, HTTP Basic: this name, and the secret as the password; `template` is the password then.
-        variables: By which programs find it; `{url}` is the base URL in the box.
-        git: Beginnings of remotes that git looks for there instead.
-        addresses: Addresses outside the public network that the upstream may have.
-    """
-
-    model_config = _STRICT
+class HeaderInjection(Strict):
+    """The secret never enters the box: the membrane adds a header to what is sent to one upstream."""
 
     way: Literal["header"] = "header"
-    upstream: str
-    header: str = "authorization"
-    template: str = ""
+    upstream: str  # Base URL that the box's loopback URL stands for
+    header: str = "authorization"  # The header's name,
+    template: str = ""  # and its value
+    # With it, HTTP Basic: this name, and the secret as the password; `template` is the password then
     basic_user: str = ""
-    variables: Variables = Field(default_factory=dict)
-    git: tuple[str, ...] = ()
-    addresses: tuple[str, ...] = ()
+    variables: Variables = Field(default_factory=dict)  # By which programs find it; `{url}` is the base URL in the box
+    git: tuple[str, ...] = ()  # Beginnings of remotes that git looks for there instead
+    addresses: tuple[str, ...] = ()  # Addresses outside the public network that the upstream may have
 
     @field_validator("upstream")
     @classmethod
@@ -127,29 +112,18 @@ class HeaderInjection(BaseModel):
         return self.upstream
 
 
-class FileInjection(BaseModel):
-    """The secret is a file in the box's memory, for programs that want the value.
-
-    Attributes:
-        way: `file`.
-        format: `raw`, `aws` (a credentials file), `gcp` (JSON with the access token and its end), `netrc`, or
-            `template`.
-        name: The file's name; empty is made of provider and scope.
-        template: For `template`: the text of the file.
-        host: For `netrc`: for which host,
-        login: and as whom.
-        variables: By which programs find it; `{path}` is the file in the box.
-    """
-
-    model_config = _STRICT
+class FileInjection(Strict):
+    """The secret is a file in the box's memory, for programs that want the value."""
 
     way: Literal["file"]
+    # `raw`, `aws` (a credentials file), `gcp` (JSON with the access token and its end), `netrc`, or `template`
     format: Literal["raw", "aws", "gcp", "netrc", "template"] = "raw"
+    # The file's name; empty is made of provider and scope
     name: str = Field(default="", pattern=rf"^({_FILE.pattern})?$")
-    template: str = ""
-    host: str = Field(default="", pattern=r"^[A-Za-z0-9.-]*$")
-    login: str = Field(default="", pattern=r"^[^\s\"']*$")
-    variables: Variables = Field(default_factory=dict)
+    template: str = ""  # For `template`: the text of the file
+    host: str = Field(default="", pattern=r"^[A-Za-z0-9.-]*$")  # For `netrc`: for which host,
+    login: str = Field(default="", pattern=r"^[^\s\"']*$")  # and as whom
+    variables: Variables = Field(default_factory=dict)  # By which programs find it; `{path}` is the file in the box
 
     @model_validator(mode="after")
     def _complete(self) -> FileInjection:
@@ -160,18 +134,11 @@ class FileInjection(BaseModel):
         return self
 
 
-class EnvInjection(BaseModel):
-    """The secret is in the variables of one process, of a command that asks for it.
-
-    Attributes:
-        way: `env`.
-        variables: Name to template.
-    """
-
-    model_config = _STRICT
+class EnvInjection(Strict):
+    """The secret is in the variables of one process, of a command that asks for it."""
 
     way: Literal["env"]
-    variables: Variables = Field(min_length=1)
+    variables: Variables = Field(min_length=1)  # Name to template
 
 
 Injection = HeaderInjection | FileInjection | EnvInjection

@@ -8,14 +8,21 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
-from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
-from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, check_url, lifetime, parse_date
+from kagura_kernel.membrane.credentials.provider import LeftToExpire, Minted, MintRequest, ProviderTraits
+from kagura_kernel.membrane.credentials.provider_http import (
+    TIMEOUT,
+    Strict,
+    check_url,
+    is_loopback,
+    lifetime,
+    parse_date,
+)
 from kagura_kernel.membrane.credentials.secret import Credential, Secret, SecretReader, SecretReference, in_thread
 
 if TYPE_CHECKING:
@@ -28,36 +35,20 @@ _SYSTEM = SystemClock()
 _THROTTLED = frozenset({"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"})
 
 
-class AwsScope(BaseModel):
-    """Which role one scope is.
-
-    Attributes:
-        role_arn: The role.
-        policy: A session policy, JSON, that takes rights away; empty is none.
-        external_id: What the role's trust policy asks for; empty is none.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+class AwsScope(Strict):
+    """Which role one scope is."""
 
     role_arn: str = Field(pattern=r"^arn:aws[a-z-]*:iam::\d{12}:role/.+$")
-    policy: str = ""
-    external_id: str = ""
+    policy: str = ""  # A session policy, JSON, that takes rights away; empty is none
+    external_id: str = ""  # What the role's trust policy asks for; empty is none
 
 
-class AwsSettings(BaseModel):
-    """Settings beside the user's key.
+class AwsSettings(Strict):
+    """Settings beside the user's key."""
 
-    Attributes:
-        region: Region of the STS endpoint.
-        endpoint_url: Where STS answers; empty is AWS.
-        scopes: What can be assumed, by name.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    region: str = Field(default="us-east-1", pattern=r"^[a-z0-9-]+$")
-    endpoint_url: str = ""
-    scopes: dict[str, AwsScope] = Field(min_length=1)
+    region: str = Field(default="us-east-1", pattern=r"^[a-z0-9-]+$")  # Region of the STS endpoint
+    endpoint_url: str = ""  # Where STS answers; empty is AWS
+    scopes: dict[str, AwsScope] = Field(min_length=1)  # What can be assumed, by name
 
     @field_validator("endpoint_url")
     @classmethod
@@ -65,7 +56,7 @@ class AwsSettings(BaseModel):
         return check_url(url) if url else url
 
 
-class AwsStsProvider:
+class AwsStsProvider(LeftToExpire):
     """Assumes roles."""
 
     kind = "aws_sts"
@@ -96,27 +87,11 @@ class AwsStsProvider:
         self._timeout = timeout
 
     async def mint(self, request: MintRequest) -> Minted:
-        """Keys of an assumed role: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`.
-
-        Raises:
-            LeaseRefused: the key is wrong, the role may not be assumed, or not for so long.
-            LeaseUnavailable: AWS has trouble.
-            SecretUnavailable: the user's key cannot be read.
-        """
+        """Keys of an assumed role: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`."""
         key_id, key = [await self._reader.read(reference) for reference in self._secrets]
         # The library blocks; a thread that nobody waits for any more ends with its time-outs.
         answer = await in_thread(lambda: self._assume(request, key_id, key), "kagura-aws")
         return self._minted(answer, request)
-
-    async def revoke(self, handle: str) -> Revocation:
-        """AWS has no such call; the session ends by itself."""
-        del handle
-        return Revocation(Verdict.GONE)
-
-    async def find(self, mark: str) -> str:
-        """Nothing can be ended, so nothing is looked for."""
-        del mark
-        return ""
 
     def _assume(self, request: MintRequest, key_id: Secret, key: Secret) -> dict[str, Any]:
         from botocore import exceptions as failures
@@ -166,7 +141,14 @@ class AwsStsProvider:
             region_name=self._settings.region,
             botocore_session=core,
         )
-        config = Config(connect_timeout=self._timeout, read_timeout=self._timeout, retries={"total_max_attempts": 1})
+        # What may be plain HTTP because it stays on this machine goes through no proxy.
+        direct: dict[str, str] | None = {} if is_loopback(self._settings.endpoint_url) else None
+        config = Config(
+            connect_timeout=self._timeout,
+            read_timeout=self._timeout,
+            retries={"total_max_attempts": 1},
+            proxies=direct,
+        )
         return session.client("sts", endpoint_url=self._settings.endpoint_url or None, config=config)
 
     def _translated(self, response: Any) -> LeaseRefused | LeaseUnavailable:

@@ -9,14 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseUnavailable
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation
-from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, Answer, ProviderHttp, check_url, lifetime
+from kagura_kernel.membrane.credentials.provider_http import Answer, ApiProvider, Strict, check_url, lifetime
 from kagura_kernel.membrane.credentials.revoke import judge
 from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
 
@@ -24,71 +23,33 @@ SECRETS = ("token",)
 _PAGE = 50
 _NOTICEABLE = 30.0
 _MOST_PAGES = 40
-_SYSTEM = SystemClock()
 
 
-class CloudflareScope(BaseModel):
-    """What a token of one scope may do.
+class CloudflareScope(Strict):
+    """What a token of one scope may do."""
 
-    Attributes:
-        permission_groups: Ids of Cloudflare's permission groups.
-        resources: What they are allowed on, as Cloudflare writes it (`{"com.cloudflare.api.account.zone.…" = "*"}`).
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    permission_groups: tuple[str, ...] = Field(min_length=1)
+    permission_groups: tuple[str, ...] = Field(min_length=1)  # Ids of Cloudflare's permission groups
+    # What they are allowed on, as Cloudflare writes it (`{"com.cloudflare.api.account.zone.…" = "*"}`)
     resources: dict[str, str] = Field(min_length=1)
 
 
-class CloudflareSettings(BaseModel):
-    """Settings beside the parent token.
+class CloudflareSettings(Strict):
+    """Settings beside the parent token."""
 
-    Attributes:
-        api_url: Where the API answers.
-        scopes: What can be minted, by name.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    api_url: str = "https://api.cloudflare.com/client/v4"
-    scopes: dict[str, CloudflareScope] = Field(min_length=1)
+    api_url: str = "https://api.cloudflare.com/client/v4"  # Where the API answers
+    scopes: dict[str, CloudflareScope] = Field(min_length=1)  # What can be minted, by name
 
     _checked = field_validator("api_url")(check_url)
 
 
-class CloudflareProvider:
+class CloudflareProvider(ApiProvider[CloudflareSettings]):
     """Mints, finds and deletes Cloudflare API tokens."""
 
     kind = "cloudflare"
     traits = ProviderTraits(revocable=True, findable=True, shortest=60.0, longest=86400.0)
 
-    def __init__(
-        self,
-        name: str,
-        settings: CloudflareSettings,
-        token: SecretReference,
-        reader: SecretReader,
-        *,
-        clock: Clock = _SYSTEM,
-        timeout: float = TIMEOUT,
-    ) -> None:
-        self.name = name
-        self.scopes = frozenset(settings.scopes)
-        self._settings = settings
-        self._token = token
-        self._reader = reader
-        self._clock = clock
-        self._http = ProviderHttp(name, settings.api_url, timeout=timeout)
-
     async def mint(self, request: MintRequest) -> Minted:
-        """A token of the scope's rights that ends at the time asked for, by Cloudflare's clock if ours is far off.
-
-        Raises:
-            LeaseRefused: the parent token is wrong, or may not do this.
-            LeaseUnavailable: Cloudflare has trouble.
-            SecretUnavailable: the parent token cannot be read.
-        """
+        """A token of the scope's rights that ends at the time asked for, by Cloudflare's clock if ours is far off."""
         now = self._clock.now()
         answer = await self._ask(request, now)
         if answer.status == 400 and (theirs := answer.date) and abs((theirs - now).total_seconds()) > _NOTICEABLE:  # noqa: PLR2004 - HTTP
@@ -104,24 +65,13 @@ class CloudflareProvider:
         return Minted(Credential.token(value), lives, handle)
 
     async def revoke(self, handle: str) -> Revocation:
-        """Delete a token by its id.
-
-        Raises:
-            LeaseUnavailable: Cloudflare cannot be reached.
-            SecretUnavailable: the parent token cannot be read.
-        """
+        """Delete a token by its id."""
         path = f"/user/tokens/{quote(handle, safe='')}"
         answer = await self._http.send("DELETE", path, headers=await self._headers())
         return judge(answer.status, retry_after=answer.retry_after)
 
     async def find(self, mark: str) -> str:
-        """The id of the token with this name.
-
-        Raises:
-            LeaseUnavailable: the list cannot be had, or not to its end.
-            LeaseRefused: the parent token may not list tokens.
-            SecretUnavailable: the parent token cannot be read.
-        """
+        """The id of the token with this name."""
         for page in range(1, _MOST_PAGES + 1):
             asked = {"page": str(page), "per_page": str(_PAGE)}
             answer = await self._http.send("GET", "/user/tokens", headers=await self._headers(), parameters=asked)
@@ -152,7 +102,7 @@ class CloudflareProvider:
         return await self._http.send("POST", "/user/tokens", headers=await self._headers(), json_body=body)
 
     async def _headers(self) -> dict[str, str]:
-        key = await self._reader.read(self._token)
+        key = await self._reader.read(self._key)
         return {"authorization": f"Bearer {key.reveal()}"}
 
     def _result(self, value: dict[str, Any]) -> Any:

@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, LeaseUnavailable, SecretUnavailable
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
-from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
-from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, check_url, lifetime, parse_date
+from kagura_kernel.membrane.credentials.provider import LeftToExpire, Minted, MintRequest, ProviderTraits
+from kagura_kernel.membrane.credentials.provider_http import (
+    DIRECT,
+    LARGEST,
+    TIMEOUT,
+    Strict,
+    check_url,
+    lifetime,
+    parse_date,
+)
 from kagura_kernel.membrane.credentials.secret import Credential, Secret, SecretReader, SecretReference, in_thread
 
 SECRETS = ("key",)
@@ -25,37 +34,23 @@ _HOUR = 3600.0
 _SYSTEM = SystemClock()
 
 
-class GcpScope(BaseModel):
-    """As whom a token of one scope acts, and how far.
+class GcpScope(Strict):
+    """As whom a token of one scope acts, and how far."""
 
-    Attributes:
-        service_account: E-mail address of the account to impersonate.
-        oauth_scopes: What the token may be used for.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    service_account: str = Field(pattern=r"^[^@/\s]+@[^@/\s]+$")
-    oauth_scopes: tuple[str, ...] = Field(min_length=1)
+    service_account: str = Field(pattern=r"^[^@/\s]+@[^@/\s]+$")  # E-mail address of the account to impersonate
+    oauth_scopes: tuple[str, ...] = Field(min_length=1)  # What the token may be used for
 
 
-class GcpSettings(BaseModel):
-    """Settings beside the key.
+class GcpSettings(Strict):
+    """Settings beside the key."""
 
-    Attributes:
-        api_url: Where the IAM Credentials API answers.
-        scopes: What can be minted, by name.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    api_url: str = "https://iamcredentials.googleapis.com"
-    scopes: dict[str, GcpScope] = Field(min_length=1)
+    api_url: str = "https://iamcredentials.googleapis.com"  # Where the IAM Credentials API answers
+    scopes: dict[str, GcpScope] = Field(min_length=1)  # What can be minted, by name
 
     _checked = field_validator("api_url")(check_url)
 
 
-class GcpProvider:
+class GcpProvider(LeftToExpire):
     """Impersonates service accounts."""
 
     kind = "gcp"
@@ -85,13 +80,7 @@ class GcpProvider:
         self._timeout = timeout
 
     async def mint(self, request: MintRequest) -> Minted:
-        """An access token of the scope's account.
-
-        Raises:
-            LeaseRefused: the key is wrong, or may not impersonate this account.
-            LeaseUnavailable: Google has trouble.
-            SecretUnavailable: the key cannot be read, or is none.
-        """
+        """An access token of the scope's account."""
         key = await self._reader.read(self._key)
         # The library blocks; a thread that nobody waits for any more ends with its time-outs.
         token, expires, answered_at = await in_thread(lambda: self._impersonate(request, key), "kagura-gcp")
@@ -99,22 +88,10 @@ class GcpProvider:
             Credential.token(token.reveal()), lifetime(expires, answered_at, self._clock.now(), request.seconds)
         )
 
-    async def revoke(self, handle: str) -> Revocation:
-        """Google has no such call; the token ends by itself."""
-        del handle
-        return Revocation(Verdict.GONE)
-
-    async def find(self, mark: str) -> str:
-        """Nothing can be ended, so nothing is looked for."""
-        del mark
-        return ""
-
     def _impersonate(self, request: MintRequest, key: Secret) -> tuple[Secret, datetime, datetime | None]:
         from google.auth import impersonated_credentials
         from google.auth.exceptions import GoogleAuthError, TransportError
         from google.oauth2 import service_account
-
-        from kagura_kernel.membrane.credentials.providers.gcp_transport import HttpxTransport
 
         scope = self._settings.scopes[request.scope]
         try:
@@ -133,18 +110,18 @@ class GcpProvider:
                 f"{scope.service_account}:generateAccessToken"
             ),
         )
-        with HttpxTransport(timeout=self._timeout) as transport:
+        with _Transport(self._timeout) as transport:
             try:
                 target.refresh(transport)  # type: ignore[no-untyped-call]
             except TransportError:
                 raise LeaseUnavailable(self.name, "it cannot be reached in time", uncertain=True) from None
             except GoogleAuthError:
                 # Not chained: its text repeats the answer.
-                raise self._translated(transport.status, transport.headers) from None
+                raise self._translated(transport.last.status, transport.last.headers) from None
         token, expiry = target.token, target.expiry
         if not isinstance(token, str) or not token or not isinstance(expiry, datetime):
             raise LeaseUnavailable(self.name, "its answer has no token", uncertain=True)
-        return Secret(token), expiry.replace(tzinfo=UTC), parse_date(transport.headers.get("date", ""))
+        return Secret(token), expiry.replace(tzinfo=UTC), parse_date(transport.last.headers.get("date", ""))
 
     def _account(self, key: Secret) -> Mapping[str, Any]:
         try:
@@ -174,3 +151,53 @@ def injections(settings: GcpSettings) -> tuple[Injection, ...]:
 def make(name: str, settings: GcpSettings, secrets: dict[str, SecretReference], reader: SecretReader) -> GcpProvider:
     """The provider that the registry describes."""
     return GcpProvider(name, settings, secrets["key"], reader)
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    """An answer as google-auth wants it."""
+
+    status: int = 0  # 0 before there is one
+    headers: Mapping[str, str] = field(default_factory=dict)  # Names in lower case
+    data: bytes = b""
+
+
+class _Transport:
+    """How google-auth speaks HTTP with us: over httpx, without redirects; a context manager."""
+
+    def __init__(self, timeout: float) -> None:
+        import httpx
+
+        self._client = httpx.Client(timeout=timeout, follow_redirects=False, mounts=DIRECT)
+        self.last = _Response()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def __call__(
+        self,
+        url: str,
+        method: str = "GET",
+        body: bytes | str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        **_: Any,
+    ) -> _Response:
+        import httpx
+        from google.auth.exceptions import TransportError
+
+        del timeout  # ours is shorter
+        try:
+            with self._client.stream(method, url, content=body, headers=dict(headers or {})) as answer:
+                data = bytearray()
+                for piece in answer.iter_bytes():
+                    data += piece
+                    if len(data) > LARGEST:
+                        raise TransportError("the answer is too large")  # type: ignore[no-untyped-call]
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise TransportError(type(error).__name__) from error  # type: ignore[no-untyped-call]
+        self.last = _Response(answer.status_code, dict(answer.headers), bytes(data))
+        return self.last

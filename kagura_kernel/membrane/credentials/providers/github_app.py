@@ -11,14 +11,13 @@ import base64
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import LeaseRefused, SecretUnavailable
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
-from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, Answer, ProviderHttp, check_url, lifetime
+from kagura_kernel.membrane.credentials.provider_http import Answer, ApiProvider, Strict, check_url, lifetime
 from kagura_kernel.membrane.credentials.revoke import judge
 from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
 
@@ -31,44 +30,28 @@ _HOUR = 3600.0
 _BACKDATED = timedelta(seconds=60)
 _JWT_LIVES = timedelta(minutes=8)
 _NOTICEABLE = 30.0
-_SYSTEM = SystemClock()
 
 
-class GitHubScope(BaseModel):
-    """What a token of one scope may do.
+class GitHubScope(Strict):
+    """What a token of one scope may do."""
 
-    Attributes:
-        permissions: As GitHub names them; at least one, since none would mean all that the App has.
-        repositories: Names of repositories; empty is all that the installation has.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
+    # As GitHub names them; at least one, since none would mean all that the App has
     permissions: dict[str, Literal["read", "write", "admin"]] = Field(min_length=1)
-    repositories: tuple[str, ...] = ()
+    repositories: tuple[str, ...] = ()  # Names of repositories; empty is all that the installation has
 
 
-class GitHubSettings(BaseModel):
-    """Settings beside the private key.
+class GitHubSettings(Strict):
+    """Settings beside the private key."""
 
-    Attributes:
-        api_url: Where the API answers.
-        app_id: The App's id or client id.
-        installation_id: Whose repositories.
-        scopes: What can be minted, by name.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    api_url: str = "https://api.github.com"
-    app_id: str = Field(min_length=1)
-    installation_id: int = Field(gt=0)
-    scopes: dict[str, GitHubScope] = Field(min_length=1)
+    api_url: str = "https://api.github.com"  # Where the API answers
+    app_id: str = Field(min_length=1)  # The App's id or client id
+    installation_id: int = Field(gt=0)  # Whose repositories
+    scopes: dict[str, GitHubScope] = Field(min_length=1)  # What can be minted, by name
 
     _checked = field_validator("api_url")(check_url)
 
 
-class GitHubAppProvider:
+class GitHubAppProvider(ApiProvider[GitHubSettings]):
     """Mints and revokes installation tokens."""
 
     kind = "github_app"
@@ -80,33 +63,9 @@ class GitHubAppProvider:
         note="GitHub's tokens live an hour unless they are revoked, as they are at the end of the lease.",
     )
 
-    def __init__(
-        self,
-        name: str,
-        settings: GitHubSettings,
-        private_key: SecretReference,
-        reader: SecretReader,
-        *,
-        clock: Clock = _SYSTEM,
-        timeout: float = TIMEOUT,
-    ) -> None:
-        self.name = name
-        self.scopes = frozenset(settings.scopes)
-        self._settings = settings
-        self._private_key = private_key
-        self._reader = reader
-        self._clock = clock
-        self._http = ProviderHttp(name, settings.api_url, timeout=timeout)
-
     async def mint(self, request: MintRequest) -> Minted:
-        """An installation token of the scope's rights. A clock that is wrong here is corrected by GitHub's.
-
-        Raises:
-            LeaseRefused: the key is wrong, or the App may not do this.
-            LeaseUnavailable: GitHub has trouble.
-            SecretUnavailable: the private key cannot be read, or is none.
-        """
-        key = await self._key()
+        """An installation token of the scope's rights. A clock that is wrong here is corrected by GitHub's."""
+        key = await self._rsa_key()
         now = self._clock.now()
         answer = await self._ask(request, self._jwt(key, now))
         if answer.status == 401 and (theirs := answer.date) and abs((theirs - now).total_seconds()) > _NOTICEABLE:  # noqa: PLR2004 - HTTP
@@ -118,16 +77,11 @@ class GitHubAppProvider:
         return Minted(Credential.token(token), lives, _seal(key).encrypt(token.encode()).decode())
 
     async def revoke(self, handle: str) -> Revocation:
-        """Revoke the token that is sealed in the handle.
-
-        Raises:
-            LeaseUnavailable: GitHub cannot be reached.
-            SecretUnavailable: the private key cannot be read.
-        """
+        """Revoke the token that is sealed in the handle."""
         from cryptography.fernet import InvalidToken
 
         try:
-            token = _seal(await self._key()).decrypt(handle.encode()).decode()
+            token = _seal(await self._rsa_key()).decrypt(handle.encode()).decode()
         except InvalidToken:
             return Revocation(Verdict.RETRY, "it was sealed with another private key")
         answer = await self._http.send("DELETE", "/installation/token", headers=_headers(token))
@@ -146,18 +100,18 @@ class GitHubAppProvider:
         path = f"/app/installations/{self._settings.installation_id}/access_tokens"
         return await self._http.send("POST", path, headers=_headers(jwt), json_body=body)
 
-    async def _key(self) -> RSAPrivateKey:
+    async def _rsa_key(self) -> RSAPrivateKey:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-        pem = await self._reader.read(self._private_key)
+        pem = await self._reader.read(self._key)
         try:
             key = load_pem_private_key(pem.reveal().encode(), password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
-            raise SecretUnavailable(self._private_key.setting, "it is no private key in PEM form") from None
+            raise SecretUnavailable(self._key.setting, "it is no private key in PEM form") from None
         if not isinstance(key, RSAPrivateKey):
-            raise SecretUnavailable(self._private_key.setting, "it is no RSA key, as GitHub's are")
+            raise SecretUnavailable(self._key.setting, "it is no RSA key, as GitHub's are")
         return key
 
     def _jwt(self, key: RSAPrivateKey, now: datetime) -> str:

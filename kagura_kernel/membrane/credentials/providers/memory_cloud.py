@@ -8,52 +8,36 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.membrane.credentials.injection import settings as presets
 from kagura_kernel.membrane.credentials.injection.settings import Injection
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation
-from kagura_kernel.membrane.credentials.provider_http import TIMEOUT, ProviderHttp, check_url, lifetime
+from kagura_kernel.membrane.credentials.provider_http import ApiProvider, ProviderHttp, Strict, check_url, lifetime
 from kagura_kernel.membrane.credentials.revoke import judge
 from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
 
 SECRETS = ("api_key",)
 _DAY = 86400.0
-_SYSTEM = SystemClock()
 
 
-class MemoryCloudScope(BaseModel):
-    """As whom a key of one scope acts.
+class MemoryCloudScope(Strict):
+    """As whom a key of one scope acts."""
 
-    Attributes:
-        user_id: A member or viewer of the workspace; their role is what the key may do.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    user_id: str = Field(min_length=1)
+    user_id: str = Field(min_length=1)  # A member or viewer of the workspace; their role is what the key may do
 
 
-class MemoryCloudSettings(BaseModel):
-    """Settings beside the owner's key.
+class MemoryCloudSettings(Strict):
+    """Settings beside the owner's key."""
 
-    Attributes:
-        api_url: Where the service answers.
-        workspace_id: The workspace.
-        scopes: What can be minted, by name.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    api_url: str = "https://memory.kagura-ai.com"
+    api_url: str = "https://memory.kagura-ai.com"  # Where the service answers
     workspace_id: str = Field(min_length=1)
-    scopes: dict[str, MemoryCloudScope] = Field(min_length=1)
+    scopes: dict[str, MemoryCloudScope] = Field(min_length=1)  # What can be minted, by name
 
     _checked = field_validator("api_url")(check_url)
 
 
-class MemoryCloudProvider:
+class MemoryCloudProvider(ApiProvider[MemoryCloudSettings]):
     """Mints, finds and revokes members' API keys."""
 
     kind = "memory_cloud"
@@ -65,32 +49,8 @@ class MemoryCloudProvider:
         note="The service counts in days: a key that cannot be revoked at the end of its lease lives up to a day.",
     )
 
-    def __init__(
-        self,
-        name: str,
-        settings: MemoryCloudSettings,
-        api_key: SecretReference,
-        reader: SecretReader,
-        *,
-        clock: Clock = _SYSTEM,
-        timeout: float = TIMEOUT,
-    ) -> None:
-        self.name = name
-        self.scopes = frozenset(settings.scopes)
-        self._settings = settings
-        self._api_key = api_key
-        self._reader = reader
-        self._clock = clock
-        self._http = ProviderHttp(name, settings.api_url, timeout=timeout)
-
     async def mint(self, request: MintRequest) -> Minted:
-        """A key for the scope's member.
-
-        Raises:
-            LeaseRefused: the owner's key is wrong, or the member may not have one.
-            LeaseUnavailable: the service has trouble.
-            SecretUnavailable: the owner's key cannot be read.
-        """
+        """A key for the scope's member."""
         user = self._settings.scopes[request.scope].user_id
         body = {"name": _name(request.mark), "expires_days": 1}
         path = self._member(user) + "/api-keys"
@@ -104,25 +64,14 @@ class MemoryCloudProvider:
         return Minted(Credential.token(value), lives, handle)
 
     async def revoke(self, handle: str) -> Revocation:
-        """Delete a key; the service keeps its row and answers 404 from then on.
-
-        Raises:
-            LeaseUnavailable: the service cannot be reached.
-            SecretUnavailable: the owner's key cannot be read.
-        """
+        """Delete a key; the service keeps its row and answers 404 from then on."""
         key_id, _, user = handle.partition("@")
         path = f"{self._member(user)}/api-keys/{quote(key_id, safe='')}"
         answer = await self._http.send("DELETE", path, headers=await self._headers())
         return judge(answer.status, retry_after=answer.retry_after)
 
     async def find(self, mark: str) -> str:
-        """The id of the live key with this name, with the member it belongs to.
-
-        Raises:
-            LeaseUnavailable: the lists cannot be had.
-            LeaseRefused: the owner's key may not list them.
-            SecretUnavailable: the owner's key cannot be read.
-        """
+        """The id of the live key with this name, with the member it belongs to."""
         for user in sorted({scope.user_id for scope in self._settings.scopes.values()}):
             answer = await self._http.send("GET", self._member(user), headers=await self._headers())
             rows = self._http.object(self._http.require_success(answer)).get("api_keys")
@@ -138,7 +87,7 @@ class MemoryCloudProvider:
         return f"/api/v1/workspaces/{workspace}/members/{quote(user, safe='')}/credentials"
 
     async def _headers(self) -> dict[str, str]:
-        key = await self._reader.read(self._api_key)
+        key = await self._reader.read(self._key)
         return {"authorization": f"Bearer {key.reveal()}"}
 
 

@@ -5,34 +5,28 @@ For services that give nothing better than a long-lived key. A lease of it ends 
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from kagura_kernel.membrane.credentials.injection.settings import Injection
-from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
+from kagura_kernel.membrane.credentials.provider import LeftToExpire, Minted, MintRequest, ProviderTraits
+from kagura_kernel.membrane.credentials.provider_http import Strict
 from kagura_kernel.membrane.credentials.secret import Credential, SecretReader, SecretReference
 
 SECRETS = ("secret",)
 
 
-class StaticScope(BaseModel):
+class StaticScope(Strict):
     """A scope has no settings: it is only a name."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
+class StaticSettings(Strict):
+    """Settings beside the secret."""
 
-class StaticSettings(BaseModel):
-    """Settings beside the secret.
-
-    Attributes:
-        scopes: Names under which it is lent.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
+    # Names under which it is lent
     scopes: dict[str, StaticScope] = Field(default_factory=lambda: {"default": StaticScope()})
 
 
-class StaticProvider:
+class StaticProvider(LeftToExpire):
     """Lends one secret that is kept elsewhere."""
 
     kind = "static"
@@ -50,22 +44,8 @@ class StaticProvider:
         self._reader = reader
 
     async def mint(self, request: MintRequest) -> Minted:
-        """The secret as it is now.
-
-        Raises:
-            SecretUnavailable: it cannot be read.
-        """
+        """The secret as it is now."""
         return Minted(Credential({"token": await self._reader.read(self._secret)}), lives=request.seconds)
-
-    async def revoke(self, handle: str) -> Revocation:
-        """Nothing was made, so nothing is left."""
-        del handle
-        return Revocation(Verdict.GONE)
-
-    async def find(self, mark: str) -> str:
-        """Nothing is ever found."""
-        del mark
-        return ""
 
 
 def injections(settings: StaticSettings) -> tuple[Injection, ...]:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,9 @@ from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials import broker as brokers
 from kagura_kernel.membrane.credentials import provider as seam
-from kagura_kernel.membrane.credentials import settle
+from kagura_kernel.membrane.credentials import revoke as revoking
 from kagura_kernel.membrane.credentials.broker import CredentialBroker
-from kagura_kernel.membrane.credentials.grants import Grants, parse_grant
-from kagura_kernel.membrane.credentials.lease import Budget, Holder, LeaseCheckpoint, LeaseTerms
+from kagura_kernel.membrane.credentials.lease import Budget, Grants, Holder, LeaseTerms, parse_grant
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.credential_fake import LASTING, UNFINDABLE, FakeProvider
@@ -339,7 +339,8 @@ async def test_releasing_revokes_and_gives_the_time_back(house: House) -> None:
     lease = await broker.acquire("fake", "read", budget=HOUR)
     await house.clock.advance(100)
     kept = await broker.release(lease.id)
-    assert kept == LeaseCheckpoint("fake", lease.scope, Budget(3600, 100, 6))
+    assert kept is not None
+    assert (kept.provider, kept.scope, kept.budget) == ("fake", lease.scope, Budget(3600, 100, 6))
     assert house.provider.books == {}
     assert [(row.state, row.handle, row.why) for row in house.rows()] == [("gone", "", "revoked")]
     assert await broker.release(lease.id) is None
@@ -362,9 +363,8 @@ async def test_a_resumed_run_goes_on_with_the_budget_of_its_checkpoint(house: Ho
     await broker.acquire("fake", "read", budget=HOUR)
     await house.clock.advance(600)
     (kept,) = await broker.close()
-    restored = LeaseCheckpoint.from_json(json.loads(json.dumps(kept.to_json())))
-    assert "secret" not in json.dumps(kept.to_json())
-    lease = await house.broker().acquire(restored.provider, restored.scope, budget=restored.budget)
+    assert "secret" not in json.dumps(asdict(kept), default=str)
+    lease = await house.broker().acquire(kept.provider, kept.scope, budget=kept.budget)
     assert lease.budget == Budget(3600, 1500, 6)
 
 
@@ -547,7 +547,7 @@ async def test_what_is_still_being_renewed_when_it_is_released_is_given_back(hou
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits long."""
-    monkeypatch.setattr(settle, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(revoking, "GRACE_SECONDS", 0.05)
     monkeypatch.setattr(brokers, "CLOSE_SECONDS", 0.05)
     monkeypatch.setattr(brokers, "LAST_SECONDS", 0.05)
 
@@ -555,7 +555,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def timeless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits long for one answer."""
-    monkeypatch.setattr(settle, "PROVIDER_SECONDS", 0.05)
+    monkeypatch.setattr(revoking, "PROVIDER_SECONDS", 0.05)
 
 
 @pytest.mark.usefixtures("timeless")
@@ -691,7 +691,9 @@ async def test_a_row_that_was_settled_while_it_was_minted_does_not_come_to_life(
 async def test_a_checkpoint_of_what_is_held_has_no_secret(house: House) -> None:
     broker = house.broker()
     lease = await broker.acquire("fake", "read", budget=HOUR)
-    assert broker.checkpoint() == (LeaseCheckpoint("fake", lease.scope, Budget(3600, 900, 6)),)
+    (kept,) = broker.leases()
+    assert (kept.provider, kept.scope, kept.budget) == ("fake", lease.scope, Budget(3600, 900, 6))
+    assert (kept.credential, kept.handle) == (None, "")
 
 
 async def test_by_the_clock_on_the_wall_a_run_outlives_its_credentials_until_its_budget_ends(tmp_path: Path) -> None:
@@ -717,3 +719,33 @@ async def test_by_the_clock_on_the_wall_a_run_outlives_its_credentials_until_its
     await until(lambda: len(approver.requests) == 1 and provider.books == {})
     await broker.close()
     journal.close()
+
+
+async def test_more_time_that_is_allowed_while_a_renewal_is_under_way_is_not_lost(house: House) -> None:
+    broker = house.broker(approver=ScriptedApprover(Verdict.ALLOW))
+    lease = await broker.acquire("fake", "read", budget=HOUR)
+    house.provider.gate.clear()
+    renewing = asyncio.create_task(broker.renew(lease.id))
+    await until(lambda: len(house.provider.books) == 2)
+    extending = asyncio.create_task(broker.extend(lease.id))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    house.provider.gate.set()
+    await asyncio.gather(renewing, extending)
+    (held,) = broker.leases()
+    assert held.budget.total_seconds == HOUR.total_seconds + LeaseTerms().budget.total_seconds
+
+
+async def test_nothing_is_minted_for_who_waited_for_another_attempt_when_the_broker_closed(house: House) -> None:
+    broker = house.broker()
+    house.provider.mint_errors.append(LeaseUnavailable("fake", "busy"))
+    waiting = asyncio.create_task(broker.acquire("fake", "read", budget=HOUR))
+    await until(lambda: not house.provider.mint_errors)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    await broker.close()
+    await house.clock.advance(5)
+    with pytest.raises(LeaseEnded, match="the run is over"):
+        await waiting
+    assert house.provider.books == {}
+    assert house.rows("live") + house.rows("owed") == []

@@ -10,8 +10,7 @@ import pytest
 from keyring.backends import fail
 
 from kagura_kernel.domain.errors import SecretUnavailable
-from kagura_kernel.membrane.credentials.grants import Scope
-from kagura_kernel.membrane.credentials.provider import MintRequest
+from kagura_kernel.membrane.credentials.provider import MintRequest, Scope
 from kagura_kernel.membrane.credentials.registry import parse_registry
 from kagura_kernel.membrane.credentials.secret import SecretReader
 

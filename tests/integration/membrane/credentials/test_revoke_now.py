@@ -11,8 +11,7 @@ from kagura_kernel.domain.errors import LeaseUnavailable
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest, ProviderTraits, Revocation, Verdict
-from kagura_kernel.membrane.credentials.settle import CLAIM
-from kagura_kernel.membrane.credentials.sweep import Revoked, revoke_now
+from kagura_kernel.membrane.credentials.revoke import CLAIM, Revoked, revoke_now
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.credential_fake import LASTING, REVOCABLE, UNFINDABLE, FakeProvider
 from kagura_kernel.testing.credential_service import SCOPE

@@ -11,7 +11,7 @@ from kagura_kernel.domain.errors import LeaseUnavailable
 from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.provider import MintRequest, Revocation, Verdict
-from kagura_kernel.membrane.credentials.sweep import SweepReport, keep_sweeping, sweep
+from kagura_kernel.membrane.credentials.revoke import SweepReport, keep_sweeping, sweep
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.credential_fake import LASTING, UNFINDABLE, FakeProvider
 from kagura_kernel.testing.credential_service import SCOPE

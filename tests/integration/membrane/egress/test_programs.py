@@ -9,11 +9,10 @@ import pytest
 
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.membrane.egress.boxed import open_egress
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.gate import Gate
 from kagura_kernel.membrane.egress.policy import parse_grants
-from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables, usual_variables
+from kagura_kernel.membrane.egress.proxy import PROXY_PORT, open_egress, proxy_variables, usual_variables
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 

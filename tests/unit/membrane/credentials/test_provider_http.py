@@ -148,3 +148,15 @@ def test_a_lifetime_is_measured_by_the_clock_of_the_provider() -> None:
 def test_dates_that_make_no_sense_are_none() -> None:
     assert parse_date("Thu, 01 Jan 2026 00:00:00 GMT") == NOW
     assert [parse_date(text) for text in ("", "yesterday", "Thu, 01 Jan 2026 00:00:00 -0000")] == [None, None, None]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_what_stays_on_this_machine_goes_through_no_proxy(
+    echo: Echo, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    http = ProviderHttp("x", echo.url.replace("127.0.0.1", host))
+    assert (await http.send("GET", "/a", headers={"authorization": "Bearer secret"})).status == 200

@@ -6,8 +6,7 @@ import pytest
 
 from kagura_kernel.domain.errors import ConfigurationError, KaguraError
 from kagura_kernel.membrane.credentials import registry
-from kagura_kernel.membrane.credentials.grants import Scope
-from kagura_kernel.membrane.credentials.provider import MintRequest
+from kagura_kernel.membrane.credentials.provider import MintRequest, Scope
 from kagura_kernel.membrane.credentials.registry import KINDS, Registry, parse_registry
 from kagura_kernel.membrane.credentials.secret import SecretReader
 

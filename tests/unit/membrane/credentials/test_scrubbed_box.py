@@ -10,8 +10,7 @@ import pytest
 from kagura_kernel.domain.commands import OutputChunk, shell_command
 from kagura_kernel.domain.errors import SandboxCommandTimeout
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.membrane.credentials.scrubbed_box import ScrubbedBox
+from kagura_kernel.membrane.credentials.scrub import ScrubbedBox, Scrubber
 from kagura_kernel.membrane.credentials.secret import HIDDEN, Secret
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.box import FakeBackend

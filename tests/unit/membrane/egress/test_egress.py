@@ -476,3 +476,23 @@ async def test_a_program_that_was_tired_of_waiting_finds_the_same_question_when_
     await asyncio.gather(second, return_exceptions=True)
     for one in (box, *house.far):
         one.close()
+
+
+async def test_what_was_asked_for_while_the_run_went_on_is_not_connected_after_it(pair):
+    answer = asyncio.Event()
+
+    class Slow:
+        async def approve(self, request: ApprovalRequest) -> Decision:
+            await answer.wait()
+            return Decision(request.id, Verdict.ALLOW, "ann", "test", request.requested_at)
+
+    house = House("ask", asking=Asking(Slow()))
+    stream = Told(pair[0])
+    serving = asyncio.create_task(house.egress.serve(stream, "a.example", 443))
+    await asyncio.sleep(0)
+    house.egress.close()
+    answer.set()
+    await serving
+    assert stream.told == ["refuse", "close"]
+    assert "when the run is over" in stream.refusal.message
+    assert (house.far, [record.allowed for record in house.records]) == ([], [False])

@@ -5,7 +5,7 @@ import urllib.request
 import httpx
 import pytest
 
-from kagura_kernel.membrane.egress.variables import PROXY_PORT, proxy_variables, usual_variables
+from kagura_kernel.membrane.egress.proxy import PROXY_PORT, proxy_variables, usual_variables
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from kagura_kernel.domain.errors import (
     NotThisTime,
     UnknownName,
 )
-from kagura_kernel.membrane.credentials.grants import Grants
 from kagura_kernel.membrane.credentials.injection import settings
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection, FileInjection, HeaderInjection
+from kagura_kernel.membrane.credentials.lease import Grants
 from kagura_kernel.membrane.credentials.provider import Minted, MintRequest
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.sandbox.backend import Box, BoxSpec

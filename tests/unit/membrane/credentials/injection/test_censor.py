@@ -3,7 +3,7 @@ from __future__ import annotations
 import base64
 import random
 
-from kagura_kernel.membrane.credentials.injection.rewriting import Censor, Forms
+from kagura_kernel.membrane.credentials.injection.upstream import Censor, Forms
 from kagura_kernel.membrane.credentials.secret import Secret
 
 VALUE = "ghs_abcABC0123456789"

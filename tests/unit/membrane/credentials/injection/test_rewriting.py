@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.membrane.credentials.injection.rewriting import Upstream, incoming, outgoing
+from kagura_kernel.membrane.credentials.injection.upstream import Upstream, incoming, outgoing
 
 API = Upstream.parse("https://api.example.com/client/v4")
 ROOT = Upstream.parse("https://[2606:4700::1]:8443")
@@ -90,3 +90,10 @@ def test_what_would_make_another_request_of_it_is_not_sent(name: str) -> None:
     sent = outgoing(given, API, (b"authorization", b"Bearer x"))
     assert b"mine" not in [value for _, value in sent]
     assert (b"x-mine", b"kept") in sent
+
+
+@pytest.mark.parametrize("injected", [b"x-api-key", b"x_api_key"])
+@pytest.mark.parametrize("given", [b"x-api-key", b"x_api_key", b"x-api_key"])
+def test_no_spelling_of_the_injected_header_leaves_the_box_beside_it(injected: bytes, given: bytes) -> None:
+    sent = outgoing([(given, b"somebody else's")], API, (injected, b"ours"))
+    assert [value for name, value in sent if name.replace(b"_", b"-") == b"x-api-key"] == [b"ours"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from kagura_kernel.membrane.credentials.giving_back import sleep_through
+from kagura_kernel.membrane.credentials.broker import sleep_through
 from kagura_kernel.testing.clock import FakeClock
 
 

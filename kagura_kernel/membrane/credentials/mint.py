@@ -1,108 +1,134 @@
-"""Giving credentials back: now, or in the background with pauses that grow, until the provider knows of it."""
+"""The credentials of one broker at their providers, by the book: minted, and given back.
+
+The intent is written down, then the provider is asked, then the result is written down: whatever happens in between,
+the ledger has a row from which the credential can be found and revoked. What is given back is tried at once, or in the
+background with pauses that grow, until the provider knows of it; what is left is the next sweep's.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Self
 
 from kagura_kernel.domain.clock import Clock
-from kagura_kernel.domain.errors import CredentialError, JournalError
-from kagura_kernel.journal.leases import LeaseLedger
-from kagura_kernel.membrane.credentials.grants import Grant
-from kagura_kernel.membrane.credentials.lease import Lease
-from kagura_kernel.membrane.credentials.minting import Issue
-from kagura_kernel.membrane.credentials.provider import CredentialProvider
-from kagura_kernel.membrane.credentials.settle import CLAIM, UNSURE, Settled, bounded, finish, settle
-from kagura_kernel.membrane.credentials.sweep import claim_name
+from kagura_kernel.domain.errors import (
+    CredentialError,
+    JournalError,
+    LeaseEnded,
+    LeaseRefused,
+    LeaseUnavailable,
+    SecretUnavailable,
+)
+from kagura_kernel.domain.identity import new_lease_id
+from kagura_kernel.journal.leases import LeaseLedger, LeaseRow
+from kagura_kernel.membrane.credentials.lease import Holder, Lease
+from kagura_kernel.membrane.credentials.provider import CredentialProvider, Minted, MintRequest
+from kagura_kernel.membrane.credentials.revoke import CLAIM, UNSURE, Settled, bounded, claim_name, finish, settle
 
-_GLANCE = 30.0
-_NEARLY = 1e-3
+_AGES = 10 * 365 * 86400.0
 
 
-@dataclass(slots=True, eq=False)
-class HeldLease:
-    """One lease that is held or on hold.
+async def mint(
+    provider: CredentialProvider,
+    lease: Lease,
+    holder: Holder,
+    ledger: LeaseLedger,
+    clock: Clock,
+    *,
+    owe: Callable[[str, str], None],
+) -> Lease:
+    """Mint once: the lease with a live credential.
 
-    Attributes:
-        lease: Its present value, with the credential.
-        row_id: The ledger's row of that credential; empty when it has been handed over to be revoked.
-        ends: When it ends on the clock that never goes back.
-        replaced: The rows of its earlier credentials, of which the last may still live for a moment.
-        keeper: The task that renews it.
-        lock: Whoever changes the credential holds it.
+    It should not be cancelled half-way; whoever may be cancelled runs it as a task and shields that.
+
+    Args:
+        provider: Who mints.
+        lease: What for, as `Lease.acquire` or `Lease.renew` gives it.
+        holder: For whom.
+        ledger: Where it is written down.
+        clock: For when it ends.
+        owe: Told of a row whose credential may exist and must not, with the reason; writes that down as owed.
+
+    Raises:
+        LeaseRefused: the provider said no.
+        LeaseEnded: the credential that it replaces was revoked by somebody.
+        LeaseUnavailable: the provider could not be asked; what it may have made is owed.
+        SecretUnavailable: the provider's key cannot be read.
+        JournalError: the ledger does not take the row; what was made is owed, or was revoked on the spot.
     """
+    mark = new_lease_id()
+    began = clock.now()
+    traits = provider.traits
+    asked = min(max(lease.lifetime, traits.shortest), traits.longest)
+    begun = ledger.begin(
+        LeaseRow(
+            id=mark,
+            lease_id=lease.id or mark,
+            run_id=holder.run_id,
+            session_id=holder.session_id,
+            owner=holder.owner,
+            provider=provider.name,
+            scope=lease.scope,
+            began_at=began,
+            expires_at=began + timedelta(seconds=lease.lifetime),
+            dies_at=began + timedelta(seconds=traits.longest if traits.revocable else asked),
+            total_seconds=lease.budget.total_seconds,
+            spent_seconds=lease.budget.spent_seconds,
+            renewals_left=lease.budget.renewals_left,
+        ),
+        after=lease.row_id,
+        # Where nothing can be left behind, a row that a power cut takes is no loss.
+        flush=traits.revocable,
+    )
+    if not begun:
+        raise LeaseEnded(provider.name, lease.scope, "it was revoked")
+    minted = await _ask(provider, MintRequest(mark, lease.scope, asked), ledger, owe)
+    live = lease.minted(mark, minted, clock.now())
+    await _complete(provider, live, minted, ledger)
+    return live
 
-    lease: Lease
-    row_id: str
-    ends: float
-    replaced: list[str] = field(default_factory=list)
-    keeper: asyncio.Task[None] | None = None
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    @classmethod
-    def first(cls, issue: Issue, grant: Grant, clock: Clock) -> Self:
-        """The lease that a first credential makes."""
-        lease = Lease(
-            id=issue.lease_id,
-            provider=grant.provider,
-            scope=grant.scope,
-            issued_at=issue.issued_at,
-            expires_at=issue.expires_at,
-            budget=issue.budget,
-            credential=issue.credential,
+async def _ask(
+    provider: CredentialProvider, request: MintRequest, ledger: LeaseLedger, owe: Callable[[str, str], None]
+) -> Minted:
+    try:
+        minted = await bounded(provider.name, provider.mint(request))
+    except (LeaseRefused, SecretUnavailable):
+        ledger.close(request.mark, "never minted")
+        raise
+    except LeaseUnavailable as error:
+        if error.uncertain:
+            owe(request.mark, f"{UNSURE}: {error.why}")
+        else:
+            ledger.close(request.mark, "never minted")
+        raise
+    except BaseException:
+        # Whatever it is: a credential may have been made.
+        owe(request.mark, f"{UNSURE}: its mint was broken off")
+        raise
+    if minted.lives <= 0:
+        owe(request.mark, "it was dead when it came")
+        raise LeaseUnavailable(provider.name, "what it gave has expired already")
+    return minted
+
+
+async def _complete(provider: CredentialProvider, lease: Lease, minted: Minted, ledger: LeaseLedger) -> None:
+    dies_at = lease.issued_at + timedelta(seconds=min(minted.lives, _AGES))
+    try:
+        if ledger.complete(lease.row_id, handle=minted.handle, expires_at=lease.expires_at, dies_at=dies_at):
+            return
+        trouble: CredentialError | JournalError = LeaseUnavailable(
+            provider.name, "its credential was swept away while it was minted"
         )
-        return cls(lease, issue.row_id, clock.monotonic() + issue.lasting)
-
-    def take(self, issue: Issue, clock: Clock) -> None:
-        """Go on with a fresh credential, also after it was on hold."""
-        if self.row_id:
-            self.replaced.append(self.row_id)
-        self.row_id = issue.row_id
-        self.ends = clock.monotonic() + issue.lasting
-        self.lease = replace(
-            self.lease,
-            issued_at=issue.issued_at,
-            expires_at=issue.expires_at,
-            budget=issue.budget,
-            renewals=self.lease.renewals + 1,
-            ended="",
-            credential=issue.credential,
-        )
-
-    def seconds_left(self, clock: Clock) -> float:
-        """Until the first of both clocks says that it is over: one may be set, the other sleeps with the machine."""
-        if self.lease.ended:
-            return 0.0
-        return max(0.0, min(self.lease.seconds_left(clock.now()), self.ends - clock.monotonic()))
-
-    def put_on_hold(self, why: str) -> None:
-        """Forget the credential."""
-        self.lease = replace(self.lease, ended=why, credential=None)
-
-    async def stop_keeping(self) -> None:
-        """End the task that renews it."""
-        keeper = self.cancel_keeper()
-        if keeper is not None:
-            await asyncio.wait({keeper})
-
-    def cancel_keeper(self) -> asyncio.Task[None] | None:
-        """Tell that task to end; it, if there is one."""
-        keeper, self.keeper = self.keeper, None
-        if keeper is not None:
-            keeper.cancel()
-        return keeper
-
-
-async def sleep_through(clock: Clock, seconds: float) -> None:
-    """Wait, and notice within half a minute of waking up that the machine has slept longer than that meanwhile."""
-    until, ends = clock.now() + timedelta(seconds=max(0.0, seconds)), clock.monotonic() + seconds
-    await clock.sleep(0)
-    while (left := min((until - clock.now()).total_seconds(), ends - clock.monotonic())) > _NEARLY:
-        await clock.sleep(min(left, _GLANCE))
+    except JournalError as error:
+        trouble = error
+    # What is not in the book must not live. Should this fail too, the row of the intent is left to the sweep.
+    if provider.traits.revocable:
+        with suppress(CredentialError):
+            await bounded(provider.name, provider.revoke(minted.handle))
+    raise trouble
 
 
 _BROKEN_OFF = "its revocation was broken off before its provider answered"

@@ -1,6 +1,15 @@
-"""What programs in a box have to be told to find the proxy: environment variables, each with who reads it."""
+"""The proxy that a box has on its loopback: its port, the variables by which programs find it, and where it leads.
+
+Every connection through it is decided and carried by the run's `Egress`.
+"""
 
 from __future__ import annotations
+
+from kagura_kernel.membrane.egress.egress import Egress
+from kagura_kernel.membrane.egress.names import Target
+from kagura_kernel.membrane.egress.stream import GuestBoxStream
+from kagura_kernel.sandbox.backend import Box
+from kagura_kernel.sandbox.guest_streams import Failed, GuestStream, Listener
 
 PROXY_PORT = 3179
 """The proxy's port on the loopback of every box."""
@@ -69,3 +78,37 @@ def usual_variables() -> dict[str, str]:
         "PIP_BREAK_SYSTEM_PACKAGES": "1",
         **_git_over_https(),
     }
+
+
+async def open_egress(box: Box, egress: Egress, port: int = PROXY_PORT, failed: Failed | None = None) -> int:
+    """Give programs in the box a proxy (HTTP and SOCKS 5) whose connections `egress` decides and carries: its port.
+
+    Args:
+        box: The box; the proxy lasts as long as it does.
+        egress: Serves every connection.
+        port: On the box's loopback; 0 lets the box choose.
+        failed: Told of an error that is not the program's: the run was called off, a fact could not be recorded.
+            Without it such an error ends the box.
+
+    Raises:
+        SandboxUnavailable: the port is taken in the box, it has no loopback, or it is gone.
+    """
+
+    async def serve(stream: GuestStream) -> None:
+        request = stream.request
+        await egress.serve(GuestBoxStream(stream), request["host"], request["port"])
+
+    return await box.listen(Listener(port, "proxy", "egress"), serve, failed)
+
+
+async def forward(box: Box, egress: Egress, target: Target, failed: Failed | None = None) -> None:
+    """Let programs in the box reach a target at the same port of their own loopback, in whatever protocol.
+
+    Raises:
+        SandboxUnavailable: the port cannot be listened on in the box, or the box is gone.
+    """
+
+    async def serve(stream: GuestStream) -> None:
+        await egress.serve(GuestBoxStream(stream), target.host, target.port)
+
+    await box.listen(Listener(target.port, "raw", f"forward {target}"), serve, failed)
