@@ -14,10 +14,10 @@ from typing import TypeVar
 from kagura_kernel.kit.redaction.doubts import doubted, named_openly
 from kagura_kernel.kit.redaction.encodings import decoded_text
 from kagura_kernel.kit.redaction.line_forms import fitted_to_lines
-from kagura_kernel.kit.redaction.patterns import Lazy, Text
+from kagura_kernel.kit.redaction.patterns import Lazy, Nearby, Text
 from kagura_kernel.kit.redaction.plausible import is_word, password, placeholder, published
 from kagura_kernel.kit.redaction.prefixes import without_prefixes
-from kagura_kernel.kit.redaction.regions import said_places, said_regions, windows
+from kagura_kernel.kit.redaction.regions import places, said_places, said_regions, windows
 from kagura_kernel.kit.redaction.rules import (
     adjacent,
     assignments,
@@ -240,8 +240,10 @@ def meanwhile(work: Callable[[], T]) -> Callable[[], T]:
 Scan = Callable[[bytes], Sequence[Span]]
 """Finds what has a known format."""
 
-_EVERYWHERE = (keys.find, tokens.find, uris.find, seeds.find, kubernetes.find, lists.find, services.find)
-"""What says itself that it is a secret, wherever it stands."""
+_EVERYWHERE = (keys.find, seeds.find, kubernetes.find, lists.find)
+"""What says itself that it is a secret, wherever it stands, and may go over many lines."""
+_IN_LINES = (tokens.find, uris.find, services.find)
+"""The same, within a line or two."""
 _WHERE_SAID = (
     headers.find, markup.find, assignments.find, commands.find, files.find, prose.find,
     adjacent.find, calls.find, devices.find, members.find, servers.find,
@@ -249,7 +251,11 @@ _WHERE_SAID = (
 """What is one because a word nearby says so."""
 _THREE = r"[CDI-Za-f][AC-HQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_\-]"
 """Base64 of three bytes that may be signs of ASCII; most runs of letters and digits begin otherwise."""
-_BASE64 = Lazy(rf"(?:^|[^A-Za-z0-9+/=_\-])((?:{_THREE}){{4}}[A-Za-z0-9+/_\-]*={{0,2}})", ignore_case=False)
+_BASE64 = Nearby(rf"(?:^|[^A-Za-z0-9+/=_\-])((?:{_THREE}){{4}}[A-Za-z0-9+/_\-]*={{0,2}})", ignore_case=False)
+_SAYS_ITSELF = Lazy(
+    "|".join(form.shortened(8) for form in (*tokens.FORMS, *uris.FORMS, *services.FORMS, _BASE64)), ignore_case=False
+)
+"""Where any of what says itself within a line may stand: one walk, after which the forms look there alone."""
 _LONG = 64 * 1024
 """Bytes from which on a text is looked through in two threads, and again only where it was changed."""
 
@@ -297,10 +303,10 @@ def _whole(data: bytes, scan: Scan) -> Iterator[Span]:
     # The scanner leaves the interpreter to others while it works.
     known = meanwhile(lambda: scan(data)) if len(data) >= _LONG else lambda: scan(data)
     text = Text.of(data)
-    places = list(said_places(text))
-    parts = list(said_regions(text, places))
+    said = list(said_places(text))
+    parts = list(said_regions(text, said))
     seen = list(_seen(text, parts, scan, known))
-    lines = without_prefixes(text, parts, seen, [at for at, _ in places])
+    lines = without_prefixes(text, parts, seen, [at for at, _ in said])
     if lines is None:
         yield from seen
         return
@@ -318,16 +324,25 @@ def _seen(
 
 
 def _ruled(text: Text, parts: Sequence[tuple[int, int]], scan: Scan) -> Iterator[Span]:
+    lines = list(windows(text, list(places(text, _SAYS_ITSELF))))
+    if lines:
+        yield from _together(text, lines, lambda some: _in_lines(some, scan))
     for rule in _EVERYWHERE:
         yield from rule(text)
-    yield from _encoded(text, scan)
     if parts:
         yield from _together(text, parts, lambda said: _said(said, scan))
 
 
+def _in_lines(data: bytes, scan: Scan) -> Iterator[Span]:
+    text = Text.of(data)
+    for rule in _IN_LINES:
+        yield from rule(text)
+    yield from _encoded(text, scan)
+
+
 def _said_or_not(data: bytes, scan: Scan) -> Iterator[Span]:
     text = Text.of(data)
-    for rule in _EVERYWHERE:
+    for rule in (*_EVERYWHERE, *_IN_LINES):
         yield from rule(text)
     yield from _said(text, scan)
 
@@ -369,7 +384,7 @@ def _said(data: bytes, scan: Scan) -> Iterator[Span]:
 def _plain(data: bytes, scan: Scan) -> Iterator[Span]:
     yield from scan(data)
     text = Text.of(data)
-    for rule in _EVERYWHERE:
+    for rule in (*_EVERYWHERE, *_IN_LINES):
         yield from rule(text)
     yield from _undoubted(text)
 

@@ -282,7 +282,8 @@ _REACH = 500
 
 def _before_line_end(data: bytes, span: Span) -> Span:
     """Without the ends of lines behind the secret that only Unicode, and so YAML, takes for such."""
-    return replace(span, end=end_before(data, span.start, span.end, LINE_ENDS))
+    end = end_before(data, span.start, span.end, LINE_ENDS)
+    return span if end == span.end else replace(span, end=end)
 
 
 def _before_escape(data: bytes, span: Span) -> Span:
@@ -292,7 +293,7 @@ def _before_escape(data: bytes, span: Span) -> Span:
     value = data[span.start : span.end]
     # Two of them are a backslash of the secret.
     odd = (len(value) - len(value.rstrip(b"\\"))) % 2
-    return replace(span, end=span.end - odd)
+    return replace(span, end=span.end - 1) if odd else span
 
 
 def _fitted(data: bytes, span: Span, *, toml: bool) -> Span:

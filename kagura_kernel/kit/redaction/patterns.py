@@ -233,6 +233,11 @@ class Lazy:
         self._search: tuple[Any, _Gate] | None = None
         _EVERY.append((text, ignore_case, self.nearby))
 
+    def shortened(self, most: int) -> str:
+        """How it reads without groups and counting no further than `most`: it matches wherever this one does."""
+        text, ignore_case, _ = _EVERY[self._number]
+        return shortened(f"(?{'i' if ignore_case else '-i'}:{ungrouped(text)})", most)
+
     def finditer(self, data: bytes, pos: int = 0, endpos: int | None = None) -> Iterator[Match]:
         """Every match from left to right, none touching another."""
         windows: Windows | None = None

@@ -26,8 +26,13 @@ _MOST_BEFORE, _MOST_AFTER = 2000, 6000
 
 def said_places(data: bytes) -> Iterator[tuple[int, int]]:
     """Where such words begin, and where their lines end; one for each line that has any."""
+    return places(data, _SAYING)
+
+
+def places(data: bytes, form: Lazy) -> Iterator[tuple[int, int]]:
+    """Where a pattern begins to match, and where the line ends in which it does; one for each line."""
     at = 0
-    while (found := _SAYING.search(data, at)) is not None:
+    while (found := form.search(data, at)) is not None:
         end = data.find(b"\n", found.end())
         at = len(data) if end < 0 else end
         yield found.start(), at
@@ -81,10 +86,10 @@ def _after(data: bytes, at: int, lines: int) -> int:
     return at
 
 
-def windows(data: bytes, places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def windows(data: bytes, around: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Parts of the text around these places, which were changed."""
     start = end = -1
-    for first, last in places:
+    for first, last in around:
         begin = _before(data, first, _NEAR_BEFORE)
         if begin > end:
             if end >= 0:

@@ -41,7 +41,7 @@ _PATIENCE = 6.0
 """Seconds that another process which compiles the same rules is waited for; a little more than it takes."""
 _PIECE = 64 * 1024
 """Bytes that it is shown at once."""
-_MARGIN = 4 * 1024
+_MARGIN = 2 * 1024
 """Bytes on both sides that it is shown with them: no known format is longer, nor are its parts further from each other."""
 
 
@@ -113,12 +113,13 @@ def _compiled(cache_dir: Path | None) -> Any:
     from kingfisher_sdk import Rules, Scanner
 
     if cache_dir is None:
-        return Scanner(Rules(cache=False))
+        return Scanner(Rules(cache=False), base64=False)
     cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     # The library takes no rules from a place behind a link, and a person's data directory may be one.
     place = os.path.realpath(cache_dir)
     with turn(cache_dir, _PATIENCE):
-        return Scanner(Rules(cache_dir=place))
+        # What base64 means is looked at here, with the rules for what a word nearby gives away.
+        return Scanner(Rules(cache_dir=place), base64=False)
 
 
 def _spans(scanner: Any, data: bytes) -> Iterator[Span]:

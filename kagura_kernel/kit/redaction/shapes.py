@@ -61,6 +61,16 @@ _HARD = re.compile(rb"(?i)[^aeiouy]{5}")
 _VERSIONED = re.compile(rb"[A-Za-z]+[-_]v?\d+(?:\.\d+)+[\w.~\-/]*")
 
 
+_OPENLY = re.compile(
+    b"|".join(
+        b"(?i:%s)" % form.pattern.removeprefix(b"(?i)") if form.flags & re.IGNORECASE else b"(?:%s)" % form.pattern
+        for form in (
+            _CHORD, _POINTER, _ENTRY_POINT, _SCOPED, _PROGRAM, _FLAG, _FIELD, _CLASS, _ISSUE, _ALGORITHM, _VERSIONED,
+        )
+    )
+)  # fmt: skip
+
+
 @once
 def openly(value: bytes) -> bool:
     """Whether nobody would take this for a secret, wherever it stands: `Ctrl+Alt+K`, `projects/4001/secrets/mail`."""
@@ -68,19 +78,9 @@ def openly(value: bytes) -> bool:
         return False
     value = value.strip(b" `").rstrip(b")")
     return (
-        _CHORD.fullmatch(value) is not None
-        or _POINTER.fullmatch(value) is not None
-        or _ENTRY_POINT.fullmatch(value) is not None
-        or _SCOPED.fullmatch(value) is not None
-        or _PROGRAM.fullmatch(value) is not None
+        _OPENLY.fullmatch(value) is not None
         or (_GRAMMAR.fullmatch(value) is not None and not strewn(value))
-        or _FLAG.fullmatch(value) is not None
-        or _FIELD.fullmatch(value) is not None
-        or _CLASS.fullmatch(value) is not None
-        or _ISSUE.fullmatch(value) is not None
         or _REGEX.search(value) is not None
-        or _ALGORITHM.fullmatch(value) is not None
-        or _VERSIONED.fullmatch(value) is not None
         or _resource(value)
         or value.endswith(b"/aws4_request")
         or _constant(value)

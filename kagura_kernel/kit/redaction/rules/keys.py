@@ -37,6 +37,10 @@ _OPEN = Lazy(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+-{4,5}", ignore_case=False)
 _NAME_END = Lazy(r"\\*[\"'`] ?:", ignore_case=False)
 _MEMBER = Lazy(r"\\*[\"']?\b(?:d|p|q|dp|dq|qi|k)\\*[\"']?\s*:\s*\\*[\"']?([A-Za-z0-9_\-]{16,})", ignore_case=False)
 _XML = Lazy(r"<(?:D|P|Q|DP|DQ|InverseQ)>\s*([A-Za-z0-9+/=\s]{24,}?)\s*</", ignore_case=False)
+_STATIC = Lazy(
+    r"OpenVPN Static key V1-{3,5}\s*([0-9a-fA-F\s]{64,}?)\s*(?:-----END|[^0-9a-fA-F\s]|$)", ignore_case=False
+)
+_STATIC_REACH = 2000
 _BACK = 64 * 1024
 """Bytes before a place that may say what stands there."""
 _WIDEST = 300
@@ -93,6 +97,9 @@ def _members(data: bytes) -> Iterator[Span]:
             called = data[found.end(1) : found.end(1) + 1] in {b"(", b".", b"["}
             if not called and not placeholder(value) and entropy(value) > 3:
                 yield Span(found.start(1), found.end(1), KIND)
+    for start, end in around(data, b"OpenVPN Static key", _STATIC_REACH):
+        for found in _STATIC.finditer(data, start, end):
+            yield Span(found.start(1), found.end(1), KIND)
     if b"Modulus>" in data:
         for found in _XML.finditer(data):
             yield Span(found.start(1), found.end(1), KIND)

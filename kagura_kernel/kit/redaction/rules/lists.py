@@ -31,8 +31,9 @@ _TUPLE = Lazy(r"\((?:[^()']|'(?:[^'\\]|\\[^\n]|'')*')*\)")
 _CELL = Lazy(r"N?'((?:[^'\\]|\\[^\n]|'')*)'|([^,()\s']+(?:\s[^,()']*)?)")
 _COPY = Lazy(r"\bCOPY\s+[\w.\"]+\s*\(([^()]+)\)\s+FROM\s+stdin;\r?\n", ignore_case=False)
 _IN_TITLES = r"(?:[\w .()/\-\"'`*\t,;|\r]|[^\x00-\x7f])*"
+_TITLE_WORD = r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_ ]?key|passwort|kennwort|パスワード|密码|密碼)"
 _TITLES = Lazy(
-    rf"(?:^|\n){_IN_TITLES}(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_ ]?key|passwort|kennwort|パスワード|密码|密碼){_IN_TITLES}\n"
+    rf"(?:^|\n){_IN_TITLES}(?:[\t,;|]{_IN_TITLES}{_TITLE_WORD}|{_TITLE_WORD}{_IN_TITLES}[\t,;|]){_IN_TITLES}\n"
 )
 """A line that says secret and has no sign that titles of columns do not have."""
 _LINE_END = 10

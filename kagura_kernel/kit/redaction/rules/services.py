@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.patterns import Nearby
 from kagura_kernel.kit.redaction.plausible import chance, placeholder, published
-from kagura_kernel.kit.redaction.regions import around
 from kagura_kernel.kit.redaction.spans import Span
 
 _EDGE = r"(?:^|[^A-Za-z0-9_./+\-]|\\[nrt]|[=:])"
-_WHOLE = Lazy(
+_WHOLE = Nearby(
     _EDGE
     + r"((?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}|LTAI[A-Za-z0-9]{12,26}|FLWSECK(?:_TEST)?-[0-9a-f]{32}-X|AKCp[A-Za-z0-9]{60,80}|AQVN[A-Za-z0-9_\-]{34,40}|sb_secret_[\w\-]{20,60}|"
     r"EAA[A-Za-z0-9]{97,400}|CFPAT-[\w\-]{40,}|sl\.(?:u\.)?[A-Z][\w\-]{60,}|fm[12][ar]?_[A-Za-z0-9+/=]{40,}|lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}|"
     r"tvly-(?:[a-z]{3,4}-)?[A-Za-z0-9]{20,}|[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}|K00\d[A-Za-z0-9+/]{27})(?:[^A-Za-z0-9_+/=\-]|$)",
     ignore_case=False,
 )
-_BEARER = Lazy(_EDGE + r"(A{18,24}[A-Za-z0-9%]{60,160})(?:[^A-Za-z0-9%]|$)", ignore_case=False)
+_BEARER = Nearby(_EDGE + r"(A{18,24}[A-Za-z0-9%]{60,160})(?:[^A-Za-z0-9%]|$)", ignore_case=False)
 """What an application shows to X; it begins with zeros in base64."""
-_BESIDE = Lazy(
+_BESIDE = Nearby(
     r"(?:(?:AKIA|ASIA)[A-Z0-9]{16}[\"']?[ \t]*[\s,:;|/][\s\"']*([A-Za-z0-9/+]{40})|"
     r"AC[0-9a-f]{32}[\"']?[ \t]*[,:;][\s\"']*([0-9a-f]{32})|"
     r"rzp_(?:live|test)_[A-Za-z0-9]{14}[\"']?[ \t]*[,:;][\s\"']*([A-Za-z0-9]{20,28}))(?:[^A-Za-z0-9/+=]|$)",
     ignore_case=False,
 )
 """The id, and the secret as the next member or argument."""
-_STATIC = Lazy(
-    r"OpenVPN Static key V1-{3,5}\s*([0-9a-fA-F\s]{64,}?)\s*(?:-----END|[^0-9a-fA-F\s]|$)", ignore_case=False
-)
-_WIDEST = 2000
+FORMS = (_WHOLE, _BEARER, _BESIDE)
 
 
 def find(data: bytes) -> Iterator[Span]:
@@ -49,6 +45,3 @@ def find(data: bytes) -> Iterator[Span]:
         value = found.group(group) or b""
         if chance(value, 3.0) and not placeholder(value):
             yield Span(found.start(group), found.end(group), "secret")
-    for start, end in around(data, b"OpenVPN Static key", _WIDEST):
-        for found in _STATIC.finditer(data, start, end):
-            yield Span(found.start(1), found.end(1), "private-key")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from kagura_kernel.kit.redaction.encodings import decoded
-from kagura_kernel.kit.redaction.patterns import Lazy, shortened
+from kagura_kernel.kit.redaction.patterns import Nearby, shortened
 from kagura_kernel.kit.redaction.plausible import classes, entropy, placeholder, published
 from kagura_kernel.kit.redaction.shapes import named
 from kagura_kernel.kit.redaction.spans import Span
@@ -86,22 +86,23 @@ _OF_LETTERS = frozenset({"square", "facebook", "aws", "twilio", "wallet-key", "d
 _LOOSE = frozenset({"api-key"})
 """Beginnings that many harmless words share: what follows must look like chance beyond doubt."""
 _EDGE = r"(?:^|[^A-Za-z0-9_./+\-%]|\\[nrt]|[=/:.\-]|%3[Aa]|%20)"
-_ANY = Lazy(_EDGE + "(?:" + "|".join(text for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False)
+_ANY = Nearby(_EDGE + "(?:" + "|".join(text for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False)
 """Whatever the format: without groups a text is walked through far faster."""
-_TOKENS = Lazy(
+_TOKENS = Nearby(
     _EDGE + "(?:" + "|".join(f"({text})" for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False
 )
-_SOMEWHERE = Lazy(
+_SOMEWHERE = Nearby(
     _EDGE + "(?:" + "|".join(shortened(text, 8) for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False
 )
 """Where any of them may begin: with runs of a few signs alone the engine has far less to build."""
-_AZURE = Lazy(
+_AZURE = Nearby(
     _EDGE
     + r"([A-Za-z0-9+/]{76,}AAAA[A-Za-z0-9]{4}={0,2}|[\w~.\-]{3}[78]Q~[\w~.\-]{30,}|[\w+/]{33}A(?:SB|Hub|Iot)\w{5,}=|"
     + r"[a-z0-9]{52}AzDO[a-z0-9]+|[A-Za-z0-9]{44,}JQQJ99[A-Za-z0-9]{20,}|AZFu[\w+/=]{10,})(?:[^A-Za-z0-9]|$)",
     ignore_case=False,
 )
 """What has its well-known part in the middle: apart from the others, since long runs that may lead to it are many."""
+FORMS = (_SOMEWHERE, _AZURE)
 _LONGEST, _MOST_BEFORE = 128, 40
 _CHANCE = re.compile(rb"\d|[a-z][A-Z]+[a-z]")
 

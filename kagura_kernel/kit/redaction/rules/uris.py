@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import unquote_to_bytes
 
-from kagura_kernel.kit.redaction.patterns import Lazy
+from kagura_kernel.kit.redaction.patterns import Nearby
 from kagura_kernel.kit.redaction.plausible import password, placeholder, token
 from kagura_kernel.kit.redaction.spans import Span
 
-_WITH_PASSWORD = Lazy(r"[a-z][a-z0-9+.\-]*://([^\s/:@\"'`<>?#\[\]]*):([^\s\"'`<>]+)@[\w.\-\[{$%(]")
-_WITH_TOKEN = Lazy(r"https?://([\w.\-~%+=]{16,})@[\w.\-\[]")
-_ORACLE = Lazy(r"(?:jdbc:oracle:[a-z]+:|sqlplus\s+(?:-\S+\s+)*|rman\s+target\s+)([\w.$#]+)/(\"[^\"\n]+\"|[^\s@\"'/]+)@")
-_GO = Lazy(r"[\"'`=\s]([\w.\-]+):([^\s\"'`]+)@(?:tcp|unix|tcp4|tcp6)\(")
+_WITH_PASSWORD = Nearby(r"[a-z][a-z0-9+.\-]*://([^\s/:@\"'`<>?#\[\]]*):([^\s\"'`<>]+)@[\w.\-\[{$%(]")
+_WITH_TOKEN = Nearby(r"https?://([\w.\-~%+=]{16,})@[\w.\-\[]")
+_ORACLE = Nearby(
+    r"(?:jdbc:oracle:[a-z]+:|sqlplus\s+(?:-\S+\s+)*|rman\s+target\s+)([\w.$#]+)/(\"[^\"\n]+\"|[^\s@\"'/]+)@"
+)
+_GO = Nearby(r"[\"'`=\s]([\w.\-]+):([^\s\"'`]+)@(?:tcp|unix|tcp4|tcp6)\(")
 """The way in which Go's driver for MySQL writes them."""
-_EASY_CONNECT = Lazy(r"\bconnect\(\s*[\"'](\w+)/([^\s\"'@]+)@[\w./:\-]+[\"']")
-_WEBHOOK = Lazy(
+_EASY_CONNECT = Nearby(r"\bconnect\(\s*[\"'](\w+)/([^\s\"'@]+)@[\w./:\-]+[\"']")
+_WEBHOOK = Nearby(
     r"https://(?:hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9/_]{20,})"
     r"|(?:\w+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d+/([\w\-]{40,})"
     r"|[\w.\-]*webhook\.office\.com/webhookb2/([\w@\-]+/IncomingWebhook/[\w/\-]+)"
@@ -29,6 +31,7 @@ _WEBHOOK = Lazy(
     r"|[\w.\-]+\.(?:alchemy\.com|alchemyapi\.io)/(?:nft/)?v[23]/([\w\-]{20,})|[\w.\-]+\.infura\.io/(?:ws/)?v3/([0-9a-f]{32})|[\w.\-]+\.quiknode\.pro/([0-9a-f]{30,})"
     r"|maker\.ifttt\.com/trigger/\w+/(?:json/)?with/key/([\w\-]+))"
 )
+FORMS = (_WITH_PASSWORD, _WITH_TOKEN, _ORACLE, _GO, _EASY_CONNECT, _WEBHOOK)
 _USUAL = frozenset({b"password", b"pass", b"passwd", b"pwd", b"pw", b"secret", b"token", b"port", b"key"})
 
 _OF_NAMES = (b"github://", b"cvs://:pserver:")
