@@ -187,5 +187,5 @@ def _plain(word: str) -> str:
 @cache
 def _list(language: str) -> dict[str, int]:
     """The words of a language and their numbers."""
-    text = (files("kagura_kernel.kit.redaction") / "words" / f"{language}.txt").read_text("utf-8")
+    text = (files("mnemonic") / "wordlist" / f"{language}.txt").read_text("utf-8")
     return {_plain(word): number for number, word in enumerate(text.split())}
