@@ -6,7 +6,7 @@ import re
 from enum import Enum
 from functools import lru_cache
 
-from kagura_kernel.kit.redaction.regions import line_start
+from kagura_kernel.kit.redaction.places import line_start
 
 _PARTS = re.compile(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\x00-\x7f]+")
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.regions import says_something
-from kagura_kernel.kit.redaction.rules.seeds import is_seed_word
-from kagura_kernel.kit.redaction.sights import as_shown, plainly_harmless
+from kagura_kernel.kit.redaction.places import says_something
+from kagura_kernel.kit.redaction.rules.keys import is_seed_word
+from kagura_kernel.kit.redaction.visible import as_shown, plainly_harmless
 
 _CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 _WORD = re.compile(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kagura_kernel.kit.redaction.letters import CODE, SAID, drawn, strewn
+from kagura_kernel.kit.redaction.chance import CODE, SAID, drawn, strewn
+from kagura_kernel.kit.redaction.false_positives import openly
 from kagura_kernel.kit.redaction.names import Says, documented, says
 from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
-from kagura_kernel.kit.redaction.plausible import crypted, entropy, password, placeholder, reference, token, validation
-from kagura_kernel.kit.redaction.regions import line_start
-from kagura_kernel.kit.redaction.shapes import openly
-from kagura_kernel.kit.redaction.spans import Span
+from kagura_kernel.kit.redaction.places import Span, line_start
+from kagura_kernel.kit.redaction.values import crypted, entropy, password, placeholder, reference, token, validation
 
 _WORDS = (
     "pass|pwd|psk|kennwort|contrase|senha|wachtwoord|mdp|secret|token|key|auth|credential|mnemonic|pepper|cookie|salt|"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from kagura_kernel.kit.redaction.prefixes import without_prefixes
+from kagura_kernel.kit.redaction.visible import without_prefixes
 from kagura_kernel.testing.redaction_corpus import SECRETS, Planted
 from kagura_kernel.testing.redaction_corpus.judging import gone
 from kagura_kernel.testing.redactors import shared_redactor

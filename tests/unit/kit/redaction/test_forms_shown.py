@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from kagura_kernel.kit.redaction.sights import as_shown
-from kagura_kernel.kit.redaction.spans import Span
+from kagura_kernel.kit.redaction.places import Span
+from kagura_kernel.kit.redaction.visible import as_shown
 from kagura_kernel.testing.redaction_corpus import LOOK_ALIKES, SECRETS, LookAlike, Planted
 from kagura_kernel.testing.redaction_corpus.chance import Chance
 from kagura_kernel.testing.redaction_corpus.judging import gone

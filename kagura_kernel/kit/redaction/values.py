@@ -7,10 +7,9 @@ import re
 from collections import Counter
 from operator import ne, sub
 
-from kagura_kernel.kit.redaction.letters import CLASSES, CODE, SAID, drawn, strewn
+from kagura_kernel.kit.redaction.chance import CLASSES, CODE, SAID, drawn, once, strewn
+from kagura_kernel.kit.redaction.false_positives import named, openly
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.shapes import named, openly
-from kagura_kernel.kit.redaction.verdicts import once
 
 # Python's own engine stands here only for patterns that cannot go back over what they read, on short values.
 _LONGEST = 4096
