@@ -15,9 +15,8 @@ from kagura_kernel.kit.redaction.chance import remembered
 from kagura_kernel.kit.redaction.files import redacted_file, without_foreign_secrets
 from kagura_kernel.kit.redaction.findings import Finding, Redacted, RedactedFile
 from kagura_kernel.kit.redaction.formats import PIECE
-from kagura_kernel.kit.redaction.names import Says, says
+from kagura_kernel.kit.redaction.names import Says, kind_of, says, secret
 from kagura_kernel.kit.redaction.places import Put, moved, put_markers
-from kagura_kernel.kit.redaction.rules.assignments import kind_of, secret
 from kagura_kernel.kit.redaction.scanner import KnownFormats
 from kagura_kernel.kit.redaction.streams import RedactedBytes, RedactedStream
 from kagura_kernel.kit.redaction.visible import plainly_harmless

@@ -67,6 +67,11 @@ _HINT = Lazy(
 )
 """What only placeholders have in them."""
 
+_NAMED_PARTS = re.compile(
+    rb"(?i)(?:(?:my|your|db|fw|ftp|ssh|proxy)?(?:user|login|pass|passwd|password|pwd)[@:/])+(?:my|your|db|fw|ftp|ssh|proxy)?(?:pass|passwd|password|pwd)"
+)
+"""What names the parts of a login that stand there, as in `PASS pass@fwpass` for one through a firewall."""
+
 _PUBLISHED = frozenset(
     {
         b"AKIAIOSFODNN7EXAMPLE",
@@ -130,7 +135,7 @@ def placeholder(value: bytes) -> bool:
         return not value
     if value.lower().strip(b"\"'.,;:!?") in _EMPTY_WORDS or value in _PUBLISHED:
         return True
-    if _HINT.search(value) or len(set(value)) <= max(2, min(4, len(value) // 6)):
+    if _HINT.search(value) or _NAMED_PARTS.fullmatch(value) or len(set(value)) <= max(2, min(4, len(value) // 6)):
         return True
     return _repeats(value) or _climbs(value)
 
