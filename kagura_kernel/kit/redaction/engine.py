@@ -22,7 +22,7 @@ from kagura_kernel.kit.redaction.places import (
     windows,
 )
 from kagura_kernel.kit.redaction.rules import assignments, commands
-from kagura_kernel.kit.redaction.rules.configurations import find_in_devices, find_in_files, find_in_servers
+from kagura_kernel.kit.redaction.rules.configurations import find as find_in_configurations
 from kagura_kernel.kit.redaction.rules.documents import find_in_manifests, find_in_markup, find_in_rows, find_members
 from kagura_kernel.kit.redaction.rules.keys import find_keys, find_seeds
 from kagura_kernel.kit.redaction.rules.sentences import find_adjacent, find_said
@@ -64,8 +64,8 @@ _EVERYWHERE = (find_keys, find_seeds, find_in_manifests, find_in_rows)
 _IN_LINES = (find_tokens, find_in_addresses, find_services)
 """The same, within a line or two."""
 _WHERE_SAID = (
-    find_in_headers, find_in_markup, assignments.find, commands.find, find_in_files, find_said,
-    find_adjacent, find_arguments, find_in_devices, find_members, find_in_servers,
+    find_in_headers, find_in_markup, assignments.find, commands.find, find_in_configurations, find_said,
+    find_adjacent, find_arguments, find_members,
 )  # fmt: skip
 """What is one because a word nearby says so."""
 _THREE = r"[CDI-Za-f][AC-HQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_\-]"

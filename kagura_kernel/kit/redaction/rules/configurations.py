@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.patterns import Match, Nearby
 from kagura_kernel.kit.redaction.places import Span, line_start
+from kagura_kernel.kit.redaction.rules.rule import Rule
 from kagura_kernel.kit.redaction.rules.sentences import strong
 from kagura_kernel.kit.redaction.values import classes, crypted, password, placeholder, token
 
@@ -16,7 +17,7 @@ _NETRC_LINE = Nearby(
     r"(?:^|\n)[ \t]*(?:login[ \t]+\S+[ \t]+)(?:password|passwd)[ \t]+(\S+)|(?:^|\n)[ \t]*login[ \t]+\S+[ \t]*\r?\n[ \t]*(?:password|passwd)[ \t]+(\S+)"
 )
 _PGPASS = Nearby(
-    r"(?m:^)[ \t]*((?:\*|[\w.\-]+)):((?:\*|\d{2,5})):((?:\*|[\w\-$.]+)):((?:\*|[\w.\-@$]+)):((?:[^\s:\\]|\\[:\\])+)[ \t]*\r?(?m:$)"
+    r"(?m:^)[ \t]*(?:\*|[\w.\-]+):(?:\*|\d{2,5}):(?:\*|[\w\-$.]+):(?:\*|[\w.\-@$]+):((?:[^\s:\\]|\\[:\\])+)[ \t]*\r?(?m:$)"
 )
 _HTPASSWD = Nearby(
     r"(?:^|\n|\s|[\"'])[\w.@\-]+:(\${1,2}(?:2[abxy]|apr1|1|5|6|y|7|gy)\${1,2}[\w./$,+=]{20,}|\{SHA\}[\w+/=]{20,}|[./0-9A-Za-z]{13}(?:\r|\n|$))"
@@ -64,123 +65,6 @@ _DSN = Nearby(
     r"(?:server|data source|host|endpoint|uid|user id|username|user|account(?:name)?|hostname|initial catalog|database|dbname|driver|sharedaccesskeyname|defaultendpointsprotocol|provider|persist security info)\s*="
 )
 
-_PASSWORDS = (
-    _NETRC,
-    _NETRC_LINE,
-    _REDIS,
-    _REDIS_SAID,
-    _REDIS_ACL,
-    _SHARED,
-    _CISCO,
-    _CISCO_KEY,
-    _CISCO_PLAIN,
-    _COMMUNITY,
-    _SQL,
-    _SECRET_LINES,
-)
-_TOKENS = (_BIND_KEY, _ERLANG, _WIREGUARD, _GPP)
-_KEPT = (_HTPASSWD, _SHADOW)
-
-
-def find_in_files(data: bytes) -> Iterator[Span]:
-    """What stands where such a file has its password."""
-    for pattern in _PASSWORDS:
-        for found in pattern.finditer(data):
-            if pattern is not _SQL or _said_to_a_database(data, found):
-                yield from _certain(data, *_group(found))
-    for pattern in _TOKENS:
-        for found in pattern.finditer(data):
-            start, end = _group(found)
-            if token(data[start:end], 8):
-                yield Span(start, end, "secret")
-    yield from _kept(data)
-    yield from _by_colons(data)
-    for pattern in (_REDIS_AUTH, _IDENTIFIED):
-        yield from _passwords(data, pattern)
-    for found in _OPENVPN.finditer(data):
-        yield Span(found.start(1), found.end(1), "private-key")
-    yield from _connection_strings(data)
-
-
-def _said_to_a_database(data: bytes, found: Match) -> bool:
-    """Whether `identified by` is a word of SQL and none of a sentence."""
-    if not (found.group() or b"").startswith(b"identified"):
-        return True
-    return _ACCOUNT.search(data, max(0, found.start() - 200), found.start()) is not None
-
-
-_ACCOUNT = Nearby(r"\b(?:user|role|grant|link|account|create|alter)\b")
-
-
-def _passwords(data: bytes, pattern: Nearby) -> Iterator[Span]:
-    for found in pattern.finditer(data):
-        if password(found.group(1) or b""):
-            yield Span(found.start(1), found.end(1), "password")
-
-
-def _kept(data: bytes) -> Iterator[Span]:
-    """Passwords as systems keep them, behind a user."""
-    for pattern in _KEPT:
-        for found in pattern.finditer(data):
-            start, end = _group(found)
-            value = data[start:end].strip()
-            if crypted(value.replace(b"$$", b"$")):
-                yield Span(start, start + len(value), "password-hash")
-
-
-def _group(found: Match) -> tuple[int, int]:
-    """The one group that took part."""
-    number = 1
-    while found.start(number) < 0:
-        number += 1
-    return found.start(number), found.end(number)
-
-
-def _certain(data: bytes, start: int, end: int) -> Iterator[Span]:
-    value = data[start:end].rstrip(b";")
-    inner = _unquoted(value)
-    start += value.index(inner)
-    if b" " not in inner and password(inner, certain=True):
-        yield Span(start, start + len(inner), "password")
-
-
-def _unquoted(value: bytes) -> bytes:
-    """Without the quotes around it, and without one of which the other stands outside; a pair inside is its own."""
-    while value[:1] in _QUOTES and value[:1] == value[-1:] and len(value) > 1:
-        value = value[1:-1]
-    for mark in _QUOTES:
-        if value.count(mark) % 2:
-            value = value.removeprefix(mark) if value.startswith(mark) else value.removesuffix(mark)
-    return value
-
-
-_QUOTES = (b"'", b'"')
-
-
-def _by_colons(data: bytes) -> Iterator[Span]:
-    if b":" not in data:
-        return
-    for found in _PGPASS.finditer(data):
-        if password(found.group(5) or b"", certain=True) and not (found.group(5) or b"").isdigit():
-            yield Span(found.start(5), found.end(5), "password")
-    for found in _POSTFIX.finditer(data):
-        if password(found.group(1) or b"") and b"//" not in (found.group(1) or b""):
-            yield Span(found.start(1), found.end(1), "password")
-
-
-def _connection_strings(data: bytes) -> Iterator[Span]:
-    for found in _DSN_PASSWORD.finditer(data):
-        start, end = _group(found)
-        begin = line_start(data, start, 1000)
-        stop = data.find(b"\n", end, end + 1000)
-        line = data[begin : stop if stop >= 0 else min(len(data), end + 1000)]
-        if b";" in line and _DSN.search(line) is not None:
-            value = data[start:end].rstrip()
-            if password(value, certain=True):
-                yield Span(start, start + len(value), "connection-string")
-
-
-_KIND = "password"
 _LINE = r"(?m:^)[ \t]*"
 _END = r"[ \t]*\r?(?m:$)"
 _CERTAIN = Nearby(
@@ -240,52 +124,6 @@ _IRC_PASS = Nearby(rf"{_LINE}PASS[ \t]+:?([^\s:]+)\r?\n(?:NICK|USER|SERVER) ", i
 _FTP_USER = Nearby(rf"\b(?:ftp|ncftp)\b[^\n]*\n(?:[^\n]*\n){{0,4}}?{_LINE}user[ \t]+\S+[ \t]+(\S+){_END}")
 
 
-def find_in_servers(data: bytes) -> Iterator[Span]:
-    """Passwords in lines that only such programs write or read."""
-    for start, end, certain in _places(data):
-        value = data[start:end]
-        if not value.startswith(b"-") and (crypted(value) or password(value, certain=certain)):
-            yield Span(start, end, _KIND)
-    for pattern in (_SALTED, _KAGGLE, _HOST_TOKEN, _DUMPED):
-        for found in pattern.finditer(data):
-            start, end = _server_group(found)
-            if not placeholder(data[start:end]):
-                yield Span(start, end, "secret")
-    for found in _BELOW.finditer(data):
-        value = found.group(1) or b""
-        if token(value, 8) or strong(value):
-            yield Span(found.start(1), found.end(1), _KIND)
-
-
-def _places(data: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Where a password may stand, and whether nothing else can stand there."""
-    for pattern, certain in (
-        (_CERTAIN, True),
-        (_FTP_USER, True),
-        (_PPP, False),
-        (_RAW_LOGIN, False),
-        (_CHAT_LOGIN, False),
-        (_IRC_PASS, False),
-    ):
-        for found in pattern.finditer(data):
-            if pattern is not _PPP or found.start(1) >= 0 or strong(found.group(2) or b""):
-                yield (*_server_group(found), certain)
-    for outer, inner in ((_ACL_LINE, _ACL), (_CHPASSWD, _USER_LINE)):
-        for lines in outer.finditer(data):
-            for found in inner.finditer(data, lines.start(), lines.end()):
-                yield (*_server_group(found), True)
-    for drawn in _DRAWN.finditer(data):
-        found_result = _RESULT.search(data, drawn.end(), drawn.end() + _REACH)
-        if found_result is not None:
-            yield (*_server_group(found_result), True)
-
-
-def _server_group(found: Match) -> tuple[int, int]:
-    group = 1 if found.start(1) >= 0 else 2
-    return found.start(group), found.end(group)
-
-
-_DEVICE_KIND = "password"
 _VALUE = r"[\"']?([^\s\"';]+)"
 _HIDDEN = (
     r"(?:[0-9]|ENC|cipher|irreversible-cipher|simple|plaintext|plain|hash|sha1|sha256|sha512|md5|ascii|ascii-text|"
@@ -321,36 +159,205 @@ _ENDS = b".,:)"
 """What ends a word of a sentence."""
 _JUNOS = Nearby(r"\"(\$[89]\$[^\s\"]{6,})\"")
 """How Junos hides secrets; it can be undone by anybody."""
+_ACCOUNT = Nearby(r"\b(?:user|role|grant|link|account|create|alter)\b")
 
 
-def find_in_devices(data: bytes) -> Iterator[Span]:
-    """Secrets in the configurations of network devices."""
-    for found in _MARKED.finditer(data):
-        if _chance(found.group(1) or b""):
-            yield _span(found)
-    for pattern in (_BEHIND_HEAD, _PRIVATE):
-        for found in pattern.finditer(data):
-            value = found.group(1) or b""
-            bare = value.rstrip(_ENDS)
-            if crypted(value) or (
-                password(bare) and classes(bare) > 1 and not _CODE.intersection(value) and value[:1] != b"("
-            ):
-                yield _span(found)
-    for found in _JUNOS.finditer(data):
-        yield _span(found)
+def _certain(value: bytes) -> bool:
+    return b" " not in value and password(value, certain=True)
 
 
-def _span(found: Match) -> Span:
-    return Span(found.start(1), found.end(1), _DEVICE_KIND)
+def _unquoted(value: bytes) -> bytes:
+    """Without the quotes around it, and without one of which the other stands outside; a pair inside is its own."""
+    value = value.rstrip(b";")
+    while value[:1] in _QUOTES and value[:1] == value[-1:] and len(value) > 1:
+        value = value[1:-1]
+    for mark in _QUOTES:
+        if value.count(mark) % 2:
+            value = value.removeprefix(mark) if value.startswith(mark) else value.removesuffix(mark)
+    return value
 
 
-def _chance(value: bytes) -> bool:
+_QUOTES = (b"'", b'"')
+
+
+def _said_to_a_database(data: bytes, found: Match) -> bool:
+    """Whether `identified by` is a word of SQL and none of a sentence."""
+    if not (found.group() or b"").startswith(b"identified"):
+        return True
+    return _ACCOUNT.search(data, max(0, found.start() - 200), found.start()) is not None
+
+
+def _in_a_connection_string(data: bytes, found: Match) -> bool:
+    """Whether the line has other members of a connection string."""
+    start, end = next(found.start(group) for group in (1, 2) if found.start(group) >= 0), found.end()
+    begin = line_start(data, start, _LINE_REACH)
+    stop = data.find(b"\n", end - 1, end + _LINE_REACH)
+    line = data[begin : stop if stop >= 0 else min(len(data), end + _LINE_REACH)]
+    return b";" in line and _DSN.search(line) is not None
+
+
+_LINE_REACH = 1000
+
+
+def _any(value: bytes) -> bool:
+    return password(value, certain=True)
+
+
+def _key(value: bytes) -> bool:
+    return token(value, 8)
+
+
+def _kept(value: bytes) -> bool:
+    """Whether this is a password as systems keep it; where `$` stands for a variable it is written twice."""
+    return crypted(value.replace(b"$$", b"$"))
+
+
+def _no_number(value: bytes) -> bool:
+    return password(value, certain=True) and not value.isdigit()
+
+
+def _no_address(value: bytes) -> bool:
+    return password(value) and b"//" not in value
+
+
+def _given(value: bytes) -> bool:
+    return not value.startswith(b"-") and (crypted(value) or password(value, certain=True))
+
+
+def _likely(value: bytes) -> bool:
+    return not value.startswith(b"-") and (crypted(value) or password(value))
+
+
+def _of_ppp(_data: bytes, found: Match) -> bool:
+    """Whether it stands in quotes, or no sentence has it as a word."""
+    return found.start(1) >= 0 or strong(found.group(2) or b"")
+
+
+def _drawn(value: bytes) -> bool:
+    return not placeholder(value)
+
+
+def _alone(value: bytes) -> bool:
+    return token(value, 8) or strong(value)
+
+
+def _behind_number(value: bytes) -> bool:
     """Whether digits and letters stand in it as in no word: `094F471A1A0A`, `$1$mERr$hx5r`, `Kd83jsk`."""
     digits = sum(48 <= byte <= 57 for byte in value)
     letters = sum(65 <= byte <= 90 or 97 <= byte <= 122 for byte in value)
-    return (
-        len(value) >= 6
-        and digits >= 1
-        and letters >= 1
-        and (password(value) or (_CRYPTED.match(value) is not None and b"..." not in value))
+    hidden = _CRYPTED.match(value) is not None and b"..." not in value
+    return len(value) >= 6 and digits >= 1 and letters >= 1 and (password(value) or hidden)
+
+
+def _behind_head(value: bytes) -> bool:
+    bare = value.rstrip(_ENDS)
+    return crypted(value) or (
+        password(bare) and classes(bare) > 1 and not _CODE.intersection(value) and value[:1] != b"("
     )
+
+
+_HASH = "$6$rounds=5000$Zk4mp9QqLwXy$" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7dE9fG1hJ3kL5mN7pQ9rS1tU3vW5xY7zA9bC1d"
+_HEX = "9f86d081884c7d65e1a2c3b4d5f60718"
+
+
+def _secret_of(name: str, pattern: Nearby, *finds: str, spares: tuple[str, ...] = ()) -> Rule:
+    """A rule for what is certainly a password, mostly in quotes of some kind."""
+    return Rule(name=name, pattern=pattern, finds=finds, spares=spares, judge=_certain, narrowed=_unquoted)
+
+
+RULES: tuple[Rule, ...] = (
+    _secret_of("netrc", _NETRC, "machine db.shop.com login jo password «Zk4mp9QqLw»", spares=("machine a login b",)),
+    _secret_of("netrc-line", _NETRC_LINE, "login jo password «Zk4mp9QqLw»\n", spares=("login jo password changeme",)),
+    _secret_of("redis", _REDIS, "requirepass «Zk4mp9QqLw»\n", spares=("# requirepass foobared\n",)),
+    _secret_of("redis-said", _REDIS_SAID, 'CONFIG SET "requirepass" "«Zk4mp9QqLw»"', spares=("requirepass ${PASS}",)),
+    _secret_of("redis-acl", _REDIS_ACL, "user worker on >«Zk4mp9QqLw» ~jobs:* +@all", spares=("user worker on ~*",)),
+    _secret_of("shared-key", _SHARED, ': PSK "«Zk4mp9QqLw»"', spares=(': PSK "changeme"',)),
+    _secret_of("cisco", _CISCO, "enable secret 5 «$1$mERr$hx5rVt7rPNoS4wqbXKX7m0»", spares=("enable secret 0 secret",)),
+    _secret_of("cisco-key", _CISCO_KEY, " key 7 «094F471A1A0A»\n", spares=("key 7 of the piano\n",)),
+    _secret_of("cisco-plain", _CISCO_PLAIN, "enable password «Zk4mp9QqLw»\n", spares=("enable password required\n",)),
+    _secret_of("snmp", _COMMUNITY, "snmp-server community «Zk4mp9Qq» RO", spares=("snmp-server community secret",)),
+    Rule(
+        name="sql",
+        pattern=_SQL,
+        finds=("CREATE USER jo IDENTIFIED BY '«Zk4mp9QqLw»';", "ALTER ROLE jo WITH PASSWORD '«Zk4mp9QqLw»'"),
+        spares=("the bird is identified by 'Zk4mp9QqLw'", "ALTER ROLE jo WITH PASSWORD 'changeme'"),
+        judge=_certain,
+        narrowed=_unquoted,
+        where=_said_to_a_database,
+    ),
+    _secret_of(
+        "openvpn-login", _SECRET_LINES, "<auth-user-pass>\njo\n«Zk4mp9QqLw»\n</auth-user-pass>",
+        spares=("<auth-user-pass>\nuser\npassword\n</auth-user-pass>",),
+    ),
+    Rule(name="bind", pattern=_BIND_KEY, kind="secret", judge=_key,
+         finds=('secret "«Zk4mp9QqLwXy7aB3dE5fG7hJ»";',), spares=('secret "aaaaaaaaaaaaaaaaaaaaaaaa";',)),
+    Rule(name="erlang", pattern=_ERLANG, kind="secret", judge=_key,
+         finds=("erl -setcookie «Zk4mp9QqLwXy7aB3»",), spares=("erl -setcookie mycookie",)),
+    Rule(name="wireguard", pattern=_WIREGUARD, kind="secret", judge=_key,
+         finds=("PrivateKey = «yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=»",),
+         spares=("PublicKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=",)),
+    Rule(name="group-policy", pattern=_GPP, kind="secret", judge=_key,
+         finds=('cpassword="«j1Uyj3Vx8TY9LtLZil2uAuZkFQA/4latT76ZwgdHdhw»"',), spares=('cpassword="aaaaaaaaaaaaaaaa"',)),
+    Rule(name="htpasswd", pattern=_HTPASSWD, kind="password-hash", judge=_kept, narrowed=bytes.strip,
+         finds=("jo:«$apr1$mERr5hx5$rVt7rPNoS4wqbXKX7m0aB1»\n",), spares=("jo:$apr1$short\n",)),
+    Rule(name="shadow", pattern=_SHADOW, kind="password-hash", judge=_kept, narrowed=bytes.strip,
+         finds=(f"jo:«{_HASH}»:19000:0:99999:7:::",), spares=("jo:!:19000:0:99999:7:::",)),
+    Rule(name="pgpass", pattern=_PGPASS, judge=_no_number,
+         finds=("db.shop.com:5432:shop:jo:«Zk4mp9QqLw»\n",), spares=("db.shop.com:5432:shop:jo:12345\n",)),
+    Rule(name="postfix", pattern=_POSTFIX, judge=_no_address,
+         finds=("[smtp.shop.com]:587 jo@shop.com:«Zk4mp9QqLw»\n",), spares=("smtp.shop.com jo:see//there1\n",)),
+    Rule(name="redis-auth", pattern=_REDIS_AUTH, judge=password,
+         finds=("AUTH worker «Zk4mp9QqLw»\n",), spares=("AUTH required\n",)),
+    Rule(name="oracle", pattern=_IDENTIFIED, judge=password,
+         finds=("create user jo identified by «Zk4mp9QqLw»;",), spares=("create user jo identified by password;",)),
+    Rule(name="openvpn-key", pattern=_OPENVPN, kind="private-key",
+         finds=(f"-----BEGIN OpenVPN Static key V1-----\n«{_HEX}»\n-----END",)),
+    Rule(name="connection-string", pattern=_DSN_PASSWORD, kind="connection-string", judge=_any,
+         narrowed=bytes.rstrip, where=_in_a_connection_string,
+         finds=('"Server=db1;Database=shop;User Id=jo;Password=«Zk4mp9QqLw»;"',), spares=("Password=Zk4mp9QqLw;",)),
+    Rule(name="server", pattern=_CERTAIN, judge=_given,
+         finds=("stats auth jo:«Zk4mp9QqLw»", "bindpw «Zk4mp9QqLw»", "Unseal Key 1: «Zk4mp9QqLwXy7aB3dE5f»"),
+         spares=("bindpw changeme",)),
+    Rule(name="ftp-script", pattern=_FTP_USER, judge=_given,
+         finds=("ftp -n db1 <<E\nuser jo «Zk4mp9QqLw»\n",), spares=("ftp -n db1 <<E\nuser jo $PASS\n",)),
+    Rule(name="ppp", pattern=_PPP, judge=_likely, where=_of_ppp,
+         finds=('jo * "«Zk4mp9QqLw»"\n', "jo * «Zk4!mp9QqLw»\n"), spares=("jo * and others\n",)),
+    Rule(name="raw-login", pattern=_RAW_LOGIN, judge=_likely,
+         finds=("USER jo\nPASS «Zk4mp9QqLw»\n",), spares=("> PASS pass@fwpass\n",)),
+    Rule(name="chat-login", pattern=_CHAT_LOGIN, judge=_likely,
+         finds=("/msg NickServ IDENTIFY «Zk4mp9QqLw»",), spares=("/msg NickServ IDENTIFY password",)),
+    Rule(name="irc", pattern=_IRC_PASS, judge=_likely, finds=("PASS «Zk4mp9QqLw»\r\nNICK jo",), spares=("PASS a\nNICK b",)),
+    Rule(name="redis-users", pattern=_ACL, within=_ACL_LINE, judge=_given,
+         finds=("user worker on >«Zk4mp9QqLw» >«Xy7aB3dE5f» ~*",), spares=("user worker on nopass ~*",)),
+    Rule(name="chpasswd", pattern=_USER_LINE, within=_CHPASSWD, judge=_given,
+         finds=("chpasswd:\n  list:\n  - jo:«Zk4mp9QqLw»\n",), spares=("chpasswd:\n  list:\n  - jo:password\n",)),
+    Rule(name="wordpress", pattern=_SALTED, kind="secret", judge=_drawn,
+         finds=("define('AUTH_KEY', '«Zk4mp9QqLwXy7aB3dE5fG7hJ»');",),
+         spares=("define('AUTH_KEY', 'put your unique phrase here');",)),
+    Rule(name="kaggle", pattern=_KAGGLE, kind="secret", judge=_drawn,
+         finds=(f'{{"username":"jo","key":"«{_HEX}»"}}',), spares=(f'{{"key":"{_HEX}"}}',)),
+    Rule(name="composer", pattern=_HOST_TOKEN, kind="secret", judge=_drawn,
+         finds=('"github-oauth": {"github.com": "«Zk4mp9QqLwXy7aB3»"}',),
+         spares=('"github-oauth": {"github.com": "<your-token-here>"}',)),
+    Rule(name="windows", pattern=_DUMPED, kind="secret", judge=_drawn,
+         finds=(f"jo:1001:{_HEX}:«{_HEX}»:::",), spares=(f"jo:1001:{_HEX}:{'0' * 32}:::",)),
+    Rule(name="below", pattern=_BELOW, judge=_alone,
+         finds=("Your password:\n\n  «Zk4!mp9QqLw»\n",), spares=("Your password:\n\n  required\n",)),
+    Rule(name="hidden", pattern=_MARKED, judge=_behind_number,
+         finds=("username jo password 7 «094F471A1A0A»", "key-string 7 «094F471A1A0A»"), spares=("key 7 of the piano",)),
+    Rule(name="device", pattern=_BEHIND_HEAD, judge=_behind_head,
+         finds=("crypto isakmp key «Zk4mp9QqLw» address 10.0.0.1",), spares=("crypto isakmp key required",)),
+    Rule(name="snmp-user", pattern=_PRIVATE, judge=_behind_head,
+         finds=("snmp-server user jo ops v3 auth sha Zk4mp9QqLw priv aes 128 «Xy7aB3dE5f»",), spares=("md5 of des keys",)),
+    Rule(name="junos", pattern=_JUNOS, finds=('secret "«$9$Zk4mp9QqLw»"',), spares=('secret "$1$abc"',)),
+)  # fmt: skip
+
+
+def find(data: bytes) -> Iterator[Span]:
+    """What stands where such a file has its password."""
+    for rule in RULES:
+        yield from rule.find(data)
+    for drawn in _DRAWN.finditer(data):
+        result = _RESULT.search(data, drawn.end(), drawn.end() + _REACH)
+        if result is not None and _given(result.group(1) or b""):
+            yield Span(result.start(1), result.end(1), "password")
