@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-from kagura_kernel.kit.redaction.false_positives import doubted, named_openly
+from kagura_kernel.kit.redaction.false_positives import false_positive, named_openly
 from kagura_kernel.kit.redaction.files import decoded_text
 from kagura_kernel.kit.redaction.formats import fitted_to_json, fitted_to_lines, inner_texts, json_documents
 from kagura_kernel.kit.redaction.patterns import Lazy, Nearby, Text
@@ -102,20 +102,20 @@ def find(data: bytes, scan: Scan, name: str = "", near: Sequence[tuple[int, int]
 
 def _shown(data: bytes, scan: Scan) -> Iterator[Span]:
     """What is found in a text as its reader sees it."""
-    sight = as_shown(data)
-    return _whole(data, scan) if sight is None else sight.outside(_whole(sight.data, scan))
+    view = as_shown(data)
+    return _whole(data, scan) if view is None else view.outside(_whole(view.data, scan))
 
 
 def _within_strings(texts: Sequence[View], scan: Scan) -> Iterator[Span]:
     """What is found in what strings mean, as places of the text around them."""
-    sights = [as_shown(text.data) for text in texts]
-    shown = [text.data if sight is None else sight.data for text, sight in zip(texts, sights, strict=True)]
+    views = [as_shown(text.data) for text in texts]
+    shown = [text.data if view is None else view.data for text, view in zip(texts, views, strict=True)]
     found: dict[int, list[Span]] = {}
     for number, span in _in_each(shown, lambda joined: _whole(joined, scan)):
         found.setdefault(number, []).append(span)
     for number, spans in found.items():
-        sight = sights[number]
-        yield from texts[number].outside(spans if sight is None else sight.outside(spans))
+        view = views[number]
+        yield from texts[number].outside(spans if view is None else view.outside(spans))
 
 
 def _whole(data: bytes, scan: Scan) -> Iterator[Span]:
@@ -130,8 +130,8 @@ def _whole(data: bytes, scan: Scan) -> Iterator[Span]:
         yield from seen
         return
     yield from lines.spared(seen)
-    if lines.sight.data:
-        yield from lines.sight.outside(_said_or_not(lines.sight.data, scan))
+    if lines.view.data:
+        yield from lines.view.outside(_said_or_not(lines.view.data, scan))
 
 
 def _seen(
@@ -196,7 +196,7 @@ def _in_each(texts: Sequence[bytes], look: Callable[[bytes], Iterator[Span]]) ->
 
 def _said(data: bytes, scan: Scan) -> Iterator[Span]:
     text = Text.of(data)
-    yield from _undoubted(text)
+    yield from _believed(text)
     yield from find_joined(text, lambda joined: list(_plain(joined, scan)))
 
 
@@ -205,13 +205,13 @@ def _plain(data: bytes, scan: Scan) -> Iterator[Span]:
     text = Text.of(data)
     for rule in (*_EVERYWHERE, *_IN_LINES):
         yield from rule(text)
-    yield from _undoubted(text)
+    yield from _believed(text)
 
 
-def _undoubted(text: Text) -> Iterator[Span]:
+def _believed(text: Text) -> Iterator[Span]:
     for rule in _WHERE_SAID:
         for span in rule(text):
-            if not doubted(text, span):
+            if not false_positive(text, span):
                 yield span
 
 

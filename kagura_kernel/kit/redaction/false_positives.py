@@ -176,7 +176,7 @@ def named(value: bytes) -> bool:
     return spoken >= 0.8 * letters and letters >= 4 * len(words) * 0.85
 
 
-_DOUBTED = frozenset(
+_GIVEN_AWAY = frozenset(
     {"password", "secret", "token", "api-key", "session", "private-key", "command-password", "connection-string"}
 )
 """Kinds that a word nearby gave away; what says itself that it is a secret needs no doubts."""
@@ -216,9 +216,9 @@ _NEAR = 100
 _UNSET = re.compile(rb"\$\{\w+(?:\[[^\]\n]*\])?:?\Z")
 
 
-def doubted(data: bytes, span: Span) -> bool:
+def false_positive(data: bytes, span: Span) -> bool:
     """Whether what stands there is no secret after all, by its form and by what is around it."""
-    if span.kind not in _DOUBTED:
+    if span.kind not in _GIVEN_AWAY:
         return False
     value = data[span.start : span.end]
     quoted = data[span.start - 1 : span.start] in {b'"', b"'", b"`"} and span.start > 0

@@ -79,13 +79,13 @@ def inner_texts(data: bytes, document: Region) -> Iterator[View]:
     for found in _STRING.finditer(data, *document):
         name = data[found.end() : found.end() + 8].lstrip()[:1] == b":"
         if group and (name or data[group[-1][1] + 1 : found.start()].strip() != b","):
-            yield from _meant(data, group)
+            yield from _decoded(data, group)
             group = []
         group.append(found.span(1))
-    yield from _meant(data, group)
+    yield from _decoded(data, group)
 
 
-def _meant(data: bytes, group: Sequence[tuple[int, int]]) -> Iterator[View]:
+def _decoded(data: bytes, group: Sequence[tuple[int, int]]) -> Iterator[View]:
     if not group or not any(b"\\" in data[start:end] for start, end in group):
         return
     out: list[bytes] = []
@@ -205,22 +205,15 @@ _SAID_BEFORE = frozenset({"password", "token", "secret", "session", "api-key"})
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a secret may stand: a value, a key or a comment.
+    """Where a secret may stand: a value, a key or a comment."""
 
-    Attributes:
-        start: Where its text begins, behind an opening quote.
-        end: Before a closing quote.
-        style: `"`, `'`, `|` or `>`; `#` of a comment, empty of a plain value, `!` of one with the tag of a number, a
-            truth or nothing, which is a part of it.
-        key: Whether a value follows it.
-        flow: Whether it stands in brackets or braces.
-    """
-
-    start: int
-    end: int
+    start: int  # where its text begins, behind an opening quote
+    end: int  # before a closing quote
+    # `"`, `'`, `|` or `>`; `#` of a comment, empty of a plain value, `!` of one with the tag of a number, a truth or
+    # nothing, which is a part of it.
     style: str
-    key: bool = False
-    flow: bool = False
+    key: bool = False  # whether a value follows it
+    flow: bool = False  # whether it stands in brackets or braces
 
 
 def fitted_to_yaml(data: bytes, spans: Sequence[Span]) -> list[Span] | None:

@@ -18,18 +18,12 @@ _KEY = "private-key"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """One secret, or a piece of one.
+    """One secret, or a piece of one."""
 
-    Attributes:
-        start: Where it begins.
-        end: Behind its last byte.
-        kind: Of what kind, as in the marker.
-        quotes: Those that its marker needs on both sides to be one text in the language of the file; mostly none.
-    """
-
-    start: int
-    end: int
-    kind: str
+    start: int  # where it begins
+    end: int  # behind its last byte
+    kind: str  # of what kind, as in the marker
+    # Those that its marker needs on both sides to be one text in the language of the file; mostly none.
     quotes: str = ""
 
 

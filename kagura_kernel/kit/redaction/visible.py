@@ -41,15 +41,11 @@ BETWEEN = b"\n\x00\n"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a text means, shows or says without what stands around it.
+    """What a text means, shows or says without what stands around it."""
 
-    Attributes:
-        data: UTF-8.
-        places: For each piece of it, in order. A piece as long as its place is the same bytes; of another one only
-            the whole can be replaced, and one whose place is empty stands for something that stays.
-    """
-
-    data: bytes
+    data: bytes  # UTF-8
+    # For each piece of it, in order. A piece as long as its place is the same bytes; of another one only the whole
+    # can be replaced, and one whose place is empty stands for something that stays.
     places: Sequence[Place]
 
     def outside(self, spans: Iterable[Span]) -> Iterator[Span]:
@@ -238,14 +234,10 @@ _FAR = 120
 
 @dataclass(frozen=True, slots=True)
 class Unprefixed:
-    """Lines without their prefixes.
+    """Lines without their prefixes."""
 
-    Attributes:
-        sight: The lines.
-        prefixes: Where each prefix begins and ends, in order, and whether it can be no part of a secret.
-    """
-
-    sight: View
+    view: View  # the lines
+    # Where each prefix begins and ends, in order, and whether it can be no part of a secret.
     prefixes: Sequence[tuple[int, int, bool]]
 
     def spared(self, spans: Iterable[Span]) -> Iterator[Span]:

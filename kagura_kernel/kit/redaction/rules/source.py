@@ -99,17 +99,11 @@ _BASE64 = re.compile(rb"[\w+/\-]{42,}={1,2}")
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """One argument of a call.
+    """One argument of a call."""
 
-    Attributes:
-        raw: As it stands in the source.
-        start: Where its text begins, when it is one; otherwise -1.
-        end: Behind its last byte.
-    """
-
-    raw: bytes
-    start: int = -1
-    end: int = -1
+    raw: bytes  # as it stands in the source
+    start: int = -1  # where its text begins, when it is one; otherwise -1
+    end: int = -1  # behind its last byte
 
 
 def find_arguments(data: bytes) -> Iterator[Span]:
@@ -262,17 +256,11 @@ _WIDEST = 400
 
 @dataclass(frozen=True, slots=True)
 class _Joined:
-    """What literals are together, and where each piece of it stands in the source.
+    """What literals are together, and where each piece of it stands in the source."""
 
-    Attributes:
-        text: The line before the first literal, and all of them as one.
-        shift: Where they begin in it.
-        pieces: Where each one is in the source.
-    """
-
-    text: bytes
-    shift: int
-    pieces: Sequence[tuple[int, int]]
+    text: bytes  # the line before the first literal, and all of them as one
+    shift: int  # where they begin in it
+    pieces: Sequence[tuple[int, int]]  # where each one is in the source
 
 
 _BETWEEN = b"\n\x00\n"
