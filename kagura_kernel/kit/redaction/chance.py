@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from itertools import pairwise
 from operator import ne
 from typing import Concatenate, ParamSpec
 
@@ -90,7 +91,13 @@ _COSTS = (
 
 The first row and column are for the ends of a word. Made by dev/letter_costs.py.
 """
-_HALF_BITS = [[int(chr(cost), 36) for cost in row] for row in _COSTS]
+_END = ord("`")
+"""Stands for both ends of a word; it comes right before the letters."""
+_HALF_BITS = {
+    (_END + first, _END + second): int(chr(cost), 36)
+    for first, row in enumerate(_COSTS)
+    for second, cost in enumerate(row)
+}
 _PIECES = re.compile(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^A-Za-z0-9]+")
 _OF_NAMES = frozenset(b"_-. /:")
 """What separates words and parts of a path; other signs are dearer."""
@@ -161,11 +168,8 @@ def _as_words(value: bytes) -> float:
     half = 0
     for piece in _PIECES.findall(value):
         if piece.isalpha():
-            at = 0
-            for letter in piece.lower():
-                half += _HALF_BITS[at][letter - 96]
-                at = letter - 96
-            half += _HALF_BITS[at][0] + 2
+            word = b"`%b`" % piece.lower()
+            half += sum(map(_HALF_BITS.__getitem__, pairwise(word))) + 2
         elif piece.isdigit():
             half += 4 + 7 * len(piece)
         else:
