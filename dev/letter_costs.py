@@ -46,7 +46,7 @@ def written() -> Iterator[str]:
 
 def spoken() -> Iterator[str]:
     """The words of seed phrases, without accents."""
-    folder = files("kagura_kernel.kit.redaction") / "words"
+    folder = files("mnemonic") / "wordlist"
     for language in LANGUAGES:
         for word in (folder / f"{language}.txt").read_text("utf-8").split():
             yield re.sub("[^a-z]", "", unicodedata.normalize("NFD", word.lower()))

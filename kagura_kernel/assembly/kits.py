@@ -50,7 +50,7 @@ def make_kits(environ: Mapping[str, str], settings: Settings | None = None, *, c
 
 def redactor_of(home: Path) -> Redactor:
     """The redactor of this process, which keeps its compiled rules below our data directory; cheap until it is used."""
-    from kagura_kernel.kit.redaction.kept import redactor_in
+    from kagura_kernel.kit.redaction.redactor import redactor_in
 
     return redactor_in(home)
 

@@ -82,7 +82,7 @@ def _tell_refusal(error: KaguraError) -> None:
 def warm() -> None:
     """Begin to read the rules of redaction, beside the imports of all else: the first words of a run wait for them."""
     from kagura_kernel.journal.place import data_home
-    from kagura_kernel.kit.redaction.kept import redactor_in
+    from kagura_kernel.kit.redaction.redactor import redactor_in
 
     redactor_in(data_home(os.environ)).warm()
 

@@ -159,7 +159,7 @@ class TerminalProgress:
 def _rules_ready() -> bool:
     """Whether the rules of redaction are compiled, without which no word of a run is shown or stored."""
     from kagura_kernel.journal.place import data_home
-    from kagura_kernel.kit.redaction.kept import redactor_in
+    from kagura_kernel.kit.redaction.redactor import redactor_in
 
     return redactor_in(data_home(os.environ)).ready
 

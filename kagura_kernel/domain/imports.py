@@ -339,6 +339,7 @@ LIBRARIES = frozenset(
         "matplotlib",
         "mcp",
         "mdurl",
+        "mnemonic",
         "msgpack",
         "multidict",
         "narwhals",

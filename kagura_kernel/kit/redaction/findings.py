@@ -7,32 +7,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One secret that was replaced.
+    """One secret that was replaced."""
 
-    Attributes:
-        kind: Of what kind, as in its marker: `github`, `uri-password`, `private-key`, …
-        line: Of its marker in the redacted text, from 1.
-        start: Where its marker begins in the redacted text, in characters from 0.
-        end: Where it ends, likewise.
-    """
-
-    kind: str
-    line: int
-    start: int
-    end: int
+    kind: str  # of what kind, as in its marker: `github`, `uri-password`, `private-key`, …
+    line: int  # of its marker in the redacted text, from 1
+    start: int  # where its marker begins in the redacted text, in characters from 0
+    end: int  # where it ends, likewise
 
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
-    """A text without its secrets.
+    """A text without its secrets."""
 
-    Attributes:
-        text: As it was, with a marker for each secret.
-        findings: In the order of the text; markers that stood there before are not among them.
-    """
-
-    text: str = field(repr=False)
-    findings: tuple[Finding, ...] = ()
+    text: str = field(repr=False)  # as it was, with a marker for each secret
+    findings: tuple[Finding, ...] = ()  # in the order of the text; markers that stood there before are not among them
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -42,19 +30,12 @@ class Redacted:
 
 @dataclass(frozen=True, slots=True)
 class RedactedFile:
-    """A file without its secrets, or why there is none.
+    """A file without its secrets, or why there is none."""
 
-    Attributes:
-        data: Its bytes, in the encoding it had; None when it must not be shown at all.
-        findings: As in `Redacted`, positions in the decoded text; empty for media.
-        encoding: Python's name of it, with a byte order mark said by the name (`utf-8-sig`); empty for media.
-        reason: Why `data` is None, half a sentence; otherwise empty.
-    """
-
-    data: bytes | None = field(repr=False)
-    findings: tuple[Finding, ...] = ()
-    encoding: str = ""
-    reason: str = ""
+    data: bytes | None = field(repr=False)  # its bytes, in the encoding it had; None when it must not be shown at all
+    findings: tuple[Finding, ...] = ()  # as in `Redacted`, positions in the decoded text; empty for media
+    encoding: str = ""  # Python's name of it, with a byte order mark said by the name (`utf-8-sig`); empty for media
+    reason: str = ""  # why `data` is None, half a sentence; otherwise empty
 
     @property
     def kinds(self) -> tuple[str, ...]:

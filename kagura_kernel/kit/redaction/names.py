@@ -1,4 +1,4 @@
-"""What a name says of its value: `dbPassword` a password, `api_key` a token, `primary_key` nothing."""
+"""What a name says of its value (`dbPassword` a password, `primary_key` nothing), and whether the value is a secret."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 from enum import Enum
 from functools import lru_cache
 
-from kagura_kernel.kit.redaction.regions import line_start
+from kagura_kernel.kit.redaction.chance import SAID, drawn, strewn
+from kagura_kernel.kit.redaction.false_positives import openly
+from kagura_kernel.kit.redaction.places import line_start
+from kagura_kernel.kit.redaction.values import crypted, entropy, password, placeholder, reference, token, validation
 
 _PARTS = re.compile(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\x00-\x7f]+")
 
@@ -190,3 +193,127 @@ def documented(data: bytes, at: int) -> bool:
     return line.lstrip().startswith(_PARAMETERS) or (
         (b"arn:" in line or b"AWS::" in line) and _RESOURCE.search(line) is not None
     )
+
+
+def worded(value: bytes) -> bool:
+    """Letters of any script and what stands between words: `Contraseña`, `Passwort ändern`."""
+    if value.isascii():
+        return False
+    text = value.decode("utf-8", "replace")
+    if sum(one >= "\u3000" for one in text) >= 4:
+        return True
+    return all(one.isalpha() or one in " .,:;!?'’()-…" for one in text)
+
+
+def secret(what: Says, name: bytes, value: bytes) -> bool:
+    """Whether a value behind such a name is a secret."""
+    if value.isalpha() or crypted(value):
+        return _letters(what, value) if value.isalpha() else what is Says.PASSWORD
+    if _plain(what, name, value):
+        return False
+    if what is Says.PASSWORD:
+        return password(value) or (_phrase(value) and (name.isupper() or b"phrase" in name.lower()))
+    if _long(name, value) or (_memorable(name, value) and password(value)):
+        return True
+    if b" " in value:
+        parts = value.split()
+        return len(parts) <= 6 and all(map(_PART.fullmatch, parts)) and any(token(part, 8) for part in parts)
+    return token(value, _TOKEN if b"secret" in name.lower() or drawn(value, SAID) else 10)
+
+
+def _letters(what: Says, value: bytes) -> bool:
+    """Whether letters alone are a secret behind such a name: those that stand in no word's order."""
+    enough = drawn(value) if what is Says.PASSWORD else len(value) >= _TOKEN and drawn(value, SAID)
+    return enough and not (placeholder(value) or _ABOUT_ITSELF.search(value) or openly(value))
+
+
+_TOKEN = 8
+"""Letters that a token has at least."""
+_ABOUT_ITSELF = re.compile(rb"(?i)pass?w(?:or)?d|secret|token|key")
+
+
+def _plain(what: Says, name: bytes, value: bytes) -> bool:
+    """Whether this is no secret whatever is kept under such a name: a word, a type, a reference in quotes."""
+    return (
+        TESTED.match(value) is not None
+        or validation(value)
+        or _TYPE.fullmatch(value) is not None
+        or worded(value)
+        or _OPEN.match(value) is not None
+        or (kind_of(what, name) in _NUMBERED_BY_UUID and (_UUID.fullmatch(value) or _OURS.fullmatch(value)) is not None)
+        or value.startswith((b", ", b"), ", b") "))
+        or (value.startswith(b":") and (_PATH.match(value) is not None or not strewn(value)))
+        or openly(value)
+        or (value[:1] in b"\"'" and reference(value.strip(b"\"'")))
+        or placeholder(_ESCAPED_END.sub(b"", value))
+        or value.strip(b"\"'\\").isalpha()
+        or (name[-3:].lower() == b"pin" and len(value) - len(value.translate(None, _DIGITS)) < _PIN)
+    )
+
+
+_PATH = re.compile(rb":[A-Za-z_]\w*[(<{:]")
+"""What follows `Token:` in the path of a program: `Token::Ident2(ref name)`."""
+_ESCAPED_END = re.compile(rb"(?:\\{1,2}[nrt])+\Z")
+_UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OURS = re.compile(rb"run-[0-9a-z]{1,40}\.child-\d{1,6}")
+"""The session of a child, which opens nothing."""
+_NUMBERED_BY_UUID = frozenset({"session"})
+_OPEN = re.compile(rb"--[a-z][a-z-]+|S-1-\d+-[\d-]+$|\w+\)+/|-anonymous@")
+"""What is no secret wherever it stands: an option, the number of an account of Windows, the end of an expression."""
+TESTED = re.compile(rb"[Tt]est(?:[A-Z_]\w*|s?/\S*)$")
+"""Names of tests, which stand behind `PASS:`."""
+_TYPE = re.compile(rb"\[?[A-Z][A-Za-z]*!?\]?!?[):,]*")
+_STOP = frozenset(b"please your enter set here the this that must should with from into and for not you change".split())
+
+
+def _phrase(value: bytes) -> bool:
+    """Four words or more that are no sentence: `lantern juniper copper walnut`."""
+    words = value.split()
+    return 4 <= len(words) <= 10 and all(
+        word.isalpha() and word.islower() and 3 <= len(word) <= 10 and word not in _STOP for word in words
+    )
+
+
+def _long(name: bytes, value: bytes) -> bool:
+    """A key of an application that was made of all signs of a keyboard, brackets too."""
+    if not 40 <= len(value) <= 200 or any(
+        sign in value for sign in (b" ", b'"', b"'", b";", b"->", b"${", b"{{", b"=>")
+    ):
+        return False
+    lower = name.lower()
+    return (
+        (b"secret" in lower or lower.endswith(b"key"))
+        and len(value) - len(value.translate(None, _DIGITS)) >= 3
+        and entropy(value) > 4.2
+        and not placeholder(value)
+    )
+
+
+_DIGITS = b"0123456789"
+_PIN = 4
+"""Digits of a number that opens something."""
+_MEMORABLE = re.compile(rb"[A-Za-z][\w.+\-]{3,40}\d{2,}[!@#$%&*?]+")
+_NUMBERED_NAME = re.compile(rb"[A-Z][a-z]{6,}\d{2,4}")
+
+
+def _memorable(name: bytes, value: bytes) -> bool:
+    """What people make up where a token is asked for: words, a number, mostly a sign."""
+    shouts = name.isupper() and name.endswith((b"_TOKEN", b"_SECRET"))
+    return _MEMORABLE.fullmatch(value) is not None or (shouts and _NUMBERED_NAME.fullmatch(value) is not None)
+
+
+_PART = re.compile(rb"[\w!@#%&*+=?.][\w!@#%&*+=?.\-]*")
+
+
+def kind_of(what: Says, name: bytes) -> str:
+    """The kind in the marker of what stands behind such a name."""
+    if what is Says.PASSWORD:
+        return "password"
+    lower = name.lower()
+    if b"token" in lower or b"bearer" in lower or b"jwt" in lower:
+        return "token"
+    if b"private" in lower:
+        return "private-key"
+    if b"cookie" in lower or b"sess" in lower or lower.endswith(b"sid"):
+        return "session"
+    return "api-key" if b"key" in lower else "secret"

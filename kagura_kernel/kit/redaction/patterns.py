@@ -10,72 +10,6 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, Protocol
 
-_TOGETHER = 4
-"""Patterns of one walk; with more, the states that they have together become too many."""
-_LARGEST = 600
-"""How long the program of a pattern may be to be looked for with others."""
-
-
-class Group:
-    """A few patterns that are looked for in one walk.
-
-    Args:
-        members: The number of each, and how it reads in the syntax of the engine, with its flags.
-        options: Of the engine, for all of them.
-    """
-
-    def __init__(self, members: Iterable[tuple[int, str]], options: Any) -> None:
-        from re2 import _re2 as native
-
-        self._numbers: list[int] = []
-        self._set = native.Set(native.RE2.Anchor.UNANCHORED, options)
-        for number, text in members:
-            if self._set.Add(text.encode()) < 0:
-                raise ValueError(f"the engine refuses the pattern {text!r}")
-            self._numbers.append(number)
-        self._set.Compile()
-
-    def within(self, data: bytes) -> list[int]:
-        """The numbers of those that match somewhere."""
-        return [self._numbers[index] for index in self._set.Match(data)]
-
-
-class Groups:
-    """Which patterns are looked for together: those that are used one after the other. Safe to share between threads.
-
-    Args:
-        size: How long the program of a pattern is.
-        made: Makes a group of the patterns with these numbers.
-    """
-
-    def __init__(self, size: Callable[[int], int], made: Callable[[list[int]], Group]) -> None:
-        self._size = size
-        self._made = made
-        self._lock = threading.Lock()
-        self._waiting: list[int] = []
-        self._of: dict[int, Group | None] = {}
-
-    def of(self, number: int) -> Group | None:
-        """The group of this pattern; None while there are too few patterns to make one."""
-        try:
-            return self._of[number]
-        except KeyError:
-            with self._lock:
-                self._gather(number)
-            return self._of[number]
-
-    def _gather(self, number: int) -> None:
-        if number in self._of:
-            return
-        self._of[number] = None
-        if self._size(number) > _LARGEST:
-            return
-        self._waiting.append(number)
-        if len(self._waiting) == _TOGETHER:
-            self._of.update(dict.fromkeys(self._waiting, self._made(self._waiting)))
-            self._waiting = []
-
-
 _MEMORY = 64 << 20
 """Bytes for the states of one pattern; with less, a pattern with many words falls back to a slow walk."""
 
@@ -158,8 +92,6 @@ class _Seen:
         self._data = data
         self._gate = gate
         self._always = gate.always()
-        self._exact: dict[int, Windows | None] = {}
-        self._known: set[Group] = set()
         self._blocks: Sequence[tuple[int, int]] = ()
         self._possible: dict[int, Windows | None] | None = None
 
@@ -170,19 +102,6 @@ class _Seen:
         if self._possible is None:
             self._possible = self._windows(self._gate.possible)
         return self._possible.get(number, ())
-
-    def places(self, number: int) -> Windows | None:
-        """The same after a closer look, with a few others and block by block, unless it is rare."""
-        windows = self.possible(number)
-        if windows is not None:
-            return windows
-        group = self._gate.groups.of(number)
-        if group is None:
-            return None
-        if group not in self._known:
-            self._known.add(group)
-            self._exact.update(self._windows(group.within))
-        return self._exact.get(number, ())
 
     def _windows(self, found: Callable[[bytes], Iterable[int]]) -> dict[int, Windows | None]:
         """The blocks in which each pattern is found; those that touch are one."""
@@ -233,12 +152,17 @@ class Lazy:
         self._search: tuple[Any, _Gate] | None = None
         _EVERY.append((text, ignore_case, self.nearby))
 
+    def shortened(self, most: int) -> str:
+        """How it reads without groups and counting no further than `most`: it matches wherever this one does."""
+        text, ignore_case, _ = _EVERY[self._number]
+        return shortened(f"(?{'i' if ignore_case else '-i'}:{ungrouped(text)})", most)
+
     def finditer(self, data: bytes, pos: int = 0, endpos: int | None = None) -> Iterator[Match]:
         """Every match from left to right, none touching another."""
         windows: Windows | None = None
         if type(data) is Text:
             seen = data.seen(nearby=self.nearby)
-            windows = seen.possible(self._number) if pos or endpos is not None else seen.places(self._number)
+            windows = seen.possible(self._number)
             # Most patterns end here for most texts: without a generator it costs a third.
             if windows is not None and not windows:
                 return iter(())
@@ -345,7 +269,6 @@ class _Gate:
             if self._filter.Add(text.encode(), _options(ignore_case=ignore_case)) != index:
                 raise ValueError(f"the engine refuses the pattern {text!r}")
         self._filter.Compile()
-        self.groups = Groups(lambda number: int(self.engine(number).ProgramSize()), _group)
         self._always = frozenset(map(self._numbers.__getitem__, self._filter.Match(b"", True)))  # noqa: FBT003
         self._with_later = self._count, self._always
 
@@ -384,12 +307,6 @@ def _only_gate(*, nearby: bool) -> _Gate:
 def _gate(*, nearby: bool) -> _Gate:
     with _LOCK:
         return _only_gate(nearby=nearby)
-
-
-def _group(numbers: Sequence[int]) -> Group:
-    patterns = [(number, *_EVERY[number]) for number in numbers]
-    members = [(number, text if ignore_case else f"(?-i:{text})") for number, text, ignore_case, _ in patterns]
-    return Group(members, _options(ignore_case=True))
 
 
 def _options(*, ignore_case: bool) -> Any:

@@ -1,19 +1,72 @@
-"""The scanner for known formats: compiled once, in a thread, kept on disk for the next process."""
+"""The scanner for known formats: compiled once, in a thread, by one process at a time, kept on disk for the next."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kagura_kernel.domain.errors import RedactionUnavailable
-from kagura_kernel.kit.redaction.plausible import is_word, placeholder, published
-from kagura_kernel.kit.redaction.spans import Span
-from kagura_kernel.kit.redaction.turns import turn
+from kagura_kernel.kit.redaction.places import Span
+from kagura_kernel.kit.redaction.values import is_word, placeholder, published
+
+LOCK = ".compiling"
+_LOOK_SECONDS = 0.05
+
+
+@contextlib.contextmanager
+def turn(folder: Path, patience: float) -> Iterator[None]:
+    """Let another process finish what it compiles in this folder, so that its rules are found; then it is our turn.
+
+    Args:
+        folder: Where compiled rules are kept; it is there.
+        patience: Seconds. A slow one is not waited for longer: compiling twice does no harm. Nor does a folder
+            without locks.
+    """
+    descriptor = _opened(folder)
+    try:
+        end = time.monotonic() + patience
+        while descriptor is not None and not _taken(descriptor) and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS)
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def is_taken(folder: Path) -> bool:
+    """Whether a process compiles there now; makes nothing."""
+    if not (folder / LOCK).exists() or (descriptor := _opened(folder)) is None:
+        return False
+    try:
+        return not _taken(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _opened(folder: Path) -> int | None:
+    with contextlib.suppress(OSError):
+        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    return None
+
+
+def _taken(descriptor: int) -> bool:
+    """Take the lock; False while another process has it. A file system without locks counts as taken by us."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
 
 _NOT_SECRET = re.compile(
     r"(?:client-id|user-api-id|access-id|account-id|key-id|token-id|app-id|application-id|tenant-id|account-name|cloud-name|token-name|"
@@ -41,7 +94,7 @@ _PATIENCE = 6.0
 """Seconds that another process which compiles the same rules is waited for; a little more than it takes."""
 _PIECE = 64 * 1024
 """Bytes that it is shown at once."""
-_MARGIN = 4 * 1024
+_MARGIN = 2 * 1024
 """Bytes on both sides that it is shown with them: no known format is longer, nor are its parts further from each other."""
 
 
@@ -113,12 +166,13 @@ def _compiled(cache_dir: Path | None) -> Any:
     from kingfisher_sdk import Rules, Scanner
 
     if cache_dir is None:
-        return Scanner(Rules(cache=False))
+        return Scanner(Rules(cache=False), base64=False)
     cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     # The library takes no rules from a place behind a link, and a person's data directory may be one.
     place = os.path.realpath(cache_dir)
     with turn(cache_dir, _PATIENCE):
-        return Scanner(Rules(cache_dir=place))
+        # What base64 means is looked at here, with the rules for what a word nearby gives away.
+        return Scanner(Rules(cache_dir=place), base64=False)
 
 
 def _spans(scanner: Any, data: bytes) -> Iterator[Span]:

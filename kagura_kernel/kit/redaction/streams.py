@@ -8,9 +8,9 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.regions import says_something
-from kagura_kernel.kit.redaction.rules.seeds import is_seed_word
-from kagura_kernel.kit.redaction.sights import as_shown, plainly_harmless
+from kagura_kernel.kit.redaction.places import says_something
+from kagura_kernel.kit.redaction.rules.keys import is_seed_word
+from kagura_kernel.kit.redaction.visible import as_shown, plainly_harmless
 
 _CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 _WORD = re.compile(
@@ -160,10 +160,10 @@ class RedactedStream:
     def _line(self, line: str) -> None:
         """Decide whether a line may go, or waits for what follows it."""
         data = line.encode("utf-8", "surrogatepass")
-        sight = as_shown(data)
+        view = as_shown(data)
         self._open.append(line)
         self._open_size += len(line)
-        further = self._further(data if sight is None else sight.data)
+        further = self._further(data if view is None else view.data)
         ends = "-END" in line
         self._more = 0 if ends else max(self._more - 1, further)
         if not self._more or self._open_size > _MOST_HELD:

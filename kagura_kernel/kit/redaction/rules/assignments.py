@@ -4,40 +4,104 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from kagura_kernel.kit.redaction.letters import CODE, SAID, drawn, strewn
-from kagura_kernel.kit.redaction.names import Says, documented, says
+from kagura_kernel.kit.redaction.chance import CODE, drawn
+from kagura_kernel.kit.redaction.names import Says, documented, kind_of, says, secret
 from kagura_kernel.kit.redaction.patterns import Match, Nearby, ungrouped
-from kagura_kernel.kit.redaction.plausible import crypted, entropy, password, placeholder, reference, token, validation
-from kagura_kernel.kit.redaction.regions import line_start
-from kagura_kernel.kit.redaction.shapes import openly
-from kagura_kernel.kit.redaction.spans import Span
+from kagura_kernel.kit.redaction.places import Span, line_start
+from kagura_kernel.kit.redaction.values import token
 
 _WORDS = (
     "pass|pwd|psk|kennwort|contrase|senha|wachtwoord|mdp|secret|token|key|auth|credential|mnemonic|pepper|cookie|salt|"
     "connection_?string|bearer|jwt|sess|(?:^|[^a-z]|root|bind|admin|user|db|ftp|smtp|my|ssh|login|mail)(?:pw|pin|sid|sas|sig)"
 )
 
-_ASSIGNED_FORM = (
-    rf"([\w.$\-]*(?:{_WORDS})[\w.\-]*)"
-    r"((?:\\*[\"'`\])}]|\[\w*\]){0,3})"
-    r"(?:(\s*(?::[ \t]*[&*]?(?:'\w+[ \t]+)?(?:Optional\[|Final\[|Annotated\[)?[\w.:<>?]+(?:\[\w*\])?\]?(?:[ \t]*\|[ \t]*(?:None|null|undefined))?[ \t]*=|[ \t]+(?:As[ \t]+)?[*&]?[\w.<>]+(?:\[\]|\(\w{1,4}\))?[ \t]*:?=|\|\|=?|\?\??=?|\?:|\bor\b|:-|:=|=>|->|={1,3}|!==?|<<?-|[+.]=|[ \t]+\.[ \t]+|:(?:[ \t]+(?:&[\w\-]+|!(?:!?str|!binary|string|plain)))*)[ \t]*(?:new[ \t]+\w+)?(?:(?:\[\]byte|\[\]rune|bytes|SecretStr|Secret|String|String::from|Buffer\.from|ByteString|L|TEXT|_T|Some|raw|[\w.]*GetBytes|strdup|NSString|md5|sha\d*|password|encrypt|crypt|hash|bcrypt)?\(\s*)?)|(\s*,\s*)|(\(\s*))"
-    r"(?:[bBrRuUfFlL@$]{0,2}\"\"\"([^\"]+)\"\"\"|[|>][-+]?[ \t]*\n[ \t]+([^\s\"']+)[ \t]*(?:\n|$)"
-    r"|(?:[bBrRuUfFlL@$]{0,2}|N)\"((?:[^\"\\\n]|\\[^\n])+)\"|(?:[bBrRuUfFlL@$]{0,2}|N)'((?:[^'\\\n]|\\[^\n]|'')+)'|`([^`\n]+)`"
-    r"|\\+[\"']([^\"'\\\n]+)|([^\s\"'`,;<>(){}\[\]\\|&][^\s\"'`]*)|&(?:quot|apos|#3[49]);([^&\s][^&\n]*)&(?:quot|apos|#3[49]);"
-    r"|[bBrRuUfF]{0,2}'''\r?\n([^']+)''')"
+_NAME = rf"[\w.$\-]*(?:{_WORDS})[\w.\-]*"
+_CLOSING = r"(?:\\*[\"'`\])}]|\[\w*\]){0,3}"
+"""What ends a name that was quoted, or one in brackets."""
+_OPERATORS = (
+    # A type and `=`: `token: Optional[str] =`, `char *token =`, `token As String =`.
+    r":[ \t]*[&*]?(?:'\w+[ \t]+)?(?:Optional\[|Final\[|Annotated\[)?[\w.:<>?]+(?:\[\w*\])?\]?(?:[ \t]*\|[ \t]*(?:None|null|undefined))?[ \t]*=",
+    r"[ \t]+(?:As[ \t]+)?[*&]?[\w.<>]+(?:\[\]|\(\w{1,4}\))?[ \t]*:?=",
+    r"\|\|=?|\?\??=?|\?:|\bor\b|:-|:=|=>|->|={1,3}|!==?|<<?-|[+.]=|[ \t]+\.[ \t]+",
+    # YAML, with an anchor or a tag.
+    r":(?:[ \t]+(?:&[\w\-]+|!(?:!?str|!binary|string|plain)))*",
 )
-_ASSIGNED = Nearby(_ASSIGNED_FORM)
-_ASSIGNED_SOMEWHERE = Nearby(ungrouped(_ASSIGNED_FORM))
+_WRAPPED = (
+    r"(?:new[ \t]+\w+)?(?:(?:\[\]byte|\[\]rune|bytes|SecretStr|Secret|String|String::from|Buffer\.from|ByteString|L|TEXT|_T|"
+    r"Some|raw|[\w.]*GetBytes|strdup|NSString|md5|sha\d*|password|encrypt|crypt|hash|bcrypt)?\(\s*)?"
+)
+"""What makes a value of a literal: `new String("…")`."""
+_PREFIX = r"(?:[bBrRuUfFlL@$]{0,2}|N)"
+_VALUES = (
+    r"[bBrRuUfFlL@$]{0,2}\"\"\"(?P<text>[^\"]+)\"\"\"",
+    r"[|>][-+]?[ \t]*\n[ \t]+(?P<block>[^\s\"']+)[ \t]*(?:\n|$)",
+    _PREFIX + r"\"(?P<double>(?:[^\"\\\n]|\\[^\n])+)\"",
+    _PREFIX + r"'(?P<single>(?:[^'\\\n]|\\[^\n]|'')+)'",
+    r"`(?P<backticks>[^`\n]+)`",
+    r"\\+[\"'](?P<escaped>[^\"'\\\n]+)",
+    r"(?P<bare>[^\s\"'`,;<>(){}\[\]\\|&][^\s\"'`]*)",
+    r"&(?:quot|apos|#3[49]);(?P<entity>[^&\s][^&\n]*)&(?:quot|apos|#3[49]);",
+    r"[bBrRuUfF]{0,2}'''\r?\n(?P<docstring>[^']+)'''",
+)
+"""How a value may be written, in the order in which it is tried."""
+_FORM = (
+    rf"({_NAME})({_CLOSING})(?:(\s*(?:{'|'.join(_OPERATORS)})[ \t]*{_WRAPPED})|(\s*,\s*)|(\(\s*))"
+    rf"(?:{re.sub('[?]P<[a-z]+>', '?:', '|'.join(_VALUES))})"
+)
+_ASSIGNED = Nearby(_FORM)
+_ASSIGNED_SOMEWHERE = Nearby(ungrouped(_FORM))
+# The engine says where the value ends, so that Python's own goes back over no more than one value.
+_VALUE = re.compile("|".join(_VALUES).replace(r"\s", r"\t\n\f\r ").encode(), re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """A name, what stands between it and a value, and the value."""
+
+    name: bytes
+    begin: int  # of the name
+    closing: bytes  # quotes and brackets behind the name
+    separator: bytes  # an operator, a comma or an opening bracket, with the spaces around it
+    by: str  # "operator", "comma" or "call"
+    style: str  # the group of `_VALUES`
+    start: int  # of the value, without quotes
+    stop: int  # behind the value
+    end: int  # behind its closing quote
+
+    @property
+    def operator(self) -> bytes:
+        """What assigns; empty for an argument or the member of a list."""
+        return self.separator if self.by == "operator" else b""
+
+
+def _taken_apart(data: bytes, at: int) -> _Assignment | None:
+    """The assignment that begins at a place."""
+    found = _ASSIGNED.match(data, at)
+    if found is None:
+        return None
+    group = next(number for number in (3, 4, 5) if found.start(number) >= 0)
+    value = _VALUE.match(data, found.end(group), found.end())
+    if value is None or value.lastgroup is None:
+        return None
+    return _Assignment(
+        name=found.group(1) or b"",
+        begin=found.start(1),
+        closing=found.group(2) or b"",
+        separator=found.group(group) or b"",
+        by=("operator", "comma", "call")[group - 3],
+        style=value.lastgroup,
+        start=value.start(value.lastgroup),
+        stop=value.end(value.lastgroup),
+        end=found.end(),
+    )
+
+
 _CALLED = re.compile(rb"[\w.\-]+(?![$\x80-\xff])")
 _MORE_NAME = re.compile(rb"(?is).{1,4}?(?:pw|pin|sid|sas|sig)|(?:\\*[\"'`\])}]|\[\w*\]){0,3}[ \t]+[\w.]+[ \t]*=")
 """What may make the name longer, or begin another name, behind what looks like the name."""
 _TYPED = re.compile(rb"[ \t]+[\w.]+[ \t]*=[ \t]*")
-_QUOTED = (6, 8, 9, 10, 11, 13, 14)
-_OF_LINES = (6, 14)
-_BLOCK = 7
-_BACKTICKS = 10
-_BARE = 12
 
 _SPACED = Nearby(
     r"(?:(?m:^)|;)[ \t]*(?:(?:export|ENV|ARG|setenv|setx|set|SetEnv|env|fastcgi_param|default|hide|#[ \t]*define|#define|%define|set[ \t]+-\w+|set[ \t]+--\w+|let|var|proxy_set_header|add_header)[ \t]+|\"?/{2}[^\s=]+:)?"
@@ -55,12 +119,9 @@ def find(data: bytes) -> Iterator[Span]:
     at = 0
     while (somewhere := _ASSIGNED_SOMEWHERE.search(data, at)) is not None:
         at = somewhere.end()
-        if _says_nothing(data, somewhere.start(), at):
-            continue
-        found = _ASSIGNED.match(data, somewhere.start())
-        if found is not None:
-            yield from _assigned(data, found)
-            at = _next(data, found)
+        if not _says_nothing(data, somewhere.start(), at) and (one := _taken_apart(data, somewhere.start())):
+            yield from _assigned(data, one)
+            at = _next(data, one)
     for found in _SPACED.finditer(data):
         yield from _spaced(found)
 
@@ -77,82 +138,72 @@ def _says_nothing(data: bytes, start: int, end: int) -> bool:
     )
 
 
-_NAME = re.compile(rb"[a-z_]\w*")
+_VARIABLE = re.compile(rb"[a-z_]\w*")
 _OR = re.compile(rb"(?i)[.\-]or\b")
 
 
-def _next(data: bytes, found: Match) -> int:
+def _next(data: bytes, one: _Assignment) -> int:
     """From where to go on: `<machineKey validationKey="…"` and `${NAME:-…}` have a second name in what was read."""
-    if found.start(_BARE) >= 0 and data.startswith(b"${", found.start(_BARE)):
-        return found.start(_BARE) + 2
-    if _TYPED.fullmatch(found.group(3) or b"") is not None:
-        return found.end(1)
-    return found.end()
+    if one.style == "bare" and data.startswith(b"${", one.start):
+        return one.start + 2
+    return one.begin + len(one.name) if _TYPED.fullmatch(one.operator) is not None else one.end
 
 
-def _assigned(data: bytes, found: Match) -> Iterator[Span]:
-    name = found.group(1) or b""
-    what = says(name)
-    if what is Says.NOTHING:
+def _assigned(data: bytes, one: _Assignment) -> Iterator[Span]:
+    what = says(one.name)
+    if what is Says.NOTHING or not _opens(data, one) or _passed(data, one) or _stands_otherwise(data, one):
         return
-    if not _opens(data, found) or _passed(data, name, found):
-        return
-    group = next(number for number in (*_QUOTED, _BLOCK, _BARE) if found.group(number) is not None)
-    start, end = found.start(group), found.end(group)
-    if _stands_otherwise(data, found, group):
-        return
-    if group in _OF_LINES:
+    start, end = one.start, one.stop
+    if one.style in {"text", "docstring"}:
         start, end = end - len(data[start:end].lstrip()), start + len(data[start:end].rstrip())
-    if group == _BARE:
-        end = _bare_end(data, found.start(1), start, end)
+    elif one.style == "bare":
+        end = _bare_end(data, one.begin, start, end)
     elif (
-        group in _LITERALS
-        and (second := _SECOND.match(data, found.end()))
-        and _FIRST.search(data, max(0, found.start(1) - 80), found.start(1))
+        one.style in {"double", "single"}
+        and (second := _SECOND.match(data, one.end))
+        and _FIRST.search(data, max(0, one.begin - 80), one.begin)
     ):
-        start, end = second.start(2), second.end(2)
-    yield from _instead(data, what, name, found.end())
+        start, end = second.span(2)
+    yield from _instead(data, what, one)
     value = data[start:end]
-    if group == _BARE and (found.group(2) or b"")[:1] == b"]" and _NAME.fullmatch(value):
+    if one.style == "bare" and one.closing[:1] == b"]" and _VARIABLE.fullmatch(value):
         return
     if value.startswith((b'\\"', b"\\'")) and value.endswith(value[:2]):
         start, end, value = start + 2, end - 2, value[2:-2]
-    if secret(what, name, value) and not (group == _BARE and _code(data, value, found.start(1), end)):
-        yield Span(start, end, kind_of(what, name), quotes=_quotes(data, found, value) if group == _BARE else "")
+    if secret(what, one.name, value) and not (one.style == "bare" and _code(data, value, one.begin, end)):
+        yield Span(start, end, kind_of(what, one.name), quotes=_quotes(data, one, value))
 
 
-def _stands_otherwise(data: bytes, found: Match, group: int) -> bool:
+def _stands_otherwise(data: bytes, one: _Assignment) -> bool:
     """Whether what follows the name is none of its value: the argument of a call, a member of a list, a command."""
-    by_comma, called = found.group(4) is not None, found.group(5) is not None
-    if group == _BARE:
-        operator = found.group(3) or b""
-        member = operator == b"->" and _MEMBER.fullmatch(found.group(group) or b"") is not None
-        return by_comma or called or member or operator.strip() == b"or"
-    if group == _BACKTICKS and b" " in data[found.start(group) : found.end(group)]:
+    value = data[one.start : one.stop]
+    if one.style == "bare":
+        member = one.operator == b"->" and _MEMBER.fullmatch(value) is not None
+        return one.by != "operator" or member or one.operator.strip() == b"or"
+    if one.style == "backticks" and b" " in value:
         return True  # a shell runs it
-    if called:
-        return _ASKS.match(found.group(1) or b"") is not None
-    return by_comma and (
-        _listed(data, found)
-        or not found.group(2)
-        or b" " in data[found.start(group) : found.end(group)]
-        or data[found.start(1) - 1 : found.start(1)] == b"/"
-        or data.startswith((found.group(1) or b"")[:_ALIKE], found.start(group))
+    if one.by == "call":
+        return _ASKS.match(one.name) is not None
+    return one.by == "comma" and (
+        _listed(data, one)
+        or not one.closing
+        or b" " in value
+        or data[one.begin - 1 : one.begin] == b"/"
+        or data.startswith(one.name[:_ALIKE], one.start)
     )
 
 
-def _instead(data: bytes, what: Says, name: bytes, at: int) -> Iterator[Span]:
+def _instead(data: bytes, what: Says, one: _Assignment) -> Iterator[Span]:
     """What is taken when the value before is missing, or what it is changed to: `?? "…"`, `-> "…"`."""
-    other = _OTHER.match(data, at)
-    if other is not None and secret(what, name, other[2]):
-        yield Span(other.start(2), other.end(2), kind_of(what, name))
+    other = _OTHER.match(data, one.end)
+    if other is not None and secret(what, one.name, other[2]):
+        yield Span(other.start(2), other.end(2), kind_of(what, one.name))
 
 
 _OTHER = re.compile(rb"(?:[ \t]*(?:\?\?|\|\||\bor\b|\?:|->)[ \t]*|(?<=\|\|)|(?<=\?\?))([\"'`])([^\"'`\n]+)\1")
 _ALIKE = 6
 """Letters with which two names of a list begin."""
 _MEMBER = re.compile(rb"[a-z_]+\W*")
-_LITERALS = (8, 9)
 _FIRST = re.compile(rb"(?:\A|[\n;(])[ \t]*\*?[A-Za-z_]\w*[ \t]*,[ \t]*\Z")
 _SECOND = re.compile(rb"[ \t]*,[ \t]*([\"'])([^\"'\n]+)\1[ \t]*\r?(?:\n|\Z|[;#)])")
 """`user, password = "…", "…"`."""
@@ -162,26 +213,28 @@ _ASKS = re.compile(
 """Functions that are given the name of a secret."""
 
 
-def _listed(data: bytes, found: Match) -> bool:
+def _listed(data: bytes, one: _Assignment) -> bool:
     """Whether name and value are two of many members of a list, each on its own line."""
-    if b"\n" not in (found.group(4) or b""):
+    if b"\n" not in one.separator:
         return False
-    before = data[max(0, found.start(1) - 80) : found.start(1)].rstrip(b"\"'`bru").rstrip()
-    return before.endswith(b",") or data[found.end() : found.end() + 4].lstrip().startswith((b",", b":", b"="))
+    before = data[max(0, one.begin - 80) : one.begin].rstrip(b"\"'`bru").rstrip()
+    return before.endswith(b",") or data[one.end : one.end + 4].lstrip().startswith((b",", b":", b"="))
 
 
-def _quotes(data: bytes, found: Match, value: bytes) -> str:
+def _quotes(data: bytes, one: _Assignment, value: bytes) -> str:
     """Those of the name, when its value is a bare number: there a marker must be a text, as in `{'pin': 48151623}`."""
-    mark = (found.group(2) or b"")[:1]
-    begun = data[found.start(1) - 1 : found.start(1)] == mark and data[found.start(1) - 2 : found.start(1) - 1] != b"\\"
-    return mark.decode() if begun and mark in {b'"', b"'"} and value.isdigit() else ""
+    if one.style != "bare" or not value.isdigit():
+        return ""
+    mark = one.closing[:1]
+    begun = data[one.begin - 1 : one.begin] == mark and data[one.begin - 2 : one.begin - 1] != b"\\"
+    return mark.decode() if begun and mark in {b'"', b"'"} else ""
 
 
-def _passed(data: bytes, name: bytes, found: Match) -> bool:
+def _passed(data: bytes, one: _Assignment) -> bool:
     """Whether somebody passes something, or a test passed: `Pass CFLAGS=…`, `PASS: addr2line`."""
-    if name.lower() != b"pass":
+    if one.name.lower() != b"pass":
         return False
-    return _TYPED.fullmatch(found.group(3) or b"") is not None or tested(data, found.start(1), found.end(1))
+    return _TYPED.fullmatch(one.operator) is not None or tested(data, one.begin, one.begin + len(one.name))
 
 
 _RESULT = re.compile(rb"(?:X?PASS|X?FAIL|ERROR|UNSUPPORTED|UNTESTED): |Running ")
@@ -198,142 +251,15 @@ def tested(data: bytes, start: int, end: int) -> bool:
     )
 
 
-def _opens(data: bytes, found: Match) -> bool:
+def _opens(data: bytes, one: _Assignment) -> bool:
     """Whether a value can stand there: not behind a name in a documentation, in a resource's name or before an attribute."""
-    if documented(data, found.start(1)):
+    if documented(data, one.begin) or (b"\n" in one.operator and _NEXT_LINE.match(one.operator)):
         return False
-    operator = found.group(3) or b""
-    if b"\n" in operator and _NEXT_LINE.match(operator):
-        return False
-    return not (_ATTRIBUTE.match(operator) and (found.group(2) or b"")[-1:] in {b'"', b"'"})
+    return not (_ATTRIBUTE.match(one.operator) and one.closing[-1:] in {b'"', b"'"})
 
 
 _NEXT_LINE = re.compile(rb"\s*\n\s*[\w.*&<>]+[ \t]*:?=")
 _ATTRIBUTE = re.compile(rb"[ \t]+[a-z\-]+[ \t]*=")
-
-
-def worded(value: bytes) -> bool:
-    """Letters of any script and what stands between words: `Contraseña`, `Passwort ändern`."""
-    if value.isascii():
-        return False
-    text = value.decode("utf-8", "replace")
-    if sum(one >= "\u3000" for one in text) >= 4:
-        return True
-    return all(one.isalpha() or one in " .,:;!?'’()-…" for one in text)
-
-
-def secret(what: Says, name: bytes, value: bytes) -> bool:
-    """Whether a value behind such a name is a secret."""
-    if value.isalpha() or crypted(value):
-        return _letters(what, value) if value.isalpha() else what is Says.PASSWORD
-    if _plain(what, name, value):
-        return False
-    if what is Says.PASSWORD:
-        return password(value) or (_phrase(value) and (name.isupper() or b"phrase" in name.lower()))
-    if _long(name, value) or (_memorable(name, value) and password(value)):
-        return True
-    if b" " in value:
-        parts = value.split()
-        return len(parts) <= 6 and all(map(_PART.fullmatch, parts)) and any(token(part, 8) for part in parts)
-    return token(value, _TOKEN if b"secret" in name.lower() or drawn(value, SAID) else 10)
-
-
-def _letters(what: Says, value: bytes) -> bool:
-    """Whether letters alone are a secret behind such a name: those that stand in no word's order."""
-    enough = drawn(value) if what is Says.PASSWORD else len(value) >= _TOKEN and drawn(value, SAID)
-    return enough and not (placeholder(value) or _ABOUT_ITSELF.search(value) or openly(value))
-
-
-_TOKEN = 8
-"""Letters that a token has at least."""
-_ABOUT_ITSELF = re.compile(rb"(?i)pass?w(?:or)?d|secret|token|key")
-
-
-def _plain(what: Says, name: bytes, value: bytes) -> bool:
-    """Whether this is no secret whatever is kept under such a name: a word, a type, a reference in quotes."""
-    return (
-        TESTED.match(value) is not None
-        or validation(value)
-        or _TYPE.fullmatch(value) is not None
-        or worded(value)
-        or _OPEN.match(value) is not None
-        or (kind_of(what, name) in _NUMBERED_BY_UUID and (_UUID.fullmatch(value) or _OURS.fullmatch(value)) is not None)
-        or value.startswith((b", ", b"), ", b") "))
-        or (value.startswith(b":") and (_PATH.match(value) is not None or not strewn(value)))
-        or openly(value)
-        or (value[:1] in b"\"'" and reference(value.strip(b"\"'")))
-        or placeholder(_ESCAPED_END.sub(b"", value))
-        or value.strip(b"\"'\\").isalpha()
-        or (name[-3:].lower() == b"pin" and len(value) - len(value.translate(None, _DIGITS)) < _PIN)
-    )
-
-
-_PATH = re.compile(rb":[A-Za-z_]\w*[(<{:]")
-"""What follows `Token:` in the path of a program: `Token::Ident2(ref name)`."""
-_ESCAPED_END = re.compile(rb"(?:\\{1,2}[nrt])+\Z")
-_UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_OURS = re.compile(rb"run-[0-9a-z]{1,40}\.child-\d{1,6}")
-"""The session of a child, which opens nothing."""
-_NUMBERED_BY_UUID = frozenset({"session"})
-_OPEN = re.compile(rb"--[a-z][a-z-]+|S-1-\d+-[\d-]+$|\w+\)+/|-anonymous@")
-"""What is no secret wherever it stands: an option, the number of an account of Windows, the end of an expression."""
-TESTED = re.compile(rb"[Tt]est(?:[A-Z_]\w*|s?/\S*)$")
-"""Names of tests, which stand behind `PASS:`."""
-_TYPE = re.compile(rb"\[?[A-Z][A-Za-z]*!?\]?!?[):,]*")
-_STOP = frozenset(b"please your enter set here the this that must should with from into and for not you change".split())
-
-
-def _phrase(value: bytes) -> bool:
-    """Four words or more that are no sentence: `lantern juniper copper walnut`."""
-    words = value.split()
-    return 4 <= len(words) <= 10 and all(
-        word.isalpha() and word.islower() and 3 <= len(word) <= 10 and word not in _STOP for word in words
-    )
-
-
-def _long(name: bytes, value: bytes) -> bool:
-    """A key of an application that was made of all signs of a keyboard, brackets too."""
-    if not 40 <= len(value) <= 200 or any(
-        sign in value for sign in (b" ", b'"', b"'", b";", b"->", b"${", b"{{", b"=>")
-    ):
-        return False
-    lower = name.lower()
-    return (
-        (b"secret" in lower or lower.endswith(b"key"))
-        and len(value) - len(value.translate(None, _DIGITS)) >= 3
-        and entropy(value) > 4.2
-        and not placeholder(value)
-    )
-
-
-_DIGITS = b"0123456789"
-_PIN = 4
-"""Digits of a number that opens something."""
-_MEMORABLE = re.compile(rb"[A-Za-z][\w.+\-]{3,40}\d{2,}[!@#$%&*?]+")
-_NUMBERED_NAME = re.compile(rb"[A-Z][a-z]{6,}\d{2,4}")
-
-
-def _memorable(name: bytes, value: bytes) -> bool:
-    """What people make up where a token is asked for: words, a number, mostly a sign."""
-    shouts = name.isupper() and name.endswith((b"_TOKEN", b"_SECRET"))
-    return _MEMORABLE.fullmatch(value) is not None or (shouts and _NUMBERED_NAME.fullmatch(value) is not None)
-
-
-_PART = re.compile(rb"[\w!@#%&*+=?.][\w!@#%&*+=?.\-]*")
-
-
-def kind_of(what: Says, name: bytes) -> str:
-    """The kind in the marker of what stands behind such a name."""
-    if what is Says.PASSWORD:
-        return "password"
-    lower = name.lower()
-    if b"token" in lower or b"bearer" in lower or b"jwt" in lower:
-        return "token"
-    if b"private" in lower:
-        return "private-key"
-    if b"cookie" in lower or b"sess" in lower or lower.endswith(b"sid"):
-        return "session"
-    return "api-key" if b"key" in lower else "secret"
 
 
 def _bare_end(data: bytes, key: int, start: int, end: int) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from kagura_kernel.kit.redaction.names import Says, says
 from kagura_kernel.kit.redaction.patterns import Match, Nearby
-from kagura_kernel.kit.redaction.plausible import password, token
+from kagura_kernel.kit.redaction.places import Span
 from kagura_kernel.kit.redaction.rules.assignments import MOUNT_OPTIONS
-from kagura_kernel.kit.redaction.spans import Span
+from kagura_kernel.kit.redaction.values import password, token
 
 _VALUE = r"(?:\\?\"([^\"\n]+?)\\?\"|\\?'([^'\n]+?)\\?'|([^\s\"'|;&<>`]+))"
 _ARGS = r"(?:[^\n|;&]*?\s)?"

@@ -1,4 +1,4 @@
-"""Keys and tokens that say themselves what they are, by how they begin; the cut ones too."""
+"""Keys and tokens of services that say themselves what they are; the cut ones too."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from kagura_kernel.kit.redaction.encodings import decoded
-from kagura_kernel.kit.redaction.patterns import Lazy, shortened
-from kagura_kernel.kit.redaction.plausible import classes, entropy, placeholder, published
-from kagura_kernel.kit.redaction.shapes import named
-from kagura_kernel.kit.redaction.spans import Span
+from kagura_kernel.kit.redaction.false_positives import named
+from kagura_kernel.kit.redaction.files import decoded
+from kagura_kernel.kit.redaction.patterns import Nearby, shortened
+from kagura_kernel.kit.redaction.places import Span
+from kagura_kernel.kit.redaction.values import chance, classes, entropy, placeholder, published
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _FORMATS: tuple[tuple[str, str], ...] = (
@@ -86,27 +86,28 @@ _OF_LETTERS = frozenset({"square", "facebook", "aws", "twilio", "wallet-key", "d
 _LOOSE = frozenset({"api-key"})
 """Beginnings that many harmless words share: what follows must look like chance beyond doubt."""
 _EDGE = r"(?:^|[^A-Za-z0-9_./+\-%]|\\[nrt]|[=/:.\-]|%3[Aa]|%20)"
-_ANY = Lazy(_EDGE + "(?:" + "|".join(text for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False)
+_ANY = Nearby(_EDGE + "(?:" + "|".join(text for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False)
 """Whatever the format: without groups a text is walked through far faster."""
-_TOKENS = Lazy(
+_TOKENS = Nearby(
     _EDGE + "(?:" + "|".join(f"({text})" for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False
 )
-_SOMEWHERE = Lazy(
+_SOMEWHERE = Nearby(
     _EDGE + "(?:" + "|".join(shortened(text, 8) for _, text in _FORMATS) + r")(?:[^A-Za-z0-9]|$)", ignore_case=False
 )
 """Where any of them may begin: with runs of a few signs alone the engine has far less to build."""
-_AZURE = Lazy(
+_AZURE = Nearby(
     _EDGE
     + r"([A-Za-z0-9+/]{76,}AAAA[A-Za-z0-9]{4}={0,2}|[\w~.\-]{3}[78]Q~[\w~.\-]{30,}|[\w+/]{33}A(?:SB|Hub|Iot)\w{5,}=|"
     + r"[a-z0-9]{52}AzDO[a-z0-9]+|[A-Za-z0-9]{44,}JQQJ99[A-Za-z0-9]{20,}|AZFu[\w+/=]{10,})(?:[^A-Za-z0-9]|$)",
     ignore_case=False,
 )
 """What has its well-known part in the middle: apart from the others, since long runs that may lead to it are many."""
+TOKEN_FORMS = (_SOMEWHERE, _AZURE)
 _LONGEST, _MOST_BEFORE = 128, 40
 _CHANCE = re.compile(rb"\d|[a-z][A-Z]+[a-z]")
 
 
-def find(data: bytes) -> Iterator[Span]:
+def find_tokens(data: bytes) -> Iterator[Span]:
     """Tokens with a well-known beginning."""
     at = 0
     while (begun := _SOMEWHERE.search(data, at)) is not None:
@@ -247,3 +248,42 @@ def _vault(value: bytes) -> bool:
 _JUDGES = {"vault": _vault, "jwt": _jwt, "wallet-key": _wallet, "api-key": _loose, "openai": _openai}
 _BOUNDS = {"twilio": (3.0, 1), "mailgun": (3.0, 1), "discord": (3.5, 3), "azure": (3.5, 3)}
 """Bits per byte and classes of characters that are asked of formats which say little about themselves."""
+
+
+_SERVICE_EDGE = r"(?:^|[^A-Za-z0-9_./+\-]|\\[nrt]|[=:])"
+_WHOLE = Nearby(
+    _SERVICE_EDGE
+    + r"((?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}|LTAI[A-Za-z0-9]{12,26}|FLWSECK(?:_TEST)?-[0-9a-f]{32}-X|AKCp[A-Za-z0-9]{60,80}|AQVN[A-Za-z0-9_\-]{34,40}|sb_secret_[\w\-]{20,60}|"
+    r"EAA[A-Za-z0-9]{97,400}|CFPAT-[\w\-]{40,}|sl\.(?:u\.)?[A-Z][\w\-]{60,}|fm[12][ar]?_[A-Za-z0-9+/=]{40,}|lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}|"
+    r"tvly-(?:[a-z]{3,4}-)?[A-Za-z0-9]{20,}|[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}|K00\d[A-Za-z0-9+/]{27})(?:[^A-Za-z0-9_+/=\-]|$)",
+    ignore_case=False,
+)
+_BEARER = Nearby(_SERVICE_EDGE + r"(A{18,24}[A-Za-z0-9%]{60,160})(?:[^A-Za-z0-9%]|$)", ignore_case=False)
+"""What an application shows to X; it begins with zeros in base64."""
+_BESIDE = Nearby(
+    r"(?:(?:AKIA|ASIA)[A-Z0-9]{16}[\"']?[ \t]*[\s,:;|/][\s\"']*([A-Za-z0-9/+]{40})|"
+    r"AC[0-9a-f]{32}[\"']?[ \t]*[,:;][\s\"']*([0-9a-f]{32})|"
+    r"rzp_(?:live|test)_[A-Za-z0-9]{14}[\"']?[ \t]*[,:;][\s\"']*([A-Za-z0-9]{20,28}))(?:[^A-Za-z0-9/+=]|$)",
+    ignore_case=False,
+)
+"""The id, and the secret as the next member or argument."""
+SERVICE_FORMS = (_WHOLE, _BEARER, _BESIDE)
+
+
+def find_services(data: bytes) -> Iterator[Span]:
+    """Keys and secrets of well-known services."""
+    for found in _WHOLE.finditer(data):
+        value = found.group(1) or b""
+        if chance(value, 2.8) and not placeholder(value) and not published(value):
+            yield Span(
+                found.start(1), found.end(1), "aws" if value[1:4] in {b"KIA", b"SIA", b"BIA", b"CCA"} else "api-key"
+            )
+    for found in _BEARER.finditer(data):
+        body = (found.group(1) or b"").lstrip(b"A")
+        if b"%" in body and chance(body, 4.0) and not placeholder(body):
+            yield Span(found.start(1), found.end(1), "api-key")
+    for found in _BESIDE.finditer(data):
+        group = next(number for number in (1, 2, 3) if found.start(number) >= 0)
+        value = found.group(group) or b""
+        if chance(value, 3.0) and not placeholder(value):
+            yield Span(found.start(group), found.end(group), "secret")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from kagura_kernel.kit.redaction.prefixes import without_prefixes
+from kagura_kernel.kit.redaction.visible import without_prefixes
 from tests.support.effort import examples
 from tests.support.redaction_corpus import SECRETS, Planted
 from tests.support.redaction_corpus.judging import gone
@@ -133,7 +133,7 @@ def test_only_blocks_that_say_something_are_looked_at_again() -> None:
     data = b"# a note\n# of two lines\nx = 1\n# the password\n# is here\n"
     found = without_prefixes(data, [(0, len(data))])
     assert found is not None
-    assert found.sight.data.startswith(b"the password\nis here\n")
+    assert found.view.data.startswith(b"the password\nis here\n")
     assert without_prefixes(b"x = 1\npassword = 2\n", [(0, 19)]) is None
 
 
@@ -142,5 +142,5 @@ def test_a_block_is_followed_over_a_key_and_no_further() -> None:
     data = (prefixed(KEY, PREFIXES["compose"]) + tail).encode()
     found = without_prefixes(data, [(0, data.find(b"\n") + 1)])
     assert found is not None
-    assert BODY.encode() in found.sight.data
-    assert found.sight.data.count(b"next request") < 150
+    assert BODY.encode() in found.view.data
+    assert found.view.data.count(b"next request") < 150

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from kagura_kernel.kit.redaction.sights import as_shown
-from kagura_kernel.kit.redaction.spans import Span
+from kagura_kernel.kit.redaction.places import Span
+from kagura_kernel.kit.redaction.visible import as_shown
 from tests.support.effort import examples
 from tests.support.redaction_corpus import LOOK_ALIKES, SECRETS, LookAlike, Planted
 from tests.support.redaction_corpus.chance import Chance
@@ -59,8 +59,8 @@ CARRIERS: dict[str, Callable[[str, int], str]] = {
 
 def shown(text: str) -> str:
     """What a reader sees of it."""
-    sight = as_shown(text.encode())
-    return text if sight is None else sight.data.decode()
+    view = as_shown(text.encode())
+    return text if view is None else view.data.decode()
 
 
 PLANTED = st.sampled_from([one for one in SECRETS if one.form not in {"json", "ipynb"}])
@@ -134,11 +134,11 @@ def test_a_text_that_hides_nothing_is_not_gone_through_again(text: str) -> None:
 @given(st.lists(st.sampled_from([*COLOURS, "ab", "\n", "\r", "\0", "\b", "x\by"]), max_size=12))
 def test_every_letter_that_is_seen_maps_back_to_where_it_stands(pieces: list[str]) -> None:
     data = "".join(pieces).encode()
-    sight = as_shown(data)
-    for at in range(len(sight.data) if sight else 0):
-        assert sight is not None
-        for one in sight.outside([Span(at, at + 1, "x")]):
-            assert sight.data[at : at + 1] == data[one.end - 1 : one.end]
+    view = as_shown(data)
+    for at in range(len(view.data) if view else 0):
+        assert view is not None
+        for one in view.outside([Span(at, at + 1, "x")]):
+            assert view.data[at : at + 1] == data[one.end - 1 : one.end]
 
 
 def test_a_stream_with_colours_holds_a_key_to_its_end() -> None:

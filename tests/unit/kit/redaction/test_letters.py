@@ -8,7 +8,7 @@ import string
 
 import pytest
 
-from kagura_kernel.kit.redaction.letters import CODE, NAMED, SAID, drawn
+from kagura_kernel.kit.redaction.chance import CODE, NAMED, SAID, drawn
 from tests.support.redactors import shared_redactor
 
 LETTERS = string.ascii_letters

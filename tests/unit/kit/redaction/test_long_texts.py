@@ -15,9 +15,9 @@ import pytest
 from kagura_kernel.domain.errors import RedactionUnavailable
 from kagura_kernel.kit.redaction import scanner
 from kagura_kernel.kit.redaction.patterns import BETWEEN, Lazy, Nearby, Text
+from kagura_kernel.kit.redaction.places import Span
 from kagura_kernel.kit.redaction.redactor import Redactor
 from kagura_kernel.kit.redaction.rules import keys
-from kagura_kernel.kit.redaction.spans import Span
 from tests.bench.redacting import LETTERS, hostile_texts
 from tests.support.redactors import shared_redactor
 
@@ -166,7 +166,7 @@ def test_wide_lines_without_a_frame_are_judged_once_for_all_of_them(monkeypatch:
         return body(data, at)
 
     monkeypatch.setattr(keys, "_body", counting)
-    spans = list(keys.find(text.encode()))
+    spans = list(keys.find_keys(text.encode()))
     assert len(walked) < 10
     assert sum(span.end - span.start for span in spans) > 0.99 * 64 * 2000
 

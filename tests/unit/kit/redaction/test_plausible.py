@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.kit.redaction.engine import meanwhile
-from kagura_kernel.kit.redaction.plausible import chance, entropy, is_fact, placeholder
+from kagura_kernel.kit.redaction.values import chance, entropy, is_fact, placeholder
 
 
 @given(st.binary(max_size=80) | st.text("ab1", max_size=40).map(str.encode), st.sampled_from([2.5, 2.6, 4.2]))

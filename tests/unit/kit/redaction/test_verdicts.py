@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from kagura_kernel.kit.redaction import verdicts
+from kagura_kernel.kit.redaction import chance
+from kagura_kernel.kit.redaction.chance import once, remembered
 from kagura_kernel.kit.redaction.redactor import Redactor
-from kagura_kernel.kit.redaction.verdicts import once, remembered
 from tests.support.redactors import shared_redactor
 
 
@@ -42,17 +42,17 @@ def test_nothing_is_remembered_before_between_and_after_texts() -> None:
     assert judge.asked == [b"abcd"] * 4
     with pytest.raises(ValueError, match="broken"), remembered():
         raise ValueError("broken")
-    assert verdicts._known.verdicts is None
+    assert chance._known.verdicts is None
 
 
 def test_what_is_remembered_is_bounded_and_never_a_long_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdicts, "_MOST", 3)
+    monkeypatch.setattr(chance, "_MOST", 3)
     judge = _Judge()
     judged = once(judge.__call__)
     with remembered():
         for number in range(9):
             judged(b"abc%d" % number)
-            assert len(verdicts._known.verdicts or {}) <= 3
+            assert len(chance._known.verdicts or {}) <= 3
         judged(b"a" * 300)
         judged(b"a" * 300)
     assert judge.asked.count(b"a" * 300) == 2
@@ -72,4 +72,4 @@ def test_another_thread_remembers_for_itself() -> None:
 def test_a_redactor_keeps_no_value_when_it_is_done() -> None:
     redactor: Redactor = shared_redactor()
     assert redactor.redact("password = Zeta-kilo-4711!").findings
-    assert verdicts._known.verdicts is None
+    assert chance._known.verdicts is None

@@ -1,12 +1,62 @@
-"""Whether a value was drawn by chance: its letters follow each other as in no word and in no name of a program."""
+"""Whether a value was drawn by chance, and the memory for verdicts on values."""
 
 from __future__ import annotations
 
 import math
 import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from itertools import pairwise
 from operator import ne
+from typing import Concatenate, ParamSpec
 
-from kagura_kernel.kit.redaction.verdicts import once
+P = ParamSpec("P")
+_MOST = 4096
+"""Verdicts; with more, all of them are forgotten."""
+_LONGEST = 256
+"""Bytes of a value that is remembered."""
+
+
+class _Known(threading.local):
+    """What is known in this thread; None while no text is looked through."""
+
+    verdicts: dict[tuple[object, ...], bool] | None = None
+
+
+_known = _Known()
+
+
+@contextmanager
+def remembered() -> Iterator[None]:
+    """Remember verdicts until the end; of no value anything is kept longer than that."""
+    before = _known.verdicts
+    _known.verdicts = {} if before is None else before
+    try:
+        yield
+    finally:
+        _known.verdicts = before
+
+
+def once(judge: Callable[Concatenate[bytes, P], bool]) -> Callable[Concatenate[bytes, P], bool]:
+    """The same judge, who is asked once about each value of a text."""
+
+    @wraps(judge)
+    def judged(value: bytes, /, *args: P.args, **kwargs: P.kwargs) -> bool:
+        verdicts = _known.verdicts
+        if verdicts is None or len(value) > _LONGEST:
+            return judge(value, *args, **kwargs)
+        asked = (judge, value, *args, *kwargs.values())
+        verdict = verdicts.get(asked)
+        if verdict is None:
+            if len(verdicts) >= _MOST:
+                verdicts.clear()
+            verdict = verdicts[asked] = judge(value, *args, **kwargs)
+        return verdict
+
+    return judged
+
 
 _COSTS = (
     b"w897899ab9dca8aa7f879bbcfge",
@@ -41,7 +91,13 @@ _COSTS = (
 
 The first row and column are for the ends of a word. Made by dev/letter_costs.py.
 """
-_HALF_BITS = [[int(chr(cost), 36) for cost in row] for row in _COSTS]
+_END = ord("`")
+"""Stands for both ends of a word; it comes right before the letters."""
+_HALF_BITS = {
+    (_END + first, _END + second): int(chr(cost), 36)
+    for first, row in enumerate(_COSTS)
+    for second, cost in enumerate(row)
+}
 _PIECES = re.compile(rb"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^A-Za-z0-9]+")
 _OF_NAMES = frozenset(b"_-. /:")
 """What separates words and parts of a path; other signs are dearer."""
@@ -53,7 +109,7 @@ CLASSES = bytes.maketrans(
 _SIZES = (26, 26, 10, 10)
 """How many signs of each class values are mostly drawn from."""
 _OF_CODE = re.compile(rb"[\s()\[\]{}<>,;\"'`\\|&]")
-_LEAST, _MOST = 6, 200
+_LEAST, _DRAWN_MOST = 6, 200
 NAMED, SAID, CODE = 6, 10, 16
 """Bits by which chance must be the better account: behind a name, in a sentence, and where a program may stand."""
 
@@ -63,7 +119,7 @@ _PARTED = re.compile(rb"(?=.*[_./])[\w./+=\-]+")
 
 def written(value: bytes) -> bool:
     """Whether this is plainly a name or a path of several words: `clk_rcg2_shared_ops`, `libfido2-1.symbols`."""
-    return _PARTED.fullmatch(value) is not None and len(value) <= _MOST and not drawn(value, _NAME)
+    return _PARTED.fullmatch(value) is not None and len(value) <= _DRAWN_MOST and not drawn(value, _NAME)
 
 
 @once
@@ -77,7 +133,7 @@ def drawn(value: bytes, beyond: int = NAMED) -> bool:
         value: Without quotes.
         beyond: Bits by which chance must be the better account.
     """
-    if not _LEAST <= len(value) <= _MOST or not value.isascii() or _OF_CODE.search(value):
+    if not _LEAST <= len(value) <= _DRAWN_MOST or not value.isascii() or _OF_CODE.search(value):
         return False
     return _as_words(value) - _by_chance(value) > beyond
 
@@ -98,7 +154,7 @@ def strewn(value: bytes) -> bool:
     Args:
         value: Without quotes.
     """
-    if not _LEAST <= len(value) <= _MOST or not value.isascii() or _QUOTING.search(value):
+    if not _LEAST <= len(value) <= _DRAWN_MOST or not value.isascii() or _QUOTING.search(value):
         return False
     kinds = value.translate(CLASSES)
     if len(set(kinds)) < len(_SIZES) - 1 or _LEADS.search(value):
@@ -112,11 +168,8 @@ def _as_words(value: bytes) -> float:
     half = 0
     for piece in _PIECES.findall(value):
         if piece.isalpha():
-            at = 0
-            for letter in piece.lower():
-                half += _HALF_BITS[at][letter - 96]
-                at = letter - 96
-            half += _HALF_BITS[at][0] + 2
+            word = b"`%b`" % piece.lower()
+            half += sum(map(_HALF_BITS.__getitem__, pairwise(word))) + 2
         elif piece.isdigit():
             half += 4 + 7 * len(piece)
         else:

@@ -7,10 +7,9 @@ import re
 from collections import Counter
 from operator import ne, sub
 
-from kagura_kernel.kit.redaction.letters import CLASSES, CODE, SAID, drawn, strewn
+from kagura_kernel.kit.redaction.chance import CLASSES, CODE, SAID, drawn, once, strewn
+from kagura_kernel.kit.redaction.false_positives import named, openly
 from kagura_kernel.kit.redaction.patterns import Lazy
-from kagura_kernel.kit.redaction.shapes import named, openly
-from kagura_kernel.kit.redaction.verdicts import once
 
 # Python's own engine stands here only for patterns that cannot go back over what they read, on short values.
 _LONGEST = 4096
@@ -67,6 +66,11 @@ _HINT = Lazy(
     r"\bnone\b|unsafe[-_]|\binsecure[-_ ]?(?:secret|password|key|token)|for[-_]testing|abc123|abcd1234|1a2b3c|xyz123|xyz789|aaaaaa|000000|111111|bbbbbb|ffffffff"
 )
 """What only placeholders have in them."""
+
+_NAMED_PARTS = re.compile(
+    rb"(?i)(?:(?:my|your|db|fw|ftp|ssh|proxy)?(?:user|login|pass|passwd|password|pwd)[@:/])+(?:my|your|db|fw|ftp|ssh|proxy)?(?:pass|passwd|password|pwd)"
+)
+"""What names the parts of a login that stand there, as in `PASS pass@fwpass` for one through a firewall."""
 
 _PUBLISHED = frozenset(
     {
@@ -131,7 +135,7 @@ def placeholder(value: bytes) -> bool:
         return not value
     if value.lower().strip(b"\"'.,;:!?") in _EMPTY_WORDS or value in _PUBLISHED:
         return True
-    if _HINT.search(value) or len(set(value)) <= max(2, min(4, len(value) // 6)):
+    if _HINT.search(value) or _NAMED_PARTS.fullmatch(value) or len(set(value)) <= max(2, min(4, len(value) // 6)):
         return True
     return _repeats(value) or _climbs(value)
 
