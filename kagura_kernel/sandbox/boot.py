@@ -17,23 +17,10 @@ from importlib.abc import InspectLoader
 from importlib.util import MAGIC_NUMBER, find_spec
 from types import CodeType
 
-MODULES = (
-    "frames",
-    "signals",
-    "loop",
-    "link",
-    "processes",
-    "spawn",
-    "commands",
-    "jobs",
-    "files",
-    "changes",
-    "unpack",
-    "main",
-)
+MODULES = ("frames", "loop", "link", "processes", "commands", "files", "changes", "main")
 """Loaded at the start, each after those it imports."""
 
-LATER = ("proxy", "socks", "clients", "listening")
+LATER = ("proxy", "clients", "listening")
 """Travel along as they are, and are loaded when the first of them is imported."""
 
 STUB = """

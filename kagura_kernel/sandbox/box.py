@@ -1,16 +1,77 @@
-"""The box that every back-end hands out: a channel, a name, and what must be freed when it ends."""
+"""The box that every back-end hands out, and what back-ends that copy a project into one share.
+
+A `PipedBox` is a channel, a name, and what must be freed when it ends. Containers and gVisor boxes share nothing with
+the host: their projects are sent in, into memory whose sizes are decided here. Where further directories may lie in a
+box, and whether they are still those that it shows, is the same for all back-ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import posixpath
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
+from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.files import FileSystem
-from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.sandbox.backend import BoxChange
+from kagura_kernel.domain.policy import BoxLimits, IsolationClass
+from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange, BoxSpec, Failed, Listener, ServeStream
+from kagura_kernel.sandbox.boot import GuestConfig, guest_payload
 from kagura_kernel.sandbox.channel import BoxChannel
-from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
+
+_TAKEN = (
+    *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/root"),
+    *("/run", "/sbin", "/sys", "/tmp", "/usr", "/var", WORKSPACE),  # noqa: S108 - the box's own /tmp
+)
+"""What a box of some back-end has: a directory there would hide it, or could not be put there at all."""
+
+
+def refuse_further(spec: BoxSpec, backend: str) -> None:
+    """Say no to places that a further directory cannot have in every box.
+
+    Raises:
+        SandboxUnsupported: it is not an absolute path in its shortest form, is the box's own, or lies in another one.
+    """
+    targets: list[str] = []
+    for source, target in spec.extra_read_only:
+        if why := _why_not(source, target, targets):
+            raise SandboxUnsupported(backend, f"showing {source} as {target}: {why}")
+        targets.append(target)
+
+
+def _why_not(source: Path, target: str, others: list[str]) -> str:
+    if not source.is_absolute():
+        return "the path on the host is not absolute"
+    straight = posixpath.normpath(target) == target and not target.startswith("//")
+    if not target.startswith("/") or target == "/" or not straight or "\0" in target:
+        return "the path in the box is not an absolute path in its shortest form"
+    for taken in (*_TAKEN, *others):
+        if _within(target, taken) or _within(taken, target):
+            return f"the box has {taken} already"
+    return ""
+
+
+def _within(path: str, place: str) -> bool:
+    return f"{path}/".startswith(f"{place}/")
+
+
+def identities(spec: BoxSpec) -> tuple[tuple[int, int] | None, ...]:
+    """Which directories the sources are now, as (device, number); None for one that is gone.
+
+    What is mounted in a box stays what it was when another directory takes its name.
+    """
+    return tuple(_identity(source) for source, _ in spec.extra_read_only)
+
+
+def _identity(source: Path) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(source)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class PipedBox:
@@ -108,3 +169,86 @@ class PipedBox:
     async def _free_at_end(self) -> None:
         await self._channel.wait_closed()
         await self._on_close()
+
+
+LEFT_OUT = (".venv", "venv", "node_modules", "__pycache__", ".ipynb_checkpoints")
+"""Not sent into the workspace from the top of the project: large, made anew by one command, or useless in a box."""
+
+_HELLO_SECONDS = 20.0
+
+
+class ReadOnlyBox(PipedBox):
+    """A box whose workspace belongs to someone who has left: what its guest finds there is not its doing."""
+
+    async def changes(self) -> list[BoxChange]:
+        """None: nothing can be."""
+        return []
+
+
+async def send_workspace(channel: BoxChannel, spec: BoxSpec) -> tuple[str, ...]:
+    """Send the spec's project through this channel; what was left out.
+
+    Raises:
+        WorkspaceError: it cannot be read, or is too large for the box.
+    """
+    if spec.workspace is None:
+        return ()
+    return await channel.populate(
+        spec.workspace,
+        exclude=LEFT_OUT,
+        limit_bytes=sizes(spec.limits).sendable,
+        protected=spec.policy.read_only_subpaths,
+    )
+
+
+async def send_as_root(
+    channel: BoxChannel, spec: BoxSpec, env: dict[str, str], *, same_python: bool
+) -> tuple[str, ...]:
+    """Fill a workspace that nobody in the box may write, through a guest that runs as its root; what was left out.
+
+    The guest leaves before any command runs: the channel, which was not started, is closed afterwards.
+    """
+    try:
+        config = GuestConfig(workspace=WORKSPACE, env=env)
+        channel.start(guest_payload(config, same_python=same_python))
+        await channel.hello(_HELLO_SECONDS)
+        left_out = await send_workspace(channel, spec)
+        # What only its owner may read on the host is still part of the project that was handed over; and the
+        # directory itself may have taken its mode from an image.
+        await channel.run(Command(("chmod", "-R", "a+rX,go-w", "--", WORKSPACE)))
+    finally:
+        await channel.close()
+    return left_out
+
+
+_PAGE = 65536
+_SHARED = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Sizes in bytes of the places that can be written."""
+
+    workspace: int
+    temporary: int
+    home: int
+    shared: int
+
+    @property
+    def sendable(self) -> int:
+        """How large a project may be: half, so that a run has room to add to it."""
+        return self.workspace // 2
+
+
+def sizes(limits: BoxLimits) -> Sizes:
+    """How large each writable place is.
+
+    They are memory, and count against the box's memory: together they take three quarters of it at most (in a box of
+    a megabyte or more), and /dev/shm an eighth, so that a full disk is "no space left" and not the end of the box.
+    """
+    wanted = limits.workspace_bytes + limits.scratch_bytes
+    share = min(1.0, limits.memory_bytes * 0.75 / max(wanted, 1))
+    scratch = int(limits.scratch_bytes * share / 2)
+    shared = min(_SHARED, limits.scratch_bytes, limits.memory_bytes // 8)
+    # Size 0 would mean no limit at all.
+    return Sizes(*(max(size, _PAGE) for size in (int(limits.workspace_bytes * share), scratch, scratch, shared)))

@@ -24,10 +24,9 @@ from kagura_kernel.domain.errors import (
     SandboxUnavailable,
     UsageError,
 )
-from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange
+from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange, Failed, Listener, ServeStream
 from kagura_kernel.sandbox.files import BoxFiles
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
 from kagura_kernel.sandbox.listeners import Listeners
 from kagura_kernel.sandbox.output import Printed
 from kagura_kernel.sandbox.pipe import Buffer, FdPipe, Pipe

@@ -8,8 +8,7 @@ from kagura_kernel.domain.commands import Command, CommandResult, OutputFilter, 
 from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.membrane.credentials.scrub import Scrubber
-from kagura_kernel.sandbox.backend import Box, BoxChange
-from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
+from kagura_kernel.sandbox.backend import Box, BoxChange, Failed, Listener, ServeStream
 
 
 def scrubbed(box: Box, scrubber: Scrubber) -> Box:

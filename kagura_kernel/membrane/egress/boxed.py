@@ -7,8 +7,7 @@ from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.names import Target
 from kagura_kernel.membrane.egress.stream import Bytes
 from kagura_kernel.membrane.egress.variables import PROXY_PORT
-from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.sandbox.guest_streams import Failed, GuestStream, Listener
+from kagura_kernel.sandbox.backend import Box, Failed, GuestStream, Listener
 
 
 async def open_egress(box: Box, egress: Egress, port: int = PROXY_PORT, failed: Failed | None = None) -> int:

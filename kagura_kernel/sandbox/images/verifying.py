@@ -1,9 +1,8 @@
 """Proves that images hold no credential and nothing of ours: every layer and the configuration, deleted files too.
 
 Reads an archive of images (`docker save`) as it streams past: nothing is unpacked, and memory does not grow with it.
-
 Both layouts are understood: the daemon's own (`ID/layer.tar`) and OCI's (`blobs/sha256/…`). What is a layer is told
-by looking, because the manifest may come last.
+by looking, because the manifest may come last. A finding says where and why, and never holds what it found.
 """
 
 from __future__ import annotations
@@ -14,20 +13,77 @@ import posixpath
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import IO, Any, Protocol
 
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.sandbox.images.daemon import ImageDaemon
-from kagura_kernel.sandbox.images.findings import Finding, Kind, Verdict
+from kagura_kernel.sandbox.images.building import ImageDaemon
 from kagura_kernel.sandbox.images.secrets import (
     OVERLAP,
+    Machine,
+    OurCode,
     assigned_secret,
     formats_in,
     held_by,
     password_in_address,
+    proxy_in_command,
+    proxy_in_variable,
     secrets_in_command,
+    variables,
 )
-from kagura_kernel.sandbox.images.traces import Machine, OurCode, proxy_in_command, proxy_in_variable, variables
+
+
+class Kind(StrEnum):
+    """What is wrong."""
+
+    CREDENTIAL = "credential"
+    FIRST_PARTY = "first-party"
+    MACHINE = "machine"
+    """A trace of the machine that built the image: a mirror, a proxy, a certificate."""
+    ROOT = "root"
+    SETUID = "setuid"
+    WRITABLE = "writable"
+    UNREADABLE = "unreadable"
+    """Something could not be looked into, so nothing is proved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that may not be in an image.
+
+    Attributes:
+        kind: What is wrong.
+        where: Path in the layer, or the part of the configuration (`env NAME`, `history 3`, `label NAME`, `user`).
+        reason: Why, in a sentence; never the secret itself.
+        layer: Number of the layer, from 1 at the bottom; 0 for the configuration.
+        deleted: Whether a later layer deletes or replaces it: not seen in a box, and still in the image.
+    """
+
+    kind: Kind
+    where: str
+    reason: str
+    layer: int = 0
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found in one image.
+
+    Attributes:
+        image: The name it was asked for by.
+        id: Its id.
+        layers: How many layers were walked.
+        files: How many entries they hold.
+        findings: All there is to object to; empty for an image that is clean.
+    """
+
+    image: str
+    id: str
+    layers: int
+    files: int
+    findings: tuple[Finding, ...]
+
 
 _LARGEST_JSON = 8 * 1024 * 1024
 _SNIFFED = 512

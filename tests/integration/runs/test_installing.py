@@ -39,7 +39,7 @@ from kagura_kernel.runs.installing import install
 from kagura_kernel.runs.tray import Tray
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.testing.docker_images import PYTHON
 from kagura_kernel.testing.package_servers import package_servers
 from kagura_kernel.testing.wheels import write_wheel

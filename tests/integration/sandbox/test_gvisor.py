@@ -18,12 +18,12 @@ from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
+from kagura_kernel.sandbox.docker.flags import OPEN_PIPE, TOO_OLD
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.gvisor import GVisorBackend
-from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE, TOO_OLD
-from kagura_kernel.sandbox.gvisor_places import STAGE
-from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor.backend import GVisorBackend
+from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
+from kagura_kernel.sandbox.supervisor.gvisor import STAGE
 from kagura_kernel.testing.docker_images import BASE
 from kagura_kernel.testing.patience import eventually
 
@@ -40,7 +40,7 @@ KERNEL = """
 import asyncio
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
 
 async def main():
     backend = RunscBackend()
@@ -58,7 +58,7 @@ import asyncio, json, sys
 sys.path.insert(0, sys.argv[1])
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
 
 async def main():
     backend = RunscBackend()

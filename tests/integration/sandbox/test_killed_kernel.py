@@ -17,9 +17,9 @@ import pytest
 
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxDied
-from kagura_kernel.sandbox import cgroups
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from kagura_kernel.sandbox.supervisor import cgroups
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.patience import eventually, wait_until
 

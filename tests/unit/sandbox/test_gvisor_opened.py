@@ -8,8 +8,8 @@ import stat
 import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.sandbox import gvisor_opened
-from kagura_kernel.sandbox.gvisor_opened import Streams
+from kagura_kernel.sandbox.gvisor import opened as gvisor_opened
+from kagura_kernel.sandbox.gvisor.opened import Streams
 
 
 def is_open(descriptor: int) -> bool:

@@ -12,10 +12,10 @@ import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.bubblewrap_request import request_for
-from kagura_kernel.sandbox.cgroups import find_tree
-from kagura_kernel.sandbox.keeper import Ending, KeeperClient, StartRefused, as_setup
-from kagura_kernel.sandbox.pythonenv import PythonView
+from kagura_kernel.sandbox.bubblewrap.python_view import PythonView
+from kagura_kernel.sandbox.bubblewrap.request import request_for
+from kagura_kernel.sandbox.supervisor.cgroups import find_tree
+from kagura_kernel.sandbox.supervisor.client import Ending, KeeperClient, StartRefused, as_setup
 
 VIEW = PythonView(python="/usr/bin/python3")
 
