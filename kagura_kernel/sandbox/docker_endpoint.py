@@ -19,19 +19,13 @@ _KNOCK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A daemon's address.
+    """A daemon's address."""
 
-    Attributes:
-        url: `unix:///path` or `tcp://host:port`.
-        certificates: Directory with `ca.pem`, `cert.pem` and `key.pem` when it is spoken to over TLS.
-        verify: Whether the daemon's certificate must be signed by that `ca.pem`.
-        problem: Why it cannot be used at all; empty when it can.
-    """
-
-    url: str = DEFAULT_HOST
+    url: str = DEFAULT_HOST  # `unix:///path` or `tcp://host:port`
+    # Directory with `ca.pem`, `cert.pem` and `key.pem` when it is spoken to over TLS.
     certificates: Path | None = None
-    verify: bool = True
-    problem: str = ""
+    verify: bool = True  # whether the daemon's certificate must be signed by that `ca.pem`
+    problem: str = ""  # why it cannot be used at all; empty when it can
 
     @property
     def socket_path(self) -> str | None:

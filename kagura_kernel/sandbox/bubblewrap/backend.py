@@ -4,15 +4,13 @@ A box sees the system's programs, the kernel's own Python, a copy-on-write view 
 home, and nothing else of the host. Every box has user, mount, process, network, IPC, host-name and control-group
 namespaces of its own, no capabilities, no new privileges and the filter of `seccomp`. A box with a writable root
 (`rootlayer`) is the one exception: its commands are root among users of its own, with the powers that packages need.
-The work is done by the keeper (`keeper`, `keeper_main`, `stage`); this file decides what to ask it for and joins the
-pipe to it.
+The work is done by the supervisor process (`supervisor/`); this file decides what to ask it for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import sys
 import time
@@ -28,17 +26,15 @@ from kagura_kernel.domain.errors import (
     SandboxUnsupported,
     WorkspaceUnreadable,
 )
-from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import CommandLimits, IsolationClass
-from kagura_kernel.sandbox.backend import WORKSPACE, BoxSpec, Probe
+from kagura_kernel.sandbox.backend import BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
 from kagura_kernel.sandbox.box import PipedBox, identities, refuse_further
 from kagura_kernel.sandbox.bubblewrap.host import advise, advise_root, find_bwrap, find_mapping, read_facts
 from kagura_kernel.sandbox.bubblewrap.python_view import PythonView, current_view
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
-from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.populate import copy_notes
-from kagura_kernel.sandbox.supervisor.client import KeeperClient, KeptBox, StartRefused, as_setup
+from kagura_kernel.sandbox.supervisor.client import OpenedBox, StartRefused, SupervisorClient, as_setup, open_box
 
 
 def check_workspace(workspace: Path | None) -> None:
@@ -85,9 +81,6 @@ def _fingerprint(spec: BoxSpec, view: PythonView) -> tuple[object, ...]:
 
 
 _HELLO_TIMEOUT = 20.0
-_LAST_WORDS = 0.4
-_END_TIMEOUT = 12.0
-_PIPE_BYTES = 2**19
 _LEFT_OUT = (".venv", "venv", "node_modules")
 _PROBE_KEPT = 60.0
 
@@ -98,7 +91,7 @@ class BubblewrapBackend:
     Args:
         program: The bubblewrap program; None looks for `bwrap` in the system's directories, then on PATH.
         view: The Python that boxes see; None is the running one.
-        python: Interpreter for the keeper.
+        python: Interpreter for the supervisor.
     """
 
     name = "bubblewrap"
@@ -110,8 +103,8 @@ class BubblewrapBackend:
         self._program = program
         self._given_view = view
         self._python = python
-        self._keeper: KeeperClient | None = None
-        self._ranged: KeeperClient | None = None
+        self._supervisor: SupervisorClient | None = None
+        self._ranged: SupervisorClient | None = None
         self._view: PythonView | None = None
         self._boxes: dict[str, PipedBox] = {}
         self._copies: dict[Path, str] = {}
@@ -154,7 +147,8 @@ class BubblewrapBackend:
             PathNotShown: another file of the host is missing, behind a link, or cannot be shown here.
             WorkspaceTooLarge: there is no copy-on-write view here and the project is too large to be copied.
         """
-        return self._keep(await self._open(spec), warm=False)
+        opened, _ = await self._open(spec)
+        return self._keep(opened, warm=False)
 
     def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
         """Boxes wait for one spec each: their view of the project is there, and untouched, from the start.
@@ -171,39 +165,39 @@ class BubblewrapBackend:
             SandboxUnavailable: it cannot be had.
             WorkspaceUnreadable: the project is missing, or may not be read.
         """
-        opened = await self._open(spec)
+        opened, unchanged = await self._open(spec)
         if spec.workspace in self._copies:
             await opened.end()
             raise SandboxUnavailable("a copied project cannot wait")
-        return ParkedBubble(self, opened)
+        return ParkedBubble(self, opened, spec, unchanged)
 
     async def close(self) -> None:
-        """Close every box and end the keeper; may be called twice."""
+        """Close every box and end the supervisor; may be called twice."""
         await asyncio.gather(*(box.close() for box in list(self._boxes.values())))
-        for keeper in (self._keeper, self._ranged):
-            if keeper is not None:
-                await keeper.close()
+        for supervisor in (self._supervisor, self._ranged):
+            if supervisor is not None:
+                await supervisor.close()
 
     # ---------------------------------------------------------------- inside
 
-    def _parts(self, spec: BoxSpec) -> tuple[KeeperClient, PythonView]:
-        """The keeper and the Python it shows, found once: they are the same for all boxes."""
-        if self._keeper is None or self._view is None:
+    def _parts(self, spec: BoxSpec) -> tuple[SupervisorClient, PythonView]:
+        """The supervisor and the Python it shows, found once: they are the same for all boxes."""
+        if self._supervisor is None or self._view is None:
             avoid = [Path.home(), *([spec.workspace] if spec.workspace else [])]
             self._view = self._given_view or current_view(avoid)
-            self._keeper = KeeperClient(self._setup(self._view), self._python)
+            self._supervisor = SupervisorClient(self._setup(self._view), self._python)
         if not spec.writable_root or os.geteuid() == 0:
-            return self._keeper, self._view
+            return self._supervisor, self._view
         if self._ranged is None:
-            self._ranged = KeeperClient(self._setup(self._view), self._python, find_mapping())
+            self._ranged = SupervisorClient(self._setup(self._view), self._python, find_mapping())
         return self._ranged, self._view
 
     @staticmethod
     def _setup(view: PythonView) -> dict[str, Any]:
         return as_setup(view, [(name, view.python) for name in ("python", "python3")])
 
-    async def _open(self, spec: BoxSpec) -> _Opened:
-        """Start a box, by a copy of the project where there can be no view of it."""
+    async def _open(self, spec: BoxSpec) -> tuple[OpenedBox, Callable[[], bool]]:
+        """Start a box, by a copy of the project where there can be no view of it; what tells whether it still fits."""
         check_workspace(spec.workspace)
         refuse_further(spec, self.name)
         if spec.shown and spec.writable_root:
@@ -213,27 +207,30 @@ class BubblewrapBackend:
         except OSError as error:
             why = f"it was replaced while a box was being started ({error.strerror})"
             raise WorkspaceUnreadable(str(spec.workspace), why) from error
-        keeper, view = self._parts(spec)
+        supervisor, view = self._parts(spec)
         limits, notes = fitting(spec.limits, writable_root=spec.writable_root)
         if spec.image:
             notes.append(f"this box shows the machine's own programs: bubblewrap has no image {spec.image}")
         while True:
             copy = spec.workspace in self._copies and spec.policy.writable
             request = request_for(spec, limits, program, view, copy=copy)
+            payload = guest_payload(guest_config(spec, view, request), same_python=view.python == sys.executable)
+            # Looked at before: what takes the place of something meanwhile is not what the box shows.
+            unchanged = as_it_is(spec, view)
             try:
-                opened = await _start_guest(keeper, view, spec, request)
+                opened = await open_box(supervisor, request, payload, hello=_HELLO_TIMEOUT)
             except StartRefused as refused:
                 if refused.part == "overlay" and spec.workspace is not None and not copy:
                     self._copies[spec.workspace] = refused.why
                     continue
                 raise _translated(refused, spec) from refused
-            opened.notes = (*notes, *opened.notes, *uncounted_notes(keeper.uncounted))
+            opened.notes = (*notes, *opened.notes, *uncounted_notes(supervisor.uncounted))
             if copy and spec.workspace is not None:
-                opened.notes += await _copy_in(opened, request["workspace_bytes"] // 2)
+                opened.notes += await _copy_in(opened, spec, request["workspace_bytes"] // 2)
                 opened.notes += (f"the project was copied into the box: {self._copies[spec.workspace]}",)
-            return opened
+            return opened, unchanged
 
-    def _keep(self, opened: _Opened, *, warm: bool) -> PipedBox:
+    def _keep(self, opened: OpenedBox, *, warm: bool) -> PipedBox:
         """The box as its user sees it."""
 
         async def free() -> None:
@@ -274,14 +271,18 @@ async def _runs(box: PipedBox) -> Probe:
 class ParkedBubble:
     """A box that waits; its project is looked at by nobody before it is taken."""
 
-    def __init__(self, backend: BubblewrapBackend, opened: _Opened) -> None:
+    def __init__(
+        self, backend: BubblewrapBackend, opened: OpenedBox, spec: BoxSpec, unchanged: Callable[[], bool]
+    ) -> None:
         self._backend = backend
         self._opened = opened
+        self._spec = spec
+        self._unchanged = unchanged
 
     @property
     def alive(self) -> bool:
         """Whether its guest is there, and the project and the packages on the host are still what it shows."""
-        return not self._opened.channel.closed and self._opened.unchanged()
+        return not self._opened.channel.closed and self._unchanged()
 
     async def take(self, spec: BoxSpec) -> PipedBox:
         """The box; `spec` equals the one it was parked for.
@@ -289,7 +290,7 @@ class ParkedBubble:
         Raises:
             SandboxUnavailable: it is dead, or the project was replaced meanwhile; it is closed then.
         """
-        if spec != self._opened.spec or not self.alive:
+        if spec != self._spec or not self.alive:
             await self.close()
             raise SandboxUnavailable("the parked box does not fit any more")
         return self._backend._keep(self._opened, warm=True)  # noqa: SLF001 - its own back-end
@@ -299,93 +300,8 @@ class ParkedBubble:
         await self._opened.end()
 
 
-class _Opened:
-    """A box with a guest that has said hello, not yet handed out."""
-
-    def __init__(
-        self, spec: BoxSpec, unchanged: Callable[[], bool], keeper: KeeperClient, kept: KeptBox, channel: BoxChannel
-    ) -> None:
-        self.id = channel.box_id
-        self.spec = spec
-        self.channel = channel
-        self.notes = kept.notes
-        self.unchanged = unchanged
-        self._keeper = keeper
-        self._kept = kept
-
-    async def end(self) -> None:
-        """End everything in it and wait until nothing is left; may be called twice."""
-        await self.channel.close()
-        self._keeper.kill(self.id)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._kept.gone(), _END_TIMEOUT)
-
-
-class _Streams:
-    """The two pipes of one guest; closes whatever was not handed over."""
-
-    def __init__(self) -> None:
-        guest_in, self._write = _new_pipe()
-        try:
-            self._read, guest_out = _new_pipe()
-        except SandboxUnavailable:
-            os.close(guest_in)
-            os.close(self._write)
-            raise
-        # The guest itself, and large outputs, then pass in one piece; a user with many pipes gets the usual size.
-        with contextlib.suppress(OSError):
-            for descriptor in (guest_in, guest_out):
-                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        self.theirs: tuple[int, ...] = (guest_in, guest_out)
-        self._ours: tuple[int, ...] = (self._read, self._write)
-
-    def hand_over(self) -> tuple[int, int]:
-        self._ours = ()
-        return self._read, self._write
-
-    def close_theirs(self) -> None:
-        for descriptor in self.theirs:
-            os.close(descriptor)
-        self.theirs = ()
-
-    def close(self) -> None:
-        self.close_theirs()
-        for descriptor in self._ours:
-            os.close(descriptor)
-        self._ours = ()
-
-
-def _new_pipe() -> tuple[int, int]:
-    try:
-        return os.pipe2(os.O_CLOEXEC)
-    except OSError as error:
-        raise SandboxUnavailable(f"no pipe can be made ({error.strerror})") from error
-
-
-async def _start_guest(keeper: KeeperClient, view: PythonView, spec: BoxSpec, request: dict[str, Any]) -> _Opened:
-    box_id = new_box_id()
-    # Looked at before: what takes the place of something meanwhile is not what the box shows.
-    unchanged = as_it_is(spec, view)
-    streams = _Streams()
-    try:
-        kept = await keeper.start(box_id, request, streams.theirs)
-        streams.close_theirs()
-        channel = BoxChannel.over_fds(box_id, *streams.hand_over(), workspace=WORKSPACE, explain=_explainer(kept))
-    finally:
-        streams.close()
-    opened = _Opened(spec, unchanged, keeper, kept, channel)
-    try:
-        channel.start(guest_payload(guest_config(spec, view, request), same_python=view.python == sys.executable))
-        await _greet(channel, kept)
-    except BaseException:
-        await asyncio.shield(opened.end())
-        raise
-    return opened
-
-
-async def _copy_in(opened: _Opened, limit_bytes: int) -> tuple[str, ...]:
+async def _copy_in(opened: OpenedBox, spec: BoxSpec, limit_bytes: int) -> tuple[str, ...]:
     """Send the project into the box; what to say of it."""
-    spec = opened.spec
     if spec.workspace is None:
         return ()
     try:
@@ -396,33 +312,6 @@ async def _copy_in(opened: _Opened, limit_bytes: int) -> tuple[str, ...]:
         await asyncio.shield(opened.end())
         raise
     return copy_notes(spec, left_out)
-
-
-async def _greet(channel: BoxChannel, kept: KeptBox) -> None:
-    """Wait for the guest; when bubblewrap ended instead, its own words say why."""
-    hello = asyncio.ensure_future(channel.hello(_HELLO_TIMEOUT))
-    gone = asyncio.ensure_future(kept.gone())
-    try:
-        await asyncio.wait((hello, gone), return_when=asyncio.FIRST_COMPLETED)
-        if hello.done() and hello.exception() is not None:
-            # The pipe ends a little before the keeper says why.
-            await asyncio.wait((gone,), timeout=_LAST_WORDS)
-        if gone.done():
-            raise _refusal(gone.result().why) from (hello.exception() if hello.done() else None)
-        await hello
-    finally:
-        for waiting in (hello, gone):
-            waiting.cancel()
-        await asyncio.gather(hello, gone, return_exceptions=True)
-
-
-def _explainer(kept: KeptBox) -> Any:
-    async def explain() -> str:
-        with contextlib.suppress(TimeoutError):
-            return (await asyncio.wait_for(kept.gone(), _LAST_WORDS)).why
-        return ""
-
-    return explain
 
 
 def _translated(refused: StartRefused, spec: BoxSpec) -> KaguraError:

@@ -71,19 +71,12 @@ def _working_directory() -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """Settings that decide whether an ordinary user may make namespaces.
+    """Settings that decide whether an ordinary user may make namespaces."""
 
-    Attributes:
-        container: Whether this already runs inside a container.
-        userns_clone: `kernel.unprivileged_userns_clone` (Debian), None where it does not exist.
-        max_namespaces: `user.max_user_namespaces`, likewise.
-        apparmor: `kernel.apparmor_restrict_unprivileged_userns` (Ubuntu), likewise.
-    """
-
-    container: bool = False
-    userns_clone: int | None = None
-    max_namespaces: int | None = None
-    apparmor: int | None = None
+    container: bool = False  # whether this already runs inside a container
+    userns_clone: int | None = None  # `kernel.unprivileged_userns_clone` (Debian), None where it does not exist
+    max_namespaces: int | None = None  # `user.max_user_namespaces`, likewise
+    apparmor: int | None = None  # `kernel.apparmor_restrict_unprivileged_userns` (Ubuntu), likewise
 
 
 def read_facts(root: Path = Path("/")) -> MachineFacts:

@@ -35,29 +35,20 @@ _SYSTEM_PREFIXES = ("/usr", "/usr/local")
 
 @dataclass(frozen=True, slots=True)
 class PythonView:
-    """What is shown, as paths that are the same on the host and in the box.
+    """What is shown, as paths that are the same on the host and in the box."""
 
-    Attributes:
-        python: The interpreter.
-        directories: Shown read-only, none inside another or inside `SYSTEM`.
-        links: (path, target) of symbolic links on the way from the interpreter's name to its file.
-        hidden: Files and directories below them, or below the system's, that are covered with empty ones.
-        env: Variables the interpreter needs to find everything.
-        path: Directories in front of PATH.
-        layered: Directories that packages are installed into; a box may have a layer of its own over each.
-        own: Directories that such a box has of its own, empty at first.
-        packages: Directories whose time of change tells that something was installed on the host.
-    """
-
-    python: str
-    directories: tuple[str, ...] = ()
+    python: str  # the interpreter
+    directories: tuple[str, ...] = ()  # shown read-only, none inside another or inside `SYSTEM`
+    # (path, target) of symbolic links on the way from the interpreter's name to its file.
     links: tuple[tuple[str, str], ...] = ()
+    # Files and directories below them, or below the system's, that are covered with empty ones.
     hidden: tuple[str, ...] = ()
-    env: tuple[tuple[str, str], ...] = ()
-    path: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()  # variables the interpreter needs to find everything
+    path: tuple[str, ...] = ()  # directories in front of PATH
+    # Directories that packages are installed into; a box may have a layer of its own over each.
     layered: tuple[str, ...] = ()
-    own: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()  # directories that such a box has of its own, empty at first
+    packages: tuple[str, ...] = ()  # directories whose time of change tells that something was installed on the host
 
 
 def current_view(avoid: Iterable[Path] = ()) -> PythonView:

@@ -1,4 +1,4 @@
-"""What the keeper and the guest are told about one bubblewrap box; only decides."""
+"""What the supervisor and the guest are told about one bubblewrap box; only decides."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fitting(limits: BoxLimits, *, writable_root: bool = False) -> tuple[BoxLimit
 
 
 def request_for(spec: BoxSpec, limits: BoxLimits, program: str, view: PythonView, *, copy: bool) -> dict[str, Any]:
-    """The keeper's `start` message; `copy` asks for an empty workspace that is filled later."""
+    """The supervisor's `start` message; `copy` asks for an empty workspace that is filled later."""
     whole = WORKSPACE in spec.policy.writable_roots
     below = f"{WORKSPACE}/"
     parts = [root.removeprefix(below) for root in spec.policy.writable_roots if root.startswith(below)]

@@ -2,6 +2,9 @@
 
 The daemon wraps what the container prints in records (which stream, how long); standard output goes to the channel,
 the last of standard error is kept to explain a death. A record that cannot be is the end of the pipe.
+
+Not the library's `attach_socket`: it has no deadline and cannot be cancelled, what comes with the head of the answer
+stays in a buffer of its own, and over TLS it gives a socket that no loop can wait for.
 """
 
 from __future__ import annotations

@@ -99,23 +99,14 @@ def told_by(answer: str, kernel: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A container whose guest has answered.
+    """A container whose guest has answered."""
 
-    Attributes:
-        id: The box's, and the container's name.
-        name: Of its image.
-        image: The image.
-        channel: The pipe to its guest.
-        notes: What a reader should know of it.
-        copies: What it shows of the host.
-    """
-
-    id: str
-    name: str
-    image: Image
-    channel: BoxChannel
-    notes: tuple[str, ...]
-    copies: Copies
+    id: str  # the box's, and the container's name
+    name: str  # of its image
+    image: Image  # the image
+    channel: BoxChannel  # the pipe to its guest
+    notes: tuple[str, ...]  # what a reader should know of it
+    copies: Copies  # what it shows of the host
 
 
 class ParkedContainer:

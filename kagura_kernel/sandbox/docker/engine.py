@@ -1,6 +1,6 @@
 """The Docker daemon, called without blocking the loop: the blocking SDK in threads of its own.
 
-The one module that imports `docker`, and only when something is asked. Its errors become ours here.
+Imports `docker` only when something is asked, because that takes a while. Its errors become ours here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ class End:
 
 
 class DockerEvents:
-    """Listens to one daemon for the containers of one holder; where it cannot, it knows nothing."""
+    """Listens to one daemon for the containers of one holder; where it cannot, it knows nothing.
+
+    Not by the library's `events`: that waits without a deadline for an answer that something in between may keep back,
+    in a thread that nobody can call back.
+    """
 
     def __init__(self, endpoint: Endpoint, holder: str) -> None:
         self._endpoint = endpoint
@@ -150,22 +154,14 @@ _CONFLICT = 409
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A daemon that answered.
+    """A daemon that answered."""
 
-    Attributes:
-        version: Its release.
-        api: Version of the interface that is spoken with it.
-        cpus: Cores of its machine.
-        kernel: Release of the kernel that it runs on.
-        gvisor: Name of its runtime that is gVisor's; empty when it has none.
-        remapped: Whether root in a container is an ordinary user of the machine: `userns-remap`, or a rootless daemon.
-    """
-
-    version: str
-    api: str
-    cpus: int
-    kernel: str = ""
-    gvisor: str = ""
+    version: str  # its release
+    api: str  # version of the interface that is spoken with it
+    cpus: int  # cores of its machine
+    kernel: str = ""  # release of the kernel that it runs on
+    gvisor: str = ""  # name of its runtime that is gVisor's; empty when it has none
+    # Whether root in a container is an ordinary user of the machine: `userns-remap`, or a rootless daemon.
     remapped: bool = False
 
 

@@ -46,30 +46,19 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A volume that holds a copy of a directory of the host.
+    """A volume that holds a copy of a directory of the host."""
 
-    Attributes:
-        name: Its name at the daemon.
-        target: Where a box sees it, read-only.
-    """
-
-    name: str
-    target: str
+    name: str  # its name at the daemon
+    target: str  # where a box sees it, read-only
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Whose a container is.
+    """Whose a container is."""
 
-    Attributes:
-        box: The box's id, also the container's name.
-        owner: The process that it belongs to, for a sweep by another one.
-        holder: The back-end object of that process, for its own clearing up.
-    """
-
-    box: str
-    owner: str
-    holder: str
+    box: str  # the box's id, also the container's name
+    owner: str  # the process that it belongs to, for a sweep by another one
+    holder: str  # the back-end object of that process, for its own clearing up
 
 
 def host_threads(limits: BoxLimits) -> int:

@@ -49,16 +49,11 @@ State = tuple[tuple[str | int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A directory that was read.
+    """A directory that was read."""
 
-    Attributes:
-        digest: SHA-256, in hexadecimal, over names, kinds, contents and what can be run.
-        state: What `state_of` tells of exactly what was read.
-        left_out: What is neither a file, a directory nor a link that stays inside; relative to the directory.
-    """
-
-    digest: str
-    state: State
+    digest: str  # SHA-256, in hexadecimal, over names, kinds, contents and what can be run
+    state: State  # what `state_of` tells of exactly what was read
+    # What is neither a file, a directory nor a link that stays inside; relative to the directory.
     left_out: tuple[str, ...]
 
 
@@ -225,19 +220,12 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """The directories of one box, at the daemon.
+    """The directories of one box, at the daemon."""
 
-    Attributes:
-        volumes: One for each directory.
-        digests: Of their contents, likewise.
-        states: What was on the host when each was copied, likewise.
-        notes: What a reader should know.
-    """
-
-    volumes: tuple[Volume, ...] = ()
-    digests: tuple[str, ...] = ()
-    states: tuple[State, ...] = ()
-    notes: tuple[str, ...] = ()
+    volumes: tuple[Volume, ...] = ()  # one for each directory
+    digests: tuple[str, ...] = ()  # of their contents, likewise
+    states: tuple[State, ...] = ()  # what was on the host when each was copied, likewise
+    notes: tuple[str, ...] = ()  # what a reader should know
 
 
 class DockerVolumes:

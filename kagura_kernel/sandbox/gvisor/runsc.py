@@ -2,11 +2,6 @@
 
 A box sees what a bubblewrap box sees, but no system call of it reaches the host's kernel: runsc's answers. The project
 travels into a memory-backed workspace over the pipe. Works as root and, where user namespaces are allowed, as anybody.
-
-What one gVisor box without Docker is made of: the steps that make its root, and its OCI bundle. Only decides.
-
-It shows what a bubblewrap box shows, because that is asked what it would show. The places that can be written are
-memory of the box's own; nothing of the project is mounted, it travels over the pipe as into a container.
 """
 
 from __future__ import annotations
@@ -17,150 +12,35 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kagura_kernel.domain.commands import Command
-from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable, SandboxUnsupported
+from kagura_kernel.domain.errors import KaguraError, PathNotShown, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.policy import CommandLimits, IsolationClass
 from kagura_kernel.domain.search_path import entries_outside
 from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
-from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
-from kagura_kernel.sandbox.box import PipedBox, ReadOnlyBox, Sizes, identities, refuse_further, sizes
+from kagura_kernel.sandbox.boot import guest_argv, guest_payload
+from kagura_kernel.sandbox.box import PipedBox, ReadOnlyBox, identities, refuse_further, send_as_root, send_workspace
+from kagura_kernel.sandbox.bubblewrap.host import advise, read_facts
 from kagura_kernel.sandbox.bubblewrap.python_view import PythonView, current_view
-from kagura_kernel.sandbox.bubblewrap.request import SHIMS, guest_config, request_for
-from kagura_kernel.sandbox.docker.flags import TOO_OLD, host_threads
-from kagura_kernel.sandbox.docker.seccomp import oci_filter
-from kagura_kernel.sandbox.gvisor.opened import Opened, open_box
+from kagura_kernel.sandbox.bubblewrap.request import uncounted_notes
+from kagura_kernel.sandbox.channel import BoxChannel
+from kagura_kernel.sandbox.docker.flags import TOO_OLD
+from kagura_kernel.sandbox.gvisor.bundle import guest_config_for, job_for, notes_for
 from kagura_kernel.sandbox.populate import copy_notes
-from kagura_kernel.sandbox.supervisor.arguments import HOME, NO_LAYER, Staged, bwrap_arguments
-from kagura_kernel.sandbox.supervisor.etc import BOX_UID
-from kagura_kernel.sandbox.supervisor.gvisor import EMPTY, ETC, HOLLOW
-
-_ARITY = {
-    **dict.fromkeys(("--ro-bind", "--bind", "--symlink"), 2),
-    **dict.fromkeys(("--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"), 0),
-}
-_TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108 - the box's own
-_MEMORY = (WORKSPACE, HOME, *_TEMPORARY)
-
-Step = tuple[str, str, str]
-
-
-def job_for(spec: BoxSpec, view: PythonView, runsc: Sequence[str]) -> dict[str, Any]:
-    """The keeper's job.
-
-    Args:
-        spec: What the box shall be.
-        view: The Python that it sees.
-        runsc: The program and its options.
-    """
-    steps = list(_steps(spec, view))
-    limits = spec.limits
-    return {
-        "runsc": list(runsc),
-        "steps": [step for step in steps if not _in_memory(step)],
-        "bundle": _bundle(spec, view, [step for step in steps if _in_memory(step)]),
-        "memory_bytes": limits.memory_bytes,
-        "processes": host_threads(limits),
-        "cpus": limits.cpus,
-    }
-
-
-def guest_config_for(spec: BoxSpec, view: PythonView) -> GuestConfig:
-    """What the guest is told."""
-    request = request_for(spec, spec.limits, "", view, copy=True)
-    return guest_config(spec, view, {**request, "writable": spec.policy.writable})
-
-
-def notes_for(spec: BoxSpec, view: PythonView) -> tuple[str, ...]:
-    """What to know of such a box: runsc shows the kernel's Python as it is, for reading only."""
-    return (NO_LAYER,) if spec.policy.network_access and view.layered else ()
-
-
-def _steps(spec: BoxSpec, view: PythonView) -> Iterator[Step]:
-    """How the root is made: (what to do, what is shown or linked to, where in the box)."""
-    staged = Staged(
-        etc=ETC,
-        empty=EMPTY,
-        scratch="",
-        python=tuple((path, path) for path in view.directories),
-        python_links=view.links,
-        python_hidden=view.hidden,
-        shims=tuple((name, view.python) for name in ("python", "python3")),
-    )
-    yield from (("folder", "", path) for path in (*_MEMORY, "/proc", "/dev", "/sys", "/run", "/var", SHIMS))
-    words = bwrap_arguments(staged, (), seccomp_fd=-1)
-    at = 0
-    while at < len(words) and words[at] != "--":
-        count = _ARITY.get(words[at], 1)
-        match words[at : at + 1 + count]:
-            case ["--ro-bind", source, target]:
-                yield "show", source, target
-            case ["--symlink", source, target]:
-                yield "link", source, target
-            case ["--tmpfs", target]:
-                yield "show", HOLLOW, target
-        at += 1 + count
-    yield from (("further", str(source), target) for source, target in spec.extra_read_only)
-
-
-def _in_memory(step: Step) -> bool:
-    """Whether its place is hidden by memory of the box, so that it can only be shown on top of that."""
-    action, _, target = step
-    return action == "show" and any(target.startswith(f"{place}/") for place in _MEMORY)
-
-
-def _bundle(spec: BoxSpec, view: PythonView, shown: Sequence[Step]) -> dict[str, Any]:
-    limits = spec.limits
-    numbers = {
-        "RLIMIT_CORE": 0,
-        "RLIMIT_FSIZE": limits.file_bytes,
-        "RLIMIT_NOFILE": limits.open_files,
-        "RLIMIT_NPROC": limits.processes,
-    }
-    return {
-        "ociVersion": "1.0.2",
-        "process": {
-            "user": {"uid": BOX_UID, "gid": BOX_UID},
-            "args": guest_argv(view.python),
-            "env": [],
-            "cwd": "/",
-            "noNewPrivileges": True,
-            "capabilities": {},
-            "rlimits": [{"type": name, "soft": value, "hard": value} for name, value in numbers.items()],
-        },
-        # Relative to the bundle.
-        "root": {"path": "../root", "readonly": True},
-        "hostname": "box",
-        "mounts": [*_mounts(sizes(limits), writable=spec.policy.writable), *map(_on_top, shown)],
-        "linux": {
-            "namespaces": [{"type": kind} for kind in ("pid", "network", "ipc", "uts", "mount")],
-            "seccomp": oci_filter(),
-        },
-    }
-
-
-def _mounts(size: Sizes, *, writable: bool) -> Iterator[dict[str, Any]]:
-    # A workspace that must not be written belongs to root, and nothing in the box is root.
-    owner = BOX_UID if writable else 0
-    yield {"destination": "/proc", "type": "proc", "source": "proc", "options": ["ro", "nosuid", "nodev", "noexec"]}
-    yield _tmpfs(WORKSPACE, size.workspace, owner, "0755")
-    yield _tmpfs(HOME, size.home, BOX_UID, "0700")
-    yield _tmpfs("/tmp", size.temporary, 0, "1777")  # noqa: S108 - the box's own
-    yield _tmpfs("/dev/shm", size.shared, 0, "1777", "noexec")  # noqa: S108 - likewise
-
-
-def _tmpfs(place: str, size: int, owner: int, mode: str, *more: str) -> dict[str, Any]:
-    options = ["nosuid", "nodev", *more, f"size={size}", f"uid={owner}", f"gid={owner}", f"mode={mode}"]
-    return {"destination": place, "type": "tmpfs", "source": "tmpfs", "options": options}
-
-
-def _on_top(step: Step) -> dict[str, Any]:
-    return {"destination": step[2], "type": "bind", "source": step[1], "options": ["ro", "rbind"]}
-
+from kagura_kernel.sandbox.supervisor.arguments import HOME
+from kagura_kernel.sandbox.supervisor.client import (
+    GuestStreams,
+    OpenedBox,
+    StartRefused,
+    SupervisorClient,
+    as_setup,
+    open_box,
+)
+from kagura_kernel.sandbox.supervisor.gvisor import enter_words
 
 NAME = "gvisor"
 INSTALL = "Install gVisor's runsc: `apt install runsc`, or the package of your distribution."
@@ -169,19 +49,15 @@ PLATFORMS = ("systrap", "ptrace", "kvm")
 
 _PROGRAMS = ("/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/usr/sbin", "/bin")
 _PROBE_KEPT = 60.0
+_HELLO_SECONDS = 40.0
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How runsc starts boxes on this machine, as a box has shown it.
+    """How runsc starts boxes on this machine, as a box has shown it."""
 
-    Attributes:
-        platform: How it catches system calls.
-        notes: What its boxes say of it.
-    """
-
-    platform: str
-    notes: tuple[str, ...] = ()
+    platform: str  # how it catches system calls
+    notes: tuple[str, ...] = ()  # what its boxes say of it
 
 
 class RunscBackend:
@@ -192,7 +68,7 @@ class RunscBackend:
         platform: How runsc catches system calls; None finds out which way works, by starting a box each.
         way: What another back-end of this process has found out (`way`), so that it is not tried again.
         view: The Python that boxes see; None is the running one.
-        python: Interpreter for the keepers.
+        python: Interpreter for the supervisor.
     """
 
     name = NAME
@@ -213,6 +89,7 @@ class RunscBackend:
         self._given_view = view
         self._view: PythonView | None = None
         self._python = python
+        self._supervisor: SupervisorClient | None = None
         self._open: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
         self._finding = asyncio.Lock()
         self._probe: tuple[float, Probe] | None = None
@@ -273,6 +150,8 @@ class RunscBackend:
             closers = list(self._open.values())
             self._open.clear()
             await asyncio.gather(*(close() for close in closers))
+        if self._supervisor is not None:
+            await self._supervisor.close()
 
     # ------------------------------------------------------------- launching
 
@@ -309,30 +188,58 @@ class RunscBackend:
             raise SandboxUnavailable(f"a box of {platform} starts, but runs on the kernel of this machine")
         return Way(platform, () if lists.ok else (TOO_OLD,))
 
-    async def _launch(self, spec: BoxSpec, way: Way) -> Opened:
+    async def _launch(self, spec: BoxSpec, way: Way) -> OpenedBox:
         """A box whose guest has answered, with an empty workspace."""
         _refuse_unsupported(spec)
         self._refuse_when_closed()
-        if self._view is None:
+        if self._supervisor is None or self._view is None:
             self._view = self._given_view or current_view([Path.home()])
-        runsc = [_find_program(self._program), "--network=none", f"--platform={way.platform}"]
-        runsc += ["--ignore-cgroups", "--oci-seccomp", *(["--rootless"] if os.geteuid() else [])]
-        job = job_for(spec, self._view, runsc)
-        payload = guest_payload(guest_config_for(spec, self._view), same_python=self._view.python == sys.executable)
-        opened = await open_box(self._python, self._view, job, payload)
-        opened.notes += (*way.notes, *notes_for(spec, self._view))
+            self._supervisor = SupervisorClient(as_setup(self._view, []), self._python, gvisor=True)
+        view = self._view
+        runsc = self._runsc(way)
+        payload = guest_payload(guest_config_for(spec, view), same_python=view.python == sys.executable)
+        job = job_for(spec, view, runsc)
+        try:
+            opened = await open_box(self._supervisor, job, payload, hello=_HELLO_SECONDS, sockets=True)
+        except StartRefused as refused:
+            if refused.part == "shown":
+                raise PathNotShown(*refused.why.split(" cannot be shown: ", 1)) from refused
+            raise _refusal(refused.why) from refused
+        except SandboxUnavailable as error:
+            raise _refusal(error.reason) from error
+        opened.notes = (*uncounted_notes(self._supervisor.uncounted), *way.notes, *notes_for(spec, view))
         self._open[opened.id] = opened.end
         opened.on_end = lambda: self._open.pop(opened.id, None)
         return opened
+
+    def _runsc(self, way: Way) -> list[str]:
+        """The program and its options."""
+        words = [_find_program(self._program), "--network=none", f"--platform={way.platform}"]
+        return [*words, "--ignore-cgroups", "--oci-seccomp", *(["--rootless"] if os.geteuid() else [])]
+
+    async def _fill(self, opened: OpenedBox, spec: BoxSpec) -> tuple[str, ...]:
+        """Send the project into the workspace; what was left out.
+
+        One that nobody in the box may write is sent in as the box's root, who leaves before any command runs.
+        """
+        if spec.workspace is None or spec.policy.writable:
+            return await send_workspace(opened.channel, spec)
+        view = self._view or current_view([Path.home()])
+        with GuestStreams(sockets=True) as streams:
+            words = enter_words(self._runsc(await self.way()), guest_argv(view.python))
+            opened.supervisor.enter(opened.id, words, streams.theirs)
+            streams.close_theirs()
+            channel = BoxChannel.over_fds(opened.id, *streams.hand_over(), workspace=WORKSPACE)
+        return await send_as_root(channel, spec, {"PATH": "/usr/bin:/bin"}, same_python=view.python == sys.executable)
 
     def _refuse_when_closed(self) -> None:
         if self._closed:
             raise SandboxUnavailable("this gVisor back-end was closed")
 
-    async def hand_over(self, opened: Opened, spec: BoxSpec, *, warm: bool) -> Box:
+    async def hand_over(self, opened: OpenedBox, spec: BoxSpec, *, warm: bool) -> Box:
         """The box as its user sees it, with the project sent into it."""
         try:
-            left_out = await opened.fill(spec)
+            left_out = await self._fill(opened, spec)
             self._refuse_when_closed()
         except BaseException:
             await asyncio.shield(opened.end())
@@ -355,7 +262,7 @@ class ParkedRunsc:
     """A box that waits; made by `RunscBackend.park`."""
 
     def __init__(
-        self, backend: RunscBackend, opened: Opened, spec: BoxSpec, seen: tuple[tuple[int, int] | None, ...]
+        self, backend: RunscBackend, opened: OpenedBox, spec: BoxSpec, seen: tuple[tuple[int, int] | None, ...]
     ) -> None:
         self._backend = backend
         self._opened = opened
@@ -377,6 +284,10 @@ class ParkedRunsc:
         """End it."""
         self._used = True
         await self._opened.end()
+
+
+def _refusal(why: str) -> SandboxUnavailable:
+    return SandboxUnavailable(f"runsc did not start a box: {why.rstrip('.')}", advise(why, read_facts()) or None)
 
 
 def _refuse_unsupported(spec: BoxSpec) -> None:

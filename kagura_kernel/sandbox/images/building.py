@@ -181,17 +181,11 @@ _LINES = 8
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong.
+    """What went wrong."""
 
-    Attributes:
-        reason: One line, or the last few of what was printed; no secret of an address in it.
-        advice: What to do next; may be empty.
-        passing: Whether the same attempt may work a moment later.
-    """
-
-    reason: str
-    advice: str = ""
-    passing: bool = False
+    reason: str  # one line, or the last few of what was printed; no secret of an address in it
+    advice: str = ""  # what to do next; may be empty
+    passing: bool = False  # whether the same attempt may work a moment later
 
 
 def failure_of(printed: str, error: str, recipe: str) -> Failure:
@@ -227,25 +221,15 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """How images are built.
+    """How images are built."""
 
-    Attributes:
-        base: Image that stands in for the pinned one; empty for that.
-        prefix: What stands before each name: `kagura/` makes `kagura/base:latest`.
-        lock: How binding the lock of Debian packages is.
-        network: Docker's network mode while building; empty for the daemon's own choice.
-        settings: How packages are reached on this machine.
-        arguments: Build arguments for recipes that ask for more.
-        pause: Seconds between attempts when a network failed.
-    """
-
-    base: str = ""
-    prefix: str = DEFAULT_PREFIX
-    lock: Lock = Lock.FLOOR
-    network: str = ""
-    settings: PackageSettings = field(default_factory=PackageSettings)
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    pause: float = 5.0
+    base: str = ""  # image that stands in for the pinned one; empty for that
+    prefix: str = DEFAULT_PREFIX  # what stands before each name: `kagura/` makes `kagura/base:latest`
+    lock: Lock = Lock.FLOOR  # how binding the lock of Debian packages is
+    network: str = ""  # Docker's network mode while building; empty for the daemon's own choice
+    settings: PackageSettings = field(default_factory=PackageSettings)  # how packages are reached on this machine
+    arguments: Mapping[str, str] = field(default_factory=dict)  # build arguments for recipes that ask for more
+    pause: float = 5.0  # seconds between attempts when a network failed
 
     def tag(self, recipe: Recipe) -> str:
         """The name that a recipe's image gets."""
@@ -254,19 +238,12 @@ class BuildPlan:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An image that is there now.
+    """An image that is there now."""
 
-    Attributes:
-        name: Its recipe.
-        tag: Its name.
-        id: Its id.
-        kept: Whether it was there already, made from the same recipe on the same base.
-    """
-
-    name: str
-    tag: str
-    id: str
-    kept: bool
+    name: str  # its recipe
+    tag: str  # its name
+    id: str  # its id
+    kept: bool  # whether it was there already, made from the same recipe on the same base
 
 
 def build_chain(
@@ -372,33 +349,19 @@ def _attempt(
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One recipe and its image.
+    """One recipe and its image."""
 
-    Attributes:
-        name: The recipe.
-        tag: The image's name, built or not.
-        holds: What is in it beyond its base.
-        locked: `locked`, `unlocked`, or `none` where there is nothing to lock.
-        tested: Whether the tests build the recipe.
-        id: The image's id; empty when it is not built.
-        size: In bytes, its bases included.
-        created: When it was made, as ISO 8601.
-        base: Id of the image that it was built on; empty when nobody wrote it down.
-        current: Whether it was made from the recipe as it is now, on the base that is there now.
-        known: Whether a daemon said what there is; without one all of these from `id` on say nothing.
-    """
-
-    name: str
-    tag: str
-    holds: str
-    locked: str
-    tested: bool
-    id: str = ""
-    size: int = 0
-    created: str = ""
-    base: str = ""
-    current: bool = False
-    known: bool = True
+    name: str  # the recipe
+    tag: str  # the image's name, built or not
+    holds: str  # what is in it beyond its base
+    locked: str  # `locked`, `unlocked`, or `none` where there is nothing to lock
+    tested: bool  # whether the tests build the recipe
+    id: str = ""  # the image's id; empty when it is not built
+    size: int = 0  # in bytes, its bases included
+    created: str = ""  # when it was made, as ISO 8601
+    base: str = ""  # id of the image that it was built on; empty when nobody wrote it down
+    current: bool = False  # whether it was made from the recipe as it is now, on the base that is there now
+    known: bool = True  # whether a daemon said what there is; without one all of these from `id` on say nothing
 
 
 def list_images(daemon: ImageDaemon, recipes: Recipes, plan: BuildPlan) -> list[Listed]:

@@ -27,14 +27,11 @@ _NPM = ("NPM_CONFIG_REGISTRY", "npm_config_registry")
 
 @dataclass(frozen=True, slots=True)
 class PackageSettings:
-    """How packages are reached.
+    """How packages are reached."""
 
-    Attributes:
-        files: `ca.pem`, `pip.conf` and `npmrc`, as far as there is something to say.
-        arguments: Build arguments that Docker keeps out of the image.
-    """
-
+    # `ca.pem`, `pip.conf` and `npmrc`, as far as there is something to say.
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    # Build arguments that Docker keeps out of the image.
     arguments: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -89,21 +86,13 @@ class Lock(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One image.
+    """One image."""
 
-    Attributes:
-        name: Its short name.
-        base: The recipe that it is built on; empty for the first.
-        holds: What is in it beyond its base.
-        tested: Whether the tests build it; one that they cannot is built only when it is named.
-        asked: Whether it is built only when it is named, because no box is made of it.
-    """
-
-    name: str
-    base: str
-    holds: str
-    tested: bool = True
-    asked: bool = False
+    name: str  # its short name
+    base: str  # the recipe that it is built on; empty for the first
+    holds: str  # what is in it beyond its base
+    tested: bool = True  # whether the tests build it; one that they cannot is built only when it is named
+    asked: bool = False  # whether it is built only when it is named, because no box is made of it
 
     @property
     def dockerfile(self) -> str:

@@ -239,15 +239,10 @@ _PROXY_ARGUMENT = re.compile(r"(?i)\b(?:https?|ftp|all)_proxy=[^\s$\"']")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What would give a building machine away.
+    """What would give a building machine away."""
 
-    Attributes:
-        words: Names of its mirrors and proxies.
-        digests: SHA-256 of files of its own, a certificate say.
-    """
-
-    words: tuple[bytes, ...] = field(default=(), repr=False)
-    digests: frozenset[str] = frozenset()
+    words: tuple[bytes, ...] = field(default=(), repr=False)  # names of its mirrors and proxies
+    digests: frozenset[str] = frozenset()  # SHA-256 of files of its own, a certificate say
 
     @classmethod
     def of(cls, settings: PackageSettings) -> Machine:
@@ -283,15 +278,10 @@ def proxy_in_command(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OurCode:
-    """This package's own files, to be recognised under any name.
+    """This package's own files, to be recognised under any name."""
 
-    Attributes:
-        digests: SHA-256 of each.
-        lines: Their long lines: a file that was changed a little still shares many of them.
-    """
-
-    digests: frozenset[str]
-    lines: frozenset[bytes]
+    digests: frozenset[str]  # SHA-256 of each
+    lines: frozenset[bytes]  # their long lines: a file that was changed a little still shares many of them
 
     @classmethod
     def here(cls, package: Path = _PACKAGE) -> OurCode:

@@ -49,40 +49,24 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that may not be in an image.
+    """One thing that may not be in an image."""
 
-    Attributes:
-        kind: What is wrong.
-        where: Path in the layer, or the part of the configuration (`env NAME`, `history 3`, `label NAME`, `user`).
-        reason: Why, in a sentence; never the secret itself.
-        layer: Number of the layer, from 1 at the bottom; 0 for the configuration.
-        deleted: Whether a later layer deletes or replaces it: not seen in a box, and still in the image.
-    """
-
-    kind: Kind
-    where: str
-    reason: str
-    layer: int = 0
-    deleted: bool = False
+    kind: Kind  # what is wrong
+    where: str  # path in the layer, or the part of the configuration (`env NAME`, `history 3`, `label NAME`, `user`)
+    reason: str  # why, in a sentence; never the secret itself
+    layer: int = 0  # number of the layer, from 1 at the bottom; 0 for the configuration
+    deleted: bool = False  # whether a later layer deletes or replaces it: not seen in a box, and still in the image
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found in one image.
+    """What was found in one image."""
 
-    Attributes:
-        image: The name it was asked for by.
-        id: Its id.
-        layers: How many layers were walked.
-        files: How many entries they hold.
-        findings: All there is to object to; empty for an image that is clean.
-    """
-
-    image: str
-    id: str
-    layers: int
-    files: int
-    findings: tuple[Finding, ...]
+    image: str  # the name it was asked for by
+    id: str  # its id
+    layers: int  # how many layers were walked
+    files: int  # how many entries they hold
+    findings: tuple[Finding, ...]  # all there is to object to; empty for an image that is clean
 
 
 _LARGEST_JSON = 8 * 1024 * 1024
@@ -110,19 +94,12 @@ class LayerMaker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExportedImage:
-    """An image as its archive describes it.
+    """An image as its archive describes it."""
 
-    Attributes:
-        id: Its id, `sha256:…`.
-        names: The names that it was saved under.
-        configuration: Its configuration file.
-        layers: Names of its layers in the archive, from the bottom up.
-    """
-
-    id: str
-    names: tuple[str, ...]
-    configuration: Mapping[str, Any]
-    layers: tuple[str, ...]
+    id: str  # its id, `sha256:…`
+    names: tuple[str, ...]  # the names that it was saved under
+    configuration: Mapping[str, Any]  # its configuration file
+    layers: tuple[str, ...]  # names of its layers in the archive, from the bottom up
 
 
 @dataclass(slots=True)
@@ -257,24 +234,16 @@ class Inspector:
 
 @dataclass(slots=True)
 class LayerFacts:
-    """One layer, read to its end. Grows with the number of its entries, not with their size.
-
-    Attributes:
-        found: What may not be in any layer, seen or not: by path.
-        modes: What counts only where no later layer changes it: by path.
-        paths: Every path that the layer puts there.
-        removed: Paths that it deletes from the layers below.
-        emptied: Directories whose content below it hides.
-        entries: How many entries it has.
-    """
+    """One layer, read to its end. Grows with the number of its entries, not with their size."""
 
     inspector: Inspector
-    found: dict[str, list[Mark]] = field(default_factory=dict)
+    found: dict[str, list[Mark]] = field(default_factory=dict)  # what may not be in any layer, seen or not: by path
+    # What counts only where no later layer changes it: by path.
     modes: dict[str, list[Mark]] = field(default_factory=dict)
-    paths: set[str] = field(default_factory=set)
-    removed: set[str] = field(default_factory=set)
-    emptied: set[str] = field(default_factory=set)
-    entries: int = 0
+    paths: set[str] = field(default_factory=set)  # every path that the layer puts there
+    removed: set[str] = field(default_factory=set)  # paths that it deletes from the layers below
+    emptied: set[str] = field(default_factory=set)  # directories whose content below it hides
+    entries: int = 0  # how many entries it has
 
     def entry(self, member: tarfile.TarInfo, content: IO[bytes] | None) -> None:
         """Look at one entry."""

@@ -1,6 +1,6 @@
 """The bubblewrap command line of one box, as a pure function of what the box is to be.
 
-Everything a box sees stands here: what is not bound here does not exist inside. Standard library only: the keeper
+Everything a box sees stands here: what is not bound here does not exist inside. Standard library only: the supervisor
 uses it.
 """
 
@@ -31,47 +31,30 @@ _PROGRAMS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Where the parts of one box lie on the host's side, in the keeper's private mounts.
+    """Where the parts of one box lie on the host's side, in the supervisor's private mounts."""
 
-    Attributes:
-        etc: Directory that becomes /etc.
-        empty: An empty file.
-        scratch: Directory with `tmp`, `home` and `shm`.
-        workspace: What becomes /workspace; None makes it an empty directory.
-        writable: Whether all of the workspace may be written.
-        lower: The untouched project, for `changes`; None when there is no overlay.
-        upper: The overlay's upper directory, likewise.
-        protected: Subpaths of the workspace that stay as they are; they exist in `lower`.
-        writable_parts: Subpaths of a read-only workspace that may be written all the same.
-        python: (staged directory, path in the box) of the interpreter's parts.
-        python_links: (path in the box, target).
-        python_layers: (staged directory, path in the box) of the interpreter's parts that may be written.
-        python_hidden: Files and directories in the box, at their places on the host, covered by empty ones.
-        extra: (staged directory, path in the box), read-only.
-        shown: (staged place, path in the box, whether it may be written) of the host's own files.
-        shims: (name, target) of programs made in /run/kagura/bin.
-        root: What becomes /, writable, with `overlays`; None makes a root of the host's programs that nobody writes.
-        overlays: (staged directory, path in the box), writable parts of such a root.
-    """
-
-    etc: str
-    empty: str
-    scratch: str
-    workspace: str | None = None
-    writable: bool = True
-    lower: str | None = None
-    upper: str | None = None
-    protected: tuple[str, ...] = ()
-    writable_parts: tuple[str, ...] = ()
-    python: tuple[tuple[str, str], ...] = ()
-    python_links: tuple[tuple[str, str], ...] = ()
+    etc: str  # directory that becomes /etc
+    empty: str  # an empty file
+    scratch: str  # directory with `tmp`, `home` and `shm`
+    workspace: str | None = None  # what becomes /workspace; None makes it an empty directory
+    writable: bool = True  # whether all of the workspace may be written
+    lower: str | None = None  # the untouched project, for `changes`; None when there is no overlay
+    upper: str | None = None  # the overlay's upper directory, likewise
+    protected: tuple[str, ...] = ()  # subpaths of the workspace that stay as they are; they exist in `lower`
+    writable_parts: tuple[str, ...] = ()  # subpaths of a read-only workspace that may be written all the same
+    python: tuple[tuple[str, str], ...] = ()  # (staged directory, path in the box) of the interpreter's parts
+    python_links: tuple[tuple[str, str], ...] = ()  # (path in the box, target)
+    # (staged directory, path in the box) of the interpreter's parts that may be written.
     python_layers: tuple[tuple[str, str], ...] = ()
+    # Files and directories in the box, at their places on the host, covered by empty ones.
     python_hidden: tuple[str, ...] = ()
-    extra: tuple[tuple[str, str], ...] = ()
+    extra: tuple[tuple[str, str], ...] = ()  # (staged directory, path in the box), read-only
+    # (staged place, path in the box, whether it may be written) of the host's own files.
     shown: tuple[tuple[str, str, bool], ...] = ()
-    shims: tuple[tuple[str, str], ...] = ()
+    shims: tuple[tuple[str, str], ...] = ()  # (name, target) of programs made in /run/kagura/bin
+    # What becomes /, writable, with `overlays`; None makes a root of the host's programs that nobody writes.
     root: str | None = None
-    overlays: tuple[tuple[str, str], ...] = ()
+    overlays: tuple[tuple[str, str], ...] = ()  # (staged directory, path in the box), writable parts of such a root
 
 
 def bwrap_arguments(staged: Staged, command: Sequence[str], *, seccomp_fd: int, system: str = "") -> list[str]:

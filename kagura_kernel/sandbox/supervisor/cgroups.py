@@ -1,8 +1,8 @@
 """Where the system counts memory, processes and CPU time of all processes of a box together.
 
 Control groups of version 1 and 2, only where this process may make one: as root, or in a part of the tree that was
-delegated to the user. Names begin with `kagura-` and the keeper's process id, so that a later keeper can remove what
-one that was killed left behind. Standard library only: the keeper runs it.
+delegated to the user. Names begin with `kagura-` and the supervisor's process id, so that a later one can remove what
+one that was killed left behind.
 """
 
 from __future__ import annotations
@@ -19,15 +19,10 @@ _WANTED = ("memory", "pids", "cpu")
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The directories below which groups can be made.
+    """The directories below which groups can be made."""
 
-    Attributes:
-        version: 1 or 2; 0 where none can be made.
-        homes: Controller to directory; in version 2 all the same one.
-    """
-
-    version: int = 0
-    homes: Mapping[str, str] = field(default_factory=dict)
+    version: int = 0  # 1 or 2; 0 where none can be made
+    homes: Mapping[str, str] = field(default_factory=dict)  # controller to directory; in version 2 all the same one
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -120,11 +115,11 @@ def set_limits(tree: Tree, group: Group, *, memory_bytes: int, processes: int, c
 
 
 def sweep(tree: Tree) -> None:
-    """End and remove groups whose keeper is gone; one that was killed outright could not."""
+    """End and remove groups whose supervisor is gone; one that was killed outright could not."""
     for home in set(tree.homes.values()):
         for name in os.listdir(home):
-            keeper = name.split("-")[1:2]
-            gone = keeper and keeper[0].isdigit() and not os.path.exists(f"/proc/{keeper[0]}")
+            supervisor = name.split("-")[1:2]
+            gone = supervisor and supervisor[0].isdigit() and not os.path.exists(f"/proc/{supervisor[0]}")
             if name.startswith("kagura-") and gone:
                 _kill_all(f"{home}/{name}")
                 with contextlib.suppress(OSError):

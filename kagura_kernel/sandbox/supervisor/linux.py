@@ -1,6 +1,6 @@
 """The few system calls that Python does not have, by ctypes: namespaces, mounts, mapped mounts.
 
-Used in the keeper's own small process only, never in the kernel. Every function raises `OSError` with the system's
+Used in the supervisor's own small process only, never in the kernel. Every function raises `OSError` with the system's
 errno; none keeps a descriptor it did not return. Standard library only.
 """
 
@@ -11,7 +11,7 @@ import os
 import struct
 from collections.abc import Callable, Sequence
 
-CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x80000
 
 _AT_FDCWD = -100
@@ -255,6 +255,19 @@ def _unshare_helped(flags: int, helps: Callable[[str], bool]) -> bool:
         os.close(ready_in)
         _, ended = os.waitpid(pid, 0)
     return ended == 0
+
+
+def enter_spaces_of(pid: int, flags: int) -> None:
+    """Be in these namespaces of a process of ours; in that of processes only the next child is.
+
+    Raises:
+        OSError: it is gone; EINVAL before Linux 5.8.
+    """
+    process = os.pidfd_open(pid)
+    try:
+        _checked(_libc.setns(process, flags))
+    finally:
+        os.close(process)
 
 
 def enter_user_space(descriptor: int) -> None:

@@ -1,11 +1,11 @@
-"""The keeper: a small process that starts boxes for one kernel, and ends them when the kernel is gone.
+"""The supervisor: a small process that starts boxes for one kernel, and ends them when the kernel is gone.
 
 A kernel is large and full of threads; forking it is slow and unsafe, and what it holds dies with it only if somebody
-sees to it. The keeper has one thread, nothing but the standard library, and one tie to the kernel: a socket that
+sees to it. The supervisor has one thread, nothing but the standard library, and one tie to the kernel: a socket that
 carries JSON messages and file descriptors. When that socket ends, however the kernel ended, every box is killed
-and everything they held is removed. Should the keeper itself be killed, the system kills its boxes.
+and everything they held is removed. Should the supervisor itself be killed, the system kills its boxes.
 
-Messages from the kernel: `setup` (once), `start` (with the guest's standard input and output), `kill`.
+Messages from the kernel: `setup` (once), `start` and, for gVisor, `enter` (with a process's input and output), `kill`.
 Messages to it: `ready` or `refused`; `started` or `failed`; `gone` (with exit status, memory verdict, last words).
 """
 
@@ -23,10 +23,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kagura_kernel.sandbox.supervisor import cgroups, linux, stage
+from kagura_kernel.sandbox.supervisor import cgroups, gvisor, linux, stage
+from kagura_kernel.sandbox.supervisor.etc import BOX_UID
 from kagura_kernel.sandbox.supervisor.python_layer import Surveys
 from kagura_kernel.sandbox.supervisor.seccomp import filter_program
-from kagura_kernel.sandbox.supervisor.seed import Seed, plant, receive
+from kagura_kernel.sandbox.supervisor.seed import Ground, Seed, plant, receive
 
 _LAST_WORDS = 4096
 # A guest has nothing to say on its standard error; one that talks on is not listened to.
@@ -39,7 +40,7 @@ _CALM = 0.1
 
 @dataclass(slots=True)
 class _Held:
-    """One box as the keeper knows it."""
+    """One box as the supervisor knows it."""
 
     name: str
     pid: int
@@ -52,48 +53,33 @@ class _Held:
 
 
 @dataclass(slots=True)
-class Keeper:
-    """The keeper's state and its loop; `run` returns when the kernel is gone and everything is freed.
-
-    Attributes:
-        kernel: The one tie to the kernel.
-        kernel_life: Descriptor that becomes readable when the kernel's process ends.
-        number: Process id by which the host knows the keeper.
-        root: Whether it may take on any identity.
-        ranged: Whether it is an ordinary user's whose boxes have users of their own.
-        refusal: Why no box can be made here; empty when they can.
-        boxes: Those that are not gone, by name.
-        tree: Where control groups are made.
-        python: What boxes see of a Python.
-        surveys: What of that Python others may not read, where root shows it as a box's own.
-        seeds: Processes ready to become a box, by whose files they will show.
-        groups: Control groups of seeds that were not wanted.
-        next_owner: Whose files the next box will most likely show.
-        plant_at: When to make the next seed.
-        planted: How many there were.
-        poller: What the loop waits on.
-        handlers: What to do for each descriptor.
-        alive: Whether the kernel is there.
-    """
+class Supervisor:
+    """The supervisor's state and its loop; `run` returns when the kernel is gone and everything is freed."""
 
     kernel: socket.socket
-    kernel_life: int
-    number: int
-    root: bool
-    ranged: bool = False
-    refusal: str = ""
+    kernel_life: int  # readable when the kernel's process ends
+    number: int  # by which the host knows this process
+    root: bool  # whether it may take on any identity
+    ranged: bool = False  # whether it is an ordinary user's whose boxes have users of their own
+    gvisor: bool = False  # whether boxes are gVisor's, which show no files as somebody else's
+    refusal: str = ""  # why no box can be made here
     boxes: dict[str, _Held] = field(default_factory=dict)
     tree: cgroups.Tree = field(default_factory=cgroups.Tree)
     python: dict[str, Any] = field(default_factory=dict)
     surveys: Surveys = field(default_factory=Surveys)
-    seeds: dict[tuple[int, int] | None, Seed] = field(default_factory=dict)
-    groups: list[cgroups.Group] = field(default_factory=list)
-    next_owner: tuple[int, int] | None = None
+    seeds: dict[tuple[int, int] | None, Seed] = field(default_factory=dict)  # by whose files they will show
+    groups: list[cgroups.Group] = field(default_factory=list)  # of seeds that were not wanted
+    next_owner: tuple[int, int] | None = None  # whose files the next box will most likely show
     plant_at: float | None = None
     planted: int = 0
     poller: select.poll = field(default_factory=select.poll)
     handlers: dict[int, Callable[[], object]] = field(default_factory=dict)
     alive: bool = True
+
+    @property
+    def mapped(self) -> bool:
+        """Whether boxes show files of others as their own."""
+        return self.root and not self.gvisor
 
     def run(self) -> None:
         """Serve until the kernel is gone."""
@@ -162,6 +148,9 @@ class Keeper:
                     self._set_up(message)
                 case "start":
                     self._start(message, descriptors)
+                case "enter" if message["id"] in self.boxes and len(descriptors) == 2:  # noqa: PLR2004 - in and out
+                    with contextlib.suppress(OSError):
+                        gvisor.enter(self.boxes[message["id"]].pid, message["words"], descriptors)
                 case "kill" if message["id"] in self.boxes:
                     self._kill(self.boxes[message["id"]])
         finally:
@@ -190,9 +179,9 @@ class Keeper:
             ):
                 self.tree = cgroups.find_tree(mounts.read(), own.read())
             cgroups.sweep(self.tree)
-            if not self.root and not self._can_enter():
+            if not self.mapped and not self._can_enter():
                 self.tree = cgroups.Tree()
-            if not self.refusal:
+            if not self.refusal and not self.gvisor:
                 stage.lay_out(self.python)
         except KeyError as error:
             self.refusal = f"there is no system call filter for {error.args[0]}"
@@ -202,11 +191,15 @@ class Keeper:
             self._tell({"op": "refused", "why": self.refusal})
         else:
             gc.freeze()
-            self._tell({"op": "ready", "uncounted": self.tree.missing, "root": self.root})
-            if self.root:
+            self._tell({"op": "ready", "uncounted": self.tree.missing})
+            if self.mapped:
                 self.surveys.begin(self.python["layered"])
-            self.next_owner = (0, 0) if self.root else None
-            self.plant_at = time.monotonic() + _CALM
+            self.next_owner = (0, 0) if self.mapped else None
+            self._plant_soon()
+
+    def _plant_soon(self) -> None:
+        # What a seed saves is nothing beside the start of gVisor's own kernel.
+        self.plant_at = None if self.gvisor else time.monotonic() + _CALM
 
     def _can_enter(self) -> bool:
         """Whether a process of ours may be moved into a group of ours; tried out, because delegation has many forms."""
@@ -230,7 +223,7 @@ class Keeper:
 
     def _start(self, message: dict[str, Any], streams: list[int]) -> None:
         name, owner = message["id"], self._owner(message)
-        stderr_out, stderr_in = os.pipe2(os.O_CLOEXEC)
+        stderr_out, stderr_in = self._pair()
         os.set_blocking(stderr_out, False)
         seed = None
         try:
@@ -250,11 +243,18 @@ class Keeper:
         held = self.boxes[name] = _Held(name, seed.pid, seed.group, stderr_out)
         self._listen(stderr_out, lambda: self._hear(held))
         self.next_owner = owner
-        self.plant_at = time.monotonic() + _CALM
+        self._plant_soon()
+
+    def _pair(self) -> tuple[int, int]:
+        """The two ends of a guest's standard error; in gVisor a command could open a pipe, and no socket."""
+        if not self.gvisor:
+            return os.pipe2(os.O_CLOEXEC)
+        ours, theirs = socket.socketpair()
+        return ours.detach(), theirs.detach()
 
     def _owner(self, message: dict[str, Any]) -> tuple[int, int] | None:
         """Whose files the box must show as its own; None when there is no choice."""
-        if not self.root:
+        if not self.mapped:
             return None
         if message["workspace"] is not None:
             with contextlib.suppress(OSError):
@@ -265,15 +265,16 @@ class Keeper:
     def _plant(self, owner: tuple[int, int] | None) -> Seed:
         self.planted += 1
         group = cgroups.make_group(self.tree, f"kagura-{self.number}-{self.planted}")
+        ground = Ground(
+            self.python,
+            self._tell,
+            counted="memory" in self.tree.homes,
+            ranged=self.ranged,
+            root=self.root,
+            gvisor=self.gvisor,
+        )
         try:
-            counted = "memory" in self.tree.homes
-            return plant(
-                *(group, self.python, owner),
-                tell=self._tell,
-                counted=counted,
-                ranged=self.ranged,
-                survey=self.surveys.latest,
-            )
+            return plant(ground, group, owner, self.surveys.latest)
         except OSError:
             group.remove()
             raise
@@ -347,10 +348,10 @@ class Keeper:
 
 
 def main(descriptor: int, words: Sequence[str] = ()) -> None:
-    """Be the keeper of the kernel at the other end of this socket; `words` may hold its mapping commands, as JSON.
+    """Be the supervisor of the kernel at the other end of this socket; `words` may hold its options, as JSON.
 
-    The keeper proper is process 1 of a space of its own, so that nothing it started can outlive it; this process only
-    waits for its end.
+    The supervisor proper is process 1 of a space of its own, so that nothing it started can outlive it; this process
+    only waits for its end.
     """
     gc.disable()
     # It came through an exec; the next ones must not pass it on.
@@ -361,18 +362,22 @@ def main(descriptor: int, words: Sequence[str] = ()) -> None:
             life = os.pidfd_open(os.getppid())
         except ProcessLookupError:
             return
-        mapping = json.loads(words[0]) if words else []
-        keeper = Keeper(kernel, life, os.getpid(), stage.is_real_root(), ranged=bool(mapping))
+        options = json.loads(words[0]) if words else {}
+        mapping, boxes_of_gvisor = options.get("mapping", ()), options.get("gvisor", False)
+        # gVisor's boxes need no identity that nobody else has: who is root is enough, even of a container.
+        root = os.geteuid() == 0 if boxes_of_gvisor else stage.is_real_root()
+        supervisor = Supervisor(kernel, life, os.getpid(), root, ranged=bool(mapping), gvisor=boxes_of_gvisor)
         try:
-            stage.enter_spaces(root=keeper.root, mapping=mapping)
+            # runsc must be root of something: of a user namespace in which there is nobody else.
+            stage.enter_spaces(root=root, mapping=mapping, inside=0 if boxes_of_gvisor else BOX_UID)
         except stage.StagingError as error:
-            keeper.refusal = error.why
-            keeper.run()
+            supervisor.refusal = error.why
+            supervisor.run()
             return
         pid = os.fork()
         if pid == 0:
             linux.die_with_parent()
-            keeper.run()
+            supervisor.run()
             os._exit(0)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))
     signal.signal(signal.SIGINT, signal.SIG_IGN)

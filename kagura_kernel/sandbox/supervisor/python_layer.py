@@ -4,14 +4,12 @@ Each folder of the environment is an overlay: the host's own files below, which 
 scratch space above. Its files appear as the box's own, so that a package can be replaced and taken away too. Two kinds
 of files are not there at all: configuration that boxes must not see (`pythonenv`), and, where files of the host's root
 become the box's, everything that others may not read on the host. What that is takes a look at every file, so the
-keeper has it done beside its work (`begin_survey`).
+supervisor has it done beside its work (`begin_survey`).
 
 Where files cannot appear as somebody else's, or belong to neither the caller nor the box, the folders that packages
 are put into become the box's own and the files do not: packages can be added, and those of the host stay.
 
 Nothing of a layer is ever run outside its box: the mounts are private to the process that becomes the box.
-
-Standard library only. Runs in the keeper and its children.
 """
 
 from __future__ import annotations
@@ -39,17 +37,11 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A look at an environment for what others may not read, perhaps still going on.
+    """A look at an environment for what others may not read, perhaps still going on."""
 
-    Attributes:
-        pid: The process that looks.
-        over: Descriptor that reads as ended when it is over.
-        found: Memory file that holds the answer then; empty when it failed.
-    """
-
-    pid: int
-    over: int
-    found: int
+    pid: int  # the process that looks
+    over: int  # descriptor that reads as ended when it is over
+    found: int  # memory file that holds the answer then; empty when it failed
 
     def private(self) -> dict[str, list[str]] | None:
         """Paths by folder, relative to it; waits until they are known. None when the look failed."""
@@ -82,7 +74,7 @@ def begin_survey(folders: Iterable[str]) -> Survey:
     try:
         pid = os.fork()
         if pid == 0:
-            # Whatever happens, this process must not go on as a second keeper.
+            # Whatever happens, this process must not go on as a second supervisor.
             with contextlib.suppress(BaseException):
                 linux.die_with_parent()
                 answer = json.dumps({folder: list(unreadable(folder)) for folder in folders}).encode()
@@ -99,19 +91,12 @@ def begin_survey(folders: Iterable[str]) -> Survey:
 
 @dataclass(slots=True)
 class Surveys:
-    """The latest look, renewed from time to time because files come and modes change; belongs to a keeper.
+    """The latest look, renewed from time to time because files come and modes change; belongs to a supervisor."""
 
-    Attributes:
-        latest: The one to be used; None where no file of another owner may become a box's.
-        coming: One that will replace it when it is over, so that nobody waits for it.
-        folders: Where to look.
-        begun: When the last one was begun.
-    """
-
-    latest: Survey | None = None
-    coming: Survey | None = None
-    folders: Sequence[str] = ()
-    begun: float = 0.0
+    latest: Survey | None = None  # the one to be used; None where no file of another owner may become a box's
+    coming: Survey | None = None  # one that will replace it when it is over, so that nobody waits for it
+    folders: Sequence[str] = ()  # where to look
+    begun: float = 0.0  # when the last one was begun
 
     def begin(self, folders: Sequence[str]) -> None:
         """Have these looked through from now on, when there are any."""
@@ -135,19 +120,12 @@ class Surveys:
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """Whose the files of an environment are in a box.
+    """Whose the files of an environment are in a box."""
 
-    Attributes:
-        uid: The box's user, as the keeper's child knows it.
-        gid: Its group.
-        mapping: Descriptor of a user namespace that maps the files' owners; None shows them as they are.
-        root: Whether this is root of the whole machine.
-    """
-
-    uid: int
-    gid: int
-    mapping: int | None
-    root: bool
+    uid: int  # the box's user, as the supervisor's child knows it
+    gid: int  # its group
+    mapping: int | None  # descriptor of a user namespace that maps the files' owners; None shows them as they are
+    root: bool  # whether this is root of the whole machine
 
 
 def show_python(

@@ -33,7 +33,7 @@ OWNER = "kagura"
 """Whose lines in /etc/subuid and /etc/subgid name the block that root's boxes use."""
 
 RANGE_INSIDE = 100_000
-"""Where an ordinary user's range begins in the keeper's own user namespace."""
+"""Where an ordinary user's range begins in the supervisor's own user namespace."""
 
 # Above the ids that boxes themselves are given, and below 2^31, past which some programs take a number for negative.
 _FIRST_BLOCK, _BLOCKS = 2_100_000_000, 700
@@ -41,19 +41,12 @@ _FIRST_BLOCK, _BLOCKS = 2_100_000_000, 700
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A map from the ids in a box to those of the host.
+    """A map from the ids in a box to those of the host."""
 
-    Attributes:
-        root_uid: The user that root is outside.
-        root_gid: The group likewise.
-        first_uid: The user that 1 is; the others follow.
-        first_gid: The group likewise.
-    """
-
-    root_uid: int
-    root_gid: int
-    first_uid: int
-    first_gid: int
+    root_uid: int  # the user that root is outside
+    root_gid: int  # the group likewise
+    first_uid: int  # the user that 1 is; the others follow
+    first_gid: int  # the group likewise
 
     def user(self, inside: int) -> int:
         """The host's id of a user in the box; one that no box has becomes the last, `nobody`'s neighbour."""
@@ -80,7 +73,7 @@ class Block:
 
 
 def choose_block(uid: int, subuid: str = "/etc/subuid", subgid: str = "/etc/subgid") -> Block:
-    """The block for a box whose root is `uid` outside, for a keeper that may take any.
+    """The block for a box whose root is `uid` outside, for a supervisor that may take any.
 
     An administrator who keeps a register of ids gives us ours by a line for `kagura` in both files, as Docker's
     userns-remap has its `dockremap`. Without one a block is drawn from a range that no distribution, container manager
@@ -155,15 +148,10 @@ _SEEN, _ENTERED = 0o004, 0o005
 
 @dataclass(frozen=True, slots=True)
 class RootLayer:
-    """The parts of a writable root on the host's side, in the keeper's private mounts.
+    """The parts of a writable root on the host's side, in the supervisor's private mounts."""
 
-    Attributes:
-        tree: What becomes /.
-        overlays: (merged directory, path in the box).
-    """
-
-    tree: str
-    overlays: tuple[tuple[str, str], ...]
+    tree: str  # what becomes /
+    overlays: tuple[tuple[str, str], ...]  # (merged directory, path in the box)
 
 
 def is_debian(host: str = "") -> bool:

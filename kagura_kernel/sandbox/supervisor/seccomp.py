@@ -10,8 +10,6 @@ since a service of the host may listen there, nor files that run as their owner,
 
 A box with a writable root has the same filter: dpkg and apt need owners and modes of files, which no filter refuses to
 anyone, and none of the calls named here; making a device is left to the kernel, which gives that power to nobody there.
-
-Standard library only: the keeper runs it. The program is plain data; nothing here talks to the kernel.
 """
 
 from __future__ import annotations
@@ -239,21 +237,14 @@ _CONDITIONAL = ("socket", "socketpair", "clone", "ioctl", "personality", "clone3
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One architecture as this filter knows it.
+    """One architecture as this filter knows it."""
 
-    Attributes:
-        audit: Its audit number.
-        calls: Numbers of the calls that are refused, always or by their arguments.
-        newest: The newest number that is known.
-        uncounted: Numbers of the calls that are refused where nobody counts a box's memory as a whole.
-        modes: Calls that give a file its mode: the number, and which argument that is.
-    """
-
-    audit: int
-    calls: Mapping[str, int]
-    newest: int
+    audit: int  # its audit number
+    calls: Mapping[str, int]  # numbers of the calls that are refused, always or by their arguments
+    newest: int  # the newest number that is known
+    # Numbers of the calls that are refused where nobody counts a box's memory as a whole.
     uncounted: Mapping[str, int]
-    modes: Mapping[str, tuple[int, int]]
+    modes: Mapping[str, tuple[int, int]]  # calls that give a file its mode: the number, and which argument that is
 
 
 MACHINES = {

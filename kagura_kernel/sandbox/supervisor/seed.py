@@ -2,8 +2,6 @@
 
 What takes long and is the same for every box (forking, joining a control group, an identity of its own) is done ahead
 of time, so that a start pays for its own mounts only. A seed runs nothing of the box until it has become one.
-
-Standard library only. Runs in the keeper's children.
 """
 
 from __future__ import annotations
@@ -20,13 +18,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from kagura_kernel.sandbox.supervisor import cgroups, linux, stage
+from kagura_kernel.sandbox.supervisor import cgroups, gvisor, linux, stage
 from kagura_kernel.sandbox.supervisor.arguments import bwrap_arguments
 from kagura_kernel.sandbox.supervisor.python_layer import Survey
 from kagura_kernel.sandbox.supervisor.seccomp import filter_program
 from kagura_kernel.sandbox.supervisor.showing import NotShown
 
-_MESSAGE = 1 << 17
+_MESSAGE = 1 << 18
 _OOM_SCORE = 500
 
 Tell = Callable[[Mapping[str, Any]], None]
@@ -34,16 +32,10 @@ Tell = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A waiting process, as its keeper knows it.
-
-    Attributes:
-        pid: The process.
-        door: Where its job is sent.
-        group: The control group it is in.
-    """
+    """A waiting process, as its supervisor knows it."""
 
     pid: int
-    door: socket.socket
+    door: socket.socket  # where its job is sent
     group: cgroups.Group
 
     def become(self, job: Mapping[str, Any], streams: list[int]) -> None:
@@ -72,37 +64,37 @@ def receive(door: socket.socket, most: int) -> tuple[bytes, list[int]]:
     return data, list(descriptors)
 
 
-def plant(
-    group: cgroups.Group,
-    python: Mapping[str, Any],
-    owner: tuple[int, int] | None,
-    *,
-    tell: Tell,
-    counted: bool,
-    ranged: bool = False,
-    survey: Survey | None = None,
-) -> Seed:
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What all seeds of one supervisor have in common."""
+
+    python: Mapping[str, Any]
+    tell: Tell  # how a seed answers to the kernel
+    counted: bool  # whether the group counts memory; otherwise each process is limited
+    ranged: bool  # whether boxes have users of their own though this is not root
+    root: bool  # whether this is root
+    gvisor: bool  # whether boxes are gVisor's
+
+
+def plant(ground: Ground, group: cgroups.Group, owner: tuple[int, int] | None, survey: Survey | None) -> Seed:
     """Fork a seed.
 
     Args:
+        ground: What it knows before it is told which box to become.
         group: What it joins.
-        python: What boxes see of a Python.
-        owner: Whose files its box will show as its own; None when this is not root, and the box is who we are.
-        tell: How it answers to the kernel.
-        counted: Whether the group counts memory; otherwise each process is limited.
-        ranged: Whether its box has users of its own though this is not root.
+        owner: Whose files its box will show as its own; None where the box is who we are.
         survey: What of the Python others than its owner may not read.
 
     Raises:
         OSError: there can be no further process.
     """
-    identity = None if owner is None else stage.new_identity(owner, python["layered"])
+    identity = None if owner is None else stage.new_identity(owner, ground.python["layered"])
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         pid = linux.fork_as_first()
         if pid == 0:
             ours.close()
-            _wait_and_become(theirs, _Ground(group, python, identity, ranged, survey), tell, counted)
+            _wait_and_become(theirs, ground, group, identity, survey)
     except OSError:
         ours.close()
         raise
@@ -114,21 +106,26 @@ def plant(
 
 
 @dataclass(frozen=True, slots=True)
-class _Ground:
-    """What a seed knows before it is told which box to become."""
+class _Program:
+    """What a seed becomes at last."""
 
-    group: cgroups.Group
-    python: Mapping[str, Any]
-    identity: stage.Identity | None
-    ranged: bool
-    survey: Survey | None
+    path: str
+    words: list[str]
+    environment: Mapping[str, str]
+    notes: list[str]
 
 
-def _wait_and_become(door: socket.socket, ground: _Ground, tell: Tell, counted: bool) -> NoReturn:
+def _wait_and_become(
+    door: socket.socket,
+    ground: Ground,
+    group: cgroups.Group,
+    identity: stage.Identity | None,
+    survey: Survey | None,
+) -> NoReturn:
     name, part, why = "", "box", ""
     try:
         linux.die_with_parent()
-        owner, refused = _get_ready(ground)
+        owner, refused = _get_ready(ground, group, identity)
         data, streams = receive(door, 3)
         if not data:
             os._exit(0)
@@ -136,39 +133,56 @@ def _wait_and_become(door: socket.socket, ground: _Ground, tell: Tell, counted: 
         name = job["id"]
         if refused is not None:
             raise refused  # noqa: TRY301 - told below
-        users = stage.make_users(ground.identity, ranged=ground.ranged) if job["writable_root"] else None
-        staged, notes = stage.build_box(job, ground.python, ground.identity, owner, users, ground.survey)
+        _give_way()
+        program = _runsc(job, ground) if ground.gvisor else _bubblewrap(job, ground, identity, owner, survey)
         for target, descriptor in enumerate(streams):
             os.dup2(descriptor, target)
-        program = filter_program(counted=counted, shares_files=bool(job["shown"]))
-        filter_fd = _memory_file("filter", program)
-        words = bwrap_arguments(staged, job["argv"], seccomp_fd=filter_fd)
-        separator = words.index("--")
-        words_fd = _memory_file("arguments", "\0".join(words[:separator]).encode() + b"\0")
-        _limit(job, counted=counted)
-        _change(ground.identity, users)
         # Changing the identity has made the system forget it.
         linux.die_with_parent()
         # Who started us may have left some ignored, as `nohup` does.
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
-        if not os.access(job["bwrap"], os.X_OK):
-            raise PermissionError(errno.EACCES, "this program cannot be started", job["bwrap"])  # noqa: TRY301 - told below
-        tell({"op": "started", "id": name, "notes": notes})
+        if not os.access(program.path, os.X_OK):
+            raise PermissionError(errno.EACCES, "this program cannot be started", program.path)  # noqa: TRY301 - told below
+        ground.tell({"op": "started", "id": name, "notes": program.notes})
         # The kernel chose the program; no shell is wanted.
-        os.execve(job["bwrap"], ["bwrap", "--args", str(words_fd), *words[separator:]], {})  # noqa: S606
+        os.execve(program.path, program.words, program.environment)  # noqa: S606
     except stage.StagingError as error:
         part, why = error.part, error.why
     except NotShown as error:
         part, why = "shown", str(error)
     except OSError as error:
         why = f"{error.filename or 'the box'}: {error.strerror}"
-    # Whatever it was, this process must not go on as a second keeper.
+    # Whatever it was, this process must not go on as a second supervisor.
     except BaseException as error:  # noqa: BLE001
         why = repr(error)
     with contextlib.suppress(BaseException):
-        tell({"op": "failed", "id": name, "part": part, "why": why})
+        ground.tell({"op": "failed", "id": name, "part": part, "why": why})
     os._exit(70)
+
+
+def _runsc(job: Mapping[str, Any], ground: Ground) -> _Program:
+    words = gvisor.build_box(job, root=ground.root)
+    return _Program(words[0], words, gvisor.ENVIRONMENT, [])
+
+
+def _bubblewrap(
+    job: Mapping[str, Any],
+    ground: Ground,
+    identity: stage.Identity | None,
+    owner: tuple[int, int],
+    survey: Survey | None,
+) -> _Program:
+    """Make the parts of a bubblewrap box and be who it is; the program that makes its walls of them."""
+    users = stage.make_users(identity, ranged=ground.ranged) if job["writable_root"] else None
+    staged, notes = stage.build_box(job, ground.python, identity, owner, users, survey)
+    filter_fd = _memory_file("filter", filter_program(counted=ground.counted, shares_files=bool(job["shown"])))
+    words = bwrap_arguments(staged, job["argv"], seccomp_fd=filter_fd)
+    separator = words.index("--")
+    words_fd = _memory_file("arguments", "\0".join(words[:separator]).encode() + b"\0")
+    _limit(job, counted=ground.counted)
+    _change(identity, users)
+    return _Program(job["bwrap"], ["bwrap", "--args", str(words_fd), *words[separator:]], {}, notes)
 
 
 def _change(identity: stage.Identity | None, users: stage.Users | None) -> None:
@@ -183,11 +197,16 @@ def _change(identity: stage.Identity | None, users: stage.Users | None) -> None:
     os.setresuid(number, number, number)
 
 
-def _get_ready(ground: _Ground) -> tuple[tuple[int, int], OSError | None]:
+def _get_ready(
+    ground: Ground, group: cgroups.Group, identity: stage.Identity | None
+) -> tuple[tuple[int, int], OSError | None]:
     """The ids that own the box's files; a refusal waits for the job whose failure it is."""
     try:
-        ground.group.enter()
-        return stage.enter_box(ground.identity, ranged=ground.ranged), None
+        group.enter()
+        if ground.gvisor:
+            gvisor.enter_box()
+            return (0, 0), None
+        return stage.enter_box(identity, ranged=ground.ranged), None
     except OSError as error:
         return (0, 0), error
 
@@ -199,12 +218,18 @@ def _memory_file(name: str, data: bytes) -> int:
     return descriptor
 
 
-def _limit(job: Mapping[str, Any], *, counted: bool) -> None:
-    """Limits of each process, beside those of the group; before the identity changes, which closes /proc/self."""
-    # When the machine itself runs out of memory, boxes go before anything of the host.
+def _give_way() -> None:
+    """When the machine itself runs out of memory, boxes go before anything of the host.
+
+    Before the identity changes, which closes /proc/self.
+    """
     with open("/proc/self/oom_score_adj", "r+", encoding="ascii") as score:
         if int(score.read()) < _OOM_SCORE:
             score.write(str(_OOM_SCORE))
+
+
+def _limit(job: Mapping[str, Any], *, counted: bool) -> None:
+    """Limits of each process, beside those of the group."""
     wanted = {
         resource.RLIMIT_NPROC: job["processes"],
         resource.RLIMIT_NOFILE: job["open_files"],

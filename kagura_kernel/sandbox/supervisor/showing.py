@@ -1,7 +1,7 @@
 """Files and directories of the host shown to a box: mounts of exactly what a name means, and no more.
 
 A mount is held by a descriptor from the moment its name has been followed. It is what the name meant then, whatever
-is put in its place afterwards. Standard library only: runs in the keeper's children.
+is put in its place afterwards. Standard library only: runs in the supervisor's children.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def show_all(
 
     Args:
         paths: (name on the host, path in the box, whether the box may change it); names are absolute, without links.
-        folder: A directory of the keeper's own.
+        folder: A directory of the supervisor's own.
         uid: User and group that its owner becomes; None where the box is who we are.
         notes: Takes what a reader should know.
 
@@ -48,8 +48,8 @@ def show_further(
 
     Args:
         pairs: (directory on the host, path in the box); directories are absolute, without links.
-        folder: A directory of the keeper's own.
-        void: An empty directory of the keeper's own.
+        folder: A directory of the supervisor's own.
+        void: An empty directory of the supervisor's own.
         uid: User and group that its owner becomes; None where the box is who we are.
         notes: Takes what a reader should know.
 

@@ -1,10 +1,8 @@
-"""The keeper's private mounts: what boxes are built from, and the view of the workspace that each of them gets.
+"""The supervisor's private mounts: what boxes are built from, and the view of the workspace that each of them gets.
 
 Nothing here is visible to the host or outlives the processes that hold it: every mount is made in a mount namespace
-of the keeper's own and of each box's own. As root each box runs under a user and group id that nobody else has, and
+of the supervisor's own and of each box's own. As root each box runs under a user and group id that nobody else has, and
 the project's files are shown to it as its own; as anybody else it runs under the caller's identity in a user namespace.
-
-Standard library only. Runs in the keeper and its children, never in the kernel.
 """
 
 from __future__ import annotations
@@ -53,17 +51,12 @@ class StagingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a box is on the host.
+    """Who a box is on the host."""
 
-    Attributes:
-        uid: User and group id.
-        owner_map: Descriptor of a user namespace that maps the project's owner to it; None shows owners as they are.
-        python_map: The same of the owner of the Python that boxes see.
-    """
-
-    uid: int
+    uid: int  # user and group id
+    # Descriptor of a user namespace that maps the project's owner to it; None shows owners as they are.
     owner_map: int | None = None
-    python_map: int | None = None
+    python_map: int | None = None  # the same of the owner of the Python that boxes see
 
     def close(self) -> None:
         """Close the descriptors; processes that were forked meanwhile keep their own."""
@@ -73,15 +66,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """The users of a box that has a root of its own.
+    """The users of a box that has a root of its own."""
 
-    Attributes:
-        block: Who they are on the host.
-        space: Descriptor of the user namespace that maps them so; None when this process is in it.
-    """
-
-    block: Block
-    space: int | None
+    block: Block  # who they are on the host
+    space: int | None  # descriptor of the user namespace that maps them so; None when this process is in it
 
 
 def is_real_root() -> bool:
@@ -92,12 +80,13 @@ def is_real_root() -> bool:
         return any(int(line.split()[1]) == 0 and int(line.split()[2]) > _FIRST_ID + _IDS for line in lines)
 
 
-def enter_spaces(*, root: bool, mapping: Sequence[Sequence[str]] = ()) -> None:
-    """Leave the host's mounts and processes; the next fork is process 1 of the keeper's own.
+def enter_spaces(*, root: bool, mapping: Sequence[Sequence[str]] = (), inside: int = BOX_UID) -> None:
+    """Leave the host's mounts and processes; the next fork is process 1 of the supervisor's own.
 
     Args:
         root: Whether this is root.
-        mapping: Commands that give an ordinary user's keeper further ids.
+        mapping: Commands that give an ordinary user's supervisor further ids.
+        inside: Who an ordinary user is there, otherwise.
 
     Raises:
         StagingError: namespaces are refused here.
@@ -112,7 +101,7 @@ def enter_spaces(*, root: bool, mapping: Sequence[Sequence[str]] = ()) -> None:
             return
         linux.unshare(own if root else own | linux.CLONE_NEWUSER)
         if not root:
-            linux.map_identity(*identity, BOX_UID)
+            linux.map_identity(*identity, inside)
     except OSError as error:
         raise StagingError("namespaces", f"namespaces are refused ({error.strerror})") from error
 

@@ -82,6 +82,13 @@ async def alone() -> AsyncIterator[RunscBackend]:
     await backend.close()
 
 
+@pytest.fixture
+async def begun(alone: RunscBackend) -> RunscBackend:
+    """One whose supervisor is there already: what a box adds is the box."""
+    await alone.way()
+    return alone
+
+
 def children(pid: int) -> list[int]:
     try:
         text = "".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children"))
@@ -117,7 +124,7 @@ async def test_a_killed_kernel_leaves_no_process_mount_or_group() -> None:
     assert process.stdout is not None
     assert await asyncio.wait_for(process.stdout.readline(), 60) == b"ready\n"
     family = descendants(process.pid)
-    assert len(family) >= 6, "two keepers, with runsc and the box's kernel below each"
+    assert len(family) >= 6, "the supervisor's two halves, and two boxes with runsc and a kernel each"
     process.kill()
     await process.wait()
     await eventually(lambda: not [pid for pid in family if Path(f"/proc/{pid}").exists()])
@@ -125,7 +132,7 @@ async def test_a_killed_kernel_leaves_no_process_mount_or_group() -> None:
     assert STAGE not in mounts()
 
 
-async def test_a_killed_keeper_takes_its_box_along_and_the_box_says_so(alone: RunscBackend) -> None:
+async def test_a_killed_supervisor_takes_its_box_along_and_the_box_says_so(alone: RunscBackend) -> None:
     before = set(descendants(os.getpid()))
     box = await alone.start(BoxSpec())
     family = [pid for pid in descendants(os.getpid()) if pid not in before]
@@ -138,9 +145,9 @@ async def test_a_killed_keeper_takes_its_box_along_and_the_box_says_so(alone: Ru
     await eventually(lambda: not [pid for pid in family if Path(f"/proc/{pid}").exists()])
 
 
-async def test_closing_a_box_leaves_no_process(alone: RunscBackend) -> None:
+async def test_closing_a_box_leaves_no_process(begun: RunscBackend) -> None:
     before = set(descendants(os.getpid()))
-    box = await alone.start(BoxSpec())
+    box = await begun.start(BoxSpec())
     family = [pid for pid in descendants(os.getpid()) if pid not in before]
     assert family
     await box.close()
@@ -161,13 +168,13 @@ async def test_a_parked_box_is_taken_with_its_project(alone: RunscBackend, tmp_p
     assert await box.changes() == []
 
 
-async def test_filling_a_read_only_box_leaves_nobody_behind(alone: RunscBackend, tmp_path: Path) -> None:
-    before = set(descendants(os.getpid()))
+async def test_filling_a_read_only_box_leaves_nobody_behind(begun: RunscBackend, tmp_path: Path) -> None:
+    before = descendants(os.getpid())
     (tmp_path / "a.txt").write_text("alpha\n")
-    await alone.start(BoxSpec(workspace=tmp_path, policy=SandboxPolicy(type=SandboxPolicyType.READ_ONLY)))
-    keeper = next(pid for pid in descendants(os.getpid()) if pid not in before)
+    await begun.start(BoxSpec(workspace=tmp_path, policy=SandboxPolicy(type=SandboxPolicyType.READ_ONLY)))
+    (supervisor,) = (pid for pid in before if not children(pid) or set(children(pid)) - set(before))
     # runsc, and not whoever sent the project in: neither alive nor as a name that nobody has waited for.
-    await eventually(lambda: len(children(keeper)) == 1)
+    await eventually(lambda: len(children(supervisor)) == 1)
 
 
 async def test_a_box_runs_on_a_kernel_of_its_own(alone: RunscBackend) -> None:

@@ -1,4 +1,4 @@
-"""The two directions of a gVisor box's guest: what they are, and that none stays open."""
+"""The two directions of a guest: what they are, and that none stays open."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import stat
 import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.sandbox.gvisor import opened as gvisor_opened
-from kagura_kernel.sandbox.gvisor.opened import Streams
+from kagura_kernel.sandbox.supervisor import client
+from kagura_kernel.sandbox.supervisor.client import GuestStreams
 
 
 def is_open(descriptor: int) -> bool:
@@ -20,14 +20,15 @@ def is_open(descriptor: int) -> bool:
     return True
 
 
-def test_they_are_sockets_which_no_command_can_open_a_second_time():
-    with Streams() as streams:
+def test_they_are_sockets_which_no_command_can_open_a_second_time_where_that_is_wanted():
+    with GuestStreams(sockets=True) as streams:
         assert all(stat.S_ISSOCK(os.fstat(end).st_mode) for end in streams.theirs)
         assert not any(os.get_inheritable(end) for end in streams.theirs)
 
 
-def test_what_one_end_writes_the_other_reads_to_its_end():
-    with Streams() as streams:
+@pytest.mark.parametrize("sockets", [True, False])
+def test_what_one_end_writes_the_other_reads_to_its_end(*, sockets: bool):
+    with GuestStreams(sockets=sockets) as streams:
         ours_to_read, ours_to_write = streams.hand_over()
         os.write(ours_to_write, b"in")
         os.write(streams.theirs[1], b"out")
@@ -38,8 +39,9 @@ def test_what_one_end_writes_the_other_reads_to_its_end():
         os.close(ours_to_write)
 
 
-def test_what_was_not_handed_over_is_closed():
-    with Streams() as streams:
+@pytest.mark.parametrize("sockets", [True, False])
+def test_what_was_not_handed_over_is_closed(*, sockets: bool):
+    with GuestStreams(sockets=sockets) as streams:
         ours = streams.hand_over()
     assert not any(map(is_open, streams.theirs))
     assert all(map(is_open, ours))
@@ -51,6 +53,6 @@ def test_without_descriptors_there_is_a_readable_error(monkeypatch: pytest.Monke
     def none_left() -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(gvisor_opened.socket, "socketpair", none_left)
+    monkeypatch.setattr(client.socket, "socketpair", none_left)
     with pytest.raises(SandboxUnavailable, match="Too many open files"):
-        Streams()
+        GuestStreams(sockets=True)

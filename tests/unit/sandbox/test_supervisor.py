@@ -1,4 +1,4 @@
-"""The keeper by itself: real processes, no guest."""
+"""The supervisor by itself: real processes, no guest."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap.python_view import PythonView
 from kagura_kernel.sandbox.bubblewrap.request import request_for
 from kagura_kernel.sandbox.supervisor.cgroups import find_tree
-from kagura_kernel.sandbox.supervisor.client import Ending, KeeperClient, StartRefused, as_setup
+from kagura_kernel.sandbox.supervisor.client import Ending, StartRefused, SupervisorClient, as_setup
 
 VIEW = PythonView(python="/usr/bin/python3")
 
 
 @pytest.fixture
-async def keeper() -> AsyncIterator[KeeperClient]:
-    client = KeeperClient(as_setup(VIEW, []))
+async def supervisor() -> AsyncIterator[SupervisorClient]:
+    client = SupervisorClient(as_setup(VIEW, []))
     yield client
     await client.close()
 
@@ -40,53 +40,53 @@ def request(*argv: str, **more: object) -> dict:
     return {**request_for(BoxSpec(), BoxSpec().limits, "/usr/bin/bwrap", VIEW, copy=False), "argv": list(argv), **more}
 
 
-async def test_a_command_runs_and_its_end_is_told(keeper: KeeperClient, streams) -> None:
-    kept = await keeper.start("box-1", request("/bin/sh", "-c", "echo out; echo err >&2; exit 3"), streams[:2])
+async def test_a_command_runs_and_its_end_is_told(supervisor: SupervisorClient, streams) -> None:
+    kept = await supervisor.start("box-1", request("/bin/sh", "-c", "echo out; echo err >&2; exit 3"), streams[:2])
     ending = await asyncio.wait_for(kept.gone(), 60)
     assert ending == Ending(3, words="err\n")
     assert ending.why == "it ended with exit code 3 (err)"
     assert os.read(streams[2], 100) == b"out\n"
 
 
-async def test_a_killed_box_is_gone_and_may_be_killed_again(keeper: KeeperClient, streams) -> None:
-    kept = await keeper.start("box-1", request("/bin/sleep", "60"), streams[:2])
-    keeper.kill("box-1")
-    keeper.kill("box-1")
+async def test_a_killed_box_is_gone_and_may_be_killed_again(supervisor: SupervisorClient, streams) -> None:
+    kept = await supervisor.start("box-1", request("/bin/sleep", "60"), streams[:2])
+    supervisor.kill("box-1")
+    supervisor.kill("box-1")
     assert (await asyncio.wait_for(kept.gone(), 60)).why == "signal 9 ended it"
-    keeper.kill("box-1")
-    keeper.kill("never-there")
+    supervisor.kill("box-1")
+    supervisor.kill("never-there")
 
 
-async def test_last_words_are_bounded(keeper: KeeperClient, streams) -> None:
+async def test_last_words_are_bounded(supervisor: SupervisorClient, streams) -> None:
     script = "yes chatter | head -c 3000000 >&2; echo last words >&2"
-    kept = await keeper.start("box-1", request("/bin/bash", "-c", script), streams[:2])
+    kept = await supervisor.start("box-1", request("/bin/bash", "-c", script), streams[:2])
     ending = await asyncio.wait_for(kept.gone(), 60)
     assert len(ending.words) <= 4096
 
 
-async def test_signals_are_as_a_program_expects_them(keeper: KeeperClient, streams) -> None:
-    kept = await keeper.start("box-1", request("/bin/grep", "^Sig[BI]", "/proc/self/status"), streams[:2])
+async def test_signals_are_as_a_program_expects_them(supervisor: SupervisorClient, streams) -> None:
+    kept = await supervisor.start("box-1", request("/bin/grep", "^Sig[BI]", "/proc/self/status"), streams[:2])
     assert (await asyncio.wait_for(kept.gone(), 60)).status == 0
     blocked, ignored = (int(word, 16) for word in os.read(streams[2], 1000).split()[1::2])
     # 32 and 33 are the C library's own: it ignores them in whatever it spawns, and no program ever meets them.
     assert (blocked, ignored & ~(0b11 << 31)) == (0, 0)
 
 
-async def test_no_descriptor_but_the_three_comes_in(keeper: KeeperClient, streams) -> None:
+async def test_no_descriptor_but_the_three_comes_in(supervisor: SupervisorClient, streams) -> None:
     look = "for n in {3..99}; do [ -e /proc/$$/fd/$n ] && ls -l /proc/$$/fd/$n; done; echo done"
-    kept = await keeper.start("box-1", request("/bin/bash", "-c", look), streams[:2])
+    kept = await supervisor.start("box-1", request("/bin/bash", "-c", look), streams[:2])
     await asyncio.wait_for(kept.gone(), 60)
     assert os.read(streams[2], 1000) == b"done\n"
 
 
-async def test_memory_that_runs_out_is_told(keeper: KeeperClient, streams) -> None:
+async def test_memory_that_runs_out_is_told(supervisor: SupervisorClient, streams) -> None:
     eat = "x = []\nwhile True: x.append(bytearray(1 << 20))"
-    kept = await keeper.start(
+    kept = await supervisor.start(
         "box-1", request("/usr/bin/python3", "-c", eat, memory_bytes=64 * 2**20, scratch_bytes=2**20), streams[:2]
     )
     ending = await asyncio.wait_for(kept.gone(), 60)
     assert ending.status != 0
-    if "memory" not in keeper.uncounted:
+    if "memory" not in supervisor.uncounted:
         assert ending.out_of_memory
         assert "out of memory" in ending.why
 
@@ -102,65 +102,65 @@ async def test_memory_that_runs_out_is_told(keeper: KeeperClient, streams) -> No
     ],
 )
 async def test_a_box_that_cannot_be_made_says_why(
-    keeper: KeeperClient, streams, more: dict, part: str, word: str
+    supervisor: SupervisorClient, streams, more: dict, part: str, word: str
 ) -> None:
     with pytest.raises(StartRefused, match=word) as caught:
-        await keeper.start("box-1", request("/bin/true") | more, streams[:2])
+        await supervisor.start("box-1", request("/bin/true") | more, streams[:2])
     assert caught.value.part == part
     # And the next one is none the worse.
-    kept = await keeper.start("box-2", request("/bin/true"), streams[:2])
+    kept = await supervisor.start("box-2", request("/bin/true"), streams[:2])
     assert (await asyncio.wait_for(kept.gone(), 60)).status == 0
 
 
 async def test_a_limit_that_the_system_refuses_leaves_no_process_and_no_group_behind(
-    keeper: KeeperClient, streams
+    supervisor: SupervisorClient, streams
 ) -> None:
-    kept = await keeper.start("box-0", request("/bin/true"), streams[:2])
+    kept = await supervisor.start("box-0", request("/bin/true"), streams[:2])
     await asyncio.wait_for(kept.gone(), 60)
-    if "pids" in keeper.uncounted:
+    if "pids" in supervisor.uncounted:
         pytest.skip("this system lets nobody here make control groups")
     for number in range(4):
         with pytest.raises(StartRefused):
-            await keeper.start(f"box-{number}", request("/bin/true", processes=-5), streams[:2])
+            await supervisor.start(f"box-{number}", request("/bin/true", processes=-5), streams[:2])
     async with asyncio.timeout(60):
-        # The keeper's other half, and a process that waits to become the next box.
-        while len(descendants(keeper.pid)) > 2 or len(groups_of(keeper.pid)) > 1:  # noqa: ASYNC110 - /proc tells no news
+        # The supervisor's other half, and a process that waits to become the next box.
+        while len(descendants(supervisor.pid)) > 2 or len(groups_of(supervisor.pid)) > 1:  # noqa: ASYNC110 - /proc tells no news
             await asyncio.sleep(0.05)
 
 
-async def test_a_lost_keeper_ends_its_boxes_and_another_takes_over(keeper: KeeperClient, streams) -> None:
-    kept = await keeper.start("box-1", request("/bin/sleep", "60"), streams[:2])
-    lost = keeper.pid
+async def test_a_lost_supervisor_ends_its_boxes_and_another_takes_over(supervisor: SupervisorClient, streams) -> None:
+    kept = await supervisor.start("box-1", request("/bin/sleep", "60"), streams[:2])
+    lost = supervisor.pid
     os.kill(lost, signal.SIGKILL)
     ending = await asyncio.wait_for(kept.gone(), 60)
     assert ending.status is None
     assert "killed" in ending.why
-    kept = await keeper.start("box-2", request("/bin/true"), streams[:2])
+    kept = await supervisor.start("box-2", request("/bin/true"), streams[:2])
     assert (await asyncio.wait_for(kept.gone(), 60)).status == 0
-    assert keeper.pid != lost
+    assert supervisor.pid != lost
 
 
-async def test_a_keeper_asked_to_terminate_frees_everything(keeper: KeeperClient, streams) -> None:
-    kept = await keeper.start("box-1", request("/bin/sleep", "60"), streams[:2])
-    os.kill(keeper.pid, signal.SIGTERM)
+async def test_a_supervisor_asked_to_terminate_frees_everything(supervisor: SupervisorClient, streams) -> None:
+    kept = await supervisor.start("box-1", request("/bin/sleep", "60"), streams[:2])
+    os.kill(supervisor.pid, signal.SIGTERM)
     assert (await asyncio.wait_for(kept.gone(), 60)).status in (None, -9)
 
 
-async def test_a_keeper_that_cannot_start_is_an_error() -> None:
+async def test_a_supervisor_that_cannot_start_is_an_error() -> None:
     with pytest.raises(SandboxUnavailable, match="does not start"):
-        await KeeperClient(as_setup(VIEW, []), "/nowhere/python").start("box-1", request("/bin/true"), ())
+        await SupervisorClient(as_setup(VIEW, []), "/nowhere/python").start("box-1", request("/bin/true"), ())
     with pytest.raises((SandboxUnavailable, StartRefused), match="gone"):
-        await KeeperClient(as_setup(VIEW, []), "/bin/true").start("box-1", request("/bin/true"), ())
+        await SupervisorClient(as_setup(VIEW, []), "/bin/true").start("box-1", request("/bin/true"), ())
 
 
-async def test_closing_twice_or_before_anything_began_is_fine(keeper: KeeperClient, streams) -> None:
-    await keeper.close()
-    kept = await keeper.start("box-1", request("/bin/sleep", "60"), streams[:2])
-    pid = keeper.pid
-    await keeper.close()
-    await keeper.close()
+async def test_closing_twice_or_before_anything_began_is_fine(supervisor: SupervisorClient, streams) -> None:
+    await supervisor.close()
+    kept = await supervisor.start("box-1", request("/bin/sleep", "60"), streams[:2])
+    pid = supervisor.pid
+    await supervisor.close()
+    await supervisor.close()
     assert (await kept.gone()).status is None
-    assert keeper.pid is None
+    assert supervisor.pid is None
     assert not is_running(pid)
 
 
