@@ -93,81 +93,41 @@ class PipedBox:
         notes: tuple[str, ...] = (),
         on_close: Callable[[], Awaitable[None]],
     ) -> None:
-        self._channel = channel
-        self._id = id
-        self._backend = backend
-        self._isolation = isolation
-        self._image = image
-        self._warm = warm
-        self._notes = notes if channel.hardened else (*notes, "the guest could not hide itself from its commands")
+        self.channel = channel  # for the back-end that made it
+        self.id = id
+        self.backend = backend
+        self.isolation = isolation
+        self.image = image
+        self.warm = warm
+        self.notes = notes if channel.hardened else (*notes, "the guest could not hide itself from its commands")
+        self.files: FileSystem = channel.files
         self._on_close = on_close
-        self._why = ""
         self._freed = asyncio.get_running_loop().create_task(self._free_at_end())
-
-    @property
-    def id(self) -> str:
-        """`box-…`."""
-        return self._id
-
-    @property
-    def backend(self) -> str:
-        """Name of the back-end that started it."""
-        return self._backend
-
-    @property
-    def isolation(self) -> IsolationClass:
-        """How strong its walls are."""
-        return self._isolation
-
-    @property
-    def image(self) -> str:
-        """Image it runs; empty where there are none."""
-        return self._image
-
-    @property
-    def warm(self) -> bool:
-        """Whether it came from the pool."""
-        return self._warm
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader should know about it."""
-        return self._notes
-
-    @property
-    def files(self) -> FileSystem:
-        """Files inside."""
-        return self._channel.files
-
-    @property
-    def channel(self) -> BoxChannel:
-        """The pipe, for the back-end that made it."""
-        return self._channel
 
     async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
         """Run one command to its end; see `Box.run`."""
-        return await self._channel.run(command, on_output)
+        return await self.channel.run(command, on_output)
 
     async def changes(self) -> list[BoxChange]:
         """How the workspace differs from what it was at the start."""
-        return await self._channel.changes()
+        return await self.channel.changes()
 
     async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
         """Serve connections that programs in the box make to a loopback port; see `Box.listen`."""
-        return await self._channel.listen(listener, serve, failed)
+        return await self.channel.listen(listener, serve, failed)
 
     async def wait_closed(self) -> str:
         """Return when the box is gone: why it died, or an empty text when it was closed."""
-        return await self._channel.wait_closed()
+        return await self.channel.wait_closed()
 
     async def close(self) -> None:
         """End everything in it and free what it held; may be called twice."""
-        await self._channel.close()
+        await self.channel.close()
         # Being cancelled here must not leave the process or the container behind.
         await asyncio.shield(self._freed)
 
     async def _free_at_end(self) -> None:
-        await self._channel.wait_closed()
+        await self.channel.wait_closed()
         await self._on_close()
 
 
@@ -183,6 +143,50 @@ class ReadOnlyBox(PipedBox):
     async def changes(self) -> list[BoxChange]:
         """None: nothing can be."""
         return []
+
+
+class Parked:
+    """A box that waits to be taken once; what back-ends hand to the warm pool.
+
+    Args:
+        channel: The pipe to its guest.
+        unchanged: Whether what it shows of the host is still what is there.
+        take: Hands it over; on any failure it is closed.
+        end: Frees what it holds.
+    """
+
+    def __init__(
+        self,
+        channel: BoxChannel,
+        unchanged: Callable[[], bool],
+        take: Callable[[BoxSpec], Awaitable[PipedBox]],
+        end: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._channel = channel
+        self._unchanged = unchanged
+        self._take = take
+        self._end = end
+        self._used = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether its guest is there, nobody has it, and the host is still what it shows."""
+        return not self._used and not self._channel.closed and self._unchanged()
+
+    async def take(self, spec: BoxSpec) -> PipedBox:
+        """The box, with the spec's project in it.
+
+        Raises:
+            SandboxUnavailable: it is dead, or shows what has changed on the host; it is closed then.
+            WorkspaceError: the project cannot be sent.
+        """
+        self._used = True
+        return await self._take(spec)
+
+    async def close(self) -> None:
+        """End it and free what it held; may be called twice."""
+        self._used = True
+        await self._end()
 
 
 async def send_workspace(channel: BoxChannel, spec: BoxSpec) -> tuple[str, ...]:

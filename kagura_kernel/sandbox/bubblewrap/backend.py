@@ -29,7 +29,7 @@ from kagura_kernel.domain.errors import (
 from kagura_kernel.domain.policy import CommandLimits, IsolationClass
 from kagura_kernel.sandbox.backend import BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_payload
-from kagura_kernel.sandbox.box import PipedBox, identities, refuse_further
+from kagura_kernel.sandbox.box import Parked, PipedBox, identities, refuse_further
 from kagura_kernel.sandbox.bubblewrap.host import advise, advise_root, find_bwrap, find_mapping, read_facts
 from kagura_kernel.sandbox.bubblewrap.python_view import PythonView, current_view
 from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
@@ -158,7 +158,7 @@ class BubblewrapBackend:
         """
         return None if spec.workspace in self._copies or spec.shown else spec
 
-    async def park(self, spec: BoxSpec) -> ParkedBubble:
+    async def park(self, spec: BoxSpec) -> Parked:
         """A box that waits for its first command.
 
         Raises:
@@ -169,7 +169,14 @@ class BubblewrapBackend:
         if spec.workspace in self._copies:
             await opened.end()
             raise SandboxUnavailable("a copied project cannot wait")
-        return ParkedBubble(self, opened, spec, unchanged)
+
+        async def take(wanted: BoxSpec) -> PipedBox:
+            if wanted != spec or opened.channel.closed or not unchanged():
+                await opened.end()
+                raise SandboxUnavailable("the parked box does not fit any more")
+            return self._keep(opened, warm=True)
+
+        return Parked(opened.channel, unchanged, take, opened.end)
 
     async def close(self) -> None:
         """Close every box and end the supervisor; may be called twice."""
@@ -266,38 +273,6 @@ async def _runs(box: PipedBox) -> Probe:
     if not result.ok:
         return Probe(ok=False, reason=f"a box starts, but `true` ends with {result.exit_code} in it")
     return Probe(ok=True, reason="a bubblewrap box started and ran a command")
-
-
-class ParkedBubble:
-    """A box that waits; its project is looked at by nobody before it is taken."""
-
-    def __init__(
-        self, backend: BubblewrapBackend, opened: OpenedBox, spec: BoxSpec, unchanged: Callable[[], bool]
-    ) -> None:
-        self._backend = backend
-        self._opened = opened
-        self._spec = spec
-        self._unchanged = unchanged
-
-    @property
-    def alive(self) -> bool:
-        """Whether its guest is there, and the project and the packages on the host are still what it shows."""
-        return not self._opened.channel.closed and self._unchanged()
-
-    async def take(self, spec: BoxSpec) -> PipedBox:
-        """The box; `spec` equals the one it was parked for.
-
-        Raises:
-            SandboxUnavailable: it is dead, or the project was replaced meanwhile; it is closed then.
-        """
-        if spec != self._spec or not self.alive:
-            await self.close()
-            raise SandboxUnavailable("the parked box does not fit any more")
-        return self._backend._keep(self._opened, warm=True)  # noqa: SLF001 - its own back-end
-
-    async def close(self) -> None:
-        """End it and free what it held."""
-        await self._opened.end()
 
 
 async def _copy_in(opened: OpenedBox, spec: BoxSpec, limit_bytes: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_argv, guest_payload
-from kagura_kernel.sandbox.box import PipedBox, ReadOnlyBox, identities, send_as_root, send_workspace
+from kagura_kernel.sandbox.box import Parked, PipedBox, ReadOnlyBox, identities, send_as_root, send_workspace
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.docker.attach import AttachPipe, attach
 from kagura_kernel.sandbox.docker.engine import Daemon, DockerEngine, DockerEvents, Image, no_daemon
@@ -107,52 +107,6 @@ class Running:
     channel: BoxChannel  # the pipe to its guest
     notes: tuple[str, ...]  # what a reader should know of it
     copies: Copies  # what it shows of the host
-
-
-class ParkedContainer:
-    """A frozen container; made by `DockerBackend.park`.
-
-    Args:
-        running: What it is.
-        spec: What it was made for.
-        wake: Lets it go on and hands it over.
-        discard: Removes it.
-    """
-
-    def __init__(
-        self,
-        running: Running,
-        spec: BoxSpec,
-        wake: Callable[[Running, BoxSpec], Awaitable[Box]],
-        discard: Callable[[str], Awaitable[None]],
-    ) -> None:
-        self._running = running
-        self._spec = spec
-        self._seen = identities(spec)
-        self._wake = wake
-        self._discard = discard
-        self._used = False
-
-    @property
-    def alive(self) -> bool:
-        """Whether its pipe still stands, and the directories on the host are there."""
-        return not self._used and not self._running.channel.closed and identities(self._spec) == self._seen
-
-    async def take(self, spec: BoxSpec) -> Box:
-        """Let it go on, and send the project in.
-
-        Raises:
-            SandboxUnavailable: it is dead, or shows what has changed on the host; it is removed then.
-            WorkspaceError: the project cannot be sent.
-        """
-        self._used = True
-        return await self._wake(self._running, spec)
-
-    async def close(self) -> None:
-        """Remove it."""
-        self._used = True
-        await self._running.channel.close()
-        await self._discard(self._running.id)
 
 
 GVISOR = "gvisor"
@@ -271,15 +225,25 @@ class DockerBackend:
         """Boxes wait without a workspace, so any project may have them."""
         return None if spec.shown else replace(spec, workspace=None)
 
-    async def park(self, spec: BoxSpec) -> ParkedContainer:
+    async def park(self, spec: BoxSpec) -> Parked:
         """A box that is frozen until it is taken."""
         with self._waited_for():
             running = await self._launch(spec)
             async with self._freed_on_failure(running.id, running.channel):
                 await self._engine.pause(running.id)
-            parked = ParkedContainer(running, spec, self._wake, self._discard)
-            self._open[running.id] = parked.close
-            return parked
+            seen = identities(spec)
+
+            async def end() -> None:
+                await running.channel.close()
+                await self._discard(running.id)
+
+            self._open[running.id] = end
+            return Parked(
+                running.channel,
+                lambda: identities(spec) == seen,
+                lambda wanted: self._wake(running, wanted),
+                end,
+            )
 
     async def sweep(self, owner_alive: Callable[[str], bool]) -> int:
         """Remove containers and volumes whose owner is gone; how many containers. A silent daemon has none."""
@@ -420,7 +384,7 @@ class DockerBackend:
 
     # ----------------------------------------------------------- handing over
 
-    async def _wake(self, running: Running, spec: BoxSpec) -> Box:
+    async def _wake(self, running: Running, spec: BoxSpec) -> PipedBox:
         """Let a frozen container go on, and hand it over."""
         with self._waited_for():
             async with self._freed_on_failure(running.id, running.channel):
@@ -429,7 +393,7 @@ class DockerBackend:
                 await self._engine.unpause(running.id)
             return await self._hand_over(running, spec, warm=True)
 
-    async def _hand_over(self, running: Running, spec: BoxSpec, *, warm: bool) -> Box:
+    async def _hand_over(self, running: Running, spec: BoxSpec, *, warm: bool) -> PipedBox:
         async with self._freed_on_failure(running.id, running.channel):
             if self._closed:
                 raise SandboxUnavailable("this Docker back-end was closed")

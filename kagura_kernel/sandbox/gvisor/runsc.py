@@ -23,7 +23,15 @@ from kagura_kernel.domain.policy import CommandLimits, IsolationClass
 from kagura_kernel.domain.search_path import entries_outside
 from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
 from kagura_kernel.sandbox.boot import guest_argv, guest_payload
-from kagura_kernel.sandbox.box import PipedBox, ReadOnlyBox, identities, refuse_further, send_as_root, send_workspace
+from kagura_kernel.sandbox.box import (
+    Parked,
+    PipedBox,
+    ReadOnlyBox,
+    identities,
+    refuse_further,
+    send_as_root,
+    send_workspace,
+)
 from kagura_kernel.sandbox.bubblewrap.host import advise, read_facts
 from kagura_kernel.sandbox.bubblewrap.python_view import PythonView, current_view
 from kagura_kernel.sandbox.bubblewrap.request import uncounted_notes
@@ -124,13 +132,13 @@ class RunscBackend:
             WorkspaceError: the project cannot be sent, or another directory of the host cannot be shown.
         """
         opened = await self._launch(spec, await self.way())
-        return await self.hand_over(opened, spec, warm=False)
+        return await self._hand_over(opened, spec, warm=False)
 
     def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
         """Boxes wait without a workspace, so any project may have them."""
         return replace(spec, workspace=None)
 
-    async def park(self, spec: BoxSpec) -> ParkedRunsc:
+    async def park(self, spec: BoxSpec) -> Parked:
         """A box that waits for a project.
 
         Raises:
@@ -141,7 +149,11 @@ class RunscBackend:
         seen = identities(spec)
         opened = await self._launch(spec, await self.way())
         self._open[opened.id] = opened.end
-        return ParkedRunsc(self, opened, spec, seen)
+
+        async def take(wanted: BoxSpec) -> PipedBox:
+            return await self._hand_over(opened, wanted, warm=True)
+
+        return Parked(opened.channel, lambda: identities(spec) == seen, take, opened.end)
 
     async def close(self) -> None:
         """Close every box, parked ones too; may be called twice."""
@@ -236,7 +248,7 @@ class RunscBackend:
         if self._closed:
             raise SandboxUnavailable("this gVisor back-end was closed")
 
-    async def hand_over(self, opened: OpenedBox, spec: BoxSpec, *, warm: bool) -> Box:
+    async def _hand_over(self, opened: OpenedBox, spec: BoxSpec, *, warm: bool) -> PipedBox:
         """The box as its user sees it, with the project sent into it."""
         try:
             left_out = await self._fill(opened, spec)
@@ -256,34 +268,6 @@ class RunscBackend:
         )
         self._open[box.id] = box.close
         return box
-
-
-class ParkedRunsc:
-    """A box that waits; made by `RunscBackend.park`."""
-
-    def __init__(
-        self, backend: RunscBackend, opened: OpenedBox, spec: BoxSpec, seen: tuple[tuple[int, int] | None, ...]
-    ) -> None:
-        self._backend = backend
-        self._opened = opened
-        self._spec = spec
-        self._seen = seen
-        self._used = False
-
-    @property
-    def alive(self) -> bool:
-        """Whether its guest is there, and the directories on the host are still those that it shows."""
-        return not self._used and not self._opened.channel.closed and identities(self._spec) == self._seen
-
-    async def take(self, spec: BoxSpec) -> Box:
-        """Send the project in."""
-        self._used = True
-        return await self._backend.hand_over(self._opened, spec, warm=True)
-
-    async def close(self) -> None:
-        """End it."""
-        self._used = True
-        await self._opened.end()
 
 
 def _refusal(why: str) -> SandboxUnavailable:
