@@ -25,7 +25,7 @@ from kagura_kernel.sandbox.boot import guest_argv, guest_payload
 from kagura_kernel.sandbox.box import Parked, PipedBox, ReadOnlyBox, identities, send_as_root, send_workspace
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.docker.attach import AttachPipe, attach
-from kagura_kernel.sandbox.docker.engine import Daemon, DockerEngine, DockerEvents, Image, no_daemon
+from kagura_kernel.sandbox.docker.engine import OTHER_BOXES, Daemon, DockerEngine, DockerEvents, Image
 from kagura_kernel.sandbox.docker.flags import (
     HOLDER_LABEL,
     NAME,
@@ -43,7 +43,7 @@ from kagura_kernel.sandbox.docker.flags import (
 )
 from kagura_kernel.sandbox.docker.reaper import Reaper, remove_left, remove_left_volumes
 from kagura_kernel.sandbox.docker.volumes import Copies, DockerVolumes, still_so
-from kagura_kernel.sandbox.docker_endpoint import Endpoint
+from kagura_kernel.sandbox.docker_endpoint import Endpoint, no_daemon
 from kagura_kernel.sandbox.owner import this_owner
 from kagura_kernel.sandbox.populate import copy_notes
 
@@ -367,7 +367,7 @@ class DockerBackend:
             try:
                 await self._events.listen(api)
             except OSError as error:
-                raise no_daemon() from error
+                raise no_daemon(OTHER_BOXES) from error
             if self._reaper is None or not self._reaper.alive:
                 starting = asyncio.ensure_future(asyncio.to_thread(Reaper, self._endpoint, self._holder, this_owner()))
                 try:

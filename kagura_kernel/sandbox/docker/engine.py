@@ -1,14 +1,11 @@
-"""The Docker daemon, called without blocking the loop: the blocking SDK in threads of its own.
-
-Imports `docker` only when something is asked, because that takes a while. Its errors become ours here.
-"""
+"""The Docker daemon, called without blocking the loop: the blocking SDK in threads of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -16,7 +13,15 @@ from urllib.parse import quote
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.docker.flags import HOLDER_LABEL
-from kagura_kernel.sandbox.docker_endpoint import FORWARDING, Endpoint, ask_version, open_stream
+from kagura_kernel.sandbox.docker_endpoint import (
+    FORWARDING,
+    Endpoint,
+    ask_version,
+    client_of,
+    no_daemon,
+    open_stream,
+    our_errors,
+)
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -146,6 +151,7 @@ class DockerEvents:
 T = TypeVar("T")
 
 _HELLO_SECONDS = 5.0
+OTHER_BOXES = "Start it, or use `--box bubblewrap`."
 _PATIENCE = 60
 """Seconds that any call but the first may take."""
 _CONFLICT = 409
@@ -190,7 +196,7 @@ class DockerEngine:
         try:
             api = await ask_version(self.endpoint, seconds)
         except OSError as error:
-            raise no_daemon() from error
+            raise no_daemon(OTHER_BOXES) from error
         async with self._meeting:
             if self._daemon is None or self._daemon.api != api:
                 self._daemon = await self._thread(self._hello, api)
@@ -290,16 +296,7 @@ class DockerEngine:
             raise
 
     def _hello(self, api: str) -> Daemon:
-        import docker
-
-        tls = None
-        if (certificates := self.endpoint.certificates) is not None:
-            tls = docker.tls.TLSConfig(
-                client_cert=(str(certificates / "cert.pem"), str(certificates / "key.pem")),
-                ca_cert=str(certificates / "ca.pem") if self.endpoint.verify else None,
-                verify=self.endpoint.verify,
-            )
-        client = docker.APIClient(base_url=self.endpoint.url, version=api, timeout=_PATIENCE, tls=tls or False)
+        client = client_of(self.endpoint, api, _PATIENCE)
         try:
             info = client.info()
         except BaseException:
@@ -383,26 +380,8 @@ def _is_gvisor(runtime: Mapping[str, Any]) -> bool:
 
 
 def _translated(function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
-    with _our_errors():
+    with our_errors(OTHER_BOXES):
         return function(*arguments)
-
-
-@contextlib.contextmanager
-def _our_errors() -> Iterator[None]:
-    import docker
-    import requests
-
-    try:
-        yield
-    except docker.errors.APIError as error:
-        raise SandboxUnavailable(f"Docker refused: {error.explanation or error}") from error
-    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-        raise no_daemon() from error
-
-
-def no_daemon() -> SandboxUnavailable:
-    """The error for a daemon that is not there."""
-    return SandboxUnavailable("no Docker daemon answers", "Start it, or use `--box bubblewrap`.")
 
 
 async def _ended(future: asyncio.Future[Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import re
 import time
@@ -13,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from kagura_kernel.domain.errors import ImageBuildFailed, SandboxUnavailable
-from kagura_kernel.sandbox.docker_endpoint import FORWARDING, Endpoint, ask_version
+from kagura_kernel.sandbox.docker_endpoint import FORWARDING, Endpoint, ask_version, client_of, no_daemon, our_errors
 from kagura_kernel.sandbox.images.recipes import (
     BASE_LABEL,
     DEFAULT_PREFIX,
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
 
 _HELLO_SECONDS = 5.0
+# Nothing but a daemon has images: another back-end is no way out.
+_START_IT = "Start it, or let DOCKER_HOST name one that runs."
 _PATIENCE = 1800
 """Seconds without a word from the daemon: a step of a build prints nothing while it fetches."""
 
@@ -57,7 +58,7 @@ class ImageDaemon:
         """An image in Docker's words; None when it is not there."""
         import docker
 
-        with _our_errors():
+        with our_errors(_START_IT):
             try:
                 return dict(self._api().inspect_image(name))
             except docker.errors.NotFound:
@@ -70,7 +71,7 @@ class ImageDaemon:
 
         A stage that fails is a message with `error`, no exception.
         """
-        with _our_errors():
+        with our_errors(_START_IT):
             yield from self._api().build(
                 fileobj=io.BytesIO(context),
                 custom_context=True,
@@ -85,28 +86,28 @@ class ImageDaemon:
 
     def pull(self, name: str) -> None:
         """Fetch an image from its registry."""
-        with _our_errors():
+        with our_errors(_START_IT):
             self._api().pull(name)
 
     def tag(self, image: str, name: str) -> None:
         """Give an image a name, `REPOSITORY:TAG`; it is taken from the image that had it."""
         repository, _, tag = name.rpartition(":")
-        with _our_errors():
+        with our_errors(_START_IT):
             self._api().tag(image, repository, tag)
 
     def sweep(self, label: str) -> None:
         """Remove images without a name that bear a label."""
-        with _our_errors():
+        with our_errors(_START_IT):
             self._api().prune_images(filters={"dangling": True, "label": label})
 
     def history(self, name: str) -> list[Mapping[str, Any]]:
         """The steps that made an image, newest first."""
-        with _our_errors():
+        with our_errors(_START_IT):
             return list(self._api().history(name))
 
     def export(self, names: Sequence[str]) -> Iterator[bytes]:
         """The images as one archive, in pieces: what `docker save` writes. A layer they share comes once."""
-        with _our_errors():
+        with our_errors(_START_IT):
             client = self._api()
             # The library's own method takes one name; the daemon takes many.
             url = f"{client.base_url}/v{client.api_version}/images/get"
@@ -123,40 +124,13 @@ class ImageDaemon:
         return self._client
 
     def _connect(self) -> APIClient:
-        import docker
-
         if self.endpoint.problem:
             raise SandboxUnavailable(self.endpoint.problem, FORWARDING)
         try:
             version = asyncio.run(ask_version(self.endpoint, _HELLO_SECONDS))
         except OSError as error:
-            raise _no_daemon() from error
-        tls = None
-        if (certificates := self.endpoint.certificates) is not None:
-            tls = docker.tls.TLSConfig(
-                client_cert=(str(certificates / "cert.pem"), str(certificates / "key.pem")),
-                ca_cert=str(certificates / "ca.pem") if self.endpoint.verify else None,
-                verify=self.endpoint.verify,
-            )
-        return docker.APIClient(base_url=self.endpoint.url, version=version, timeout=_PATIENCE, tls=tls or False)
-
-
-@contextlib.contextmanager
-def _our_errors() -> Iterator[None]:
-    import docker
-    import requests
-
-    try:
-        yield
-    except docker.errors.APIError as error:
-        raise SandboxUnavailable(f"Docker refused: {error.explanation or error}") from error
-    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-        raise _no_daemon() from error
-
-
-def _no_daemon() -> SandboxUnavailable:
-    # Nothing but a daemon has images: another back-end is no way out.
-    return SandboxUnavailable("no Docker daemon answers", "Start it, or let DOCKER_HOST name one that runs.")
+            raise no_daemon(_START_IT) from error
+        return client_of(self.endpoint, version, _PATIENCE)
 
 
 _LOCK = re.compile(
