@@ -30,17 +30,29 @@ _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
 _CONTAINER = "box"
 
 
-def enter_box() -> None:
-    """Move this process, the first of its own space, into the mounts and the network of one box.
+def enter_box(*, root: bool) -> None:
+    """Move this process, the first of its own space, into the mounts, the network and the users of one box.
+
+    Unless `root`, an ordinary user's box has a user namespace of its own, in which there is nobody else.
 
     Raises:
         OSError: the system refused.
     """
-    # A network space too: runsc's own control socket has a name that all of a network space may call.
-    linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWNET)
+    linux.unshare(linux.CLONE_NEWNS)
     # Mounts that the host makes later still arrive here; ours never leave.
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_SLAVE)
+    # Only who made the space of processes may mount its /proc: before there are further users.
     linux.mount("proc", "/proc", "proc", _PLAIN)
+    identity = os.geteuid(), os.getegid()
+    linux.unshare(_spaces(root=root) & ~linux.CLONE_NEWPID)
+    if not root:
+        linux.map_identity(*identity, 0)
+
+
+def _spaces(*, root: bool) -> int:
+    # A network space too: runsc's own control socket has a name that all of a network space may call.
+    own = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWPID
+    return own if root else own | linux.CLONE_NEWUSER
 
 
 def build_box(job: Mapping[str, Any], *, root: bool) -> list[str]:
@@ -61,7 +73,7 @@ def enter_words(runsc: Sequence[str], argv: Sequence[str]) -> list[str]:
     return [*runsc, "--root", STATE, "exec", "--user", "0:0", "--cwd", "/", _CONTAINER, *argv]
 
 
-def enter(first: int, words: list[str], streams: Sequence[int]) -> None:
+def enter(first: int, words: list[str], streams: Sequence[int], *, root: bool) -> None:
     """Run `enter_words` in the namespaces of the box whose first process this is; whoever reaps children reaps it.
 
     Raises:
@@ -71,7 +83,7 @@ def enter(first: int, words: list[str], streams: Sequence[int]) -> None:
         return
     with contextlib.suppress(BaseException):
         linux.die_with_parent()
-        linux.enter_spaces_of(first, linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWPID)
+        linux.enter_spaces_of(first, _spaces(root=root))
         # Only a child is in the space of processes. The box ends when all of them are reaped, so this waits for it.
         pid = os.fork()
         if pid == 0:

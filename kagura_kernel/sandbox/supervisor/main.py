@@ -150,7 +150,8 @@ class Supervisor:
                     self._start(message, descriptors)
                 case "enter" if message["id"] in self.boxes and len(descriptors) == 2:  # noqa: PLR2004 - in and out
                     with contextlib.suppress(OSError):
-                        gvisor.enter(self.boxes[message["id"]].pid, message["words"], descriptors)
+                        first = self.boxes[message["id"]].pid
+                        gvisor.enter(first, message["words"], descriptors, root=self.root)
                 case "kill" if message["id"] in self.boxes:
                     self._kill(self.boxes[message["id"]])
         finally:
@@ -172,7 +173,8 @@ class Supervisor:
     def _set_up(self, message: dict[str, Any]) -> None:
         self.python = message["python"]
         try:
-            filter_program()
+            if not self.gvisor:
+                filter_program()
             with (
                 open("/proc/self/mounts", encoding="utf-8") as mounts,
                 open("/proc/self/cgroup", encoding="utf-8") as own,
@@ -209,6 +211,9 @@ class Supervisor:
             group = cgroups.make_group(self.tree, f"kagura-{self.number}-0")
         except OSError:
             return False
+        if self.gvisor and not self._can_limit(group):
+            group.remove()
+            return False
         pid = os.fork()
         if pid == 0:
             try:
@@ -218,6 +223,14 @@ class Supervisor:
             os._exit(0)
         _, status = os.waitpid(pid, 0)
         return group.remove() and status == 0
+
+    def _can_limit(self, group: cgroups.Group) -> bool:
+        # gVisor's kernel limits its box by itself: one that the system does not limit as well is told, not refused.
+        try:
+            cgroups.set_limits(self.tree, group, memory_bytes=2**30, processes=1000, cpus=1.0)
+        except OSError:
+            return False
+        return True
 
     # ------------------------------------------------------------- starting
 

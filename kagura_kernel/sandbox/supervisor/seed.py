@@ -204,7 +204,7 @@ def _get_ready(
     try:
         group.enter()
         if ground.gvisor:
-            gvisor.enter_box()
+            gvisor.enter_box(root=ground.root)
             return (0, 0), None
         return stage.enter_box(identity, ranged=ground.ranged), None
     except OSError as error:

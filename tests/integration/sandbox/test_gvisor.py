@@ -55,8 +55,10 @@ asyncio.run(main())
 
 ORDINARY = """
 import asyncio, json, sys
+from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from kagura_kernel.domain.commands import shell_command
+from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
 
@@ -68,6 +70,11 @@ async def main():
         box = await backend.start(BoxSpec())
         line = "id -u; echo x > new; cat new; touch /usr/x || echo refused"
         told[2] = (await box.run(shell_command(line))).stdout.text
+        # Sent in by the box's root, who leaves before any command runs.
+        policy = SandboxPolicy(type=SandboxPolicyType.READ_ONLY)
+        box = await backend.start(BoxSpec(workspace=Path(sys.argv[1], "docs", "decisions"), policy=policy))
+        line = "echo READ*; touch new || echo refused"
+        told[2] += (await box.run(shell_command(line))).stdout.text
     await backend.close()
     print(json.dumps(told))
 
@@ -287,4 +294,4 @@ def test_an_ordinary_user_has_them_too() -> None:
     assert result.returncode == 0, result.stderr
     ok, reason, told = json.loads(result.stdout)
     assert ok, reason
-    assert told.split() == ["1000", "x", "refused"]
+    assert told.split() == ["1000", "x", "refused", "README.md", "refused"]
