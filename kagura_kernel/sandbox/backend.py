@@ -7,10 +7,9 @@ held to by `kagura_kernel.testing.conformance.box`.
 
 All methods are coroutines of the loop on which the back-end was made; none may be called from another loop.
 
-Connections that programs in a box make to the guest's own listeners: the seam behind which they are served.
-
-A box has no network. A listener lies on the loopback of the box; each connection to it becomes a stream on the pipe,
-and whoever asked for the listener serves it on the host. What a stream says about itself is the box's word.
+A box has no network. Programs in it can connect to the guest's own listeners on the box's loopback: each connection
+becomes a stream on the pipe, and whoever asked for the listener serves it on the host. What a stream says about itself
+is the box's word.
 """
 
 from __future__ import annotations

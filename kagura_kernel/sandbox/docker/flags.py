@@ -3,8 +3,6 @@
 The flags here never change with policy, prompt or user: another user id, no capability, no new privileges, our own
 list of system calls, a read-only root, no network, nothing of the host mounted but copies in volumes that can only be
 read, limits on everything. Nothing of the kernel's environment goes in; labels hold no secret.
-
-What boxes of gVisor say of themselves that those of other back-ends need not say.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-"""An HTTP/1.1 proxy's side of one client, in terms of bytes: CONNECT, and plain HTTP in absolute form.
+"""A proxy's side of one client, in terms of bytes: HTTP/1.1 (CONNECT, and plain HTTP in absolute form) and SOCKS 5.
 
 It has no sockets and no clock: whoever carries the bytes feeds it what the client sends and does what it says. It is
 strict where two programs could read the same bytes differently: bare line feeds, folded lines, spaces around names,
 two lengths, a length beside chunks, hosts that disagree, more requests than one. Such a client gets one answer and the
 end. A plain request goes on as one request with `Connection: close`, its body framed again, `Proxy-*` taken out.
 
-It decides nothing about hosts; it hands over what the client wrote.
-
-A SOCKS 5 server's side of one client, in terms of bytes: CONNECT without authentication (RFC 1928).
-
-Used like `proxy.HttpFront`, and like it free of sockets. Names are handed over as names: the box resolves nothing.
+Of SOCKS there is CONNECT without authentication (RFC 1928). Neither decides anything about hosts: what the client
+wrote is handed over, names as names, for the box resolves nothing.
 """
 
 from __future__ import annotations
