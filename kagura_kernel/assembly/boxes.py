@@ -139,7 +139,7 @@ class Boxes:
         return self._backends
 
     def _docker(self) -> SandboxBackend:
-        from kagura_kernel.sandbox.docker import DockerBackend
+        from kagura_kernel.sandbox.docker.backend import DockerBackend
         from kagura_kernel.sandbox.docker_endpoint import endpoint_from
 
         docker = DockerBackend(endpoint_from(self._environ), owner=self._owner)
@@ -154,10 +154,10 @@ class Boxes:
         return BubblewrapBackend()
 
     def _gvisor(self) -> SandboxBackend:
-        from kagura_kernel.sandbox.docker import DockerBackend
+        from kagura_kernel.sandbox.docker.backend import DockerBackend
         from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-        from kagura_kernel.sandbox.gvisor import GVisorBackend
-        from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
+        from kagura_kernel.sandbox.gvisor.backend import GVisorBackend
+        from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
 
         docker = DockerBackend(endpoint_from(self._environ), owner=self._owner, gvisor=True)
         return GVisorBackend(docker, RunscBackend())

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from kagura_kernel.domain.errors import SandboxUnavailable
 
 if TYPE_CHECKING:
-    from kagura_kernel.sandbox.images.building import BuildPlan, Listed
-    from kagura_kernel.sandbox.images.daemon import ImageDaemon
-    from kagura_kernel.sandbox.images.findings import Verdict
+    from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon, Listed
+    from kagura_kernel.sandbox.images.verifying import Verdict
 
 CLEAN, FOUND = 0, 1
 _MEGABYTE = 1_000_000
@@ -35,10 +34,8 @@ def run(arguments: SimpleNamespace) -> int:
 
 def _build(arguments: SimpleNamespace) -> int:
     from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-    from kagura_kernel.sandbox.images.building import BuildPlan, build_chain
-    from kagura_kernel.sandbox.images.daemon import ImageDaemon
-    from kagura_kernel.sandbox.images.recipes import Lock, Recipes
-    from kagura_kernel.sandbox.images.settings import settings_from
+    from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon, build_chain
+    from kagura_kernel.sandbox.images.recipes import Lock, Recipes, settings_from
 
     plan = BuildPlan(
         base=arguments.base,
@@ -59,8 +56,7 @@ def _build(arguments: SimpleNamespace) -> int:
 
 def _list(arguments: SimpleNamespace) -> int:
     from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-    from kagura_kernel.sandbox.images.building import BuildPlan, list_images, list_recipes
-    from kagura_kernel.sandbox.images.daemon import ImageDaemon
+    from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon, list_images, list_recipes
     from kagura_kernel.sandbox.images.recipes import Recipes
 
     recipes, plan = Recipes.found(), BuildPlan(prefix=arguments.tag_prefix)
@@ -83,10 +79,9 @@ def _print_list(found: Sequence[Listed], arguments: SimpleNamespace) -> None:
 
 def _verify(arguments: SimpleNamespace) -> int:
     from kagura_kernel.sandbox.docker_endpoint import endpoint_from
-    from kagura_kernel.sandbox.images.building import BuildPlan
-    from kagura_kernel.sandbox.images.daemon import ImageDaemon
-    from kagura_kernel.sandbox.images.settings import settings_from
-    from kagura_kernel.sandbox.images.traces import Machine
+    from kagura_kernel.sandbox.images.building import BuildPlan, ImageDaemon
+    from kagura_kernel.sandbox.images.recipes import settings_from
+    from kagura_kernel.sandbox.images.secrets import Machine
     from kagura_kernel.sandbox.images.verifying import verify_images
 
     plan = BuildPlan(prefix=arguments.tag_prefix)

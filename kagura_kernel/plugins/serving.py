@@ -35,7 +35,7 @@ from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.plugins import framing
 from kagura_kernel.plugins.call_limits import CallLimits, Room
 from kagura_kernel.plugins.calling import EnabledPlugin
-from kagura_kernel.sandbox.guest_streams import GuestStream
+from kagura_kernel.sandbox.backend import GuestStream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,8 +25,7 @@ from kagura_kernel.plugins.calling import EnabledPlugin
 from kagura_kernel.plugins.serving import GuestCalls
 from kagura_kernel.runs.order import RunOrder, RunParts
 from kagura_kernel.runs.tray import SearchPaths, Tray
-from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.sandbox.guest_streams import Failed, Listener
+from kagura_kernel.sandbox.backend import Box, Failed, Listener
 
 PACKAGE = "kagura_kernel.plugins.guest"
 BOXED_PACKAGE = "kagura_host"

@@ -6,19 +6,108 @@ Everything in this file is implemented by `bubblewrap`, by `docker` and by the f
 held to by `kagura_kernel.testing.conformance.box`.
 
 All methods are coroutines of the loop on which the back-end was made; none may be called from another loop.
+
+A box has no network. Programs in it can connect to the guest's own listeners on the box's loopback: each connection
+becomes a stream on the pipe, and whoever asked for the listener serves it on the host. What a stream says about itself
+is the box's word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
 from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import BoxLimits, IsolationClass, SandboxPolicy
-from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
+
+Bytes = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A loopback port in the box."""
+
+    port: int  # TCP port on 127.0.0.1 and, where the box has it, ::1; 0 lets the box choose
+    # `proxy` speaks HTTP (CONNECT and absolute form) and SOCKS 5 with its clients, and each stream's request names
+    # `host` and `port` as the client wrote them. `raw` says nothing: the bytes are the stream.
+    front: Literal["proxy", "raw"] = "raw"
+    name: str = ""  # told in each stream's request, for whoever serves several
+
+
+class GuestStream(Protocol):
+    """One connection. Flow-controlled both ways; at most one reader and one writer at a time.
+
+    Order of calls: first `accept` or `refuse`, once, and `gone` any time before; no byte passes before. After `accept`:
+    any number of `read` and `write`, side by side; then `write_eof`; `abort` or `close` at any time, last, and more
+    than once without harm.
+    """
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """What the guest said about it: `name`, and for a `proxy` listener `host` (text) and `port` (whole number)."""
+        ...
+
+    async def gone(self) -> None:
+        """Return when the program, or the box, has gone before it was answered; one waiter at a time. Never raises.
+
+        A program that has only stopped sending has not gone. What is known of it comes from the box, a moment late.
+        """
+        ...
+
+    async def accept(self) -> None:
+        """Tell the program that it has its connection.
+
+        Raises:
+            OSError: the program or the box is gone.
+        """
+        ...
+
+    async def refuse(self, status: int, text: str) -> None:
+        """Tell the program why it has none, in its protocol's words; `status` is an HTTP proxy's. Then `close`."""
+        ...
+
+    async def read(self, limit: int) -> Bytes:
+        """1 to `limit` bytes, waiting for the first; empty when the program has no more to send.
+
+        What is not read is not taken from the box. The buffer is good until the next call.
+
+        Raises:
+            OSError: the program or the box is gone, or it broke its protocol.
+        """
+        ...
+
+    async def write(self, data: Bytes) -> None:
+        """Hand all of `data` over; returns when there is room for more. The buffer is the caller's again after it.
+
+        Raises:
+            OSError: the program or the box is gone.
+        """
+        ...
+
+    async def write_eof(self) -> None:
+        """No more bytes for the program; it may go on sending."""
+        ...
+
+    def abort(self) -> None:
+        """End it so that the program cannot take what it has for the whole: a reset, no end of file."""
+        ...
+
+    def close(self) -> None:
+        """End it, and free what it holds: in order after `write_eof`, with a reset without it."""
+        ...
+
+
+ServeStream = Callable[[GuestStream], Awaitable[None]]
+"""Serves one connection to its end, in a task of its own on the box's loop; cancelled when the box goes.
+
+The stream is closed when it returns, and reset when it raises.
+"""
+
+Failed = Callable[[BaseException], None]
+"""Told what serving a connection raised, on the box's loop; other connections go on."""
 
 WORKSPACE = "/workspace"
 """Where the project's copy-on-write view lies, in every box of every back-end."""
@@ -31,85 +120,59 @@ class ShownPath:
     It is found by its name without following any link, in it or on the way to it, and what is mounted below it is not
     shown where the system lets that be left out. Nothing there can be run, and sockets there cannot be spoken to.
     Whoever owns it is shown as the box's own user, to whom what the box makes there belongs outside.
-
-    Attributes:
-        source: Its place on the host, absolute, without links.
-        target: Its place in the box, absolute, in a folder that the box has not otherwise.
-        writable: Whether the box may change it.
     """
 
-    source: Path
-    target: str
-    writable: bool = False
+    source: Path  # its place on the host, absolute, without links
+    target: str  # its place in the box, absolute, in a folder that the box has not otherwise
+    writable: bool = False  # whether the box may change it
 
 
 @dataclass(frozen=True, slots=True)
 class BoxSpec:
-    """What a box is made of; equal specs may share a warm pool.
+    """What a box is made of; equal specs may share a warm pool."""
 
-    Attributes:
-        workspace: The project root on the host, resolved and checked; None gives an empty workspace.
-        image: Image name, for back-ends that have images; None is the back-end's default.
-        policy: The data boundary.
-        limits: How much of the machine it may use.
-        env: Variables that every command in it sees. Never secrets.
-        extra_read_only: Further host directories whose contents are there read-only, as (host path, path in the box).
-            The host path is absolute and without links; the path in the box is one that boxes have not otherwise. Some
-            back-ends copy, so what lies there must stay as it is for as long as a box has it.
-        shown: Files and directories of the host that are shown as they are; such a box is never parked.
-        writable_root: Whether commands may change the whole system that they see, as a root that is nobody outside:
-            a layer that is gone with the box.
-        image_required: Whether a back-end that has no images will not do: the run asked for this one itself. The box
-            is the same either way.
-    """
-
-    workspace: Path | None = None
-    image: str | None = None
-    policy: SandboxPolicy = field(default_factory=SandboxPolicy)
-    limits: BoxLimits = field(default_factory=BoxLimits)
+    workspace: Path | None = None  # the project root on the host, resolved and checked; None gives an empty workspace
+    image: str | None = None  # image name, for back-ends that have images; None is the back-end's default
+    policy: SandboxPolicy = field(default_factory=SandboxPolicy)  # the data boundary
+    limits: BoxLimits = field(default_factory=BoxLimits)  # how much of the machine it may use
+    # Variables that every command in it sees. Never secrets.
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
+    # Further host directories whose contents are there read-only, as (host path, path in the box). The host path is
+    # absolute and without links; the path in the box is one that boxes have not otherwise. Some back-ends copy, so
+    # what lies there must stay as it is for as long as a box has it.
     extra_read_only: tuple[tuple[Path, str], ...] = ()
+    # Files and directories of the host that are shown as they are; such a box is never parked.
     shown: tuple[ShownPath, ...] = ()
+    # Whether commands may change the whole system that they see, as a root that is nobody outside: a layer that is
+    # gone with the box.
     writable_root: bool = False
+    # Whether a back-end that has no images will not do: the run asked for this one itself. The box is the same either
+    # way.
     image_required: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Whether a back-end works here; found out by starting a real box, never by looking at versions.
+    """Whether a back-end works here; found out by starting a real box, never by looking at versions."""
 
-    Attributes:
-        ok: Whether a box started and ran a command.
-        reason: Why, or why not, in half a sentence.
-        install: The command that would mend it; empty when it works.
-        advice: What would make its walls stronger where it works, as a sentence without its end; shown in the status.
-    """
-
-    ok: bool
-    reason: str
-    install: str = ""
+    ok: bool  # whether a box started and ran a command
+    reason: str  # why, or why not, in half a sentence
+    install: str = ""  # the command that would mend it; empty when it works
+    # What would make its walls stronger where it works, as a sentence without its end; shown in the status.
     advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class BoxChange:
-    """One path in the workspace that differs from the project, on the box's word.
+    """One path in the workspace that differs from the project, on the box's word."""
 
-    Attributes:
-        path: Relative to the workspace.
-        status: Only regular files and links are told; directories follow from them.
-        kind: File or link.
-        size: Bytes.
-        mode: Permission bits.
-        target: Where a link points.
-    """
-
-    path: str
+    path: str  # relative to the workspace
+    # Only regular files and links are told; directories follow from them.
     status: Literal["added", "modified", "deleted"]
-    kind: Literal["file", "link"] = "file"
-    size: int = 0
-    mode: int = 0o644
-    target: str = ""
+    kind: Literal["file", "link"] = "file"  # file or link
+    size: int = 0  # bytes
+    mode: int = 0o644  # permission bits
+    target: str = ""  # where a link points
 
 
 class Box(Protocol):

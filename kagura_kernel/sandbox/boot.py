@@ -17,23 +17,10 @@ from importlib.abc import InspectLoader
 from importlib.util import MAGIC_NUMBER, find_spec
 from types import CodeType
 
-MODULES = (
-    "frames",
-    "signals",
-    "loop",
-    "link",
-    "processes",
-    "spawn",
-    "commands",
-    "jobs",
-    "files",
-    "changes",
-    "unpack",
-    "main",
-)
+MODULES = ("frames", "loop", "link", "processes", "commands", "files", "changes", "main")
 """Loaded at the start, each after those it imports."""
 
-LATER = ("proxy", "socks", "clients", "listening")
+LATER = ("proxy", "clients", "listening")
 """Travel along as they are, and are loaded when the first of them is imported."""
 
 STUB = """
@@ -77,27 +64,21 @@ package.main.main(config)
 
 @dataclass(frozen=True, slots=True)
 class GuestConfig:
-    """What the guest is told about its box, before anything else.
+    """What the guest is told about its box, before anything else."""
 
-    Attributes:
-        workspace: Where the workspace lies in the box.
-        upper: Where the overlay's upper directory is visible in the box, for `changes`; None compares with the state
-            recorded after `populate` (nothing populated: everything there is an addition).
-        lower: Where the untouched project is visible in the box; needed beside `upper` to tell an addition from a
-            modification and to name the files of a deleted directory.
-        protected: Subpaths of the workspace that `changes` never tells.
-        env: The whole environment of commands, before their own variables. Never secrets.
-        rlimits: Limits set before the first command, by name without prefix (`NOFILE`, `FSIZE`, `CORE`, `AS`, `NPROC`).
-        writable: Whether the workspace may be written; when not, `files.write` below it answers EROFS.
-    """
-
-    workspace: str = "/workspace"
+    workspace: str = "/workspace"  # where the workspace lies in the box
+    # Where the overlay's upper directory is visible in the box, for `changes`; None compares with the state recorded
+    # after `populate` (nothing populated: everything there is an addition).
     upper: str | None = None
+    # Where the untouched project is visible in the box; needed beside `upper` to tell an addition from a modification
+    # and to name the files of a deleted directory.
     lower: str | None = None
-    protected: tuple[str, ...] = (".git", ".kagura")
+    protected: tuple[str, ...] = (".git", ".kagura")  # subpaths of the workspace that `changes` never tells
+    # The whole environment of commands, before their own variables. Never secrets.
     env: Mapping[str, str] = field(default_factory=dict)
+    # Limits set before the first command, by name without prefix (`NOFILE`, `FSIZE`, `CORE`, `AS`, `NPROC`).
     rlimits: Mapping[str, int] = field(default_factory=dict)
-    writable: bool = True
+    writable: bool = True  # whether the workspace may be written; when not, `files.write` below it answers EROFS
 
 
 def guest_argv(python: str) -> list[str]:

@@ -1,16 +1,77 @@
-"""The box that every back-end hands out: a channel, a name, and what must be freed when it ends."""
+"""The box that every back-end hands out, and what back-ends that copy a project into one share.
+
+A `PipedBox` is a channel, a name, and what must be freed when it ends. Containers and gVisor boxes share nothing with
+the host: their projects are sent in, into memory whose sizes are decided here. Where further directories may lie in a
+box, and whether they are still those that it shows, is the same for all back-ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import posixpath
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
+from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.files import FileSystem
-from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.sandbox.backend import BoxChange
+from kagura_kernel.domain.policy import BoxLimits, IsolationClass
+from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange, BoxSpec, Failed, Listener, ServeStream
+from kagura_kernel.sandbox.boot import GuestConfig, guest_payload
 from kagura_kernel.sandbox.channel import BoxChannel
-from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
+
+_TAKEN = (
+    *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/root"),
+    *("/run", "/sbin", "/sys", "/tmp", "/usr", "/var", WORKSPACE),  # noqa: S108 - the box's own /tmp
+)
+"""What a box of some back-end has: a directory there would hide it, or could not be put there at all."""
+
+
+def refuse_further(spec: BoxSpec, backend: str) -> None:
+    """Say no to places that a further directory cannot have in every box.
+
+    Raises:
+        SandboxUnsupported: it is not an absolute path in its shortest form, is the box's own, or lies in another one.
+    """
+    targets: list[str] = []
+    for source, target in spec.extra_read_only:
+        if why := _why_not(source, target, targets):
+            raise SandboxUnsupported(backend, f"showing {source} as {target}: {why}")
+        targets.append(target)
+
+
+def _why_not(source: Path, target: str, others: list[str]) -> str:
+    if not source.is_absolute():
+        return "the path on the host is not absolute"
+    straight = posixpath.normpath(target) == target and not target.startswith("//")
+    if not target.startswith("/") or target == "/" or not straight or "\0" in target:
+        return "the path in the box is not an absolute path in its shortest form"
+    for taken in (*_TAKEN, *others):
+        if _within(target, taken) or _within(taken, target):
+            return f"the box has {taken} already"
+    return ""
+
+
+def _within(path: str, place: str) -> bool:
+    return f"{path}/".startswith(f"{place}/")
+
+
+def identities(spec: BoxSpec) -> tuple[tuple[int, int] | None, ...]:
+    """Which directories the sources are now, as (device, number); None for one that is gone.
+
+    What is mounted in a box stays what it was when another directory takes its name.
+    """
+    return tuple(_identity(source) for source, _ in spec.extra_read_only)
+
+
+def _identity(source: Path) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(source)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class PipedBox:
@@ -32,79 +93,166 @@ class PipedBox:
         notes: tuple[str, ...] = (),
         on_close: Callable[[], Awaitable[None]],
     ) -> None:
-        self._channel = channel
-        self._id = id
-        self._backend = backend
-        self._isolation = isolation
-        self._image = image
-        self._warm = warm
-        self._notes = notes if channel.hardened else (*notes, "the guest could not hide itself from its commands")
+        self.channel = channel  # for the back-end that made it
+        self.id = id
+        self.backend = backend
+        self.isolation = isolation
+        self.image = image
+        self.warm = warm
+        self.notes = notes if channel.hardened else (*notes, "the guest could not hide itself from its commands")
+        self.files: FileSystem = channel.files
         self._on_close = on_close
-        self._why = ""
         self._freed = asyncio.get_running_loop().create_task(self._free_at_end())
-
-    @property
-    def id(self) -> str:
-        """`box-…`."""
-        return self._id
-
-    @property
-    def backend(self) -> str:
-        """Name of the back-end that started it."""
-        return self._backend
-
-    @property
-    def isolation(self) -> IsolationClass:
-        """How strong its walls are."""
-        return self._isolation
-
-    @property
-    def image(self) -> str:
-        """Image it runs; empty where there are none."""
-        return self._image
-
-    @property
-    def warm(self) -> bool:
-        """Whether it came from the pool."""
-        return self._warm
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader should know about it."""
-        return self._notes
-
-    @property
-    def files(self) -> FileSystem:
-        """Files inside."""
-        return self._channel.files
-
-    @property
-    def channel(self) -> BoxChannel:
-        """The pipe, for the back-end that made it."""
-        return self._channel
 
     async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
         """Run one command to its end; see `Box.run`."""
-        return await self._channel.run(command, on_output)
+        return await self.channel.run(command, on_output)
 
     async def changes(self) -> list[BoxChange]:
         """How the workspace differs from what it was at the start."""
-        return await self._channel.changes()
+        return await self.channel.changes()
 
     async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
         """Serve connections that programs in the box make to a loopback port; see `Box.listen`."""
-        return await self._channel.listen(listener, serve, failed)
+        return await self.channel.listen(listener, serve, failed)
 
     async def wait_closed(self) -> str:
         """Return when the box is gone: why it died, or an empty text when it was closed."""
-        return await self._channel.wait_closed()
+        return await self.channel.wait_closed()
 
     async def close(self) -> None:
         """End everything in it and free what it held; may be called twice."""
-        await self._channel.close()
+        await self.channel.close()
         # Being cancelled here must not leave the process or the container behind.
         await asyncio.shield(self._freed)
 
     async def _free_at_end(self) -> None:
-        await self._channel.wait_closed()
+        await self.channel.wait_closed()
         await self._on_close()
+
+
+LEFT_OUT = (".venv", "venv", "node_modules", "__pycache__", ".ipynb_checkpoints")
+"""Not sent into the workspace from the top of the project: large, made anew by one command, or useless in a box."""
+
+_HELLO_SECONDS = 20.0
+
+
+class ReadOnlyBox(PipedBox):
+    """A box whose workspace belongs to someone who has left: what its guest finds there is not its doing."""
+
+    async def changes(self) -> list[BoxChange]:
+        """None: nothing can be."""
+        return []
+
+
+class Parked:
+    """A box that waits to be taken once; what back-ends hand to the warm pool.
+
+    Args:
+        channel: The pipe to its guest.
+        unchanged: Whether what it shows of the host is still what is there.
+        take: Hands it over; on any failure it is closed.
+        end: Frees what it holds.
+    """
+
+    def __init__(
+        self,
+        channel: BoxChannel,
+        unchanged: Callable[[], bool],
+        take: Callable[[BoxSpec], Awaitable[PipedBox]],
+        end: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._channel = channel
+        self._unchanged = unchanged
+        self._take = take
+        self._end = end
+        self._used = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether its guest is there, nobody has it, and the host is still what it shows."""
+        return not self._used and not self._channel.closed and self._unchanged()
+
+    async def take(self, spec: BoxSpec) -> PipedBox:
+        """The box, with the spec's project in it.
+
+        Raises:
+            SandboxUnavailable: it is dead, or shows what has changed on the host; it is closed then.
+            WorkspaceError: the project cannot be sent.
+        """
+        self._used = True
+        return await self._take(spec)
+
+    async def close(self) -> None:
+        """End it and free what it held; may be called twice."""
+        self._used = True
+        await self._end()
+
+
+async def send_workspace(channel: BoxChannel, spec: BoxSpec) -> tuple[str, ...]:
+    """Send the spec's project through this channel; what was left out.
+
+    Raises:
+        WorkspaceError: it cannot be read, or is too large for the box.
+    """
+    if spec.workspace is None:
+        return ()
+    return await channel.populate(
+        spec.workspace,
+        exclude=LEFT_OUT,
+        limit_bytes=sizes(spec.limits).sendable,
+        protected=spec.policy.read_only_subpaths,
+    )
+
+
+async def send_as_root(
+    channel: BoxChannel, spec: BoxSpec, env: dict[str, str], *, same_python: bool
+) -> tuple[str, ...]:
+    """Fill a workspace that nobody in the box may write, through a guest that runs as its root; what was left out.
+
+    The guest leaves before any command runs: the channel, which was not started, is closed afterwards.
+    """
+    try:
+        config = GuestConfig(workspace=WORKSPACE, env=env)
+        channel.start(guest_payload(config, same_python=same_python))
+        await channel.hello(_HELLO_SECONDS)
+        left_out = await send_workspace(channel, spec)
+        # What only its owner may read on the host is still part of the project that was handed over; and the
+        # directory itself may have taken its mode from an image.
+        await channel.run(Command(("chmod", "-R", "a+rX,go-w", "--", WORKSPACE)))
+    finally:
+        await channel.close()
+    return left_out
+
+
+_PAGE = 65536
+_SHARED = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Sizes in bytes of the places that can be written."""
+
+    workspace: int
+    temporary: int
+    home: int
+    shared: int
+
+    @property
+    def sendable(self) -> int:
+        """How large a project may be: half, so that a run has room to add to it."""
+        return self.workspace // 2
+
+
+def sizes(limits: BoxLimits) -> Sizes:
+    """How large each writable place is.
+
+    They are memory, and count against the box's memory: together they take three quarters of it at most (in a box of
+    a megabyte or more), and /dev/shm an eighth, so that a full disk is "no space left" and not the end of the box.
+    """
+    wanted = limits.workspace_bytes + limits.scratch_bytes
+    share = min(1.0, limits.memory_bytes * 0.75 / max(wanted, 1))
+    scratch = int(limits.scratch_bytes * share / 2)
+    shared = min(_SHARED, limits.scratch_bytes, limits.memory_bytes // 8)
+    # Size 0 would mean no limit at all.
+    return Sizes(*(max(size, _PAGE) for size in (int(limits.workspace_bytes * share), scratch, scratch, shared)))

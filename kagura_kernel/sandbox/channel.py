@@ -24,10 +24,9 @@ from kagura_kernel.domain.errors import (
     SandboxUnavailable,
     UsageError,
 )
-from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange
+from kagura_kernel.sandbox.backend import WORKSPACE, BoxChange, Failed, Listener, ServeStream
 from kagura_kernel.sandbox.files import BoxFiles
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
 from kagura_kernel.sandbox.listeners import Listeners
 from kagura_kernel.sandbox.output import Printed
 from kagura_kernel.sandbox.pipe import Buffer, FdPipe, Pipe
@@ -230,11 +229,11 @@ class BoxChannel:
         self.box_id = box_id
         self._pipe = pipe
         self._explain = explain
-        self._files = BoxFiles(self, workspace)
+        self.files = BoxFiles(self, workspace)
         self._decoder = FrameDecoder()
         self._appetite = ROOM
         self._streams: dict[int, HostStream] = {}
-        self._slots = asyncio.Semaphore(MAX_STREAMS)
+        self.slots = asyncio.Semaphore(MAX_STREAMS)  # how many streams may be open at once; held while one is
         self._next_id = 1
         self._hello: asyncio.Future[dict[str, Any]] | None = None
         self._gone: asyncio.Future[str] | None = None
@@ -333,11 +332,6 @@ class BoxChannel:
 
     # ------------------------------------------------------------ what it does
 
-    @property
-    def files(self) -> BoxFiles:
-        """Files inside, rooted at the workspace."""
-        return self._files
-
     async def run(self, command: Command, on_output: OutputListener | None = None) -> CommandResult:
         """Run one command; see `Box.run`."""
         return await run_command(self, command, on_output)
@@ -364,18 +358,13 @@ class BoxChannel:
 
     async def changes(self) -> list[BoxChange]:
         """How the workspace differs from what it was; see `Box.changes`."""
-        return await self._files.changes()
+        return await self.files.changes()
 
     async def listen(self, listener: Listener, serve: ServeStream, failed: Failed | None = None) -> int:
         """Serve connections that programs in the box make to a loopback port; see `Box.listen`."""
         return await self._listeners.listen(listener, serve, failed)
 
     # ---------------------------------------------------------------- streams
-
-    @property
-    def slots(self) -> asyncio.Semaphore:
-        """How many streams may be open at once; held while one is."""
-        return self._slots
 
     def open(self, request: Mapping[str, Any], on_data: DataHandler) -> HostStream:
         """Open a stream with a request.

@@ -1,13 +1,23 @@
-"""Where the Docker daemon listens, read from the variables that Docker's own client reads."""
+"""Where the Docker daemon listens, read from the variables that Docker's own client reads; and the library's client.
+
+Imports `docker` only when something is asked, because that takes a while. Its errors become ours here.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kagura_kernel.domain.errors import SandboxUnavailable
+
+if TYPE_CHECKING:
+    from docker import APIClient
 
 FORWARDING = (
     "For a machine behind ssh forward its socket: `ssh -nNT -L /tmp/docker.sock:/var/run/docker.sock HOST` and "
@@ -19,19 +29,13 @@ _KNOCK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A daemon's address.
+    """A daemon's address."""
 
-    Attributes:
-        url: `unix:///path` or `tcp://host:port`.
-        certificates: Directory with `ca.pem`, `cert.pem` and `key.pem` when it is spoken to over TLS.
-        verify: Whether the daemon's certificate must be signed by that `ca.pem`.
-        problem: Why it cannot be used at all; empty when it can.
-    """
-
-    url: str = DEFAULT_HOST
+    url: str = DEFAULT_HOST  # `unix:///path` or `tcp://host:port`
+    # Directory with `ca.pem`, `cert.pem` and `key.pem` when it is spoken to over TLS.
     certificates: Path | None = None
-    verify: bool = True
-    problem: str = ""
+    verify: bool = True  # whether the daemon's certificate must be signed by that `ca.pem`
+    problem: str = ""  # why it cannot be used at all; empty when it can
 
     @property
     def socket_path(self) -> str | None:
@@ -129,3 +133,40 @@ def _answers(path: str) -> bool:
         except OSError:
             return False
     return True
+
+
+def client_of(endpoint: Endpoint, api: str, patience: int) -> APIClient:
+    """The library's client of a daemon that speaks this version; any call may take so many seconds."""
+    import docker
+
+    tls = None
+    if (certificates := endpoint.certificates) is not None:
+        tls = docker.tls.TLSConfig(
+            client_cert=(str(certificates / "cert.pem"), str(certificates / "key.pem")),
+            ca_cert=str(certificates / "ca.pem") if endpoint.verify else None,
+            verify=endpoint.verify,
+        )
+    return docker.APIClient(base_url=endpoint.url, version=api, timeout=patience, tls=tls or False)
+
+
+@contextlib.contextmanager
+def our_errors(cure: str) -> Iterator[None]:
+    """The library's errors as ours; `cure` is what to do where no daemon answers.
+
+    Raises:
+        SandboxUnavailable: the daemon refused, or does not answer.
+    """
+    import docker
+    import requests
+
+    try:
+        yield
+    except docker.errors.APIError as error:
+        raise SandboxUnavailable(f"Docker refused: {error.explanation or error}") from error
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        raise no_daemon(cure) from error
+
+
+def no_daemon(cure: str) -> SandboxUnavailable:
+    """The error for a daemon that is not there."""
+    return SandboxUnavailable("no Docker daemon answers", cure)

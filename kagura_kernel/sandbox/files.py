@@ -33,12 +33,7 @@ class BoxFiles:
 
     def __init__(self, channel: Opener, root: str) -> None:
         self._channel = channel
-        self._root = root
-
-    @property
-    def root(self) -> str:
-        """The workspace, in the box."""
-        return self._root
+        self.root = root  # the workspace, in the box
 
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         """Bytes of a file, from `offset`, at most `limit`."""
@@ -68,7 +63,7 @@ class BoxFiles:
 
     async def changes(self) -> list[BoxChange]:
         """How the workspace differs from what it was; see `Box.changes`."""
-        body, _ = await self._ask({"op": "changes"}, frames.MAX_LINES_BYTES, shown=self._root)
+        body, _ = await self._ask({"op": "changes"}, frames.MAX_LINES_BYTES, shown=self.root)
         return sorted(await self._entries(body, read_change), key=lambda change: change.path)
 
     async def _ask(

@@ -1,12 +1,9 @@
 """The listeners of one box, and the connections that come through them, on the host's side of the pipe.
 
 The guest opens a stream for each connection; here it is checked, bounded and given to whoever asked for the listener,
-in a task of its own. What no good guest would send raises `WireError`, at which the channel closes the box.
-
-One connection out of a box, as the host sees it: implements `GuestStream` over a channel.
-
-The guest is believed nothing: what it may send, and when, is checked frame by frame, and what waits here is at most
-the credit that the stream was given.
+in a task of its own. The guest is believed nothing: what it may send, and when, is checked frame by frame, what waits
+here is at most the credit that the stream was given, and what no good guest would send raises `WireError`, at which
+the channel closes the box.
 """
 
 from __future__ import annotations
@@ -20,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kagura_kernel.domain.errors import KaguraError, SandboxUnavailable
+from kagura_kernel.sandbox.backend import Bytes, Failed, Listener, ServeStream
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.guest_streams import Bytes, Failed, Listener, ServeStream
 from kagura_kernel.sandbox.streams import (
     DataHandler,
     Frame,

@@ -1,7 +1,7 @@
 """A project sent into a box that shares nothing with the host: read carefully, streamed, never followed out.
 
 The project is walked with directory descriptors and no link is followed, so that nothing outside it can be read even
-while somebody changes it. The format is said in `guest.unpack`.
+while somebody changes it. The format is said in `guest.changes`.
 """
 
 from __future__ import annotations

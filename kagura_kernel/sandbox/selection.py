@@ -30,28 +30,18 @@ SHARED_NEEDS = IsolationClass.GVISOR
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A back-end that works.
+    """A back-end that works."""
 
-    Attributes:
-        backend: It.
-        reason: Why this one, in half a sentence, for the cell's header.
-    """
-
-    backend: SandboxBackend
-    reason: str
+    backend: SandboxBackend  # it
+    reason: str  # why this one, in half a sentence, for the cell's header
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What third parties offer.
+    """What third parties offer."""
 
-    Attributes:
-        backends: Those that could be made, by name.
-        problems: Why each of the others could not, a line each.
-    """
-
-    backends: Mapping[str, SandboxBackend]
-    problems: tuple[str, ...] = ()
+    backends: Mapping[str, SandboxBackend]  # those that could be made, by name
+    problems: tuple[str, ...] = ()  # why each of the others could not, a line each
 
 
 def is_shared(setting: bool | None, jupyterhub_user: str | None) -> bool:

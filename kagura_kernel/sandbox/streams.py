@@ -1,8 +1,7 @@
-"""One stream of a channel, as the host sees it: credit both ways, and the result at its end.
+"""Frames as the host sends and believes them, and one stream of a channel: credit both ways, and the result at its end.
 
-Frames as the host sends and believes them: encoding, and decoding of what an untrusted guest sends.
-
-Pure: bytes in, frames out, or a `WireError` that says what was wrong. How frames look is said in `guest.frames`.
+Decoding is pure: bytes in, frames out, or a `WireError` that says what was wrong. How frames look is said in
+`guest.frames`.
 """
 
 from __future__ import annotations

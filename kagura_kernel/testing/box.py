@@ -20,13 +20,11 @@ from pathlib import Path
 from kagura_kernel.domain.errors import PathNotShown, SandboxUnavailable
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.sandbox.backend import BoxSpec, Probe
+from kagura_kernel.sandbox.backend import BoxSpec, Failed, Listener, Probe, ServeStream
 from kagura_kernel.sandbox.boot import GuestConfig, guest_argv, guest_payload
-from kagura_kernel.sandbox.box import PipedBox
+from kagura_kernel.sandbox.box import PipedBox, refuse_further
 from kagura_kernel.sandbox.channel import BoxChannel
-from kagura_kernel.sandbox.further import refuse_further
 from kagura_kernel.sandbox.guest.processes import family, kill_all
-from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
 
 READY_SECONDS = 60.0
 END_SECONDS = 5.0

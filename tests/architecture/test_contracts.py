@@ -24,7 +24,7 @@ VIOLATIONS = {
     "A brain sees only the domain": ("brain/provider.py", "import kagura_kernel.sandbox.backend"),
     "No siblings in a ring": ("domain/clock.py", "import kagura_kernel.jupyter.options"),
     "The domain does no I/O": ("domain/commands.py", "import subprocess"),
-    "Adapters are named by the assembly alone": ("jupyter/options.py", "import kagura_kernel.sandbox.docker"),
+    "Adapters are named by the assembly alone": ("jupyter/options.py", "import kagura_kernel.sandbox.docker.backend"),
     "Which database it is stays in the journal": ("cockpit/desk.py", "import kagura_kernel.journal.sqlite"),
     "Displays do not act": ("jupyter/cards/view.py", "import kagura_kernel.cockpit.desk"),
     "The server extension sees only the journal, the memory, the domain and cards": (
@@ -127,8 +127,8 @@ def test_every_module_of_a_vendor_s_home_is_one_of_that_vendor():
     """A home may be several files; they are named for the vendor, so that a reader finds them together."""
     homes = {
         "The Docker library lives in its back-end": (
-            "kagura_kernel.sandbox.docker",
-            "kagura_kernel.sandbox.images.daemon",
+            "kagura_kernel.sandbox.docker.backend",
+            "kagura_kernel.sandbox.images.building",
         ),
         "The Claude Agent SDK lives in its brain": ("kagura_kernel.brain.claude",),
         "Pydantic AI and the OpenAI client live in their brain": ("kagura_kernel.brain.pydantic_ai",),

@@ -110,7 +110,7 @@ def test_what_bridges_toolsets_in_a_box_needs_the_standard_library_of_an_old_pyt
 
 
 @pytest.mark.parametrize(
-    "module", ["runtime.host_keeper", "sandbox.docker_reaper", "sandbox.keeper_main", "tools.box_grep"]
+    "module", ["runtime.host_keeper", "sandbox.docker.reaper", "sandbox.supervisor.main", "tools.box_grep"]
 )
 def test_small_processes_start_without_any_package(module):
     # -S leaves out site-packages: an import of anything else would fail.

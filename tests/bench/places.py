@@ -10,7 +10,7 @@ from pathlib import Path
 from kagura_kernel.domain.policy import BoxLimits
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from tests.bench.harness import Bench, Missing
 

@@ -12,13 +12,13 @@ from time import perf_counter
 
 from kagura_kernel.sandbox.backend import SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.bwrap_line import Staged, bwrap_arguments
-from kagura_kernel.sandbox.docker_flags import Labels, create_body
-from kagura_kernel.sandbox.etcfiles import write_etc
-from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
+from kagura_kernel.sandbox.bubblewrap.python_view import current_view
+from kagura_kernel.sandbox.docker.flags import Labels, create_body
+from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
 from kagura_kernel.sandbox.pool import WarmPool
-from kagura_kernel.sandbox.pythonenv import current_view
-from kagura_kernel.sandbox.seccomp import filter_program
+from kagura_kernel.sandbox.supervisor.arguments import Staged, bwrap_arguments
+from kagura_kernel.sandbox.supervisor.etc import write_etc
+from kagura_kernel.sandbox.supervisor.seccomp import filter_program
 from tests.bench.harness import Bench, Bound, Line, Measure, Missing, interleaved, milliseconds
 from tests.bench.places import docker_backend, project, spec
 from tests.support.docker_images import PYTHON

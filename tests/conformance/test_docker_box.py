@@ -17,9 +17,9 @@ import pytest_asyncio
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxDied
 from kagura_kernel.sandbox.backend import Box, SandboxBackend
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
+from kagura_kernel.sandbox.docker.engine import DockerEngine
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.docker_engine import DockerEngine
 from kagura_kernel.sandbox.pool import WarmPool
 from kagura_kernel.testing.conformance.box import (
     BoxChangesConformance,

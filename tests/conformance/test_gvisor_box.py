@@ -20,12 +20,11 @@ import pytest_asyncio
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.backend import Box, BoxSpec, GuestStream, Listener, SandboxBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
+from kagura_kernel.sandbox.docker.flags import OPEN_PIPE
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
-from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE
-from kagura_kernel.sandbox.gvisor_runsc import RunscBackend, Way
+from kagura_kernel.sandbox.gvisor.runsc import RunscBackend, Way
 from kagura_kernel.testing.conformance.box import (
     BoxChangesConformance,
     BoxFurtherConformance,

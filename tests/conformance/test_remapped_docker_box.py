@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from kagura_kernel.sandbox.backend import SandboxBackend
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.testing.conformance.box import BoxChangesConformance, BoxCommandConformance, BoxFurtherConformance
 from kagura_kernel.testing.conformance.box_crowds import BoxCrowdsConformance

@@ -11,8 +11,7 @@ import pytest
 
 from kagura_kernel.membrane.credentials.scrub import Scrubber, scrubbed
 from kagura_kernel.membrane.credentials.secret import Secret
-from kagura_kernel.sandbox.backend import Box, BoxSpec
-from kagura_kernel.sandbox.guest_streams import Listener
+from kagura_kernel.sandbox.backend import Box, BoxSpec, Listener
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.conformance.box import (
     BoxChangesConformance,

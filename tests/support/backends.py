@@ -13,8 +13,7 @@ from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable, Sandbox
 from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.identity import new_box_id
 from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.sandbox.backend import BoxChange, BoxSpec, Probe
-from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
+from kagura_kernel.sandbox.backend import BoxChange, BoxSpec, Failed, Listener, Probe, ServeStream
 
 
 class IdleBox:

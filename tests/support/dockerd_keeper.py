@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kagura_kernel.sandbox import linux
+from kagura_kernel.sandbox.supervisor import linux
 
 _PR_SET_CHILD_SUBREAPER = 36
 _REMAPPED = "kagura-test-remap"

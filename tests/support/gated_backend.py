@@ -12,9 +12,8 @@ from pathlib import Path
 from kagura_kernel.domain.commands import Command, CommandResult, OutputListener
 from kagura_kernel.domain.files import FileSystem
 from kagura_kernel.domain.policy import IsolationClass
-from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec, Probe
+from kagura_kernel.sandbox.backend import Box, BoxChange, BoxSpec, Failed, Listener, Probe, ServeStream
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
 
 VARIABLE = "KAGURA_TEST_DOORS"
 """Names the folder of the doors: each is shut while a file of its name lies there."""

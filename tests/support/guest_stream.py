@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
-from kagura_kernel.sandbox.guest_streams import Bytes, Failed, Listener, ServeStream
+from kagura_kernel.sandbox.backend import Bytes, Failed, Listener, ServeStream
 
 CHUNK = 256 * 1024
 

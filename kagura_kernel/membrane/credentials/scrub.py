@@ -29,8 +29,7 @@ from kagura_kernel.membrane.credentials.needles import (
     veiled,
 )
 from kagura_kernel.membrane.credentials.secret import HIDDEN, Secret
-from kagura_kernel.sandbox.backend import Box, BoxChange
-from kagura_kernel.sandbox.guest_streams import Failed, Listener, ServeStream
+from kagura_kernel.sandbox.backend import Box, BoxChange, Failed, Listener, ServeStream
 
 Mark = Callable[[int, bool], bytes]
 """What stands for so many hidden bytes; and whether they belong to what was hidden just before."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 from kagura_kernel.membrane.egress.egress import Egress
 from kagura_kernel.membrane.egress.names import Target
 from kagura_kernel.membrane.egress.stream import GuestBoxStream
-from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.sandbox.guest_streams import Failed, GuestStream, Listener
+from kagura_kernel.sandbox.backend import Box, Failed, GuestStream, Listener
 
 PROXY_PORT = 3179
 """The proxy's port on the loopback of every box."""

@@ -21,7 +21,7 @@ from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.errors import EgressRefused
 from kagura_kernel.domain.events import EgressEnd
 from kagura_kernel.membrane.egress.limits import EgressLimits, Meter
-from kagura_kernel.sandbox.guest_streams import GuestStream
+from kagura_kernel.sandbox.backend import GuestStream
 
 Bytes = bytes | bytearray | memoryview
 

@@ -32,8 +32,7 @@ from kagura_kernel.membrane.credentials.provider import Scope
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.membrane.grant import RecordFact
 from kagura_kernel.membrane.model.usage import Counted, UsageReader
-from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.sandbox.guest_streams import Failed, Listener
+from kagura_kernel.sandbox.backend import Box, Failed, Listener
 
 MESSAGES = b"/v1/messages"
 COUNT = b"/v1/messages/count_tokens"

@@ -28,7 +28,7 @@ from kagura_kernel.membrane.postgres.wire import (
 )
 
 if TYPE_CHECKING:
-    from kagura_kernel.sandbox.guest_streams import GuestStream
+    from kagura_kernel.sandbox.backend import GuestStream
 
 
 _RECORD = 16 * 1024

@@ -45,7 +45,7 @@ from kagura_kernel.membrane.postgres.wire import (
     read_exactly,
     ssl_request,
 )
-from kagura_kernel.sandbox.guest_streams import Failed, GuestStream, Listener, ServeStream
+from kagura_kernel.sandbox.backend import Failed, GuestStream, Listener, ServeStream
 
 if TYPE_CHECKING:
     import socket

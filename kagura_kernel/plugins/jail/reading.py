@@ -19,7 +19,7 @@ from kagura_kernel.plugins.jailer.functions import (
     VALUE,
     is_name,
 )
-from kagura_kernel.sandbox.guest_streams import GuestStream
+from kagura_kernel.sandbox.backend import GuestStream
 
 MAX_SIGNATURE = 400
 MAX_DOC = 600

@@ -33,8 +33,7 @@ from kagura_kernel.plugins.jail.parts import JailLimits, JailParts
 from kagura_kernel.plugins.jail.reading import Answer, Breach, Frames, Table, Trouble, read_answer, read_beginning
 from kagura_kernel.plugins.jailer.loading import SDK
 from kagura_kernel.plugins.jailer.main import MAX_HELLO
-from kagura_kernel.sandbox.backend import Box, BoxSpec
-from kagura_kernel.sandbox.guest_streams import Failed, GuestStream, Listener
+from kagura_kernel.sandbox.backend import Box, BoxSpec, Failed, GuestStream, Listener
 
 if TYPE_CHECKING:
     from kagura_kernel.plugins.content import PluginContent

@@ -13,8 +13,7 @@ from struct import pack
 
 from . import frames
 from .loop import GONE, PAUSED, READ, SILENT, WRITE
-from .proxy import BadRequest, HttpFront
-from .socks import VERSION, BadGreeting, SocksFront
+from .proxy import VERSION, BadGreeting, BadRequest, HttpFront, SocksFront
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
 if TYPE_CHECKING:

@@ -8,10 +8,8 @@ import time
 
 from . import frames
 from .link import Link
-from .loop import GONE, PAUSED, READ, WRITE, Loop
-from .processes import family, kill_all, signal_all
-from .signals import SIGTERM
-from .spawn import NOT_EXECUTABLE, CannotStart, spawn, words
+from .loop import GONE, PAUSED, READ, SIGTERM, WRITE, Loop
+from .processes import NOT_EXECUTABLE, CannotStart, family, kill_all, signal_all, spawn, words
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 
 from . import frames
 from .clients import Client
-from .jobs import described, refusal
+from .files import described, refusal
 from .link import Link
 from .loop import READ, Loop
 
@@ -287,7 +287,7 @@ def held() -> set[tuple[int, int]]:
     found = set()
     for name in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
-            with open(name, "rb") as file:  # noqa: PTH123 - importing pathlib takes milliseconds
+            with open(name, "rb") as file:
                 lines = file.readlines()[1:]
         except OSError:
             continue

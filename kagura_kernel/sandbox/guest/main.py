@@ -8,18 +8,16 @@ import sys
 
 from . import frames
 from .commands import GRACE, Running
-from .jobs import Job, described, refusal
+from .files import Job, described, refusal
 from .link import Link
-from .loop import READ, Loop
-from .processes import descendants, harden, kill_all
-from .signals import SIG_IGN, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXFSZ, set_wakeup_fd, signal
-from .spawn import text_bytes
+from .loop import READ, SIG_IGN, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXFSZ, Loop, set_wakeup_fd, signal
+from .processes import descendants, harden, kill_all, text_bytes
 
 TYPE_CHECKING = False  # the name is all a type checker needs; importing typing takes milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
-    from .jobs import Operation
+    from .files import Operation
     from .listening import Listening
 
     Served = Running | Job
@@ -150,7 +148,7 @@ class Guest:
             return _failed(refusal(errno.EINVAL, "Not a path"))
 
     def _chosen(self, request: dict[str, Any]) -> Operation:  # noqa: PLR0911 - a table of operations
-        from . import changes, files, unpack
+        from . import changes, files
 
         name, shown = request["op"], request.get("path", "")
         if "\0" in shown:
@@ -168,7 +166,7 @@ class Guest:
         if name == "glob":
             return files.glob(self._workspace, request["pattern"], request["limit"])
         if name == "populate":
-            return unpack.unpack(self._workspace, self._baseline, self._protected)
+            return changes.unpack(self._workspace, self._baseline, self._protected)
         if name == "changes":
             return changes.report(self._differences())
         raise refusal(errno.ENOSYS, "Unknown operation")

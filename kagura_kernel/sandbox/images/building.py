@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from kagura_kernel.domain.errors import ImageBuildFailed, SandboxUnavailable
-from kagura_kernel.sandbox.images.daemon import ImageDaemon
+from kagura_kernel.sandbox.docker_endpoint import FORWARDING, Endpoint, ask_version, client_of, no_daemon, our_errors
 from kagura_kernel.sandbox.images.recipes import (
     BASE_LABEL,
     DEFAULT_PREFIX,
@@ -16,11 +20,118 @@ from kagura_kernel.sandbox.images.recipes import (
     RECIPES,
     STAGE_LABEL,
     Lock,
+    PackageSettings,
     Recipe,
     Recipes,
     chain_for,
 )
-from kagura_kernel.sandbox.images.settings import PackageSettings
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+
+_HELLO_SECONDS = 5.0
+# Nothing but a daemon has images: another back-end is no way out.
+_START_IT = "Start it, or let DOCKER_HOST name one that runs."
+_PATIENCE = 1800
+"""Seconds without a word from the daemon: a step of a build prints nothing while it fetches."""
+
+
+class ImageDaemon:
+    """One daemon, for a `with`. Every method raises `SandboxUnavailable` when it does not answer or refuses."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._client: APIClient | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def inspect(self, name: str) -> Mapping[str, Any] | None:
+        """An image in Docker's words; None when it is not there."""
+        import docker
+
+        with our_errors(_START_IT):
+            try:
+                return dict(self._api().inspect_image(name))
+            except docker.errors.NotFound:
+                return None
+
+    def build(
+        self, context: bytes, dockerfile: str, *, arguments: Mapping[str, str], labels: Mapping[str, str], network: str
+    ) -> Iterator[Mapping[str, Any]]:
+        """Build an image without a name and yield the daemon's messages; the id is in the last `aux`.
+
+        A stage that fails is a message with `error`, no exception.
+        """
+        with our_errors(_START_IT):
+            yield from self._api().build(
+                fileobj=io.BytesIO(context),
+                custom_context=True,
+                dockerfile=dockerfile,
+                buildargs=dict(arguments),
+                labels=dict(labels),
+                network_mode=network or None,
+                rm=True,
+                forcerm=True,
+                decode=True,
+            )
+
+    def pull(self, name: str) -> None:
+        """Fetch an image from its registry."""
+        with our_errors(_START_IT):
+            self._api().pull(name)
+
+    def tag(self, image: str, name: str) -> None:
+        """Give an image a name, `REPOSITORY:TAG`; it is taken from the image that had it."""
+        repository, _, tag = name.rpartition(":")
+        with our_errors(_START_IT):
+            self._api().tag(image, repository, tag)
+
+    def sweep(self, label: str) -> None:
+        """Remove images without a name that bear a label."""
+        with our_errors(_START_IT):
+            self._api().prune_images(filters={"dangling": True, "label": label})
+
+    def history(self, name: str) -> list[Mapping[str, Any]]:
+        """The steps that made an image, newest first."""
+        with our_errors(_START_IT):
+            return list(self._api().history(name))
+
+    def export(self, names: Sequence[str]) -> Iterator[bytes]:
+        """The images as one archive, in pieces: what `docker save` writes. A layer they share comes once."""
+        with our_errors(_START_IT):
+            client = self._api()
+            # The library's own method takes one name; the daemon takes many.
+            url = f"{client.base_url}/v{client.api_version}/images/get"
+            answer = client.get(url, params={"names": list(names)}, stream=True)
+            try:
+                answer.raise_for_status()
+                yield from answer.iter_content(256 * 1024)
+            finally:
+                answer.close()
+
+    def _api(self) -> APIClient:
+        if self._client is None:
+            self._client = self._connect()
+        return self._client
+
+    def _connect(self) -> APIClient:
+        if self.endpoint.problem:
+            raise SandboxUnavailable(self.endpoint.problem, FORWARDING)
+        try:
+            version = asyncio.run(ask_version(self.endpoint, _HELLO_SECONDS))
+        except OSError as error:
+            raise no_daemon(_START_IT) from error
+        return client_of(self.endpoint, version, _PATIENCE)
+
 
 _LOCK = re.compile(
     r"(?m:^)LOCK-UNMET (?P<file>\S+): (?P<floor>.+)"
@@ -44,17 +155,11 @@ _LINES = 8
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong.
+    """What went wrong."""
 
-    Attributes:
-        reason: One line, or the last few of what was printed; no secret of an address in it.
-        advice: What to do next; may be empty.
-        passing: Whether the same attempt may work a moment later.
-    """
-
-    reason: str
-    advice: str = ""
-    passing: bool = False
+    reason: str  # one line, or the last few of what was printed; no secret of an address in it
+    advice: str = ""  # what to do next; may be empty
+    passing: bool = False  # whether the same attempt may work a moment later
 
 
 def failure_of(printed: str, error: str, recipe: str) -> Failure:
@@ -90,25 +195,15 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """How images are built.
+    """How images are built."""
 
-    Attributes:
-        base: Image that stands in for the pinned one; empty for that.
-        prefix: What stands before each name: `kagura/` makes `kagura/base:latest`.
-        lock: How binding the lock of Debian packages is.
-        network: Docker's network mode while building; empty for the daemon's own choice.
-        settings: How packages are reached on this machine.
-        arguments: Build arguments for recipes that ask for more.
-        pause: Seconds between attempts when a network failed.
-    """
-
-    base: str = ""
-    prefix: str = DEFAULT_PREFIX
-    lock: Lock = Lock.FLOOR
-    network: str = ""
-    settings: PackageSettings = field(default_factory=PackageSettings)
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    pause: float = 5.0
+    base: str = ""  # image that stands in for the pinned one; empty for that
+    prefix: str = DEFAULT_PREFIX  # what stands before each name: `kagura/` makes `kagura/base:latest`
+    lock: Lock = Lock.FLOOR  # how binding the lock of Debian packages is
+    network: str = ""  # Docker's network mode while building; empty for the daemon's own choice
+    settings: PackageSettings = field(default_factory=PackageSettings)  # how packages are reached on this machine
+    arguments: Mapping[str, str] = field(default_factory=dict)  # build arguments for recipes that ask for more
+    pause: float = 5.0  # seconds between attempts when a network failed
 
     def tag(self, recipe: Recipe) -> str:
         """The name that a recipe's image gets."""
@@ -117,19 +212,12 @@ class BuildPlan:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An image that is there now.
+    """An image that is there now."""
 
-    Attributes:
-        name: Its recipe.
-        tag: Its name.
-        id: Its id.
-        kept: Whether it was there already, made from the same recipe on the same base.
-    """
-
-    name: str
-    tag: str
-    id: str
-    kept: bool
+    name: str  # its recipe
+    tag: str  # its name
+    id: str  # its id
+    kept: bool  # whether it was there already, made from the same recipe on the same base
 
 
 def build_chain(
@@ -235,33 +323,19 @@ def _attempt(
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One recipe and its image.
+    """One recipe and its image."""
 
-    Attributes:
-        name: The recipe.
-        tag: The image's name, built or not.
-        holds: What is in it beyond its base.
-        locked: `locked`, `unlocked`, or `none` where there is nothing to lock.
-        tested: Whether the tests build the recipe.
-        id: The image's id; empty when it is not built.
-        size: In bytes, its bases included.
-        created: When it was made, as ISO 8601.
-        base: Id of the image that it was built on; empty when nobody wrote it down.
-        current: Whether it was made from the recipe as it is now, on the base that is there now.
-        known: Whether a daemon said what there is; without one all of these from `id` on say nothing.
-    """
-
-    name: str
-    tag: str
-    holds: str
-    locked: str
-    tested: bool
-    id: str = ""
-    size: int = 0
-    created: str = ""
-    base: str = ""
-    current: bool = False
-    known: bool = True
+    name: str  # the recipe
+    tag: str  # the image's name, built or not
+    holds: str  # what is in it beyond its base
+    locked: str  # `locked`, `unlocked`, or `none` where there is nothing to lock
+    tested: bool  # whether the tests build the recipe
+    id: str = ""  # the image's id; empty when it is not built
+    size: int = 0  # in bytes, its bases included
+    created: str = ""  # when it was made, as ISO 8601
+    base: str = ""  # id of the image that it was built on; empty when nobody wrote it down
+    current: bool = False  # whether it was made from the recipe as it is now, on the base that is there now
+    known: bool = True  # whether a daemon said what there is; without one all of these from `id` on say nothing
 
 
 def list_images(daemon: ImageDaemon, recipes: Recipes, plan: BuildPlan) -> list[Listed]:

@@ -1,6 +1,8 @@
-"""The recipes: which there are, what each is built on, what it reads, and whether its locks are whole.
+"""The recipes: which there are, what each is built on, what it reads, how its packages come.
 
-Looks at files, never at a daemon. A recipe's identity is a digest of all that decides on its result.
+Looks at files and variables, never at a daemon. A recipe's identity is a digest of all that decides on its result.
+What fetching needs on this machine (a certificate, an index, a registry, a proxy) goes into stages of a build that are
+thrown away; proxies go in as Docker's predefined build arguments, which leave no trace. None of it is in an image.
 """
 
 from __future__ import annotations
@@ -11,11 +13,52 @@ import os
 import re
 import tarfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from kagura_kernel.domain.errors import ConfigurationError, UnknownName
+
+CERTIFICATE_VARIABLES = ("PIP_CERT", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY")
+_PIP = {"PIP_INDEX_URL": "index-url", "PIP_EXTRA_INDEX_URL": "extra-index-url"}
+_NPM = ("NPM_CONFIG_REGISTRY", "npm_config_registry")
+
+
+@dataclass(frozen=True, slots=True)
+class PackageSettings:
+    """How packages are reached."""
+
+    # `ca.pem`, `pip.conf` and `npmrc`, as far as there is something to say.
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    # Build arguments that Docker keeps out of the image.
+    arguments: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def settings_from(environment: Mapping[str, str]) -> PackageSettings:
+    """The settings of an environment.
+
+    Raises:
+        ConfigurationError: a certificate that a variable names cannot be read.
+    """
+    files: dict[str, bytes] = {}
+    if name := next((name for name in CERTIFICATE_VARIABLES if environment.get(name)), ""):
+        try:
+            files["ca.pem"] = Path(environment[name]).read_bytes()
+        except OSError as error:
+            raise ConfigurationError(name, [f"the certificate cannot be read: {error.strerror}"]) from error
+    lines = [f"{option} = {environment[name]}" for name, option in _PIP.items() if environment.get(name)]
+    if lines:
+        files["pip.conf"] = ("[global]\n" + "\n".join(lines) + "\n").encode()
+    if registry := next((environment[name] for name in _NPM if environment.get(name)), ""):
+        files["npmrc"] = f"registry={registry}\n".encode()
+    arguments = {}
+    for name in PROXY_VARIABLES:
+        for spelled in (name, name.lower()):
+            if value := environment.get(spelled):
+                arguments[spelled] = value
+    return PackageSettings(files, arguments)
+
 
 RECIPE_LABEL = "kagura.recipe"
 """Label of an image: the identity of the recipe that made it."""
@@ -43,21 +86,13 @@ class Lock(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One image.
+    """One image."""
 
-    Attributes:
-        name: Its short name.
-        base: The recipe that it is built on; empty for the first.
-        holds: What is in it beyond its base.
-        tested: Whether the tests build it; one that they cannot is built only when it is named.
-        asked: Whether it is built only when it is named, because no box is made of it.
-    """
-
-    name: str
-    base: str
-    holds: str
-    tested: bool = True
-    asked: bool = False
+    name: str  # its short name
+    base: str  # the recipe that it is built on; empty for the first
+    holds: str  # what is in it beyond its base
+    tested: bool = True  # whether the tests build it; one that they cannot is built only when it is named
+    asked: bool = False  # whether it is built only when it is named, because no box is made of it
 
     @property
     def dockerfile(self) -> str:

@@ -1,7 +1,7 @@
-"""Credentials in bytes and words: well-known formats, files that are made to hold one, addresses, assignments.
+"""What an image must be free of, in bytes and words: credentials, traces of the machine that built it, code of ours.
 
-Pure. Formats alone count inside library trees, where documentation is full of examples; guessing by entropy is kept to
-the configuration of an image. Every rule starts from a fixed text, so that gigabytes are looked through at the speed of
+Formats alone count inside library trees, where documentation is full of examples; guessing by entropy is kept to the
+configuration of an image. Every rule starts from a fixed text, so that gigabytes are looked through at the speed of
 `bytes.find`.
 """
 
@@ -11,8 +11,12 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kagura_kernel.sandbox.images.recipes import PackageSettings
 
 OVERLAP = 8 * 1024
 """Bytes that two pieces of a file must share for nothing to be missed between them."""
@@ -203,3 +207,100 @@ def _counts(password: str, *, in_tree: bool) -> bool:
 def _mixed(text: str) -> bool:
     has_digit, has_upper, has_lower = (any(map(test, text)) for test in (str.isdigit, str.isupper, str.islower))
     return has_digit and (has_upper or has_lower) and not re.fullmatch(r"[0-9a-fA-F.:-]+", text)
+
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_OUR_NAMES = re.compile(r"(?:^|/)(?:kagura[_-][\w.+-]+|kagura)(?:/|\.py$|$)")
+_OUR_WORDS = (b"kagura_kernel", b"kagura-kernel")
+_SHARED_LINES = 5
+_LINE_LENGTH = 50
+
+_MACHINE_FILES: tuple[tuple[str, str, bytes], ...] = (
+    (r"^etc/apt/apt\.conf(?:\.d/.*)?$", "a proxy for apt", rb"(?im)^[^#/\n]*\bproxy\b[^;\n]*\""),
+    (
+        r"^etc/apt/sources\.list(?:\.d/.*)?$",
+        "an archive that is not the distribution's own",
+        rb"(?m)^(?:deb|deb-src|URIs:)\s[^#\n]*?\w+://(?![\w.-]*\b(?:debian\.org|ubuntu\.com)(?:[/:\s]|$))",
+    ),
+    (
+        r"(?:^|/)(?:pip\.conf|\.pip/pip\.conf)$",
+        "an index or certificate for pip",
+        rb"(?mi)^\s*(?:index-url|extra-index-url|find-links|cert|proxy|trusted-host)\s*[=:]",
+    ),
+    (r"(?:^|/)\.?npmrc$", "a registry, proxy or certificate for npm", rb"(?m)^\s*(?:registry|\S*proxy|cafile|ca)\s*="),
+    (r"^etc/(?:environment|profile\.d/.*|wgetrc)$", "a proxy", rb"(?i)\w*_proxy\s*="),
+    (r"^usr/local/share/ca-certificates/.*\.(?:crt|pem)$", "a certificate authority of its own", rb"-----BEGIN"),
+)
+_PLACES = tuple((re.compile(path), what, re.compile(content)) for path, what, content in _MACHINE_FILES)
+_PUBLIC_HOSTS = re.compile(r"(?:^|\.)(?:pypi\.org|pythonhosted\.org|npmjs\.org|debian\.org|ubuntu\.com)$")
+_PROXY_NAME = re.compile(r"(?i)(?:https?|ftp|all)_proxy")
+_PROXY_ARGUMENT = re.compile(r"(?i)\b(?:https?|ftp|all)_proxy=[^\s$\"']")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What would give a building machine away."""
+
+    words: tuple[bytes, ...] = field(default=(), repr=False)  # names of its mirrors and proxies
+    digests: frozenset[str] = frozenset()  # SHA-256 of files of its own, a certificate say
+
+    @classmethod
+    def of(cls, settings: PackageSettings) -> Machine:
+        """The machine that has these settings."""
+        addresses = [value for name, value in settings.arguments.items() if name.upper() != "NO_PROXY"]
+        for name in ("pip.conf", "npmrc"):
+            text = settings.files.get(name, b"").decode("utf-8", "replace")
+            addresses += re.findall(r"\w+://\S+", text)
+        hosts = {urlsplit(address if "://" in address else f"//{address}").hostname or "" for address in addresses}
+        # A name without a dot, or `localhost`, stands in thousands of files.
+        words = tuple(sorted(host.encode() for host in hosts if "." in host and not _PUBLIC_HOSTS.search(host)))
+        return cls(words, frozenset(hashlib.sha256(one).hexdigest() for one in settings.files.values()))
+
+    def trace_in(self, path: str, piece: bytes) -> str:
+        """What of a machine is in a piece of a file; empty for nothing."""
+        if any(word in piece for word in self.words):
+            return "the name of this machine's mirror or proxy"
+        for where, what, content in _PLACES:
+            if where.search(path) and content.search(piece):
+                return what
+        return ""
+
+
+def proxy_in_variable(name: str, value: str) -> bool:
+    """Whether a variable of an image sends its programs to a proxy."""
+    return bool(_PROXY_NAME.fullmatch(name) and value)
+
+
+def proxy_in_command(text: str) -> bool:
+    """Whether a step of a build was given a proxy."""
+    return bool(_PROXY_ARGUMENT.search(text))
+
+
+@dataclass(frozen=True, slots=True)
+class OurCode:
+    """This package's own files, to be recognised under any name."""
+
+    digests: frozenset[str]  # SHA-256 of each
+    lines: frozenset[bytes]  # their long lines: a file that was changed a little still shares many of them
+
+    @classmethod
+    def here(cls, package: Path = _PACKAGE) -> OurCode:
+        """As it is installed."""
+        texts = [text for path in sorted(package.rglob("*.py")) if len(text := path.read_bytes()) > _LINE_LENGTH]
+        lines = {line for text in texts for line in text.split(b"\n") if len(line) >= _LINE_LENGTH}
+        return cls(frozenset(hashlib.sha256(text).hexdigest() for text in texts), frozenset(lines))
+
+    def named(self, path: str) -> bool:
+        """Whether a path is one that only our packages have."""
+        return bool(_OUR_NAMES.search(path))
+
+    def in_piece(self, piece: bytes) -> bool:
+        """Whether a piece of a file speaks our names or shares lines with our files."""
+        if any(word in piece for word in _OUR_WORDS):
+            return True
+        return b"\0" not in piece and len(self.lines.intersection(piece.split(b"\n"))) >= _SHARED_LINES
+
+
+def variables(pairs: Iterable[str]) -> Mapping[str, str]:
+    """`NAME=value` pairs as a mapping."""
+    return dict(pair.partition("=")[::2] for pair in pairs)

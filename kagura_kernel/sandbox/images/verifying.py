@@ -1,9 +1,8 @@
 """Proves that images hold no credential and nothing of ours: every layer and the configuration, deleted files too.
 
 Reads an archive of images (`docker save`) as it streams past: nothing is unpacked, and memory does not grow with it.
-
 Both layouts are understood: the daemon's own (`ID/layer.tar`) and OCI's (`blobs/sha256/…`). What is a layer is told
-by looking, because the manifest may come last.
+by looking, because the manifest may come last. A finding says where and why, and never holds what it found.
 """
 
 from __future__ import annotations
@@ -14,20 +13,61 @@ import posixpath
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import IO, Any, Protocol
 
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.sandbox.images.daemon import ImageDaemon
-from kagura_kernel.sandbox.images.findings import Finding, Kind, Verdict
+from kagura_kernel.sandbox.images.building import ImageDaemon
 from kagura_kernel.sandbox.images.secrets import (
     OVERLAP,
+    Machine,
+    OurCode,
     assigned_secret,
     formats_in,
     held_by,
     password_in_address,
+    proxy_in_command,
+    proxy_in_variable,
     secrets_in_command,
+    variables,
 )
-from kagura_kernel.sandbox.images.traces import Machine, OurCode, proxy_in_command, proxy_in_variable, variables
+
+
+class Kind(StrEnum):
+    """What is wrong."""
+
+    CREDENTIAL = "credential"
+    FIRST_PARTY = "first-party"
+    MACHINE = "machine"
+    """A trace of the machine that built the image: a mirror, a proxy, a certificate."""
+    ROOT = "root"
+    SETUID = "setuid"
+    WRITABLE = "writable"
+    UNREADABLE = "unreadable"
+    """Something could not be looked into, so nothing is proved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that may not be in an image."""
+
+    kind: Kind  # what is wrong
+    where: str  # path in the layer, or the part of the configuration (`env NAME`, `history 3`, `label NAME`, `user`)
+    reason: str  # why, in a sentence; never the secret itself
+    layer: int = 0  # number of the layer, from 1 at the bottom; 0 for the configuration
+    deleted: bool = False  # whether a later layer deletes or replaces it: not seen in a box, and still in the image
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found in one image."""
+
+    image: str  # the name it was asked for by
+    id: str  # its id
+    layers: int  # how many layers were walked
+    files: int  # how many entries they hold
+    findings: tuple[Finding, ...]  # all there is to object to; empty for an image that is clean
+
 
 _LARGEST_JSON = 8 * 1024 * 1024
 _SNIFFED = 512
@@ -54,19 +94,12 @@ class LayerMaker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExportedImage:
-    """An image as its archive describes it.
+    """An image as its archive describes it."""
 
-    Attributes:
-        id: Its id, `sha256:…`.
-        names: The names that it was saved under.
-        configuration: Its configuration file.
-        layers: Names of its layers in the archive, from the bottom up.
-    """
-
-    id: str
-    names: tuple[str, ...]
-    configuration: Mapping[str, Any]
-    layers: tuple[str, ...]
+    id: str  # its id, `sha256:…`
+    names: tuple[str, ...]  # the names that it was saved under
+    configuration: Mapping[str, Any]  # its configuration file
+    layers: tuple[str, ...]  # names of its layers in the archive, from the bottom up
 
 
 @dataclass(slots=True)
@@ -201,24 +234,16 @@ class Inspector:
 
 @dataclass(slots=True)
 class LayerFacts:
-    """One layer, read to its end. Grows with the number of its entries, not with their size.
-
-    Attributes:
-        found: What may not be in any layer, seen or not: by path.
-        modes: What counts only where no later layer changes it: by path.
-        paths: Every path that the layer puts there.
-        removed: Paths that it deletes from the layers below.
-        emptied: Directories whose content below it hides.
-        entries: How many entries it has.
-    """
+    """One layer, read to its end. Grows with the number of its entries, not with their size."""
 
     inspector: Inspector
-    found: dict[str, list[Mark]] = field(default_factory=dict)
+    found: dict[str, list[Mark]] = field(default_factory=dict)  # what may not be in any layer, seen or not: by path
+    # What counts only where no later layer changes it: by path.
     modes: dict[str, list[Mark]] = field(default_factory=dict)
-    paths: set[str] = field(default_factory=set)
-    removed: set[str] = field(default_factory=set)
-    emptied: set[str] = field(default_factory=set)
-    entries: int = 0
+    paths: set[str] = field(default_factory=set)  # every path that the layer puts there
+    removed: set[str] = field(default_factory=set)  # paths that it deletes from the layers below
+    emptied: set[str] = field(default_factory=set)  # directories whose content below it hides
+    entries: int = 0  # how many entries it has
 
     def entry(self, member: tarfile.TarInfo, content: IO[bytes] | None) -> None:
         """Look at one entry."""

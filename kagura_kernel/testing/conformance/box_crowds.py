@@ -11,8 +11,7 @@ import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.domain.policy import CommandLimits, IsolationClass
-from kagura_kernel.sandbox.backend import Box, SandboxBackend
-from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
+from kagura_kernel.sandbox.backend import Box, GuestStream, Listener, SandboxBackend
 from kagura_kernel.testing.conformance.box_fixtures import DESCRIPTORS, BoxFixtures, sh
 from kagura_kernel.testing.conformance.box_streams import PATIENCE, PIECE, echo, program, says, told, until
 

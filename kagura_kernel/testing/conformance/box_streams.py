@@ -10,8 +10,7 @@ import pytest
 
 from kagura_kernel.domain.commands import Command, CommandResult
 from kagura_kernel.domain.policy import CommandLimits
-from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
+from kagura_kernel.sandbox.backend import Box, GuestStream, Listener
 from kagura_kernel.testing.conformance.box_fixtures import BoxFixtures, sh
 
 PATIENCE = 60.0

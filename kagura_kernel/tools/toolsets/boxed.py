@@ -17,8 +17,7 @@ from kagura_kernel.domain.commands import Command, CommandResult, OutputChunk
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.plugins.jail.log import JailLog
-from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
+from kagura_kernel.sandbox.backend import Box, GuestStream, Listener
 from kagura_kernel.tools.toolsets.cutting import Breach
 
 PACKAGE = "kagura_kernel.tools.bridge"

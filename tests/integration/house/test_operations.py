@@ -28,7 +28,7 @@ from kagura_kernel.membrane.credentials.mint import mint
 from kagura_kernel.membrane.credentials.registry import KINDS
 from kagura_kernel.membrane.credentials.secret import SecretReader
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.credential_service import SCOPE

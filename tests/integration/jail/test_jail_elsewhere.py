@@ -13,8 +13,8 @@ from kagura_kernel.plugins.jail.jail import Jail
 from kagura_kernel.plugins.jail.parts import JailLimits, JailParts
 from kagura_kernel.plugins.permissions import JailPlan
 from kagura_kernel.sandbox.backend import SandboxBackend, ShownPath
-from kagura_kernel.sandbox.docker import DockerBackend
-from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
+from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
 from tests.support.jails import NAME, small_content, small_manifest
 
 from .conftest import ask

@@ -11,8 +11,7 @@ from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.postgres.service import PostgresService
 from kagura_kernel.plugins.entries import NetRule
 from kagura_kernel.plugins.permissions import JailPlan
-from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
+from kagura_kernel.sandbox.backend import Box, GuestStream, Listener
 
 from .conftest import Jails, ask
 

@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.images.building import build_chain
-from kagura_kernel.sandbox.images.daemon import ImageDaemon
+from kagura_kernel.sandbox.images.building import ImageDaemon, build_chain
 from kagura_kernel.sandbox.images.recipes import Recipes
 from kagura_kernel.testing.patience import eventually
 from tests.integration.operations.composed import create_arguments

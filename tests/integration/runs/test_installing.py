@@ -38,7 +38,7 @@ from kagura_kernel.runs.installing import install
 from kagura_kernel.runs.tray import Tray
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
 from tests.support.docker_images import PYTHON
 from tests.support.package_servers import package_servers
 from tests.support.wheels import write_wheel

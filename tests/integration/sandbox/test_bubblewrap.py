@@ -18,7 +18,7 @@ from kagura_kernel.domain.errors import SandboxUnavailable, WorkspaceTooLarge, W
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.pythonenv import current_view, find_view
+from kagura_kernel.sandbox.bubblewrap.python_view import current_view, find_view
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.patience import eventually
 
@@ -236,7 +236,7 @@ async def test_a_probe_starts_a_box_and_is_remembered(backend: BubblewrapBackend
 
 async def test_a_missing_program_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("kagura_kernel.sandbox.bubblewrap._SYSTEM_PROGRAMS", ())
+    monkeypatch.setattr("kagura_kernel.sandbox.bubblewrap.host._SYSTEM_PROGRAMS", ())
     backend = BubblewrapBackend()
     try:
         probe = await backend.probe()

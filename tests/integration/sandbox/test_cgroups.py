@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.cgroups import Tree, make_group, sweep
+from kagura_kernel.sandbox.supervisor.cgroups import Tree, make_group, sweep
 
 ENTER = """
 import sys, time

@@ -18,7 +18,7 @@ from docker import DockerClient
 
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from tests.support.docker_images import BASE, client_of
 from tests.support.dockerd import TestDaemon

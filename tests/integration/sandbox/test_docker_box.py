@@ -18,7 +18,7 @@ from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import BoxFileError, SandboxUnavailable, WorkspaceTooLarge, WorkspaceUnreadable
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.pool import WarmPool
 from tests.support.docker_images import BASE, client_of

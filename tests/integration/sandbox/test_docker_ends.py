@@ -15,10 +15,10 @@ from kagura_kernel.domain.commands import Command, CommandLimits, shell_command
 from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable
 from kagura_kernel.domain.policy import BoxLimits
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
+from kagura_kernel.sandbox.docker.engine import DockerEngine
+from kagura_kernel.sandbox.docker.flags import BOX_LABEL, OWNER_LABEL
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.docker_engine import DockerEngine
-from kagura_kernel.sandbox.docker_flags import BOX_LABEL, OWNER_LABEL
 from kagura_kernel.sandbox.owner import owner_alive, owner_of
 from kagura_kernel.testing.patience import eventually
 from tests.support.docker_images import BASE, copy_image
@@ -33,7 +33,7 @@ import asyncio, sys
 from pathlib import Path
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 
 async def main(url, image, folder):

@@ -11,7 +11,7 @@ import pytest
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from tests.support.docker_images import BASE
 from tests.support.dockerd import TestDaemon

@@ -17,7 +17,7 @@ import pytest
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
 
 from .as_nobody import NOBODY, ROOT, as_nobody
 
@@ -139,7 +139,8 @@ def test_an_ordinary_users_box_reads_it_and_learns_no_more(further):
 WITHOUT_OVERLAYS = """
 import errno, json, os, sys
 sys.path.insert(0, sys.argv[1])
-from kagura_kernel.sandbox import linux, showing
+from kagura_kernel.sandbox.supervisor import linux
+from kagura_kernel.sandbox.supervisor import showing
 mount = linux.mount
 def refusing(source, target, kind="", flags=0, data=""):
     if kind == "overlay":

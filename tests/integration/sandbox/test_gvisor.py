@@ -18,12 +18,12 @@ from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import SandboxDied, SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
+from kagura_kernel.sandbox.docker.flags import OPEN_PIPE, TOO_OLD
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.gvisor import GVisorBackend
-from kagura_kernel.sandbox.gvisor_notes import OPEN_PIPE, TOO_OLD
-from kagura_kernel.sandbox.gvisor_places import STAGE
-from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor.backend import GVisorBackend
+from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
+from kagura_kernel.sandbox.supervisor.gvisor import STAGE
 from kagura_kernel.testing.patience import eventually
 from tests.support.docker_images import BASE
 
@@ -40,7 +40,7 @@ KERNEL = """
 import asyncio
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
 
 async def main():
     backend = RunscBackend()
@@ -55,10 +55,12 @@ asyncio.run(main())
 
 ORDINARY = """
 import asyncio, json, sys
+from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from kagura_kernel.domain.commands import shell_command
+from kagura_kernel.domain.policy import SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.gvisor_runsc import RunscBackend
+from kagura_kernel.sandbox.gvisor.runsc import RunscBackend
 
 async def main():
     backend = RunscBackend()
@@ -68,6 +70,11 @@ async def main():
         box = await backend.start(BoxSpec())
         line = "id -u; echo x > new; cat new; touch /usr/x || echo refused"
         told[2] = (await box.run(shell_command(line))).stdout.text
+        # Sent in by the box's root, who leaves before any command runs.
+        policy = SandboxPolicy(type=SandboxPolicyType.READ_ONLY)
+        box = await backend.start(BoxSpec(workspace=Path(sys.argv[1], "docs", "decisions"), policy=policy))
+        line = "echo READ*; touch new || echo refused"
+        told[2] += (await box.run(shell_command(line))).stdout.text
     await backend.close()
     print(json.dumps(told))
 
@@ -80,6 +87,13 @@ async def alone() -> AsyncIterator[RunscBackend]:
     backend = RunscBackend()
     yield backend
     await backend.close()
+
+
+@pytest.fixture
+async def begun(alone: RunscBackend) -> RunscBackend:
+    """One whose supervisor is there already: what a box adds is the box."""
+    await alone.way()
+    return alone
 
 
 def children(pid: int) -> list[int]:
@@ -117,7 +131,7 @@ async def test_a_killed_kernel_leaves_no_process_mount_or_group() -> None:
     assert process.stdout is not None
     assert await asyncio.wait_for(process.stdout.readline(), 60) == b"ready\n"
     family = descendants(process.pid)
-    assert len(family) >= 6, "two keepers, with runsc and the box's kernel below each"
+    assert len(family) >= 6, "the supervisor's two halves, and two boxes with runsc and a kernel each"
     process.kill()
     await process.wait()
     await eventually(lambda: not [pid for pid in family if Path(f"/proc/{pid}").exists()])
@@ -125,7 +139,7 @@ async def test_a_killed_kernel_leaves_no_process_mount_or_group() -> None:
     assert STAGE not in mounts()
 
 
-async def test_a_killed_keeper_takes_its_box_along_and_the_box_says_so(alone: RunscBackend) -> None:
+async def test_a_killed_supervisor_takes_its_box_along_and_the_box_says_so(alone: RunscBackend) -> None:
     before = set(descendants(os.getpid()))
     box = await alone.start(BoxSpec())
     family = [pid for pid in descendants(os.getpid()) if pid not in before]
@@ -138,9 +152,9 @@ async def test_a_killed_keeper_takes_its_box_along_and_the_box_says_so(alone: Ru
     await eventually(lambda: not [pid for pid in family if Path(f"/proc/{pid}").exists()])
 
 
-async def test_closing_a_box_leaves_no_process(alone: RunscBackend) -> None:
+async def test_closing_a_box_leaves_no_process(begun: RunscBackend) -> None:
     before = set(descendants(os.getpid()))
-    box = await alone.start(BoxSpec())
+    box = await begun.start(BoxSpec())
     family = [pid for pid in descendants(os.getpid()) if pid not in before]
     assert family
     await box.close()
@@ -161,13 +175,13 @@ async def test_a_parked_box_is_taken_with_its_project(alone: RunscBackend, tmp_p
     assert await box.changes() == []
 
 
-async def test_filling_a_read_only_box_leaves_nobody_behind(alone: RunscBackend, tmp_path: Path) -> None:
-    before = set(descendants(os.getpid()))
+async def test_filling_a_read_only_box_leaves_nobody_behind(begun: RunscBackend, tmp_path: Path) -> None:
+    before = descendants(os.getpid())
     (tmp_path / "a.txt").write_text("alpha\n")
-    await alone.start(BoxSpec(workspace=tmp_path, policy=SandboxPolicy(type=SandboxPolicyType.READ_ONLY)))
-    keeper = next(pid for pid in descendants(os.getpid()) if pid not in before)
+    await begun.start(BoxSpec(workspace=tmp_path, policy=SandboxPolicy(type=SandboxPolicyType.READ_ONLY)))
+    (supervisor,) = (pid for pid in before if not children(pid) or set(children(pid)) - set(before))
     # runsc, and not whoever sent the project in: neither alive nor as a name that nobody has waited for.
-    await eventually(lambda: len(children(keeper)) == 1)
+    await eventually(lambda: len(children(supervisor)) == 1)
 
 
 async def test_a_box_runs_on_a_kernel_of_its_own(alone: RunscBackend) -> None:
@@ -280,4 +294,4 @@ def test_an_ordinary_user_has_them_too() -> None:
     assert result.returncode == 0, result.stderr
     ok, reason, told = json.loads(result.stdout)
     assert ok, reason
-    assert told.split() == ["1000", "x", "refused"]
+    assert told.split() == ["1000", "x", "refused", "README.md", "refused"]

@@ -13,9 +13,9 @@ import pytest
 from kagura_kernel.domain.errors import SandboxProtocolError, SandboxUnavailable
 from kagura_kernel.sandbox import channel as channel_module
 from kagura_kernel.sandbox import listeners
+from kagura_kernel.sandbox.backend import GuestStream, Listener
 from kagura_kernel.sandbox.channel import BoxChannel
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
 from tests.support.guests import ScriptedGuest, scripted_guest
 
 TARGET = {"host": "a.example", "port": 443}

@@ -22,8 +22,8 @@ from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox import channel as channel_module
 from kagura_kernel.sandbox import files as files_module
 from kagura_kernel.sandbox import streams
+from kagura_kernel.sandbox.backend import GuestStream, Listener
 from kagura_kernel.sandbox.guest import frames
-from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
 from tests.support.guests import scripted_guest
 
 NO_LIMITS = CommandLimits(None, None)

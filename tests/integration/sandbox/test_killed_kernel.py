@@ -1,4 +1,4 @@
-"""A kernel, or its keeper, that is killed outright leaves nothing of its boxes behind."""
+"""A kernel, or its supervisor, that is killed outright leaves nothing of its boxes behind."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pytest
 
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxDied
-from kagura_kernel.sandbox import cgroups
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
+from kagura_kernel.sandbox.supervisor import cgroups
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.patience import eventually, wait_until
 
@@ -40,7 +40,7 @@ async def main():
     if "fork" in sys.argv and copy == 0:
         time.sleep(60)
         os._exit(0)
-    print(backend._keeper.pid, copy, flush=True)
+    print(backend._supervisor.pid, copy, flush=True)
     await asyncio.gather(*running)
 
 asyncio.run(main())
@@ -70,35 +70,35 @@ def kernel(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[sub
 @pytest.mark.parametrize("kernel", [(), ("fork",)], ids=["alone", "with a copy"], indirect=True)
 def test_a_killed_kernel_leaves_no_process_and_no_group(kernel: tuple[subprocess.Popen[str], str]) -> None:
     process, marker = kernel
-    keeper, copy = map(int, process.stdout.readline().split())
+    supervisor, copy = map(int, process.stdout.readline().split())
     # Two sleeps in each box, beside the kernel itself.
     wait_until(lambda: len(processes_with(marker)) >= 5)
-    assert groups_of(keeper) or not can_count()
+    assert groups_of(supervisor) or not can_count()
     process.kill()
     try:
         wait_until(lambda: set(processes_with(marker)) <= {copy})
-        wait_until(lambda: not is_running(keeper))
-        assert groups_of(keeper) == []
+        wait_until(lambda: not is_running(supervisor))
+        assert groups_of(supervisor) == []
     finally:
         if copy:
             os.kill(copy, signal.SIGKILL)
 
 
-def test_a_killed_keeper_takes_its_boxes_along(kernel: tuple[subprocess.Popen[str], str]) -> None:
+def test_a_killed_supervisor_takes_its_boxes_along(kernel: tuple[subprocess.Popen[str], str]) -> None:
     process, marker = kernel
-    keeper, _ = map(int, process.stdout.readline().split())
+    supervisor, _ = map(int, process.stdout.readline().split())
     wait_until(lambda: len(processes_with(marker)) >= 5)
-    os.kill(keeper, signal.SIGKILL)
+    os.kill(supervisor, signal.SIGKILL)
     wait_until(lambda: not [pid for pid in processes_with(marker) if pid != process.pid])
     # The kernel was told as well, and ended with an error of its own.
     assert process.wait(60) != 0
 
 
-async def test_a_lost_keeper_is_replaced_and_what_it_left_is_swept(tmp_path: Path) -> None:
+async def test_a_lost_supervisor_is_replaced_and_what_it_left_is_swept(tmp_path: Path) -> None:
     backend = BubblewrapBackend()
     try:
         box = await backend.start(BoxSpec(workspace=tmp_path))
-        lost = backend._keeper.pid
+        lost = backend._supervisor.pid
         os.kill(lost, signal.SIGKILL)
         assert "killed" in await asyncio.wait_for(box.wait_closed(), 60)
         with pytest.raises(SandboxDied):
@@ -106,11 +106,11 @@ async def test_a_lost_keeper_is_replaced_and_what_it_left_is_swept(tmp_path: Pat
         await box.close()
         again = await backend.start(BoxSpec(workspace=tmp_path))
         assert (await again.run(shell_command("echo well"))).stdout.text == "well\n"
-        assert backend._keeper.pid != lost
+        assert backend._supervisor.pid != lost
     finally:
         await backend.close()
 
-    # Processes that are killed with their keeper may outlive its sweep; a later one finds their groups empty.
+    # Processes that are killed with their supervisor may outlive its sweep; a later one finds their groups empty.
     def swept() -> bool:
         cgroups.sweep(tree())
         return groups_of(lost) == []
@@ -122,11 +122,11 @@ async def test_closing_the_back_end_leaves_nothing(tmp_path: Path) -> None:
     backend = BubblewrapBackend()
     before = open_files()
     boxes = await asyncio.gather(*(backend.start(BoxSpec(workspace=tmp_path)) for _ in range(3)))
-    keeper = backend._keeper.pid
+    supervisor = backend._supervisor.pid
     await backend.close()
     assert all([await box.wait_closed() == "" for box in boxes])
-    assert not is_running(keeper)
-    assert groups_of(keeper) == []
+    assert not is_running(supervisor)
+    assert groups_of(supervisor) == []
     assert open_files() == before
 
 
@@ -141,9 +141,9 @@ async def test_cancelling_a_start_leaves_nothing(tmp_path: Path, delay: float) -
         starting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await (await starting).close()
-        keeper = backend._keeper.pid
-        # What may stay is the keeper proper and one seed of the next box.
-        await eventually(lambda: len(descendants_of(keeper)) <= 2 and open_files() == before)
+        supervisor = backend._supervisor.pid
+        # What may stay is the supervisor proper and one seed of the next box.
+        await eventually(lambda: len(descendants_of(supervisor)) <= 2 and open_files() == before)
     finally:
         await backend.close()
 
@@ -164,8 +164,8 @@ def can_count() -> bool:
     return bool(tree().homes)
 
 
-def groups_of(keeper: int) -> list[Path]:
-    return [path for home in set(tree().homes.values()) for path in Path(home).glob(f"kagura-{keeper}-*")]
+def groups_of(supervisor: int) -> list[Path]:
+    return [path for home in set(tree().homes.values()) for path in Path(home).glob(f"kagura-{supervisor}-*")]
 
 
 def descendants_of(pid: int) -> list[int]:

@@ -11,8 +11,7 @@ import pytest
 
 from kagura_kernel.domain.commands import Command, shell_command
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
+from kagura_kernel.sandbox.backend import BoxSpec, GuestStream, Listener
 from kagura_kernel.testing.box import FakeBackend
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.bwrap_line import NO_LAYER
+from kagura_kernel.sandbox.supervisor.arguments import NO_LAYER
 from tests.support.wheels import write_wheel
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -35,7 +35,7 @@ from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.pythonenv import find_view
+from kagura_kernel.sandbox.bubblewrap.python_view import find_view
 
 async def main():
     env = job["env"]

@@ -151,6 +151,6 @@ def test_limits_that_cannot_be_set_are_told(run) -> None:
 def test_the_back_end_needs_nothing_but_the_standard_library() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
-        "import kagura_kernel.sandbox.bubblewrap, kagura_kernel.sandbox.keeper_main"
+        "import kagura_kernel.sandbox.bubblewrap, kagura_kernel.sandbox.supervisor.main"
     )
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True, timeout=60)

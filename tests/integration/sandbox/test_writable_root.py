@@ -17,12 +17,11 @@ import pytest
 
 from kagura_kernel.domain.commands import CommandResult, shell_command
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits
-from kagura_kernel.sandbox import stage
-from kagura_kernel.sandbox.backend import Box, BoxSpec
-from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend, _translated
-from kagura_kernel.sandbox.guest_streams import GuestStream, Listener
-from kagura_kernel.sandbox.keeper import StartRefused
+from kagura_kernel.sandbox.backend import Box, BoxSpec, GuestStream, Listener
+from kagura_kernel.sandbox.bubblewrap.backend import BubblewrapBackend, _translated
 from kagura_kernel.sandbox.pool import WarmPool
+from kagura_kernel.sandbox.supervisor import stage
+from kagura_kernel.sandbox.supervisor.client import StartRefused
 
 LONG = CommandLimits(total=240, idle=120)
 

@@ -19,7 +19,7 @@ from kagura_kernel.domain.commands import Command
 from kagura_kernel.domain.policy import CommandLimits
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.bwrap_line import ROOT_POWERS
+from kagura_kernel.sandbox.supervisor.arguments import ROOT_POWERS
 from kagura_kernel.testing.conformance.walls import WallsConformance, bash, open_box, python
 from tests.support.lending import LendsBoxes
 

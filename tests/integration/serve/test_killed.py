@@ -19,7 +19,7 @@ from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import owner_alive
-from kagura_kernel.sandbox.cgroups import find_tree
+from kagura_kernel.sandbox.supervisor.cgroups import find_tree
 from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.conformance.load import processes_with
 from kagura_kernel.testing.guards import descendants
@@ -81,7 +81,10 @@ async def test_every_message_is_answered_once_and_nothing_is_left(seed: int, tmp
             for moment in drawn(random.Random(seed)):
                 served = place.serve()
                 await struck(place, served, moment)
-                keepers |= {one.pid for one in descendants(served.pid) if b"keeper" in one.command}
+                small = (
+                    one for one in descendants(served.pid) if b"keeper" in one.command or b"supervisor" in one.command
+                )
+                keepers |= {one.pid for one in small}
                 assert not served.ended(), served.said
                 served.kill()
             last = place.serve_on()

@@ -16,7 +16,7 @@ from kagura_kernel.domain.errors import JournalUnwritable
 from kagura_kernel.domain.events import Noted
 from kagura_kernel.plugins.call_limits import CallLimits, Room
 from kagura_kernel.plugins.serving import GuestCalls
-from kagura_kernel.sandbox.guest_streams import Listener
+from kagura_kernel.sandbox.backend import Listener
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.patience import eventually
 from tests.support.guest_stream import LoopbackListening

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.bwrap_line import Staged, bwrap_arguments
+from kagura_kernel.sandbox.supervisor.arguments import Staged, bwrap_arguments
 
 STAGED = Staged(etc="/s/etc", empty="/s/empty", scratch="/s/scratch")
 

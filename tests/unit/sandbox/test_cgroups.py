@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.cgroups import Group, Tree, find_tree, make_group, set_limits, sweep
+from kagura_kernel.sandbox.supervisor.cgroups import Group, Tree, find_tree, make_group, set_limits, sweep
 
 
 def first_version(root: Path) -> tuple[str, str]:

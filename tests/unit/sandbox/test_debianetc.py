@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.rootlayer import write_system
+from kagura_kernel.sandbox.supervisor.root_layer import write_system
 
 SECRETS = {
     "etc/shadow": "root:$6$SECRET:1::::::",

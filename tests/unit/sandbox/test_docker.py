@@ -12,7 +12,7 @@ import pytest
 from kagura_kernel.domain.errors import SandboxUnavailable, SandboxUnsupported
 from kagura_kernel.domain.policy import BoxLimits, IsolationClass
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
-from kagura_kernel.sandbox.docker import DEFAULT_IMAGE, DockerBackend, build_command
+from kagura_kernel.sandbox.docker.backend import DEFAULT_IMAGE, DockerBackend, build_command
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 
 
@@ -66,6 +66,8 @@ async def test_projects_share_parked_boxes_and_nothing_else_does(backend: Docker
 
 
 def test_the_docker_library_is_not_loaded_with_the_back_end():
-    code = "import sys, kagura_kernel.sandbox.docker, kagura_kernel.sandbox.pool; print('docker' in sys.modules)"
+    code = (
+        "import sys, kagura_kernel.sandbox.docker.backend, kagura_kernel.sandbox.pool; print('docker' in sys.modules)"
+    )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed == "False\n"

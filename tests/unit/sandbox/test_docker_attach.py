@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.sandbox.docker_attach import Demultiplexer, attach
+from kagura_kernel.sandbox.docker.attach import Demultiplexer, attach
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.pipe import Buffer
 

@@ -9,7 +9,7 @@ import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.sandbox.docker_endpoint import DEFAULT_HOST, endpoint_from
 
 

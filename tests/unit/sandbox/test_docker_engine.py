@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kagura_kernel.domain.errors import SandboxUnavailable
-from kagura_kernel.sandbox.docker import told_by
-from kagura_kernel.sandbox.docker_engine import daemon_from
-from kagura_kernel.sandbox.gvisor_notes import TOO_OLD
+from kagura_kernel.sandbox.docker.backend import told_by
+from kagura_kernel.sandbox.docker.engine import daemon_from
+from kagura_kernel.sandbox.docker.flags import TOO_OLD
 
 PLAIN = {"ServerVersion": "20.10.24", "NCPU": 2, "KernelVersion": "6.1.0", "SecurityOptions": ["name=seccomp"]}
 

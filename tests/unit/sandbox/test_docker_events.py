@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from kagura_kernel.sandbox.docker.engine import DockerEvents, End
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.docker_engine import DockerEvents, End
 
 SECOND = 10**9
 

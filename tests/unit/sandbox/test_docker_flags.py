@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.policy import BoxLimits, SandboxPolicy, SandboxPolicyType
 from kagura_kernel.sandbox.backend import BoxSpec, ShownPath
-from kagura_kernel.sandbox.docker_flags import (
+from kagura_kernel.sandbox.box import sizes
+from kagura_kernel.sandbox.docker.flags import (
     Labels,
     Volume,
     command_environment,
     create_body,
     filling_body,
     refuse_unsupported,
-    sizes,
     with_volumes,
 )
 

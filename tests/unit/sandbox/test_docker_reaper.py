@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox import docker_reaper
+from kagura_kernel.sandbox.docker.backend import reaper as docker_reaper
+from kagura_kernel.sandbox.docker.reaper import Reaper
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
-from kagura_kernel.sandbox.docker_reaper import Reaper
 from kagura_kernel.sandbox.owner import owner_of, this_owner
 
-WAIT = "import sys; from kagura_kernel.sandbox.docker_reaper import wait_for_the_end as w; print(w(sys.argv[1]))"
+WAIT = "import sys; from kagura_kernel.sandbox.docker.reaper import wait_for_the_end as w; print(w(sys.argv[1]))"
 
 
 def waits(owner: str, *, told: bytes | None) -> subprocess.Popen[bytes]:
@@ -87,7 +87,7 @@ def test_the_reaper_finds_the_library_it_needs_outside_of_the_project(tmp_path: 
     plant(project, told, "docker", "simplejson", "requests")
     monkeypatch.syspath_prepend(str(project))
     monkeypatch.chdir(project)
-    ours = "from kagura_kernel.sandbox.docker_reaper import main\nmain(*sys.argv[3:])"
+    ours = "from kagura_kernel.sandbox.docker.reaper import main\nmain(*sys.argv[3:])"
     assert ours in docker_reaper._PROGRAM
     instead = "import kagura_kernel, docker\nsys.exit(7)"
     monkeypatch.setattr(docker_reaper, "_PROGRAM", docker_reaper._PROGRAM.replace(ours, instead))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.sandbox.docker_seccomp import allowed_names, oci_filter, profile
-from kagura_kernel.sandbox.seccomp import MACHINES
+from kagura_kernel.sandbox.docker.seccomp import allowed_names, oci_filter, profile
+from kagura_kernel.sandbox.supervisor.seccomp import MACHINES
 
 DOORS = [
     "io_uring_setup",

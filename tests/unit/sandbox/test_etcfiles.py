@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.etcfiles import write_etc
+from kagura_kernel.sandbox.supervisor.etc import write_etc
 
 
 @pytest.fixture

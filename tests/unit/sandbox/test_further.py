@@ -8,7 +8,7 @@ import pytest
 
 from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.sandbox.backend import BoxSpec
-from kagura_kernel.sandbox.further import identities, refuse_further
+from kagura_kernel.sandbox.box import identities, refuse_further
 
 KIT = Path("/data/kit")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.mending import MachineFacts, advise, advise_root, read_facts
+from kagura_kernel.sandbox.bubblewrap.host import MachineFacts, advise, advise_root, read_facts
 
 REFUSED = "bwrap: No permissions to create new namespace"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import PathNotShown
-from kagura_kernel.sandbox import docker_volumes
-from kagura_kernel.sandbox.docker_volumes import Packed, pack, state_of
+from kagura_kernel.sandbox.docker.backend import volumes as docker_volumes
+from kagura_kernel.sandbox.docker.volumes import Packed, pack, state_of
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox import pythonlayer
-from kagura_kernel.sandbox.pythonlayer import Survey, Surveys, begin_survey
+from kagura_kernel.sandbox.supervisor import python_layer as pythonlayer
+from kagura_kernel.sandbox.supervisor.python_layer import Survey, Surveys, begin_survey
 
 
 @pytest.fixture

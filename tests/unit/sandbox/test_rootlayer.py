@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.rootlayer import is_debian, unreadable
+from kagura_kernel.sandbox.supervisor.root_layer import is_debian, unreadable
 
 
 @pytest.fixture

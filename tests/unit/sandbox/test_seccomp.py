@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.sandbox.docker_seccomp import allowed_names
-from kagura_kernel.sandbox.seccomp import MACHINES, filter_program
+from kagura_kernel.sandbox.docker.seccomp import allowed_names
+from kagura_kernel.sandbox.supervisor.seccomp import MACHINES, filter_program
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 EPERM, ENOSYS, NO_FAMILY = (0x00050000 | number for number in (errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT))

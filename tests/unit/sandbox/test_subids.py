@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.sandbox.stage import _FIRST_ID, _IDS
-from kagura_kernel.sandbox.subids import MEMBERS, RANGE_INSIDE, Block, choose_block, find_range, mapping_commands
+from kagura_kernel.sandbox.supervisor.root_layer import (
+    MEMBERS,
+    RANGE_INSIDE,
+    Block,
+    choose_block,
+    find_range,
+    mapping_commands,
+)
+from kagura_kernel.sandbox.supervisor.stage import _FIRST_ID, _IDS
 
 BLOCK = Block(1000, 1001, 200_000, 300_000)
 

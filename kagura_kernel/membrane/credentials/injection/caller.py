@@ -17,7 +17,7 @@ import h11
 
 from kagura_kernel.membrane.credentials.injection.records import InjectionLimits
 from kagura_kernel.membrane.credentials.injection.upstream import Headers
-from kagura_kernel.sandbox.guest_streams import GuestStream
+from kagura_kernel.sandbox.backend import GuestStream
 
 _BARE = re.compile(rb"(?<!\r)\n|\r(?!\n)")
 _VERSIONS = frozenset({b"1.0", b"1.1"})

@@ -48,7 +48,7 @@ from kagura_kernel.membrane.credentials.injection.upstream import (
 from kagura_kernel.membrane.credentials.lease import Lease
 from kagura_kernel.membrane.credentials.secret import Credential, Secret
 from kagura_kernel.membrane.egress.limits import Meter, Pace
-from kagura_kernel.sandbox.guest_streams import GuestStream
+from kagura_kernel.sandbox.backend import GuestStream
 
 Both = tuple[asyncio.Task[None], asyncio.Task[None]]
 """What sends the request, and what watches whether anybody waits for its answer."""

@@ -31,8 +31,7 @@ from kagura_kernel.membrane.credentials.injection.settings import (
 from kagura_kernel.membrane.credentials.injection.upstream import GateFor
 from kagura_kernel.membrane.credentials.lease import Lease
 from kagura_kernel.membrane.credentials.secret import Credential
-from kagura_kernel.sandbox.backend import Box
-from kagura_kernel.sandbox.guest_streams import Failed, Listener
+from kagura_kernel.sandbox.backend import Box, Failed, Listener
 
 FOLDER = ".kagura/leases"
 """Below the home of the box, which lies in memory in every back-end."""

@@ -29,7 +29,7 @@ from kagura_kernel.membrane.egress.policy import parse_grants
 from kagura_kernel.membrane.egress.proxy import open_egress, proxy_variables
 from kagura_kernel.sandbox.backend import Box, BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
-from kagura_kernel.sandbox.docker import DockerBackend
+from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.patience import wait_until
 from tests.support.docker_images import BASE

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kagura_kernel.sandbox.guest import files
-from kagura_kernel.sandbox.guest.jobs import INPUT
+from kagura_kernel.sandbox.guest.files import INPUT
 
 if TYPE_CHECKING:
-    from kagura_kernel.sandbox.guest.jobs import Operation
+    from kagura_kernel.sandbox.guest.files import Operation
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.sandbox.guest.socks import BadGreeting, SocksFront
+from kagura_kernel.sandbox.guest.proxy import BadGreeting, SocksFront
 
 HELLO = b"\x05\x01\x00"
 NAME = b"\x05\x01\x00\x03\x09a.example\x01\xbb"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.errors import ConfigurationError
-from kagura_kernel.sandbox.images.settings import PackageSettings, settings_from
+from kagura_kernel.sandbox.images.recipes import PackageSettings, settings_from
 
 
 def test_nothing_is_sent_along_when_the_environment_says_nothing():

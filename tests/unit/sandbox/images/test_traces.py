@@ -4,9 +4,9 @@ import hashlib
 
 import pytest
 
-from kagura_kernel.sandbox.images import traces
-from kagura_kernel.sandbox.images.settings import PackageSettings
-from kagura_kernel.sandbox.images.traces import Machine, OurCode, proxy_in_command, proxy_in_variable
+from kagura_kernel.sandbox.images import secrets
+from kagura_kernel.sandbox.images.recipes import PackageSettings
+from kagura_kernel.sandbox.images.secrets import Machine, OurCode, proxy_in_command, proxy_in_variable
 
 LEFT = {
     "etc/apt/apt.conf.d/99proxy": 'Acquire::http::Proxy "http://10.0.0.1:3128";',
@@ -57,7 +57,7 @@ def test_a_machines_own_mirror_and_proxy_are_found_anywhere_and_public_ones_are_
 
 def test_a_file_of_ours_is_known_when_it_was_renamed_and_changed():
     ours = OurCode.here()
-    text = (traces._PACKAGE / "sandbox" / "streams.py").read_bytes()
+    text = (secrets._PACKAGE / "sandbox" / "streams.py").read_bytes()
     assert hashlib.sha256(text).hexdigest() in ours.digests
     assert ours.in_piece(text.replace(b"kagura", b"other"))
     assert ours.in_piece(b"import kagura_kernel")

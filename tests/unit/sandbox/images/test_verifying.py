@@ -9,9 +9,16 @@ import tarfile
 
 import pytest
 
-from kagura_kernel.sandbox.images.findings import Finding, Kind
-from kagura_kernel.sandbox.images.traces import Machine, OurCode
-from kagura_kernel.sandbox.images.verifying import Inspector, LayerFacts, judge_configuration, judge_layers, read_export
+from kagura_kernel.sandbox.images.secrets import Machine, OurCode
+from kagura_kernel.sandbox.images.verifying import (
+    Finding,
+    Inspector,
+    Kind,
+    LayerFacts,
+    judge_configuration,
+    judge_layers,
+    read_export,
+)
 
 NETRC = b"machine h password secret1"
 INSPECTOR = Inspector(OurCode(frozenset(), frozenset()), Machine())

@@ -1,0 +1,303 @@
+"""Boxes made of Linux namespaces by bubblewrap: nothing to build, nothing to download, ready in milliseconds.
+
+A box sees the system's programs, the kernel's own Python, a copy-on-write view of the project, a private /tmp and
+home, and nothing else of the host. Every box has user, mount, process, network, IPC, host-name and control-group
+namespaces of its own, no capabilities, no new privileges and the filter of `seccomp`. A box with a writable root
+(`rootlayer`) is the one exception: its commands are root among users of its own, with the powers that packages need.
+The work is done by the supervisor process (`supervisor/`); this file decides what to ask it for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kagura_kernel.domain.commands import Command
+from kagura_kernel.domain.errors import (
+    KaguraError,
+    PathNotShown,
+    SandboxUnavailable,
+    SandboxUnsupported,
+    WorkspaceUnreadable,
+)
+from kagura_kernel.domain.policy import CommandLimits, IsolationClass
+from kagura_kernel.sandbox.backend import BoxSpec, Probe
+from kagura_kernel.sandbox.boot import guest_payload
+from kagura_kernel.sandbox.box import Parked, PipedBox, identities, refuse_further
+from kagura_kernel.sandbox.bubblewrap.host import advise, advise_root, find_bwrap, find_mapping, read_facts
+from kagura_kernel.sandbox.bubblewrap.python_view import PythonView, current_view
+from kagura_kernel.sandbox.bubblewrap.request import fitting, guest_config, request_for, uncounted_notes
+from kagura_kernel.sandbox.populate import copy_notes
+from kagura_kernel.sandbox.supervisor.client import OpenedBox, StartRefused, SupervisorClient, as_setup, open_box
+
+
+def check_workspace(workspace: Path | None) -> None:
+    """Say no to a project that cannot be shown, before anything is started.
+
+    Raises:
+        WorkspaceUnreadable: it is missing, no directory, or may not be read.
+    """
+    if workspace is None:
+        return
+    if not workspace.is_dir():
+        raise WorkspaceUnreadable(
+            str(workspace), "it is not a directory" if workspace.exists() else "it does not exist"
+        )
+    if not os.access(workspace, os.R_OK | os.X_OK):
+        raise WorkspaceUnreadable(str(workspace), "it may not be read")
+
+
+def as_it_is(spec: BoxSpec, view: PythonView) -> Callable[[], bool]:
+    """What tells later whether a box that is made now would still be made of the same.
+
+    Of the project's directory with its protected parts, of further directories, and of the packages below a layer.
+    """
+    now = _fingerprint(spec, view)
+    return lambda: _fingerprint(spec, view) == now
+
+
+def _fingerprint(spec: BoxSpec, view: PythonView) -> tuple[object, ...]:
+    found: list[object] = [*identities(spec)]
+    if spec.policy.network_access:
+        # What lies below a layer must not change; an installation on the host would.
+        for place in view.packages:
+            with contextlib.suppress(OSError):
+                found.append((place, os.stat(place).st_mtime_ns))  # noqa: PTH116 - a path of the view is text
+    if spec.workspace is None:
+        return tuple(found)
+    for path in (spec.workspace, *(spec.workspace / part for part in spec.policy.read_only_subpaths)):
+        try:
+            status = path.lstat()
+            found.append((status.st_dev, status.st_ino))
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
+_HELLO_TIMEOUT = 20.0
+_LEFT_OUT = (".venv", "venv", "node_modules")
+_PROBE_KEPT = 60.0
+
+
+class BubblewrapBackend:
+    """Starts boxes by bubblewrap on this machine; a `SandboxBackend`.
+
+    Args:
+        program: The bubblewrap program; None looks for `bwrap` in the system's directories, then on PATH.
+        view: The Python that boxes see; None is the running one.
+        python: Interpreter for the supervisor.
+    """
+
+    name = "bubblewrap"
+    isolation = IsolationClass.NAMESPACE
+
+    def __init__(
+        self, *, program: str | None = None, view: PythonView | None = None, python: str = sys.executable
+    ) -> None:
+        self._program = program
+        self._given_view = view
+        self._python = python
+        self._supervisor: SupervisorClient | None = None
+        self._ranged: SupervisorClient | None = None
+        self._view: PythonView | None = None
+        self._boxes: dict[str, PipedBox] = {}
+        self._copies: dict[Path, str] = {}
+        self._probe: tuple[float, Probe] | None = None
+
+    async def probe(self, image: str | None = None) -> Probe:  # noqa: ARG002 - the protocol's
+        """Whether a box starts and runs a command here; `image` means nothing to this back-end. Kept for a minute."""
+        if self._probe is not None and time.monotonic() < self._probe[0]:
+            return self._probe[1]
+        found = await self._try_out()
+        self._probe = time.monotonic() + _PROBE_KEPT, found
+        return found
+
+    async def try_out(self, spec: BoxSpec) -> tuple[Probe, PipedBox | None]:
+        """As `probe`, and where that is not known yet, by a box for `spec` instead of one that nobody needs."""
+        if self._probe is not None and time.monotonic() < self._probe[0]:
+            return self._probe[1], None
+        try:
+            box = await self.start(spec)
+        except KaguraError:
+            # Whether it is the fault of this machine or of what was asked for, a box without any wishes tells.
+            return await self.probe(), None
+        found = Probe(ok=False, reason="")
+        try:
+            found = await _runs(box)
+        finally:
+            if not found.ok:
+                await asyncio.shield(box.close())
+        self._probe = time.monotonic() + _PROBE_KEPT, found
+        return found, box if found.ok else None
+
+    async def start(self, spec: BoxSpec) -> PipedBox:
+        """A box that is ready for its first command.
+
+        Raises:
+            SandboxUnavailable: it cannot be had; the text says what to install.
+            SandboxUnsupported: files of the host are to be shown to a box with a writable root, or a directory of it
+                at a place that the box has already.
+            WorkspaceUnreadable: the project is missing, or may not be read.
+            PathNotShown: another file of the host is missing, behind a link, or cannot be shown here.
+            WorkspaceTooLarge: there is no copy-on-write view here and the project is too large to be copied.
+        """
+        opened, _ = await self._open(spec)
+        return self._keep(opened, warm=False)
+
+    def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
+        """Boxes wait for one spec each: their view of the project is there, and untouched, from the start.
+
+        None where the project would have to be copied, since a copy made ahead would be out of date, and where files
+        of the host are shown as they are.
+        """
+        return None if spec.workspace in self._copies or spec.shown else spec
+
+    async def park(self, spec: BoxSpec) -> Parked:
+        """A box that waits for its first command.
+
+        Raises:
+            SandboxUnavailable: it cannot be had.
+            WorkspaceUnreadable: the project is missing, or may not be read.
+        """
+        opened, unchanged = await self._open(spec)
+        if spec.workspace in self._copies:
+            await opened.end()
+            raise SandboxUnavailable("a copied project cannot wait")
+
+        async def take(wanted: BoxSpec) -> PipedBox:
+            if wanted != spec or opened.channel.closed or not unchanged():
+                await opened.end()
+                raise SandboxUnavailable("the parked box does not fit any more")
+            return self._keep(opened, warm=True)
+
+        return Parked(opened.channel, unchanged, take, opened.end)
+
+    async def close(self) -> None:
+        """Close every box and end the supervisor; may be called twice."""
+        await asyncio.gather(*(box.close() for box in list(self._boxes.values())))
+        for supervisor in (self._supervisor, self._ranged):
+            if supervisor is not None:
+                await supervisor.close()
+
+    # ---------------------------------------------------------------- inside
+
+    def _parts(self, spec: BoxSpec) -> tuple[SupervisorClient, PythonView]:
+        """The supervisor and the Python it shows, found once: they are the same for all boxes."""
+        if self._supervisor is None or self._view is None:
+            avoid = [Path.home(), *([spec.workspace] if spec.workspace else [])]
+            self._view = self._given_view or current_view(avoid)
+            self._supervisor = SupervisorClient(self._setup(self._view), self._python)
+        if not spec.writable_root or os.geteuid() == 0:
+            return self._supervisor, self._view
+        if self._ranged is None:
+            self._ranged = SupervisorClient(self._setup(self._view), self._python, find_mapping())
+        return self._ranged, self._view
+
+    @staticmethod
+    def _setup(view: PythonView) -> dict[str, Any]:
+        return as_setup(view, [(name, view.python) for name in ("python", "python3")])
+
+    async def _open(self, spec: BoxSpec) -> tuple[OpenedBox, Callable[[], bool]]:
+        """Start a box, by a copy of the project where there can be no view of it; what tells whether it still fits."""
+        check_workspace(spec.workspace)
+        refuse_further(spec, self.name)
+        if spec.shown and spec.writable_root:
+            raise SandboxUnsupported(self.name, "showing files of the host to a box with a writable root")
+        try:
+            program = find_bwrap(self._program, spec.workspace)
+        except OSError as error:
+            why = f"it was replaced while a box was being started ({error.strerror})"
+            raise WorkspaceUnreadable(str(spec.workspace), why) from error
+        supervisor, view = self._parts(spec)
+        limits, notes = fitting(spec.limits, writable_root=spec.writable_root)
+        if spec.image:
+            notes.append(f"this box shows the machine's own programs: bubblewrap has no image {spec.image}")
+        while True:
+            copy = spec.workspace in self._copies and spec.policy.writable
+            request = request_for(spec, limits, program, view, copy=copy)
+            payload = guest_payload(guest_config(spec, view, request), same_python=view.python == sys.executable)
+            # Looked at before: what takes the place of something meanwhile is not what the box shows.
+            unchanged = as_it_is(spec, view)
+            try:
+                opened = await open_box(supervisor, request, payload, hello=_HELLO_TIMEOUT)
+            except StartRefused as refused:
+                if refused.part == "overlay" and spec.workspace is not None and not copy:
+                    self._copies[spec.workspace] = refused.why
+                    continue
+                raise _translated(refused, spec) from refused
+            opened.notes = (*notes, *opened.notes, *uncounted_notes(supervisor.uncounted))
+            if copy and spec.workspace is not None:
+                opened.notes += await _copy_in(opened, spec, request["workspace_bytes"] // 2)
+                opened.notes += (f"the project was copied into the box: {self._copies[spec.workspace]}",)
+            return opened, unchanged
+
+    def _keep(self, opened: OpenedBox, *, warm: bool) -> PipedBox:
+        """The box as its user sees it."""
+
+        async def free() -> None:
+            self._boxes.pop(opened.id, None)
+            await opened.end()
+
+        box = self._boxes[opened.id] = PipedBox(
+            opened.channel,
+            id=opened.id,
+            backend=self.name,
+            isolation=self.isolation,
+            warm=warm,
+            notes=opened.notes,
+            on_close=free,
+        )
+        return box
+
+    async def _try_out(self) -> Probe:
+        try:
+            box = await self.start(BoxSpec())
+            try:
+                return await _runs(box)
+            finally:
+                await box.close()
+        except SandboxUnavailable as error:
+            return Probe(ok=False, reason=error.reason, install=error.install or "")
+        except KaguraError as error:
+            return Probe(ok=False, reason=error.message)
+
+
+async def _runs(box: PipedBox) -> Probe:
+    result = await box.run(Command(("true",), limits=CommandLimits(total=20, idle=20)))
+    if not result.ok:
+        return Probe(ok=False, reason=f"a box starts, but `true` ends with {result.exit_code} in it")
+    return Probe(ok=True, reason="a bubblewrap box started and ran a command")
+
+
+async def _copy_in(opened: OpenedBox, spec: BoxSpec, limit_bytes: int) -> tuple[str, ...]:
+    """Send the project into the box; what to say of it."""
+    if spec.workspace is None:
+        return ()
+    try:
+        left_out = await opened.channel.populate(
+            spec.workspace, exclude=_LEFT_OUT, limit_bytes=limit_bytes, protected=spec.policy.read_only_subpaths
+        )
+    except BaseException:
+        await asyncio.shield(opened.end())
+        raise
+    return copy_notes(spec, left_out)
+
+
+def _translated(refused: StartRefused, spec: BoxSpec) -> KaguraError:
+    if refused.part == "workspace":
+        return WorkspaceUnreadable(str(spec.workspace), refused.why)
+    if refused.part == "shown":
+        return PathNotShown(*refused.why.split(" cannot be shown: ", 1))
+    if refused.part == "root":
+        return SandboxUnavailable(f"bubblewrap did not start a box: {refused.why}", advise_root(refused.why) or None)
+    return _refusal(refused.why)
+
+
+def _refusal(why: str) -> SandboxUnavailable:
+    return SandboxUnavailable(f"bubblewrap did not start a box: {why}", advise(why, read_facts()) or None)

@@ -1,0 +1,1 @@
+"""Boxes with a kernel of their own: gVisor's."""

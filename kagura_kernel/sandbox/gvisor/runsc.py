@@ -1,0 +1,301 @@
+"""gVisor boxes without Docker: runsc as a child, on a bundle of ours, with the system's programs and its own kernel.
+
+A box sees what a bubblewrap box sees, but no system call of it reaches the host's kernel: runsc's answers. The project
+travels into a memory-backed workspace over the pipe. Works as root and, where user namespaces are allowed, as anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kagura_kernel.domain.commands import Command
+from kagura_kernel.domain.errors import KaguraError, PathNotShown, SandboxUnavailable, SandboxUnsupported
+from kagura_kernel.domain.policy import CommandLimits, IsolationClass
+from kagura_kernel.domain.search_path import entries_outside
+from kagura_kernel.sandbox.backend import WORKSPACE, Box, BoxSpec, Probe
+from kagura_kernel.sandbox.boot import guest_argv, guest_payload
+from kagura_kernel.sandbox.box import (
+    Parked,
+    PipedBox,
+    ReadOnlyBox,
+    identities,
+    refuse_further,
+    send_as_root,
+    send_workspace,
+)
+from kagura_kernel.sandbox.bubblewrap.host import advise, read_facts
+from kagura_kernel.sandbox.bubblewrap.python_view import PythonView, current_view
+from kagura_kernel.sandbox.bubblewrap.request import uncounted_notes
+from kagura_kernel.sandbox.channel import BoxChannel
+from kagura_kernel.sandbox.docker.flags import TOO_OLD
+from kagura_kernel.sandbox.gvisor.bundle import guest_config_for, job_for, notes_for
+from kagura_kernel.sandbox.populate import copy_notes
+from kagura_kernel.sandbox.supervisor.arguments import HOME
+from kagura_kernel.sandbox.supervisor.client import (
+    GuestStreams,
+    OpenedBox,
+    StartRefused,
+    SupervisorClient,
+    as_setup,
+    open_box,
+)
+from kagura_kernel.sandbox.supervisor.gvisor import enter_words
+
+NAME = "gvisor"
+INSTALL = "Install gVisor's runsc: `apt install runsc`, or the package of your distribution."
+PLATFORMS = ("systrap", "ptrace", "kvm")
+"""In the order they are tried. KVM comes last: where it only seems to be there, a box hangs instead of failing."""
+
+_PROGRAMS = ("/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/usr/sbin", "/bin")
+_PROBE_KEPT = 60.0
+_HELLO_SECONDS = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How runsc starts boxes on this machine, as a box has shown it."""
+
+    platform: str  # how it catches system calls
+    notes: tuple[str, ...] = ()  # what its boxes say of it
+
+
+class RunscBackend:
+    """Starts boxes by runsc on this machine; a `SandboxBackend` that can park.
+
+    Args:
+        program: The runsc program; None looks in the system's directories, then on PATH.
+        platform: How runsc catches system calls; None finds out which way works, by starting a box each.
+        way: What another back-end of this process has found out (`way`), so that it is not tried again.
+        view: The Python that boxes see; None is the running one.
+        python: Interpreter for the supervisor.
+    """
+
+    name = NAME
+    isolation = IsolationClass.GVISOR
+
+    def __init__(
+        self,
+        *,
+        program: str | None = None,
+        platform: str | None = None,
+        way: Way | None = None,
+        view: PythonView | None = None,
+        python: str = sys.executable,
+    ) -> None:
+        self._program = program
+        self._platforms = (platform,) if platform else PLATFORMS
+        self._way = way
+        self._given_view = view
+        self._view: PythonView | None = None
+        self._python = python
+        self._supervisor: SupervisorClient | None = None
+        self._open: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
+        self._finding = asyncio.Lock()
+        self._probe: tuple[float, Probe] | None = None
+        self._closed = False
+
+    async def probe(self, image: str | None = None) -> Probe:
+        """Whether a box starts and runs a command on a kernel of its own; kept for a minute.
+
+        An image means nothing here: asking for one is a no.
+        """
+        if image is not None:
+            return Probe(ok=False, reason=f"runsc alone has no images, and {image} was asked for")
+        if self._probe is not None and time.monotonic() < self._probe[0]:
+            return self._probe[1]
+        try:
+            way = await self.way()
+            reason = f"runsc starts boxes with {way.platform}"
+            found = Probe(ok=True, reason=reason, advice=way.notes[0] if way.notes else "")
+        except SandboxUnavailable as error:
+            found = Probe(ok=False, reason=error.reason, install=error.install or "")
+        except KaguraError as error:
+            found = Probe(ok=False, reason=error.message.rstrip("."))
+        self._probe = time.monotonic() + _PROBE_KEPT, found
+        return found
+
+    async def start(self, spec: BoxSpec) -> Box:
+        """A box with the project in it, ready for its first command.
+
+        Raises:
+            SandboxUnavailable: it cannot be had; the text says what to install.
+            SandboxUnsupported: the spec asks for what these boxes do not have.
+            WorkspaceError: the project cannot be sent, or another directory of the host cannot be shown.
+        """
+        opened = await self._launch(spec, await self.way())
+        return await self._hand_over(opened, spec, warm=False)
+
+    def parking_spec(self, spec: BoxSpec) -> BoxSpec | None:
+        """Boxes wait without a workspace, so any project may have them."""
+        return replace(spec, workspace=None)
+
+    async def park(self, spec: BoxSpec) -> Parked:
+        """A box that waits for a project.
+
+        Raises:
+            SandboxUnavailable: it cannot be had.
+            PathNotShown: a further directory of the host cannot be shown.
+        """
+        # Looked at before: what takes their names meanwhile is not what the box shows.
+        seen = identities(spec)
+        opened = await self._launch(spec, await self.way())
+        self._open[opened.id] = opened.end
+
+        async def take(wanted: BoxSpec) -> PipedBox:
+            return await self._hand_over(opened, wanted, warm=True)
+
+        return Parked(opened.channel, lambda: identities(spec) == seen, take, opened.end)
+
+    async def close(self) -> None:
+        """Close every box, parked ones too; may be called twice."""
+        self._closed = True
+        while self._open:
+            closers = list(self._open.values())
+            self._open.clear()
+            await asyncio.gather(*(close() for close in closers))
+        if self._supervisor is not None:
+            await self._supervisor.close()
+
+    # ------------------------------------------------------------- launching
+
+    async def way(self) -> Way:
+        """The first platform that a box starts with; only what has been seen to work is kept.
+
+        Raises:
+            SandboxUnavailable: none does.
+        """
+        async with self._finding:
+            if self._way is None:
+                failed: list[SandboxUnavailable] = []
+                for platform in self._platforms:
+                    try:
+                        self._way = await self._try_out(platform)
+                    except SandboxUnavailable as error:
+                        failed.append(error)
+                        continue
+                    break
+                else:
+                    # All ways fail for the same reason, or ptrace's is the one that can be mended.
+                    raise failed[min(1, len(failed) - 1)]
+            return self._way
+
+    async def _try_out(self, platform: str) -> Way:
+        opened = await self._launch(BoxSpec(), Way(platform))
+        try:
+            limits = CommandLimits(total=20, idle=20)
+            told = (await opened.channel.run(Command(("uname", "-r"), limits=limits))).stdout.text.strip()
+            lists = await opened.channel.run(Command(("ls", "/"), limits=limits))
+        finally:
+            await opened.end()
+        if not told or told == os.uname().release:
+            raise SandboxUnavailable(f"a box of {platform} starts, but runs on the kernel of this machine")
+        return Way(platform, () if lists.ok else (TOO_OLD,))
+
+    async def _launch(self, spec: BoxSpec, way: Way) -> OpenedBox:
+        """A box whose guest has answered, with an empty workspace."""
+        _refuse_unsupported(spec)
+        self._refuse_when_closed()
+        if self._supervisor is None or self._view is None:
+            self._view = self._given_view or current_view([Path.home()])
+            self._supervisor = SupervisorClient(as_setup(self._view, []), self._python, gvisor=True)
+        view = self._view
+        runsc = self._runsc(way)
+        payload = guest_payload(guest_config_for(spec, view), same_python=view.python == sys.executable)
+        job = job_for(spec, view, runsc)
+        try:
+            opened = await open_box(self._supervisor, job, payload, hello=_HELLO_SECONDS, sockets=True)
+        except StartRefused as refused:
+            if refused.part == "shown":
+                raise PathNotShown(*refused.why.split(" cannot be shown: ", 1)) from refused
+            raise _refusal(refused.why) from refused
+        except SandboxUnavailable as error:
+            raise _refusal(error.reason) from error
+        opened.notes = (*uncounted_notes(self._supervisor.uncounted), *way.notes, *notes_for(spec, view))
+        self._open[opened.id] = opened.end
+        opened.on_end = lambda: self._open.pop(opened.id, None)
+        return opened
+
+    def _runsc(self, way: Way) -> list[str]:
+        """The program and its options."""
+        words = [_find_program(self._program), "--network=none", f"--platform={way.platform}"]
+        return [*words, "--ignore-cgroups", "--oci-seccomp", *(["--rootless"] if os.geteuid() else [])]
+
+    async def _fill(self, opened: OpenedBox, spec: BoxSpec) -> tuple[str, ...]:
+        """Send the project into the workspace; what was left out.
+
+        One that nobody in the box may write is sent in as the box's root, who leaves before any command runs.
+        """
+        if spec.workspace is None or spec.policy.writable:
+            return await send_workspace(opened.channel, spec)
+        view = self._view or current_view([Path.home()])
+        with GuestStreams(sockets=True) as streams:
+            words = enter_words(self._runsc(await self.way()), guest_argv(view.python))
+            opened.supervisor.enter(opened.id, words, streams.theirs)
+            streams.close_theirs()
+            channel = BoxChannel.over_fds(opened.id, *streams.hand_over(), workspace=WORKSPACE)
+        return await send_as_root(channel, spec, {"PATH": "/usr/bin:/bin"}, same_python=view.python == sys.executable)
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise SandboxUnavailable("this gVisor back-end was closed")
+
+    async def _hand_over(self, opened: OpenedBox, spec: BoxSpec, *, warm: bool) -> PipedBox:
+        """The box as its user sees it, with the project sent into it."""
+        try:
+            left_out = await self._fill(opened, spec)
+            self._refuse_when_closed()
+        except BaseException:
+            await asyncio.shield(opened.end())
+            raise
+        kind = PipedBox if spec.policy.writable else ReadOnlyBox
+        box = kind(
+            opened.channel,
+            id=opened.id,
+            backend=self.name,
+            isolation=self.isolation,
+            warm=warm,
+            notes=(*opened.notes, *copy_notes(spec, left_out)),
+            on_close=opened.end,
+        )
+        self._open[box.id] = box.close
+        return box
+
+
+def _refusal(why: str) -> SandboxUnavailable:
+    return SandboxUnavailable(f"runsc did not start a box: {why.rstrip('.')}", advise(why, read_facts()) or None)
+
+
+def _refuse_unsupported(spec: BoxSpec) -> None:
+    refuse_further(spec, NAME)
+    if spec.image is not None:
+        raise SandboxUnsupported(f"{NAME} (runsc alone)", f"images, and {spec.image} was asked for")
+    if spec.writable_root:
+        raise SandboxUnsupported(f"{NAME} (runsc alone)", "a writable root: use Docker with runsc as a runtime")
+    if spec.shown:
+        raise SandboxUnsupported(NAME, f"showing {spec.shown[0].source} to a box as it is: use bubblewrap for that")
+    for root in spec.policy.writable_roots:
+        if not f"{root}/".startswith((f"{WORKSPACE}/", "/tmp/", f"{HOME}/")):  # noqa: S108 - the box's own /tmp
+            raise SandboxUnsupported(NAME, f"a writable {root}: only {WORKSPACE}, /tmp and {HOME} can be written")
+
+
+def _find_program(given: str | None) -> str:
+    """The program that makes the walls, from directories that no box can have written."""
+    if not sys.platform.startswith("linux"):
+        raise SandboxUnavailable("runsc needs Linux")
+    here: list[str] = []
+    with contextlib.suppress(OSError):
+        here.append(str(Path.cwd()))
+    path = entries_outside([*_PROGRAMS, *os.environ.get("PATH", "").split(":")], here, os.path.realpath)
+    program = given or shutil.which("runsc", path=":".join(path))
+    if program is None:
+        raise SandboxUnavailable("runsc is not installed", INSTALL)
+    return program

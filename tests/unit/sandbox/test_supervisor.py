@@ -1,0 +1,196 @@
+"""The supervisor by itself: real processes, no guest."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kagura_kernel.domain.errors import SandboxUnavailable
+from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.bubblewrap.python_view import PythonView
+from kagura_kernel.sandbox.bubblewrap.request import request_for
+from kagura_kernel.sandbox.supervisor.cgroups import find_tree
+from kagura_kernel.sandbox.supervisor.client import Ending, StartRefused, SupervisorClient, as_setup
+
+VIEW = PythonView(python="/usr/bin/python3")
+
+
+@pytest.fixture
+async def supervisor() -> AsyncIterator[SupervisorClient]:
+    client = SupervisorClient(as_setup(VIEW, []))
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+def streams():
+    read, write = os.pipe()
+    null = os.open("/dev/null", os.O_RDONLY)
+    yield null, write, read
+    for descriptor in (read, write, null):
+        os.close(descriptor)
+
+
+def request(*argv: str, **more: object) -> dict:
+    return {**request_for(BoxSpec(), BoxSpec().limits, "/usr/bin/bwrap", VIEW, copy=False), "argv": list(argv), **more}
+
+
+async def test_a_command_runs_and_its_end_is_told(supervisor: SupervisorClient, streams) -> None:
+    kept = await supervisor.start("box-1", request("/bin/sh", "-c", "echo out; echo err >&2; exit 3"), streams[:2])
+    ending = await asyncio.wait_for(kept.gone(), 60)
+    assert ending == Ending(3, words="err\n")
+    assert ending.why == "it ended with exit code 3 (err)"
+    assert os.read(streams[2], 100) == b"out\n"
+
+
+async def test_a_killed_box_is_gone_and_may_be_killed_again(supervisor: SupervisorClient, streams) -> None:
+    kept = await supervisor.start("box-1", request("/bin/sleep", "60"), streams[:2])
+    supervisor.kill("box-1")
+    supervisor.kill("box-1")
+    assert (await asyncio.wait_for(kept.gone(), 60)).why == "signal 9 ended it"
+    supervisor.kill("box-1")
+    supervisor.kill("never-there")
+
+
+async def test_last_words_are_bounded(supervisor: SupervisorClient, streams) -> None:
+    script = "yes chatter | head -c 3000000 >&2; echo last words >&2"
+    kept = await supervisor.start("box-1", request("/bin/bash", "-c", script), streams[:2])
+    ending = await asyncio.wait_for(kept.gone(), 60)
+    assert len(ending.words) <= 4096
+
+
+async def test_signals_are_as_a_program_expects_them(supervisor: SupervisorClient, streams) -> None:
+    kept = await supervisor.start("box-1", request("/bin/grep", "^Sig[BI]", "/proc/self/status"), streams[:2])
+    assert (await asyncio.wait_for(kept.gone(), 60)).status == 0
+    blocked, ignored = (int(word, 16) for word in os.read(streams[2], 1000).split()[1::2])
+    # 32 and 33 are the C library's own: it ignores them in whatever it spawns, and no program ever meets them.
+    assert (blocked, ignored & ~(0b11 << 31)) == (0, 0)
+
+
+async def test_no_descriptor_but_the_three_comes_in(supervisor: SupervisorClient, streams) -> None:
+    look = "for n in {3..99}; do [ -e /proc/$$/fd/$n ] && ls -l /proc/$$/fd/$n; done; echo done"
+    kept = await supervisor.start("box-1", request("/bin/bash", "-c", look), streams[:2])
+    await asyncio.wait_for(kept.gone(), 60)
+    assert os.read(streams[2], 1000) == b"done\n"
+
+
+async def test_memory_that_runs_out_is_told(supervisor: SupervisorClient, streams) -> None:
+    eat = "x = []\nwhile True: x.append(bytearray(1 << 20))"
+    kept = await supervisor.start(
+        "box-1", request("/usr/bin/python3", "-c", eat, memory_bytes=64 * 2**20, scratch_bytes=2**20), streams[:2]
+    )
+    ending = await asyncio.wait_for(kept.gone(), 60)
+    assert ending.status != 0
+    if "memory" not in supervisor.uncounted:
+        assert ending.out_of_memory
+        assert "out of memory" in ending.why
+
+
+@pytest.mark.parametrize(
+    ("more", "part", "word"),
+    [
+        ({"bwrap": "/nowhere/bwrap"}, "box", "/nowhere/bwrap"),
+        ({"workspace": "/nowhere/project"}, "workspace", "No such file"),
+        ({"extra": [["/nowhere/data", "/data"]]}, "shown", "/nowhere/data cannot be shown"),
+        ({"shown": [["/nowhere/data", "/data", False]]}, "shown", "/nowhere/data cannot be shown"),
+        ({"argv": None}, "box", "TypeError"),
+    ],
+)
+async def test_a_box_that_cannot_be_made_says_why(
+    supervisor: SupervisorClient, streams, more: dict, part: str, word: str
+) -> None:
+    with pytest.raises(StartRefused, match=word) as caught:
+        await supervisor.start("box-1", request("/bin/true") | more, streams[:2])
+    assert caught.value.part == part
+    # And the next one is none the worse.
+    kept = await supervisor.start("box-2", request("/bin/true"), streams[:2])
+    assert (await asyncio.wait_for(kept.gone(), 60)).status == 0
+
+
+async def test_a_limit_that_the_system_refuses_leaves_no_process_and_no_group_behind(
+    supervisor: SupervisorClient, streams
+) -> None:
+    kept = await supervisor.start("box-0", request("/bin/true"), streams[:2])
+    await asyncio.wait_for(kept.gone(), 60)
+    if "pids" in supervisor.uncounted:
+        pytest.skip("this system lets nobody here make control groups")
+    for number in range(4):
+        with pytest.raises(StartRefused):
+            await supervisor.start(f"box-{number}", request("/bin/true", processes=-5), streams[:2])
+    async with asyncio.timeout(60):
+        # The supervisor's other half, and a process that waits to become the next box.
+        while len(descendants(supervisor.pid)) > 2 or len(groups_of(supervisor.pid)) > 1:  # noqa: ASYNC110 - /proc tells no news
+            await asyncio.sleep(0.05)
+
+
+async def test_a_lost_supervisor_ends_its_boxes_and_another_takes_over(supervisor: SupervisorClient, streams) -> None:
+    kept = await supervisor.start("box-1", request("/bin/sleep", "60"), streams[:2])
+    lost = supervisor.pid
+    os.kill(lost, signal.SIGKILL)
+    ending = await asyncio.wait_for(kept.gone(), 60)
+    assert ending.status is None
+    assert "killed" in ending.why
+    kept = await supervisor.start("box-2", request("/bin/true"), streams[:2])
+    assert (await asyncio.wait_for(kept.gone(), 60)).status == 0
+    assert supervisor.pid != lost
+
+
+async def test_a_supervisor_asked_to_terminate_frees_everything(supervisor: SupervisorClient, streams) -> None:
+    kept = await supervisor.start("box-1", request("/bin/sleep", "60"), streams[:2])
+    os.kill(supervisor.pid, signal.SIGTERM)
+    assert (await asyncio.wait_for(kept.gone(), 60)).status in (None, -9)
+
+
+async def test_a_supervisor_that_cannot_start_is_an_error() -> None:
+    with pytest.raises(SandboxUnavailable, match="does not start"):
+        await SupervisorClient(as_setup(VIEW, []), "/nowhere/python").start("box-1", request("/bin/true"), ())
+    with pytest.raises((SandboxUnavailable, StartRefused), match="gone"):
+        await SupervisorClient(as_setup(VIEW, []), "/bin/true").start("box-1", request("/bin/true"), ())
+
+
+async def test_closing_twice_or_before_anything_began_is_fine(supervisor: SupervisorClient, streams) -> None:
+    await supervisor.close()
+    kept = await supervisor.start("box-1", request("/bin/sleep", "60"), streams[:2])
+    pid = supervisor.pid
+    await supervisor.close()
+    await supervisor.close()
+    assert (await kept.gone()).status is None
+    assert supervisor.pid is None
+    assert not is_running(pid)
+
+
+@pytest.mark.parametrize(
+    ("ending", "why"),
+    [
+        (Ending(0), "it ended with exit code 0"),
+        (Ending(-15), "signal 15 ended it"),
+        (Ending(137), "signal 9 ended it"),
+        (Ending(137, out_of_memory=True), "it ran out of memory"),
+        (Ending(1, words="one\ntwo\n"), "it ended with exit code 1 (two)"),
+        (Ending(None), "the process that kept it was killed"),
+    ],
+)
+def test_an_end_is_told_in_half_a_sentence(ending: Ending, why: str) -> None:
+    assert ending.why == why
+
+
+def descendants(pid: int) -> list[int]:
+    try:
+        children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+    return [found for child in children for found in (child, *descendants(child))]
+
+
+def groups_of(pid: int) -> set[str]:
+    tree = find_tree(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
+    return {path.name for home in tree.homes.values() for path in Path(home).glob(f"kagura-{pid}-*")}
+
+
+def is_running(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
