@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kagura_kernel.sandbox.docker.backend import seccomp as docker_seccomp
+from kagura_kernel.sandbox.docker import seccomp as docker_seccomp
 
 PAGE = Path(__file__).parents[1] / "docs/operations/seccomp.json"
 

@@ -17,8 +17,8 @@ from docker import DockerClient
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.errors import SandboxUnavailable
 from kagura_kernel.sandbox.backend import BoxSpec
+from kagura_kernel.sandbox.docker import volumes as docker_volumes
 from kagura_kernel.sandbox.docker.backend import DockerBackend
-from kagura_kernel.sandbox.docker.backend import volumes as docker_volumes
 from kagura_kernel.sandbox.docker.flags import OWNER_LABEL
 from kagura_kernel.sandbox.docker.volumes import pack
 from kagura_kernel.sandbox.docker_endpoint import Endpoint

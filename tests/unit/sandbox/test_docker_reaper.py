@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.sandbox.docker.backend import reaper as docker_reaper
+from kagura_kernel.sandbox.docker import reaper as docker_reaper
 from kagura_kernel.sandbox.docker.reaper import Reaper
 from kagura_kernel.sandbox.docker_endpoint import Endpoint
 from kagura_kernel.sandbox.owner import owner_of, this_owner

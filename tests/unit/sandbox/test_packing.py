@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.domain.errors import PathNotShown
-from kagura_kernel.sandbox.docker.backend import volumes as docker_volumes
+from kagura_kernel.sandbox.docker import volumes as docker_volumes
 from kagura_kernel.sandbox.docker.volumes import Packed, pack, state_of
 
 
