@@ -11,13 +11,15 @@ from kagura_kernel.cli.asking import Decide, Keyboard
 from kagura_kernel.cli.run_outcome import waiting_changes
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.cards.ask import verdict_words
-from kagura_kernel.jupyter.cards.escape import one_line
 from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.kit_text import kit_text
 from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, is_whole, item_text
-from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, RunView
-from kagura_kernel.jupyter.cards.words import clock_face, seconds, status_words, whole_cost
+from kagura_kernel.render.escape import one_line
+from kagura_kernel.render.figures import clock_face, seconds, whole_cost
+from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import status_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable

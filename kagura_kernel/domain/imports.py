@@ -323,6 +323,7 @@ LIBRARIES = frozenset(
         "ipykernel_launcher",
         "ipywidgets",
         "jinja2",
+        "markupsafe",
         "jiter",
         "jsonschema",
         "jupyter_client",

@@ -13,14 +13,15 @@ from kagura_kernel.jupyter.cards.kit import kit_html
 from kagura_kernel.jupyter.cards.learned_html import learned_html
 from kagura_kernel.jupyter.cards.leases import leases_html
 from kagura_kernel.jupyter.cards.many import many_html
-from kagura_kernel.jupyter.cards.network import network_html
 from kagura_kernel.jupyter.cards.record import run_bundle
 from kagura_kernel.jupyter.cards.text import head_text, item_text
-from kagura_kernel.jupyter.cards.view import RunView
-from kagura_kernel.jupyter.cards.words import run_label
 from kagura_kernel.jupyter.change_card import show_changes
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.surface import Surface
+from kagura_kernel.render.html import html_of
+from kagura_kernel.views import card
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import run_label
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -111,7 +112,9 @@ _SECTIONS = {
     "learned": learned_html,
     "leases": leases_html,
     "many": many_html,
-    "net": network_html,
+}
+_BLOCKS = {
+    "net": card.network,
 }
 
 
@@ -124,6 +127,7 @@ def live_parts(view: RunView) -> dict[str, str]:
     if "end" in dirty:
         parts["end"] = end_html(view)
     parts |= {key: draw(view, live=True) for key, draw in _SECTIONS.items() if key in dirty}
+    parts |= {key: html_of(section(view, live=True)) for key, section in _BLOCKS.items() if key in dirty}
     return parts
 
 

@@ -17,9 +17,10 @@ from kagura_kernel.jupyter.cards.ask_buttons import chooses, keys
 from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.kit_text import kit_text
 from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, is_whole, item_text
-from kagura_kernel.jupyter.cards.view import Ask, Item, Printout, RunView
-from kagura_kernel.jupyter.cards.words import counted
 from kagura_kernel.patterns.planning import read_answer
+from kagura_kernel.render.figures import counted
+from kagura_kernel.views.parts import Ask, Item, Printout
+from kagura_kernel.views.run import RunView
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -32,17 +32,18 @@ from kagura_kernel.jupyter.cards import board
 from kagura_kernel.jupyter.cards.audit import audit_html
 from kagura_kernel.jupyter.cards.changes import changes_html
 from kagura_kernel.jupyter.cards.costs import BudgetLine, Sum, costs_html
-from kagura_kernel.jupyter.cards.frame import framed, run_html, style
+from kagura_kernel.jupyter.cards.frame import run_html
 from kagura_kernel.jupyter.cards.kit_files import file_html, files_html, kit_head_html
 from kagura_kernel.jupyter.cards.leases import board_html, line_of
 from kagura_kernel.jupyter.cards.plugins import plugins_html
-from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
+from kagura_kernel.render.style import framed, style
 from kagura_kernel.testing.sample_audit import SampleAudit, fooled, sample_plugins
 from kagura_kernel.testing.sample_kit import FILES, SampleKit, opened
 from kagura_kernel.testing.sample_learned import SampleLearned
 from kagura_kernel.testing.sample_run import SampleRun
+from kagura_kernel.views.run import RunView
 
 LIGHT, DARK, CONTRAST = "theme-light-extension", "theme-dark-extension", "theme-dark-high-contrast-extension"
 NAMES = {LIGHT: "JupyterLab Light", DARK: "JupyterLab Dark", CONTRAST: "JupyterLab Dark High Contrast"}

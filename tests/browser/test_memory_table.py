@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import expect
 
-from kagura_kernel.jupyter.cards.frame import framed
 from kagura_kernel.jupyter.memory.memory_card import LABEL, MEMORIES_MIME, memories_html
 from kagura_kernel.jupyter.memory.memory_line import MemoryLine
+from kagura_kernel.render.style import framed
 from kagura_kernel.testing import gallery
 from tests.browser.test_accessibility import THEMES, faults
 

@@ -8,11 +8,13 @@ from kagura_kernel.domain.asked import Block, in_sight, more_arguments, plainly
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.jupyter.cards.ask_buttons import NEVER, buttons_html, chooses
 from kagura_kernel.jupyter.cards.asked import asked
-from kagura_kernel.jupyter.cards.bounded import bounded
-from kagura_kernel.jupyter.cards.diff import diff_html
-from kagura_kernel.jupyter.cards.escape import escaped, reachable
-from kagura_kernel.jupyter.cards.view import Ask, RunView
-from kagura_kernel.jupyter.cards.words import clock_face
+from kagura_kernel.render.blocks import Diff
+from kagura_kernel.render.bounded import bounded
+from kagura_kernel.render.escape import escaped, reachable
+from kagura_kernel.render.figures import clock_face
+from kagura_kernel.render.html import html_of
+from kagura_kernel.views.parts import Ask
+from kagura_kernel.views.run import RunView
 
 _LINES, _CHARACTERS = 2000, 100_000
 
@@ -20,7 +22,7 @@ _LINES, _CHARACTERS = 2000, 100_000
 def details_html(request: ApprovalRequested, view: RunView) -> str:
     """Origin, difference, arguments; each only where there is one."""
     diff = request.arguments.get("diff")
-    difference = diff_html(diff) if isinstance(diff, str) and diff else ""
+    difference = html_of([Diff(diff)]) if isinstance(diff, str) and diff else ""
     return f"{difference}{_arguments(request)}{_origin(request, view)}"
 
 

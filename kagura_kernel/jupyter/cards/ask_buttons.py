@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.events import ApprovalRequested
-from kagura_kernel.jupyter.cards.escape import escaped
+from kagura_kernel.render.escape import escaped
 
 THIS_CALL = "this call"
 THIS_RUN = "this run"

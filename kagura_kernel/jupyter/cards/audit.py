@@ -8,10 +8,10 @@ from kagura_kernel.jupyter.cards.ask import ask_html
 from kagura_kernel.jupyter.cards.audit_form import form_html
 from kagura_kernel.jupyter.cards.audit_report import RISK_TONES, report_html
 from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView, Subject
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose, one_line
-from kagura_kernel.jupyter.cards.frame import framed
 from kagura_kernel.jupyter.cards.head import figures_html
-from kagura_kernel.jupyter.cards.words import counted
+from kagura_kernel.render.escape import escaped, escaped_prose, one_line
+from kagura_kernel.render.figures import counted
+from kagura_kernel.render.style import framed
 
 LABEL = "Plugin audit"
 CONFIGURED = "Configured with"

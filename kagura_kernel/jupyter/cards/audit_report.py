@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.audit_report import AuditReport, ReportFinding, report_of
 from kagura_kernel.domain.plugins import Risk, Severity
-from kagura_kernel.jupyter.cards.bounded import bounded
-from kagura_kernel.jupyter.cards.escape import escaped, one_line, reachable
-from kagura_kernel.jupyter.cards.words import counted
+from kagura_kernel.render.bounded import bounded
+from kagura_kernel.render.escape import escaped, one_line, reachable
+from kagura_kernel.render.figures import counted
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginAudit, PluginFinding, PluginPermissions

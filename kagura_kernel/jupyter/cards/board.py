@@ -13,9 +13,10 @@ from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.cards.ask import block_html
 from kagura_kernel.jupyter.cards.ask_buttons import buttons_html
 from kagura_kernel.jupyter.cards.asked import asked
-from kagura_kernel.jupyter.cards.escape import escaped, one_line, shown_path
-from kagura_kernel.jupyter.cards.frame import framed
-from kagura_kernel.jupyter.cards.words import STATUS_WORDS, clock_face, counted, money, seconds
+from kagura_kernel.render.escape import escaped, one_line, shown_path
+from kagura_kernel.render.figures import clock_face, counted, money, seconds
+from kagura_kernel.render.style import framed
+from kagura_kernel.views.status import STATUS_WORDS
 
 BOARD_MIME = "application/vnd.kagura.runs+json"
 LABEL = "Runs"

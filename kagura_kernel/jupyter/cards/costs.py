@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kagura_kernel.jupyter.cards.escape import escaped
-from kagura_kernel.jupyter.cards.frame import framed
-from kagura_kernel.jupyter.cards.words import counted, money
+from kagura_kernel.render.escape import escaped
+from kagura_kernel.render.figures import counted, money
+from kagura_kernel.render.style import framed
 
 LABEL = "Costs"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kagura_kernel.domain.events import RunGranted
 from kagura_kernel.domain.hosts import shown_word
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.escape import escaped
-from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.render.escape import escaped
+from kagura_kernel.views.run import RunView
 
 _SHOWN = 12
 _WHO = {"settings": "allowed by your settings", "this session": "allowed earlier in this session"}

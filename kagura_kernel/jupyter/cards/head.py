@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from kagura_kernel.jupyter.cards.escape import escaped
 from kagura_kernel.jupyter.cards.granted import granted_html
 from kagura_kernel.jupyter.cards.variables import variables_html
-from kagura_kernel.jupyter.cards.view import RunView
-from kagura_kernel.jupyter.cards.words import clock_face, good, seconds, status_of, status_words, tokens, whole_cost
+from kagura_kernel.render.escape import escaped
+from kagura_kernel.render.figures import clock_face, seconds, tokens, whole_cost
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import good, status_of, status_words
 
 _TONES = {
     "starting": "busy",

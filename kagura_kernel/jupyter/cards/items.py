@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kagura_kernel.jupyter.cards.ask import ask_html
-from kagura_kernel.jupyter.cards.bounded import Bounded, bounded
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, escaped_prose, one_line, reachable
-from kagura_kernel.jupyter.cards.failures import OUT_OF_MEMORY, end_code, end_words, failure_word, was_killed
 from kagura_kernel.jupyter.cards.learned_html import resume_html, told_html
-from kagura_kernel.jupyter.cards.markdown import markdown_html
 from kagura_kernel.jupyter.cards.results import shown_html
-from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, Result, RunView, Withheld
-from kagura_kernel.jupyter.cards.words import good, seconds
+from kagura_kernel.render.bounded import Bounded, bounded
+from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, one_line, reachable
+from kagura_kernel.render.figures import seconds
+from kagura_kernel.render.markdown import markdown_html
+from kagura_kernel.views.failures import OUT_OF_MEMORY, end_code, end_words, failure_word, was_killed
+from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage, Printout, Result, Withheld
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import good
 
 _GROWING = 24_000
 

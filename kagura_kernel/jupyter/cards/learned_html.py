@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from kagura_kernel.domain.events import RunVerified
 from kagura_kernel.domain.memory import SeenMemory, Tier
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, escaped_prose, one_line
-from kagura_kernel.jupyter.cards.learned import Learned
 from kagura_kernel.jupyter.cards.learned_text import HOW, memory_line, plan_line
-from kagura_kernel.jupyter.cards.parts import Check, Part
-from kagura_kernel.jupyter.cards.view import RunView
-from kagura_kernel.jupyter.cards.words import STATUS_WORDS, money
+from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, one_line
+from kagura_kernel.render.figures import money
+from kagura_kernel.views.learned import Learned
+from kagura_kernel.views.parts import Check, Part
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import STATUS_WORDS
 
 _SUMMARY = 200
 _LESSON = 600

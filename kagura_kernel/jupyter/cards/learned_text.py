@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from kagura_kernel.domain.events import RunPlanned, RunVerified
 from kagura_kernel.domain.patterns import Estimate
-from kagura_kernel.jupyter.cards.escape import one_line
-from kagura_kernel.jupyter.cards.learned import Learned
-from kagura_kernel.jupyter.cards.parts import Check, Part
-from kagura_kernel.jupyter.cards.words import STATUS_WORDS, counted, money, span
+from kagura_kernel.render.escape import one_line
+from kagura_kernel.render.figures import counted, money, span
+from kagura_kernel.views.learned import Learned
+from kagura_kernel.views.parts import Check, Part
+from kagura_kernel.views.status import STATUS_WORDS
 
 _COMMAND = 120
 _CENTS_SAY_ENOUGH = 0.1

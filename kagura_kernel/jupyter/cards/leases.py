@@ -11,10 +11,10 @@ from datetime import datetime
 
 from kagura_kernel.domain.events import LeaseUsed
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.crossings import Holding, lease_end
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose
-from kagura_kernel.jupyter.cards.view import RunView
-from kagura_kernel.jupyter.cards.words import clock_face, counted, data_size, seconds, span
+from kagura_kernel.render.escape import escaped, escaped_prose
+from kagura_kernel.render.figures import clock_face, counted, data_size, seconds, span
+from kagura_kernel.views.leases import Holding, lease_end
+from kagura_kernel.views.run import RunView
 
 _BAD_STATUS = 400
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kagura_kernel.jupyter.cards.asked import asked
-from kagura_kernel.jupyter.cards.escape import escaped
-from kagura_kernel.jupyter.cards.view import Ask, RunView
-from kagura_kernel.jupyter.cards.words import counted
+from kagura_kernel.render.escape import escaped
+from kagura_kernel.render.figures import counted
+from kagura_kernel.views.parts import Ask
+from kagura_kernel.views.run import RunView
 
 
 def many_html(view: RunView, *, live: bool) -> str:

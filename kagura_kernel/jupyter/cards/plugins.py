@@ -8,9 +8,9 @@ from typing import Any
 from kagura_kernel.domain.audit_report import RISK_WORDS
 from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.jupyter.cards.audit_report import RISK_TONES
-from kagura_kernel.jupyter.cards.escape import escaped, one_line
-from kagura_kernel.jupyter.cards.frame import framed
-from kagura_kernel.jupyter.cards.words import counted
+from kagura_kernel.render.escape import escaped, one_line
+from kagura_kernel.render.figures import counted
+from kagura_kernel.render.style import framed
 
 LABEL = "Plugins"
 

@@ -18,16 +18,17 @@ from typing import Any
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.audited import audit_record
-from kagura_kernel.jupyter.cards.frame import changes_card_html, framed, run_html
-from kagura_kernel.jupyter.cards.kitted import Kitted, redactions
+from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html
 from kagura_kernel.jupyter.cards.leases import LeaseLine, board_html, board_text
-from kagura_kernel.jupyter.cards.network import by_name
-from kagura_kernel.jupyter.cards.parts import Check, Part
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.jupyter.cards.results import shown_record
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
 from kagura_kernel.jupyter.cards.variables import variables_record
-from kagura_kernel.jupyter.cards.view import Ask, Call, Note, Passage, Result, RunView, Withheld
+from kagura_kernel.render.style import framed
+from kagura_kernel.views.kit import Kitted, redactions
+from kagura_kernel.views.network import by_name
+from kagura_kernel.views.parts import Ask, Call, Check, Note, Part, Passage, Result, Withheld
+from kagura_kernel.views.run import RunView
 
 
 def crossings_record(view: RunView) -> dict[str, Any]:

@@ -11,21 +11,24 @@ from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.domain.visible import printed, visible
 from kagura_kernel.jupyter.cards.ask import reason_words, verdict_words
 from kagura_kernel.jupyter.cards.asked import asked
-from kagura_kernel.jupyter.cards.bounded import bounded
 from kagura_kernel.jupyter.cards.changes import RUNS, first_what_runs, state_word, summary
-from kagura_kernel.jupyter.cards.diff import counts
-from kagura_kernel.jupyter.cards.escape import one_line, shown_path
-from kagura_kernel.jupyter.cards.failures import end_code, end_words, failure_reason, failure_word
 from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.kit_text import kit_text
 from kagura_kernel.jupyter.cards.learned_text import learned_text, told_text
 from kagura_kernel.jupyter.cards.leases import leases_text
-from kagura_kernel.jupyter.cards.network import network_text
 from kagura_kernel.jupyter.cards.results import shown_text
 from kagura_kernel.jupyter.cards.variables import variables_text
-from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, Result, RunView, Withheld
-from kagura_kernel.jupyter.cards.words import counted, status_words
+from kagura_kernel.render.bounded import bounded
+from kagura_kernel.render.diff import counts
+from kagura_kernel.render.escape import one_line, shown_path
+from kagura_kernel.render.figures import counted
+from kagura_kernel.render.text import lines_of
+from kagura_kernel.views.failures import end_code, end_words, failure_reason, failure_word
+from kagura_kernel.views.network import network_blocks
+from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage, Printout, Result, Withheld
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import status_words
 
 
 def run_text(view: RunView) -> str:
@@ -44,7 +47,7 @@ def run_text(view: RunView) -> str:
 
 def crossings_text(view: RunView) -> list[str]:
     """What crossed the wall: connections and leases, a line each."""
-    return [*network_text(view), *leases_text(view)]
+    return [*lines_of(network_blocks(view.network, steady=True)), *leases_text(view)]
 
 
 def head_text(view: RunView) -> str:

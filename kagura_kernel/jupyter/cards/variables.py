@@ -7,8 +7,8 @@ from typing import Any
 
 from kagura_kernel.domain.events import VariableCrossed
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose, one_line
-from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.render.escape import escaped, escaped_prose, one_line
+from kagura_kernel.views.run import RunView
 
 _SUMMARY = 80
 _WORDS = {"in": "In", "out": "Out"}

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KaguraError
-from kagura_kernel.jupyter.cards.frame import framed
 from kagura_kernel.jupyter.cards.kit_files import (
     SHOWN,
     OpenedFile,
@@ -19,6 +18,7 @@ from kagura_kernel.jupyter.cards.kit_files import (
 from kagura_kernel.jupyter.cards.kit_text import counts, staged_lines, whose
 from kagura_kernel.jupyter.cards.record import Bundle, clean
 from kagura_kernel.jupyter.slots import Slot, write_once
+from kagura_kernel.render.style import framed
 
 if TYPE_CHECKING:
     import pandas as pd

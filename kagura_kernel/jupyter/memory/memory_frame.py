@@ -31,8 +31,8 @@ class MemoryFrame(pd.DataFrame):
 
     def _repr_html_(self) -> str:
         """The card without its buttons; IPython shows this in place of the columns."""
-        from kagura_kernel.jupyter.cards.frame import framed
         from kagura_kernel.jupyter.memory.memory_card import LABEL, memories_html
+        from kagura_kernel.render.style import framed
 
         if not self._whole():
             return str(pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows")))

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from kagura_kernel.cockpit.memory_words import memory_lines
 from kagura_kernel.domain.memory import Memory
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.frame import framed
 from kagura_kernel.jupyter.memory.memory_card import memory_html
 from kagura_kernel.jupyter.memory.memory_line import line_of
+from kagura_kernel.render.style import framed
 
 
 class MemoryText:

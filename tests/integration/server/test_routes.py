@@ -10,8 +10,8 @@ import yaml
 
 from kagura_kernel.journal.views import run_events
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
-from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.testing.jupyter_server import API, HANDLE
+from kagura_kernel.views.run import RunView
 
 pytestmark = pytest.mark.usefixtures("told")
 

@@ -14,14 +14,14 @@ from kagura_kernel.domain.events import PluginAudited, TextStreamed
 from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, PluginAudit, PluginFinding, Risk, Severity
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.boards.run_board import _line
-from kagura_kernel.jupyter.cards.audited import audit_notes
 from kagura_kernel.jupyter.cards.head import head_html
 from kagura_kernel.jupyter.cards.record import run_record
 from kagura_kernel.jupyter.cards.text import run_text
-from kagura_kernel.jupyter.cards.view import Note, Passage, RunView
-from kagura_kernel.jupyter.cards.words import run_label, status_of
 from kagura_kernel.jupyter.charts.timeline import BRAIN, YOU, bars
 from kagura_kernel.testing.sample_run import SampleRun
+from kagura_kernel.views.parts import Note, Passage, audit_notes
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import run_label, status_of
 
 SAMPLE = SampleRun()
 AUDIT = PluginAudit(

@@ -14,10 +14,10 @@ from kagura_kernel.jupyter.cards.kit_files import SHOWN, OpenedFile, file_html, 
 from kagura_kernel.jupyter.cards.kit_text import built_lines, kit_text
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.text import run_text
-from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.terminal import TerminalDisplay
 from kagura_kernel.testing.sample_kit import FILES, SampleKit, opened
 from kagura_kernel.testing.sample_run import SampleRun
+from kagura_kernel.views.run import RunView
 
 COUNTS = "2 skills, AGENTS.md and CLAUDE.md, 1 sub-agent, 4 redactions, 2 left out"
 KIT, RUN = SampleKit(), SampleRun()

@@ -16,10 +16,10 @@ from kagura_kernel.jupyter.cards.head import figures_html, head_html
 from kagura_kernel.jupyter.cards.learned_html import learned_html
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
-from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.testing.sample_learned import ESTIMATE, SampleLearned
 from kagura_kernel.testing.sample_run import SampleRun
+from kagura_kernel.views.run import RunView
 
 RUN, LEARNED = SampleRun(), SampleLearned()
 HOSTILE = '</q><img src=x onerror="alert(1)">\u202e'

@@ -6,12 +6,12 @@ import pytest
 
 from kagura_kernel.domain.hosts import shown_place, shown_word
 from kagura_kernel.jupyter.cards.frame import run_html
-from kagura_kernel.jupyter.cards.network import SHOWN_REFUSALS
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.text import run_text
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.testing.card_page import Page
 from kagura_kernel.testing.sample_run import SampleRun
+from kagura_kernel.views.network import SHOWN_REFUSALS
 
 RUN = SampleRun()
 

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from kagura_kernel.jupyter.cards.frame import run_html
-from kagura_kernel.jupyter.cards.parts import KEPT_OF_RESULTS, KEPT_RESULT, KEPT_RESULTS
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.results import result_html, result_text
 from kagura_kernel.jupyter.cards.text import run_text
 from kagura_kernel.testing.card_page import Page
 from kagura_kernel.testing.gallery import DRAWING, FRAME, crossed, png, shown
+from kagura_kernel.views.parts import KEPT_OF_RESULTS, KEPT_RESULT, KEPT_RESULTS
 
 
 def test_an_image_stands_in_a_frame_of_the_box_and_reserves_its_room():

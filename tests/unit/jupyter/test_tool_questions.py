@@ -7,9 +7,9 @@ from kagura_kernel.jupyter.cards.ask import verdict_words
 from kagura_kernel.jupyter.cards.ask_buttons import THIS_CALL, THIS_RUN, buttons_html, keys
 from kagura_kernel.jupyter.cards.items import item_html
 from kagura_kernel.jupyter.cards.text import item_text
-from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.testing.sample_run import SampleRun
 from kagura_kernel.tools.toolsets.asking import OPTIONS
+from kagura_kernel.views.run import RunView
 
 RUN = SampleRun()
 ASKED = RUN.asked(

@@ -16,8 +16,6 @@ from kagura_kernel.domain.memory import FIXES, LESSON, Author, Draft, Edge, Memo
 from kagura_kernel.journal.trust import Standing
 from kagura_kernel.jupyter.cards.ask import ask_html
 from kagura_kernel.jupyter.cards.learned_html import learned_html
-from kagura_kernel.jupyter.cards.parts import Ask
-from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.memory.memory_card import memories_bundle, memories_html
 from kagura_kernel.jupyter.memory.memory_line import line_of
 from kagura_kernel.jupyter.memory.memory_text import MemoryText
@@ -31,6 +29,8 @@ from kagura_kernel.testing.hostile import HOSTILE_TEXT
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.testing.sample_learned import SampleLearned
 from kagura_kernel.testing.sample_run import SampleRun
+from kagura_kernel.views.parts import Ask
+from kagura_kernel.views.run import RunView
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 RUN, LEARNED = SampleRun(), SampleLearned()

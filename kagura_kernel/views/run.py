@@ -52,11 +52,11 @@ from kagura_kernel.domain.events import (
     VariableCrossed,
 )
 from kagura_kernel.domain.plugins import PluginAudit
-from kagura_kernel.jupyter.cards.audited import audit_notes
-from kagura_kernel.jupyter.cards.crossings import Holding, Network, hold
-from kagura_kernel.jupyter.cards.kitted import Kitted
-from kagura_kernel.jupyter.cards.learned import Learned, resumed_line, trust_line
-from kagura_kernel.jupyter.cards.parts import (
+from kagura_kernel.views.kit import Kitted
+from kagura_kernel.views.learned import Learned, resumed_line, trust_line
+from kagura_kernel.views.leases import Holding, hold
+from kagura_kernel.views.network import Network
+from kagura_kernel.views.parts import (
     KEPT_OUTPUT,
     KEPT_RESULTS,
     Ask,
@@ -69,25 +69,12 @@ from kagura_kernel.jupyter.cards.parts import (
     Printout,
     Result,
     Withheld,
+    audit_notes,
     kept,
 )
 
 INSIDE_MAGIC = "notebook, inside another magic"
 """`RunStarted.origin` of a cell that another magic runs: the kernel is blocked and hears no answers meanwhile."""
-
-__all__ = [
-    "INSIDE_MAGIC",
-    "KEPT_OUTPUT",
-    "Ask",
-    "Call",
-    "Item",
-    "Note",
-    "Passage",
-    "Printout",
-    "Result",
-    "RunView",
-    "Withheld",
-]
 
 
 @dataclass(slots=True)

@@ -1,24 +1,22 @@
-"""What crossed the wall of a run's box so far, folded from its events: connections and leases."""
+"""The connections of a run, folded from its events: what was refused, with the words that would grant it, and what was
+reached.
+"""  # noqa: D205 - one sentence
 
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Literal
+from typing import TypeVar
 
-from kagura_kernel.domain.events import EgressClosed, EgressDecided, LeaseChanged, LeaseUsed
-from kagura_kernel.domain.hosts import place
+from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.domain.hosts import place, shown_place
+from kagura_kernel.render.blocks import Block, Blocks, Fold, Group, Line, Span, Table, Words, code, label, soft, strong
+from kagura_kernel.render.figures import counted, data_size, seconds
 
 KEPT_PLACES = 500
 """Places that a view tells apart, refused ones and reached ones each; what comes after them is only counted."""
-
-LeaseEnd = Literal["given back", "revoked", "left to expire"]
-"""How a lease ended: with its run; by a person's word before that; or not at its provider, which cannot end it."""
-
-KEPT_REQUESTS = 20
-"""Requests of one lease that a view holds; all of them are counted."""
 
 _CUT = frozenset({"limit", "idle", "time", "unreachable", "reset"})
 _BUSY = "too many connections at once"
@@ -209,63 +207,125 @@ class Network:
             reached.detail = event.detail
 
 
-@dataclass(slots=True)
-class Holding:
-    """One lease of the run: what was said of it last, since when it is held, and what it was used for.
+# ---------------------------------------------------------------- what is shown
 
-    Attributes:
-        said: The latest change.
-        since: When it was acquired.
-        renewals: How often it was renewed.
-        requests: How many requests a credential was added to.
-        latest: The last of them, oldest first.
+# What needs no more words than two.
+_PLAIN = frozenset({"", "is not granted to this run", "is not granted and nobody can be asked"})
+
+SHOWN_REFUSALS = 5
+SHOWN_PLACES = 40
+_SHOWN_CUTS = 3
+
+_ENDS = {
+    "done": "done",
+    "limit": "cut at the limit of bytes",
+    "idle": "cut after silence",
+    "time": "cut at the limit of time",
+    "unreachable": "no answer",
+    "reset": "broken off",
+    "cancelled": "ended with the run",
+}
+
+Place = TypeVar("Place", Reached, Refused)
+
+
+def network_blocks(network: Network, *, steady: bool, live: bool = False) -> Blocks:
+    """The foot of a run's card; nothing when nothing was asked for.
+
+    Args:
+        network: The connections.
+        steady: For what has to come out the same again: where, and neither how often nor how much.
+        live: Whether it grows: what is new stands last then, and nothing moves.
     """
-
-    said: LeaseChanged
-    since: datetime
-    renewals: int = 0
-    requests: int = 0
-    latest: deque[LeaseUsed] = field(default_factory=lambda: deque(maxlen=KEPT_REQUESTS))
-
-    @property
-    def name(self) -> str:
-        """`github:read`."""
-        return f"{self.said.provider}:{self.said.scope}"
-
-    @property
-    def over(self) -> bool:
-        """Whether the run holds it no more."""
-        return self.said.change == "released"
-
-    @property
-    def end(self) -> LeaseEnd | Literal[""]:
-        """How it ended; empty while it is held."""
-        return lease_end(self.said.why) if self.over else ""
-
-    @property
-    def seconds(self) -> float:
-        """From its first credential to what was said last."""
-        return max(0.0, (self.said.at - self.since).total_seconds())
+    if not network:
+        return ()
+    refused, unreached = (found if live else by_name(found) for found in (network.denied, network.unreached))
+    rows: list[Block] = [_refused(one, steady=steady) for one in refused[:SHOWN_REFUSALS]]
+    if more := len(refused) - len(rows) + network.more_refused:
+        said = f"… and {counted(more, 'more refused place')}"
+        rows.append(Line((f"{said}.",), "soft", plain=f"! {said}"))
+    rows += [_refused(one, steady=steady) for one in unreached[:SHOWN_REFUSALS]]
+    if (more := len(unreached) - SHOWN_REFUSALS) > 0:
+        said = f"… and {counted(more, 'more place')} not reached"
+        rows.append(Line((f"{said}.",), "soft", plain=f"! {said}"))
+    # Whether a connection was cut depends on how fast the network was, not on the cell.
+    rows.extend([] if steady else _cautions(network))
+    return (Group((*rows, *_reached(network, steady=steady)), "net", "Network"),)
 
 
-def hold(leases: dict[str, Holding], event: LeaseChanged | LeaseUsed) -> None:
-    """Take one fact about a lease; a use of a lease that nobody spoke of is passed over."""
-    held = leases.get(event.lease_id)
-    if isinstance(event, LeaseUsed):
-        if held is not None:
-            held.requests += event.times
-            held.latest.append(event)
-    elif held is None:
-        leases[event.lease_id] = Holding(event, event.at)
-    else:
-        # Its end says neither way nor place again.
-        kept = {name: getattr(event, name) or getattr(held.said, name) for name in ("way", "place")}
-        held.said = event.model_copy(update=kept)
-        held.renewals += event.change == "renewed"
+def by_name(places: Iterable[Place]) -> list[Place]:
+    """In order: connections that are made at once come in any."""
+    return sorted(places, key=lambda one: (one.host, one.port))
 
 
-def lease_end(why: str) -> LeaseEnd:
-    """How a lease ended, from what the run said of its end."""
-    if why.startswith("revoked"):
-        return "revoked"
-    return "left to expire" if why.startswith("left to expire") else "given back"
+def _where(one: Reached | Refused, hint: str = "") -> Span:
+    return code(shown_place(one.host, one.port), "where", hint)
+
+
+def _refused(one: Refused, *, steady: bool) -> Line:
+    often: Words = ()
+    if one.times > 1 and not steady:
+        often = (soft(f"×{one.times:,}", hint=f"At least {one.times:,} times"),)
+    why = one.short if steady or one.why in _PLAIN or one.short.startswith("not asked") else one.why
+    word = "Not reached" if one.unreached else "Refused"
+    grant: Words = (soft("· grant it with"), code(f"--net {one.net}")) if one.net else ()
+    granting = f"; --net {one.net} would grant it" if one.net else ""
+    plain = f"! {word.lower()}: {shown_place(one.host, one.port)} ({one.short}{granting})"
+    return Line((strong(word, "warn"), _where(one), soft(f"({why})"), *often, *grant), "refused", plain=plain)
+
+
+def _cautions(network: Network) -> list[Block]:
+    """What was cut at a limit is no whole file, whatever the program in the box made of it."""
+    cut = [one for one in network.reached.values() if one.ended["limit"] or one.ended["time"]]
+    rows: list[Block] = [
+        Line((strong("Cut", "warn"), _where(one), soft(f"({_cut_words(one)})")), "cut") for one in cut[:_SHOWN_CUTS]
+    ]
+    if more := len(cut) - len(rows):
+        rows.append(Line((f"… and {counted(more, 'more place')} cut.",), "soft"))
+    return rows
+
+
+def _cut_words(one: Reached) -> str:
+    how = _ENDS["limit" if one.ended["limit"] else "time"]
+    detail = one.detail.rstrip(".")
+    return f"{how}, after {data_size(one.bytes_in)} in: {detail}" if detail else f"{how}, {data_size(one.bytes_in)} in"
+
+
+def _reached(network: Network, *, steady: bool) -> Blocks:
+    stood = by_name(network.stood)
+    if not stood:
+        return ()
+    shown = stood[:SHOWN_PLACES]
+    left = len(stood) - len(shown)
+    head = ("host",) if steady else ("host", "connections", "out", "in", "time", "ended")
+    inside: list[Block] = [Table([_row(one, steady=steady) for one in shown], head)]
+    inside += [label(f"… and {counted(left, 'more place')}.")] if left else []
+    unnamed = network.more_reached
+    inside += [label(f"{counted(unnamed, 'more connection')} elsewhere.")] if unnamed else []
+    named = ", ".join(shown_place(one.host, one.port) for one in shown)
+    plain = f"= connected to {named}{f' and {left:,} more' if left else ''}"
+    return (Fold((soft(_summary(network, steady=steady)),), tuple(inside), "reached", "reached", plain=plain),)
+
+
+def _summary(network: Network, *, steady: bool) -> str:
+    places = f"Connected to {counted(len(network.stood), 'place')}"
+    if steady:
+        return places
+    incoming = sum(one.bytes_in for one in network.reached.values())
+    outgoing = sum(one.bytes_out for one in network.reached.values())
+    still = sum(one.open for one in network.reached.values())
+    going = f", {counted(still, 'connection')} open" if still else ""
+    return f"{places}, {data_size(incoming)} in, {data_size(outgoing)} out{going}"
+
+
+def _row(one: Reached, *, steady: bool) -> list[Words]:
+    where: Words = (_where(one, one.rule),)
+    if steady:
+        return [where]
+    ends = [
+        f"{_ENDS.get(how, how)}{f' ×{n:,}' if n > 1 and len(one.ended) > 1 else ''}" for how, n in one.ended.items()
+    ]
+    ended = ", ".join([*ends, *(["open"] if one.open else [])])
+    took = seconds(one.seconds) if one.ended else "–"
+    figures = (f"{one.connections:,}", data_size(one.bytes_out), data_size(one.bytes_in), took)
+    return [where, *((figure,) for figure in figures), (Span(ended, tone="warn" if one.cut else ""),)]

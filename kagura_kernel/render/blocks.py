@@ -1,0 +1,177 @@
+"""The kinds of blocks that cards, boards and lists are made of. They hold text as it came, and never any markup.
+
+A section of a display is a function from values to blocks. `html` and `text` draw them: both from the same blocks, so
+that a fact is put into words once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["", "prose", "code", "strong", "soft", "chip", "pill", "name", "quote"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A few words that look like something. `prose` is ours: what stands between backticks in it is code."""
+
+    words: str | Words
+    kind: Kind = ""
+    look: str = ""  # classes of the style sheet, without their prefix
+    tone: str = ""  # `good`, `busy`, `ask`, `warn`, `bad`, or none
+    hint: str = ""  # what a pointer that rests on it is told
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """Something to press. Text has no buttons."""
+
+    word: str
+    act: str
+    data: Mapping[str, str] = field(default_factory=dict)  # what is sent along: `id`, `path`, `answer`
+    look: str = ""
+    label: str = ""  # what a screen reader says where the word alone is not enough
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A time that goes on in a browser, counted from when it was drawn. Text has no clocks."""
+
+    seconds: float
+    counts: Literal["elapsed", "expires"]
+    face: str
+    ticks: bool = True
+
+
+Inline = str | Span | Button | Clock
+Words = tuple[Inline, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, its words with a blank between them."""
+
+    words: Words
+    look: str = ""
+    tone: str = ""
+    plain: str | None = None  # the line in text, where that is another one; empty for none
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells."""
+
+    rows: Sequence[Sequence[Words]]
+    head: Sequence[str] = ()
+    look: str = ""
+    is_wide: bool = False  # whether it is moved sideways where it is too wide
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Names, each with what it says."""
+
+    rows: Sequence[tuple[str, Words]]
+    tones: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pre:
+    """Text as it is: of a file, or with `is_output` what a program printed."""
+
+    text: str
+    look: str = ""
+    is_output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """A unified difference."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Blocks that belong together; `name` is what a screen reader says of them."""
+
+    inside: Blocks
+    look: str = ""
+    name: str = ""
+    data: Mapping[str, str] = field(default_factory=dict)
+    plain: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A line that opens to what is inside; `key` remembers whether a reader has opened it."""
+
+    line: Words
+    inside: Blocks
+    key: str
+    look: str = ""
+    is_open: bool = False
+    plain: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Where it is said why a button did nothing."""
+
+    words: str = ""
+
+
+Block = Line | Table | Pairs | Pre | Diff | Group | Fold | Told
+Blocks = tuple[Block, ...]
+
+
+def code(text: str, look: str = "", hint: str = "") -> Span:
+    """A name, a path, a command."""
+    return Span(text, "code", look, hint=hint)
+
+
+def soft(*words: Inline, hint: str = "") -> Span:
+    """Quiet words."""
+    return Span(words, "soft", hint=hint)
+
+
+def chip(word: str, tone: str = "", hint: str = "") -> Span:
+    """A state in a word."""
+    return Span(word, "chip", tone=tone, hint=hint)
+
+
+def strong(word: str, tone: str = "") -> Span:
+    """A word that leads a line."""
+    return Span(word, "strong", tone=tone)
+
+
+def quote(text: str, look: str = "") -> Span:
+    """Somebody else's words."""
+    return Span(text, "quote", look)
+
+
+def figure(text: str) -> Span:
+    """A size, or a length of time, in a table."""
+    return Span(text, look="size")
+
+
+def label(*words: Inline, plain: str | None = None) -> Line:
+    """A small remark."""
+    return Line(words, "label", plain=plain)
+
+
+def head(name: str | Words, *rest: Inline, plain: str | None = None) -> Group:
+    """The head of a list: its name, and what is to be said of it as a whole."""
+    return Group((Line((Span(name, "name"), *rest), "top"),), "head", plain=plain)
+
+
+def section(name: str, inside: Iterable[Block]) -> Group:
+    """Blocks below a name."""
+    return Group((Line((name,), "part-name"), *inside), "kit-part")
+
+
+SPRING = Span("", look="spring")
+"""Pushes what follows to the end of the line."""

@@ -1,0 +1,186 @@
+"""Blocks as HTML. Every text goes through `element`, which makes odd characters visible and escapes; nothing else may.
+
+`Markup` is what template engines take for safe. It is made here, and by the cleaners of Markdown and of foreign HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from markupsafe import Markup
+
+from kagura_kernel.render.blocks import (
+    Block,
+    Button,
+    Clock,
+    Diff,
+    Fold,
+    Group,
+    Inline,
+    Line,
+    Pairs,
+    Pre,
+    Span,
+    Table,
+    Told,
+    Words,
+)
+from kagura_kernel.render.diff import diff_rows
+from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, reachable
+
+_TAGS = {"code": "code", "strong": "b", "pill": "strong", "name": "strong", "quote": "q"}
+_CLASSED = frozenset({"soft", "chip", "pill", "name"})
+
+
+def html_of(blocks: Iterable[Block]) -> str:
+    """These blocks, one after the other."""
+    return str(_blocks(blocks))
+
+
+def _blocks(blocks: Iterable[Block]) -> Markup:
+    return Markup("").join(map(_block, blocks))
+
+
+def element(tag: str, inside: str | Markup = "", /, **attributes: str | bool | None) -> Markup:
+    """An element; attributes that are None or False are left out, and those that are True have no value.
+
+    An underscore in the name of an attribute stands for a hyphen, one at its end for nothing.
+    """
+    said = "".join(
+        f" {name.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escaped(value)}"')
+        for name, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return Markup(f"<{tag}{said}>{safe(inside)}</{tag}>")  # noqa: S704  # all of it was escaped
+
+
+def safe(text: str | Markup) -> Markup:
+    """A text escaped, with odd characters visible; markup as it is."""
+    return text if isinstance(text, Markup) else Markup(escaped(text))  # noqa: S704  # it was escaped
+
+
+def classes(*looks: str, tone: str = "") -> str | None:
+    """The value of a `class`; None for none."""
+    names = [f"kg-{name}" for look in (*looks, tone) for name in look.split()]
+    return " ".join(names) or None
+
+
+def words_of(words: Words) -> Markup:
+    """Words with a blank between them."""
+    drawn = [_inline(one) for one in words]
+    return Markup(" ").join(one for one in drawn if one)
+
+
+def _inline(one: Inline) -> Markup:
+    match one:
+        case str():
+            return safe(one)
+        case Button():
+            return _button(one)
+        case Clock():
+            return _clock(one)
+    look = classes(one.kind if one.kind in _CLASSED else "", one.look, tone=one.tone)
+    inside = _span_inside(one)
+    if not (inside or one.look):
+        return Markup("")
+    if not (look or one.hint or one.kind in _TAGS):
+        return inside
+    return element(_TAGS.get(one.kind, "span"), inside, class_=look, title=one.hint or None)
+
+
+def _span_inside(span: Span) -> Markup:
+    if not isinstance(span.words, str):
+        return words_of(span.words)
+    return Markup(escaped_prose(span.words)) if span.kind == "prose" else safe(span.words)  # noqa: S704  # escaped
+
+
+def _button(button: Button) -> Markup:
+    data = {f"data_{name}": value for name, value in button.data.items()}
+    return element(
+        "button",
+        button.word,
+        type="button",
+        class_=classes("btn", button.look),
+        data_act=button.act,
+        **data,
+        aria_label=button.label or None,
+        title=button.hint or None,
+    )
+
+
+def _clock(clock: Clock) -> Markup:
+    if clock.counts == "elapsed":
+        ticking = f"{clock.seconds:.1f}" if clock.ticks else None
+        return element("span", clock.face, class_="kg-tick", data_elapsed=ticking, title="Elapsed")
+    face = element("span", clock.face, class_="kg-face", data_expires=f"{clock.seconds:.1f}")
+    left = element("span", "left", class_="kg-soft")
+    return element("span", Markup(" ").join([face, left]), class_="kg-timer", role="timer", aria_label="Time left")
+
+
+def _block(block: Block) -> Markup:  # noqa: PLR0911 - one for each kind
+    match block:
+        case Line():
+            return element("div", words_of(block.words), class_=classes(block.look, tone=block.tone))
+        case Table():
+            return _table(block)
+        case Pairs():
+            tones = block.tones or [""] * len(block.rows)
+            rows = [
+                element("dt", name) + element("dd", words_of(words), class_=classes(tone=tone))
+                for (name, words), tone in zip(block.rows, tones, strict=True)
+            ]
+            return element("dl", Markup("").join(rows), class_="kg-pairs")
+        case Pre():
+            inside = Markup(escaped_output(block.text)) if block.is_output else safe(block.text)  # noqa: S704  # escaped
+            reach = True if reachable(block.text) else None
+            return element("pre", inside, class_=classes("pre", block.look), tabindex="0" if reach else None)
+        case Diff():
+            return _diff(block)
+        case Group():
+            data = {f"data_{name}": value or True for name, value in block.data.items()}
+            role = "group" if block.name else None
+            return element(
+                "div",
+                _blocks(block.inside),
+                class_=classes(block.look),
+                **data,
+                role=role,
+                aria_label=block.name or None,
+            )
+        case Fold():
+            inside = element("summary", words_of(block.line))
+            inside += element("div", _blocks(block.inside), class_="kg-inside")
+            return element(
+                "details", inside, class_=classes(block.look), data_keep=block.key, open=block.is_open or None
+            )
+        case Told():
+            said = Markup(escaped_prose(block.words))  # noqa: S704  # escaped
+            return element("div", said, class_="kg-told", role="status")
+
+
+def _table(table: Table) -> Markup:
+    head = Markup("")
+    if table.head:
+        names = Markup(" ").join(element("th", name) for name in table.head)
+        head = element("thead", element("tr", names))
+    rows = Markup("").join(element("tr", Markup(" ").join(_cell(words) for words in row)) for row in table.rows)
+    drawn = element("table", head + element("tbody", rows), class_=classes("table", table.look))
+    return element("div", drawn, class_="kg-wide") if table.is_wide else drawn
+
+
+def _cell(words: Words) -> Markup:
+    # A cell of one text in a tone is coloured as a whole.
+    match words:
+        case (Span(words=str(text), kind="", look="", tone=tone),) if tone:
+            return element("td", text, class_=classes(tone=tone))
+    return element("td", words_of(words))
+
+
+def _diff(diff: Diff) -> Markup:
+    rows = []
+    for kind, old, new, line in diff_rows(diff.text):
+        numbers = element("span", f"{old:>4} {new:>4} ", class_="kg-no", aria_hidden="true")
+        shown = element("span", safe(line) or " ", class_="kg-line")
+        rows.append(element("span", numbers + shown + "\n", class_=f"kg-row {kind}"))
+    inside = Markup("").join(rows)
+    return element("pre", inside, class_="kg-diff", role="figure", aria_label="Difference", tabindex="0")
