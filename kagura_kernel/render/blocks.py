@@ -6,11 +6,11 @@ that a fact is put into words once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
-Kind = Literal["", "prose", "code", "strong", "soft", "chip", "pill", "name", "quote"]
+Kind = Literal["", "item", "prose", "code", "strong", "soft", "chip", "pill", "name", "quote"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class Span:
     look: str = ""  # classes of the style sheet, without their prefix
     tone: str = ""  # `good`, `busy`, `ask`, `warn`, `bad`, or none
     hint: str = ""  # what a pointer that rests on it is told
+    is_last_word: bool = False  # whether the front end announces it: the end of something
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Line:
     words: Words
     look: str = ""
     tone: str = ""
-    plain: str | None = None  # the line in text, where that is another one; empty for none
+    plain: str | None = None  # what it is in text, where that is something else; empty for nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,21 @@ Block = Line | Table | Pairs | Pre | Diff | Group | Fold | Told
 Blocks = tuple[Block, ...]
 
 
+_Text = TypeVar("_Text", bound=str)
+
+
+def joined(words: Words, draw: Callable[[Inline], _Text]) -> list[_Text | str]:
+    """The words drawn, and the blanks between them: none where there is nothing, and none before a comma of ours."""
+    parts: list[_Text | str] = []
+    for one in words:
+        if not (drawn := draw(one)):
+            continue
+        if parts and not (isinstance(one, str) and one.startswith(",")):
+            parts.append(" ")
+        parts.append(drawn)
+    return parts
+
+
 def code(text: str, look: str = "", hint: str = "") -> Span:
     """A name, a path, a command."""
     return Span(text, "code", look, hint=hint)
@@ -151,6 +167,11 @@ def strong(word: str, tone: str = "") -> Span:
 def quote(text: str, look: str = "") -> Span:
     """Somebody else's words."""
     return Span(text, "quote", look)
+
+
+def item(*words: Inline, hint: str = "") -> Span:
+    """One of several facts that stand apart from each other."""
+    return Span(words, "item", hint=hint)
 
 
 def figure(text: str) -> Span:

@@ -24,11 +24,12 @@ from kagura_kernel.render.blocks import (
     Table,
     Told,
     Words,
+    joined,
 )
 from kagura_kernel.render.diff import diff_rows
 from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, reachable
 
-_TAGS = {"code": "code", "strong": "b", "pill": "strong", "name": "strong", "quote": "q"}
+_TAGS = {"item": "span", "code": "code", "strong": "b", "pill": "strong", "name": "strong", "quote": "q"}
 _CLASSED = frozenset({"soft", "chip", "pill", "name"})
 
 
@@ -67,8 +68,7 @@ def classes(*looks: str, tone: str = "") -> str | None:
 
 def words_of(words: Words) -> Markup:
     """Words with a blank between them."""
-    drawn = [_inline(one) for one in words]
-    return Markup(" ").join(one for one in drawn if one)
+    return Markup("").join(joined(words, _inline))
 
 
 def _inline(one: Inline) -> Markup:
@@ -85,7 +85,9 @@ def _inline(one: Inline) -> Markup:
         return Markup("")
     if not (look or one.hint or one.kind in _TAGS):
         return inside
-    return element(_TAGS.get(one.kind, "span"), inside, class_=look, title=one.hint or None)
+    return element(
+        _TAGS.get(one.kind, "span"), inside, class_=look, title=one.hint or None, data_final=one.is_last_word
+    )
 
 
 def _span_inside(span: Span) -> Markup:

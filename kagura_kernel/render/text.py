@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.render.blocks import Block, Fold, Group, Inline, Line, Pairs, Pre, Span, Table, Words
+from kagura_kernel.render.blocks import Block, Fold, Group, Inline, Line, Pairs, Pre, Span, Table, Words, joined
 
 _INDENT = "  "
 
@@ -20,13 +20,13 @@ def lines_of(blocks: Iterable[Block]) -> list[str]:
 
 def words_in_text(words: Words) -> str:
     """Words with a blank between them."""
-    return " ".join(filter(None, map(_inline, words)))
+    return "".join(joined(words, _inline))
 
 
 def _lines(block: Block) -> list[str]:  # noqa: PLR0911 - one for each kind
     plain = getattr(block, "plain", None)
     if plain is not None:
-        return [visible(plain)] if plain else []
+        return visible(plain).split("\n") if plain else []
     match block:
         case Line():
             return [said] if (said := words_in_text(block.words)) else []

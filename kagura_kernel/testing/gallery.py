@@ -34,15 +34,16 @@ from kagura_kernel.jupyter.cards.changes import changes_html
 from kagura_kernel.jupyter.cards.costs import BudgetLine, Sum, costs_html
 from kagura_kernel.jupyter.cards.frame import run_html
 from kagura_kernel.jupyter.cards.kit_files import file_html, files_html, kit_head_html
-from kagura_kernel.jupyter.cards.leases import board_html, line_of
 from kagura_kernel.jupyter.cards.plugins import plugins_html
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
+from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import framed, style
 from kagura_kernel.testing.sample_audit import SampleAudit, fooled, sample_plugins
 from kagura_kernel.testing.sample_kit import FILES, SampleKit, opened
 from kagura_kernel.testing.sample_learned import SampleLearned
 from kagura_kernel.testing.sample_run import SampleRun
+from kagura_kernel.views.leases import lease_board, line_of
 from kagura_kernel.views.run import RunView
 
 LIGHT, DARK, CONTRAST = "theme-light-extension", "theme-dark-extension", "theme-dark-high-contrast-extension"
@@ -188,7 +189,7 @@ def cards() -> dict[str, str]:
         "run that has learned": run_html(learned_run()),
         "kit": framed(kit_inside(), "Kit"),
         "changes": framed(changes_html(changes(), live=True, previews=previews()), "Changes of a run"),
-        "leases": framed(board_html(held, now + timedelta(seconds=60)), "Leases"),
+        "leases": framed(html_of(lease_board(held, now + timedelta(seconds=60), live=True)), "Leases"),
         "runs": framed(board.board_html(_board(), now + timedelta(seconds=60)), "Runs"),
         "costs": costs_html(
             [Sum("Today", 1.24, 1, 12), Sum("This notebook", None, 2, 2)], BudgetLine("run-1", 0.5, 0.42)

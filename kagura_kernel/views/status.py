@@ -16,6 +16,17 @@ STATUS_WORDS = {
     "lost": "Lost",
 }
 
+TONES = {
+    "starting": "busy",
+    "running": "busy",
+    "waiting": "ask",
+    "done": "good",
+    "stopped": "warn",
+    "killed": "warn",
+    "denied": "warn",
+}
+"""The tone of each; `bad` for the others."""
+
 NOT_VERIFIED = "Done, not verified"
 """The state of a run that came to its end, and whose work did not pass its verification."""
 
@@ -45,6 +56,11 @@ def status_words(view: RunView) -> str:
     if finished is not None and finished.status == "done" and finished.verified is False:
         return NOT_VERIFIED
     return STATUS_WORDS[status]
+
+
+def ended_badly(view: RunView) -> bool:
+    """Whether it came to its end, and its program or its verification did not go well."""
+    return view.finished is not None and view.finished.status == "done" and not good(view)
 
 
 def good(view: RunView) -> bool:

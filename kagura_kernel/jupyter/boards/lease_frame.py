@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.jupyter.answers import press_lease
 from kagura_kernel.jupyter.boards.board_frame import BoardFrame
 from kagura_kernel.jupyter.boards.live_board import LiveBoard
-from kagura_kernel.jupyter.cards.leases import LeaseLine, board_html, board_text
-from kagura_kernel.jupyter.cards.record import Bundle, leases_bundle
+from kagura_kernel.jupyter.cards.record import leases_bundle
+from kagura_kernel.render.bundle import Bundle
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.text import lines_of
+from kagura_kernel.views.leases import LeaseLine, lease_board
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -32,12 +35,12 @@ class LeaseBoard(LiveBoard[LeaseLine]):
     @staticmethod
     def html(lines: Sequence[LeaseLine], now: datetime) -> str:
         """The live form."""
-        return board_html(lines, now)
+        return html_of(lease_board(lines, now, live=True))
 
     @staticmethod
     def text(lines: Sequence[LeaseLine]) -> str:
         """For front ends without widgets."""
-        return board_text(lines)
+        return "\n".join(lines_of(lease_board(lines, datetime.now(UTC), live=False)))
 
     @staticmethod
     def bundle(lines: Sequence[LeaseLine], now: datetime) -> Bundle:

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from kagura_kernel.domain.errors import KaguraError
-from kagura_kernel.jupyter.cards.record import Bundle
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.surface import loop_runs
+from kagura_kernel.render.bundle import Bundle
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit

@@ -16,8 +16,8 @@ from kagura_kernel.domain.errors import ApprovalError, KaguraError
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.jupyter.boards.live_board import LiveBoard
 from kagura_kernel.jupyter.cards.board import LABEL, RunLine, board_bundle, board_html, board_text
-from kagura_kernel.jupyter.cards.record import Bundle
 from kagura_kernel.jupyter.surface import person
+from kagura_kernel.render.bundle import Bundle
 from kagura_kernel.render.escape import one_line
 
 if TYPE_CHECKING:

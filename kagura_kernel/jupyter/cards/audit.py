@@ -8,10 +8,11 @@ from kagura_kernel.jupyter.cards.ask import ask_html
 from kagura_kernel.jupyter.cards.audit_form import form_html
 from kagura_kernel.jupyter.cards.audit_report import RISK_TONES, report_html
 from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView, Subject
-from kagura_kernel.jupyter.cards.head import figures_html
 from kagura_kernel.render.escape import escaped, escaped_prose, one_line
 from kagura_kernel.render.figures import counted
+from kagura_kernel.render.html import words_of
 from kagura_kernel.render.style import framed
+from kagura_kernel.views.head import figures
 
 LABEL = "Plugin audit"
 CONFIGURED = "Configured with"
@@ -67,7 +68,7 @@ def _head(view: AuditView, *, live: bool) -> str:
     name = LABEL if about is None else f"{escaped(about.name)} <span class='kg-soft'>{escaped(about.version)}</span>"
     top = (
         f'<div class="kg-top"><strong class="kg-pill kg-{tone}"{final}>{words}</strong> '
-        f'<strong class="kg-name">{name}</strong> {figures_html(view.run, live=live)} {stop}</div>'
+        f'<strong class="kg-name">{name}</strong> {words_of((figures(view.run, live=live),))} {stop}</div>'
     )
     return f'<div class="kg-head">{top}{_places(view, about)}</div>'
 

@@ -16,7 +16,8 @@ from kagura_kernel.jupyter.cards.audit_form import decision_words, title_words
 from kagura_kernel.jupyter.cards.audit_report import CACHED, OPENS_NAME, opened
 from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView
 from kagura_kernel.jupyter.cards.audited import audit_record
-from kagura_kernel.jupyter.cards.record import Bundle, clean
+from kagura_kernel.jupyter.cards.record import clean
+from kagura_kernel.render.bundle import Bundle
 from kagura_kernel.render.escape import one_line
 
 if TYPE_CHECKING:

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.changes import changes_html
-from kagura_kernel.jupyter.cards.head import head_html
 from kagura_kernel.jupyter.cards.items import end_html, item_html
 from kagura_kernel.jupyter.cards.kit import kit_html
 from kagura_kernel.jupyter.cards.learned_html import learned_html
-from kagura_kernel.jupyter.cards.leases import leases_html
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import framed
@@ -21,7 +19,9 @@ from kagura_kernel.views.status import run_label
 
 def run_html(view: RunView) -> str:
     """A run as it stays in the notebook."""
-    above = "".join(draw(view, live=False) for draw in (head_html, kit_html, learned_html, leases_html))
+    above = html_of(card.head(view, live=False))
+    above += "".join(draw(view, live=False) for draw in (kit_html, learned_html))
+    above += html_of(card.leases(view, live=False))
     inside = above + body_html(view) + html_of(card.network(view, live=False))
     return framed(inside, run_label(view))
 

@@ -19,13 +19,12 @@ from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.audited import audit_record
 from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html
-from kagura_kernel.jupyter.cards.leases import LeaseLine, board_html, board_text
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.jupyter.cards.results import shown_record
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
-from kagura_kernel.jupyter.cards.variables import variables_record
-from kagura_kernel.render.style import framed
+from kagura_kernel.render.bundle import Bundle, drawn
 from kagura_kernel.views.kit import Kitted, redactions
+from kagura_kernel.views.leases import LeaseLine, lease_board
 from kagura_kernel.views.network import by_name
 from kagura_kernel.views.parts import Ask, Call, Check, Note, Part, Passage, Result, Withheld
 from kagura_kernel.views.run import RunView
@@ -175,9 +174,6 @@ RUN_MIME = "application/vnd.kagura.run+json"
 CHANGES_MIME = "application/vnd.kagura.changes+json"
 LEASES_MIME = "application/vnd.kagura.leases+json"
 
-Bundle = tuple[dict[str, Any], dict[str, Any]]
-"""MIME data and metadata, as displays take them."""
-
 _OUTPUT_KEPT = 4000
 _TEXT_KEPT = 100_000
 _STEPS_KEPT = 1000
@@ -217,12 +213,8 @@ def leases_bundle(lines: Sequence[LeaseLine], now: datetime) -> Bundle:
         }
         for line in lines
     ]
-    data = {
-        "text/plain": board_text(lines),
-        "text/html": framed(board_html(lines, now, live=False), "Leases"),
-        LEASES_MIME: clean({"version": 1, "leases": rows}),
-    }
-    return data, {}
+    data = {LEASES_MIME: clean({"version": 1, "leases": rows})}
+    return drawn(lease_board(lines, now, live=False), "Leases") | data, {}
 
 
 def run_record(view: RunView) -> dict[str, Any]:
@@ -335,3 +327,11 @@ def clean(value: Any) -> Any:
             return [clean(inner) for inner in value]
         case _:
             return str(value)
+
+
+def variables_record(view: RunView) -> list[dict[str, Any]]:
+    """For programs: what crossed, as what, and what could not."""
+    return [
+        {name: getattr(crossed, name) for name in ("name", "direction", "form", "summary", "error")}
+        for crossed in view.variables.values()
+    ]

@@ -12,28 +12,25 @@ from kagura_kernel.domain.visible import printed, visible
 from kagura_kernel.jupyter.cards.ask import reason_words, verdict_words
 from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.changes import RUNS, first_what_runs, state_word, summary
-from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.kit_text import kit_text
 from kagura_kernel.jupyter.cards.learned_text import learned_text, told_text
-from kagura_kernel.jupyter.cards.leases import leases_text
 from kagura_kernel.jupyter.cards.results import shown_text
-from kagura_kernel.jupyter.cards.variables import variables_text
 from kagura_kernel.render.bounded import bounded
 from kagura_kernel.render.diff import counts
 from kagura_kernel.render.escape import one_line, shown_path
 from kagura_kernel.render.figures import counted
 from kagura_kernel.render.text import lines_of
+from kagura_kernel.views import card
 from kagura_kernel.views.failures import end_code, end_words, failure_reason, failure_word
 from kagura_kernel.views.network import network_blocks
 from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage, Printout, Result, Withheld
 from kagura_kernel.views.run import RunView
-from kagura_kernel.views.status import status_words
 
 
 def run_text(view: RunView) -> str:
     """The whole card."""
-    lines = [head_text(view), *granted_text(view), *variables_text(view), *kit_text(view.kit)]
+    lines = [*lines_of(card.head(view, live=False)), *kit_text(view.kit)]
     lines += learned_text(view.learned, steady=view.repeatable)
     for item in view.items:
         text = item_text(item)
@@ -47,15 +44,7 @@ def run_text(view: RunView) -> str:
 
 def crossings_text(view: RunView) -> list[str]:
     """What crossed the wall: connections and leases, a line each."""
-    return [*lines_of(network_blocks(view.network, steady=True)), *leases_text(view)]
-
-
-def head_text(view: RunView) -> str:
-    """Its first line."""
-    who = f"{view.started.brain} run" if view.started is not None and view.agent else "sandbox run"
-    if view.started is not None and view.auditing:
-        who = f"plugin audit by {view.started.brain}" if view.started.brain else "plugin audit"
-    return f"[{who}: {status_words(view).lower()}]"
+    return lines_of([*network_blocks(view.network, steady=True), *card.leases(view, live=False)])
 
 
 def item_text(item: Item) -> str:  # noqa: PLR0911 - one for each kind of part

@@ -13,8 +13,9 @@ from typing import Any
 from kagura_kernel.cockpit.memory_words import age_words
 from kagura_kernel.domain.memory import Memory
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.record import Bundle, clean
+from kagura_kernel.jupyter.cards.record import clean
 from kagura_kernel.jupyter.memory.memory_line import MemoryLine
+from kagura_kernel.render.bundle import Bundle
 from kagura_kernel.render.escape import escaped, one_line, reachable
 from kagura_kernel.render.figures import counted
 from kagura_kernel.render.style import framed

@@ -12,13 +12,14 @@ from kagura_kernel.domain.events import ChangeRow, ChangesCollected
 from kagura_kernel.domain.memory import ShownMemory
 from kagura_kernel.jupyter.cards.ask import ask_html
 from kagura_kernel.jupyter.cards.changes import changes_html
-from kagura_kernel.jupyter.cards.head import figures_html, head_html
 from kagura_kernel.jupyter.cards.learned_html import learned_html
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
 from kagura_kernel.jupyter.live_run import live_parts
+from kagura_kernel.render.html import html_of, words_of
 from kagura_kernel.testing.sample_learned import ESTIMATE, SampleLearned
 from kagura_kernel.testing.sample_run import SampleRun
+from kagura_kernel.views.head import figures, head_blocks
 from kagura_kernel.views.run import RunView
 
 RUN, LEARNED = SampleRun(), SampleLearned()
@@ -145,17 +146,17 @@ def test_the_cost_on_a_card_holds_that_of_its_children_and_says_so():
     view.take_dirty()
     view.apply_all([LEARNED.child_ended()])
     assert "head" in view.take_dirty()
-    assert "cost unknown, 1 child $0.0500" in plain(figures_html(view, live=True))
+    assert "cost unknown, 1 child $0.0500" in plain(words_of((figures(view, live=True),)))
     view.apply_all([RUN.finished(reported_usd=0.25)])
-    assert "$0.3000, of which 1 child $0.0500" in plain(figures_html(view, live=False))
+    assert "$0.3000, of which 1 child $0.0500" in plain(words_of((figures(view, live=False),)))
     assert run_bundle(view)[1]["kagura"]["children_usd"] == 0.05
 
 
 def test_a_run_whose_work_failed_its_verification_does_not_look_as_if_all_were_well():
     view = seen(RUN.finished(verified=False))
     assert run_text(view).startswith("[claude run: done, not verified]")
-    assert "kg-bad" in head_html(view, live=False)
-    assert "kg-good" in head_html(seen(RUN.finished(verified=True)), live=False)
+    assert "kg-bad" in html_of(head_blocks(view, live=False))
+    assert "kg-good" in html_of(head_blocks(seen(RUN.finished(verified=True)), live=False))
 
 
 def test_earned_trust_is_a_remark_and_evidence_is_none():
