@@ -60,8 +60,8 @@ class QuietProgress:
 
     def finish(self, view: RunView) -> None:
         """What was refused for want of somebody who could be asked, and changes that wait."""
-        from kagura_kernel.jupyter.cards.ask import verdict_words
         from kagura_kernel.render.escape import one_line
+        from kagura_kernel.views.approvals import verdict_words
 
         for item in view.items:
             if isinstance(item, Ask) and item.decision is not None and item.decision.verdict != "allow":

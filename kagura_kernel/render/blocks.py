@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-Kind = Literal["", "item", "prose", "code", "strong", "soft", "chip", "pill", "name", "quote"]
+Kind = Literal["", "item", "prose", "code", "strong", "title", "soft", "chip", "pill", "name", "quote"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,17 @@ class Clock:
     ticks: bool = True
 
 
-Inline = str | Span | Button | Clock
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A place to type in. Text has none."""
+
+    label: str
+    value: str = ""
+    placeholder: str = ""
+    is_budget: bool = False  # an amount, sent along with the button that is pressed
+
+
+Inline = str | Span | Button | Clock | Entry
 Words = tuple[Inline, ...]
 
 
@@ -80,12 +90,20 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
+class Bullets:
+    """A list."""
+
+    rows: Sequence[Words]
+
+
+@dataclass(frozen=True, slots=True)
 class Pre:
     """Text as it is: of a file, or with `is_output` what a program printed."""
 
     text: str
     look: str = ""
     is_output: bool = False
+    has_end: bool = False  # whether the front end has to know that its end was on screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +137,34 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """Something that a person is asked; `about` is what it is answered under, and empty where it cannot be answered."""
+
+    inside: Blocks
+    name: str
+    about: str = ""
+    is_open: bool = True
+    is_brief: bool = False  # whether it takes one line
+    plain: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Countdown:
+    """Seconds that are left of a total, and what it means that they pass; without that it has no bar."""
+
+    left: float
+    total: float
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """Where it is said why a button did nothing."""
 
     words: str = ""
 
 
-Block = Line | Table | Pairs | Pre | Diff | Group | Fold | Told
+Block = Line | Table | Pairs | Bullets | Pre | Diff | Group | Fold | Question | Countdown | Told
 Blocks = tuple[Block, ...]
 
 
@@ -133,12 +172,12 @@ _Text = TypeVar("_Text", bound=str)
 
 
 def joined(words: Words, draw: Callable[[Inline], _Text]) -> list[_Text | str]:
-    """The words drawn, and the blanks between them: none where there is nothing, and none before a comma of ours."""
+    """The words drawn, and the blanks between them; a comma or a full stop of ours follows without one."""
     parts: list[_Text | str] = []
     for one in words:
         if not (drawn := draw(one)):
             continue
-        if parts and not (isinstance(one, str) and one.startswith(",")):
+        if parts and not (isinstance(one, str) and one.startswith((",", "."))):
             parts.append(" ")
         parts.append(drawn)
     return parts

@@ -6,20 +6,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import singledispatch
 
 from markupsafe import Markup
 
 from kagura_kernel.render.blocks import (
     Block,
+    Bullets,
     Button,
     Clock,
+    Countdown,
     Diff,
+    Entry,
     Fold,
     Group,
     Inline,
     Line,
     Pairs,
     Pre,
+    Question,
     Span,
     Table,
     Told,
@@ -28,8 +33,17 @@ from kagura_kernel.render.blocks import (
 )
 from kagura_kernel.render.diff import diff_rows
 from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, reachable
+from kagura_kernel.render.figures import clock_face
 
-_TAGS = {"item": "span", "code": "code", "strong": "b", "pill": "strong", "name": "strong", "quote": "q"}
+_TAGS = {
+    "item": "span",
+    "code": "code",
+    "strong": "b",
+    "title": "strong",
+    "pill": "strong",
+    "name": "strong",
+    "quote": "q",
+}
 _CLASSED = frozenset({"soft", "chip", "pill", "name"})
 
 
@@ -55,6 +69,10 @@ def element(tag: str, inside: str | Markup = "", /, **attributes: str | bool | N
     return Markup(f"<{tag}{said}>{safe(inside)}</{tag}>")  # noqa: S704  # all of it was escaped
 
 
+def _void(tag: str, **attributes: str | bool | None) -> Markup:
+    return Markup(str(element(tag, **attributes)).removesuffix(f"</{tag}>"))  # noqa: S704  # made by `element`
+
+
 def safe(text: str | Markup) -> Markup:
     """A text escaped, with odd characters visible; markup as it is."""
     return text if isinstance(text, Markup) else Markup(escaped(text))  # noqa: S704  # it was escaped
@@ -71,7 +89,7 @@ def words_of(words: Words) -> Markup:
     return Markup("").join(joined(words, _inline))
 
 
-def _inline(one: Inline) -> Markup:
+def _inline(one: Inline) -> Markup:  # noqa: PLR0911 - one for each kind
     match one:
         case str():
             return safe(one)
@@ -79,6 +97,8 @@ def _inline(one: Inline) -> Markup:
             return _button(one)
         case Clock():
             return _clock(one)
+        case Entry():
+            return _entry(one)
     look = classes(one.kind if one.kind in _CLASSED else "", one.look, tone=one.tone)
     inside = _span_inside(one)
     if not (inside or one.look):
@@ -97,7 +117,7 @@ def _span_inside(span: Span) -> Markup:
 
 
 def _button(button: Button) -> Markup:
-    data = {f"data_{name}": value for name, value in button.data.items()}
+    data = {f"data_{name}": value or True for name, value in button.data.items()}
     return element(
         "button",
         button.word,
@@ -119,47 +139,90 @@ def _clock(clock: Clock) -> Markup:
     return element("span", Markup(" ").join([face, left]), class_="kg-timer", role="timer", aria_label="Time left")
 
 
-def _block(block: Block) -> Markup:  # noqa: PLR0911 - one for each kind
-    match block:
-        case Line():
-            return element("div", words_of(block.words), class_=classes(block.look, tone=block.tone))
-        case Table():
-            return _table(block)
-        case Pairs():
-            tones = block.tones or [""] * len(block.rows)
-            rows = [
-                element("dt", name) + element("dd", words_of(words), class_=classes(tone=tone))
-                for (name, words), tone in zip(block.rows, tones, strict=True)
-            ]
-            return element("dl", Markup("").join(rows), class_="kg-pairs")
-        case Pre():
-            inside = Markup(escaped_output(block.text)) if block.is_output else safe(block.text)  # noqa: S704  # escaped
-            reach = True if reachable(block.text) else None
-            return element("pre", inside, class_=classes("pre", block.look), tabindex="0" if reach else None)
-        case Diff():
-            return _diff(block)
-        case Group():
-            data = {f"data_{name}": value or True for name, value in block.data.items()}
-            role = "group" if block.name else None
-            return element(
-                "div",
-                _blocks(block.inside),
-                class_=classes(block.look),
-                **data,
-                role=role,
-                aria_label=block.name or None,
-            )
-        case Fold():
-            inside = element("summary", words_of(block.line))
-            inside += element("div", _blocks(block.inside), class_="kg-inside")
-            return element(
-                "details", inside, class_=classes(block.look), data_keep=block.key, open=block.is_open or None
-            )
-        case Told():
-            said = Markup(escaped_prose(block.words))  # noqa: S704  # escaped
-            return element("div", said, class_="kg-told", role="status")
+def _entry(entry: Entry) -> Markup:
+    typed = {"type": "text", "placeholder": entry.placeholder}
+    if not entry.is_budget:
+        return _void("input", class_="kg-input", aria_label=entry.label, **typed)
+    field = _void(
+        "input", class_="kg-input kg-short", data_budget=True, inputmode="decimal", value=entry.value, **typed
+    )
+    return element("label", safe(f"{entry.label} ") + field, class_="kg-soft")
 
 
+@singledispatch
+def _block(block: Block) -> Markup:
+    raise TypeError(f"No block: {block!r}")
+
+
+@_block.register
+def _line(line: Line) -> Markup:
+    return element("div", words_of(line.words), class_=classes(line.look, tone=line.tone))
+
+
+@_block.register
+def _pairs(pairs: Pairs) -> Markup:
+    tones = pairs.tones or [""] * len(pairs.rows)
+    rows = [
+        element("dt", name) + element("dd", words_of(words), class_=classes(tone=tone))
+        for (name, words), tone in zip(pairs.rows, tones, strict=True)
+    ]
+    return element("dl", Markup("").join(rows), class_="kg-pairs")
+
+
+@_block.register
+def _bullets(bullets: Bullets) -> Markup:
+    return element("ul", Markup("").join(element("li", words_of(row)) for row in bullets.rows))
+
+
+@_block.register
+def _pre(pre: Pre) -> Markup:
+    inside = Markup(escaped_output(pre.text)) if pre.is_output else safe(pre.text)  # noqa: S704  # escaped
+    inside += element("i", data_end=True) if pre.has_end else ""
+    return element("pre", inside, class_=classes("pre", pre.look), tabindex="0" if reachable(pre.text) else None)
+
+
+@_block.register
+def _group(group: Group) -> Markup:
+    data = {f"data_{name}": value or True for name, value in group.data.items()}
+    named = {"role": "group", "aria_label": group.name} if group.name else {}
+    return element("div", _blocks(group.inside), class_=classes(group.look), **data, **named)
+
+
+@_block.register
+def _fold(fold: Fold) -> Markup:
+    inside = element("summary", words_of(fold.line)) + element("div", _blocks(fold.inside), class_="kg-inside")
+    return element("details", inside, class_=classes(fold.look), data_keep=fold.key, open=fold.is_open)
+
+
+@_block.register
+def _told(told: Told) -> Markup:
+    return element("div", Markup(escaped_prose(told.words)), class_="kg-told", role="status")  # noqa: S704  # escaped
+
+
+@_block.register
+def _question(question: Question) -> Markup:
+    state = "open" if question.is_open else "closed"
+    look = classes("ask", state, "brief" if question.is_brief else "")
+    # The first stop of the keyboard is the question itself, never one of its buttons.
+    reach: dict[str, str | bool] = {"tabindex": "0", "data_block": True, "data_approval": question.about}
+    inside = _blocks(question.inside)
+    more = reach if question.is_open else {}
+    return element("blockquote", inside, class_=look, role="group", aria_label=question.name, **more)
+
+
+@_block.register
+def _countdown(count: Countdown) -> Markup:
+    face = element("span", clock_face(count.left), class_="kg-face")
+    share = 100 * count.left / count.total if count.total else 0
+    bar = (
+        element("span", element("i", style=f"width:{share:.0f}%"), class_="kg-bar") + " " if count.meaning else safe("")
+    )
+    left = element("span", face + (f" left, {count.meaning}" if count.meaning else " left"))
+    facts = {"data_left": f"{count.left:.1f}", "data_total": f"{count.total:.1f}"}
+    return element("div", bar + left, class_="kg-count", **facts)
+
+
+@_block.register
 def _table(table: Table) -> Markup:
     head = Markup("")
     if table.head:
@@ -178,6 +241,7 @@ def _cell(words: Words) -> Markup:
     return element("td", words_of(words))
 
 
+@_block.register
 def _diff(diff: Diff) -> Markup:
     rows = []
     for kind, old, new, line in diff_rows(diff.text):

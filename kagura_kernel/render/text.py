@@ -8,7 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.render.blocks import Block, Fold, Group, Inline, Line, Pairs, Pre, Span, Table, Words, joined
+from kagura_kernel.render.blocks import (
+    Block,
+    Bullets,
+    Fold,
+    Group,
+    Inline,
+    Line,
+    Pairs,
+    Pre,
+    Question,
+    Span,
+    Table,
+    Words,
+    joined,
+)
 
 _INDENT = "  "
 
@@ -30,7 +44,7 @@ def _lines(block: Block) -> list[str]:  # noqa: PLR0911 - one for each kind
     match block:
         case Line():
             return [said] if (said := words_in_text(block.words)) else []
-        case Group():
+        case Group() | Question():
             return lines_of(block.inside)
         case Fold():
             return [words_in_text(block.line), *(f"{_INDENT}{line}" for line in lines_of(block.inside))]
@@ -38,6 +52,8 @@ def _lines(block: Block) -> list[str]:  # noqa: PLR0911 - one for each kind
             return ["  ".join(filter(None, map(words_in_text, row))) for row in block.rows]
         case Pairs():
             return [f"{name}: {words_in_text(words)}" for name, words in block.rows]
+        case Bullets():
+            return [f"- {words_in_text(row)}" for row in block.rows]
         case Pre():
             return visible(block.text).split("\n")
         case _:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from kagura_kernel.render.blocks import Blocks
+from kagura_kernel.views.approvals import ask_block, many_block
 from kagura_kernel.views.head import head_blocks
 from kagura_kernel.views.leases import leases_blocks
 from kagura_kernel.views.network import network_blocks
+from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.run import RunView
 
 
@@ -18,6 +20,23 @@ def leases(view: RunView, *, live: bool) -> Blocks:
     """The credentials that it holds, or held."""
     over = view.finished is not None
     return leases_blocks(view.leases, view.now, steady=view.repeatable, is_over=over, live=live)
+
+
+def ask(item: Ask, view: RunView, *, live: bool) -> Blocks:
+    """One of its questions."""
+    return (ask_block(item, view.calls, view.now, can_answer=live and view.finished is None),)
+
+
+def many(view: RunView, *, live: bool) -> Blocks:
+    """One word for all questions that wait; nothing unless several do.
+
+    All can be allowed at once where every one of them is about the network.
+    """
+    waiting = [one for one in view.pending if one.request.subject != "question"]
+    if not live or view.finished is not None or len(waiting) <= 1:
+        return ()
+    network_alone = len(waiting) == len(view.pending) and all(one.request.subject == "network" for one in waiting)
+    return (many_block(waiting, may_allow=network_alone),)
 
 
 def network(view: RunView, *, live: bool) -> Blocks:

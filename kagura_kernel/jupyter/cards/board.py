@@ -10,12 +10,11 @@ from typing import Any
 from kagura_kernel.domain.asked import plainly
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.ask import block_html
-from kagura_kernel.jupyter.cards.ask_buttons import buttons_html
-from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.render.escape import escaped, one_line, shown_path
 from kagura_kernel.render.figures import clock_face, counted, money, seconds
+from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import framed
+from kagura_kernel.views.approvals import asked, asked_text, buttons_of
 from kagura_kernel.views.status import STATUS_WORDS
 
 BOARD_MIME = "application/vnd.kagura.runs+json"
@@ -187,11 +186,11 @@ def _question(line: RunLine, *, live: bool) -> str:
     # A model's reason is its own word, and stands in quotation marks.
     why = f'<div class="kg-why kg-says"><q>{escaped(one_line(first.reason, 300))}</q></div>' if first.reason else ""
     subject = f'<div class="kg-target"><code>{escaped(parts.target)}</code></div>' if parts.target else ""
-    subject += "".join(block_html(block, live=live) for block in parts.blocks)
+    subject += "".join(html_of(asked_text(text, live=live)) for text in parts.blocks)
     more = f'<div class="kg-why">{len(line.asks) - 1} more after this one</div>' if len(line.asks) > 1 else ""
     return (
         f'<div class="kg-ask kg-open kg-brief" data-approval="{escaped(first.approval_id)}" data-block role="group" '
         f'aria-label="{escaped(first.title)}">'
         f'<div class="kg-ask-top"><span class="kg-ask-title">{escaped(plainly(first.title))}</span></div>'
-        f"{subject}{where}{means}{why}{more}{buttons_html(first)}</div>"
+        f"{subject}{where}{means}{why}{more}{html_of(buttons_of(first))}</div>"
     )

@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kagura_kernel.jupyter.cards.ask import ask_html
 from kagura_kernel.jupyter.cards.learned_html import resume_html, told_html
 from kagura_kernel.jupyter.cards.results import shown_html
 from kagura_kernel.render.bounded import Bounded, bounded
 from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, one_line, reachable
 from kagura_kernel.render.figures import seconds
+from kagura_kernel.render.html import html_of
 from kagura_kernel.render.markdown import markdown_html
+from kagura_kernel.views import card
 from kagura_kernel.views.failures import OUT_OF_MEMORY, end_code, end_words, failure_word, was_killed
 from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage, Printout, Result, Withheld
 from kagura_kernel.views.run import RunView
@@ -33,7 +34,7 @@ def item_html(item: Item, view: RunView, *, live: bool) -> str:  # noqa: PLR0911
         case Call():
             return call_html(item, view)
         case Ask():
-            return ask_html(item, view, live=live)
+            return html_of(card.ask(item, view, live=live))
         case Note():
             return f'<div class="kg-note{" kg-grave" if item.grave else ""}">{escaped_prose(item.text)}</div>'
         case Printout():

@@ -16,13 +16,13 @@ from datetime import datetime
 from typing import Any
 
 from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.audited import audit_record
 from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.jupyter.cards.results import shown_record
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
 from kagura_kernel.render.bundle import Bundle, drawn
+from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.kit import Kitted, redactions
 from kagura_kernel.views.leases import LeaseLine, lease_board
 from kagura_kernel.views.network import by_name

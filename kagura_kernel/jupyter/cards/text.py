@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.domain.visible import printed, visible
-from kagura_kernel.jupyter.cards.ask import reason_words, verdict_words
-from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.changes import RUNS, first_what_runs, state_word, summary
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.kit_text import kit_text
@@ -22,6 +20,7 @@ from kagura_kernel.render.escape import one_line, shown_path
 from kagura_kernel.render.figures import counted
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views import card
+from kagura_kernel.views.approvals import ask_text
 from kagura_kernel.views.failures import end_code, end_words, failure_reason, failure_word
 from kagura_kernel.views.network import network_blocks
 from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage, Printout, Result, Withheld
@@ -55,7 +54,7 @@ def item_text(item: Item) -> str:  # noqa: PLR0911 - one for each kind of part
         case Call():
             return _call(item)
         case Ask():
-            return _ask(item)
+            return ask_text(item)
         case Note():
             return f"! {visible(item.text)}"
         case Printout():
@@ -103,27 +102,6 @@ def _call(call: Call) -> str:
             how = f"{how}: {why}"
         ending = ", ".join(filter(None, [finished.route, how]))
     return f"> {call.asked.tool}: {one_line(telling_argument(call.asked.arguments), 90)}  ({ending or 'ok'})"
-
-
-def _ask(ask: Ask) -> str:
-    parts = asked(ask.request)
-    lines = [f"? {parts.title} {parts.target}?" if parts.target else f"? {parts.title}"]
-    for block in parts.blocks:
-        lines += [f"  {block.label}:"] if block.label else []
-        lines += [f"    {line}" for line in block.text.split("\n")]
-        lines += [f"  ({block.size})"] if block.size else []
-    if parts.means:
-        lines.extend(f"  {line}" for line in parts.means.split("\n"))
-    whose, reason = reason_words(ask.request)
-    if whose:
-        lines.append(f"  {whose[:1].lower()}{whose[1:]} {one_line(reason, 300)}")
-    elif reason:
-        lines.append(f"  {one_line(reason, 300)}")
-    if ask.request.lineage:
-        # A child's: whose parts they are is told by ids, where something may be told by ids.
-        lines.append("  asked for by a part that was handed on")
-    lines.append(f"  {verdict_words(ask)}")
-    return "\n".join(lines)
 
 
 def _joined(lines: list[str]) -> str:

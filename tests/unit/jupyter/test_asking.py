@@ -7,7 +7,6 @@ import pytest
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.jupyter import terminal
 from kagura_kernel.jupyter.answers import press
-from kagura_kernel.jupyter.cards.ask_buttons import keys
 from kagura_kernel.jupyter.cards.frame import run_html
 from kagura_kernel.jupyter.cards.text import item_text, run_text
 from kagura_kernel.jupyter.live_run import live_parts
@@ -15,6 +14,7 @@ from kagura_kernel.membrane.egress import asking
 from kagura_kernel.testing.card_page import Page
 from kagura_kernel.testing.sample_run import SampleRun
 from kagura_kernel.testing.told_run import ToldRun
+from kagura_kernel.views.approvals import keys
 
 RUN = SampleRun()
 BOTH = ("this run", "this session")

@@ -14,7 +14,6 @@ from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.categories import CATEGORIES
 from kagura_kernel.domain.memory import FIXES, LESSON, Author, Draft, Edge, Memory, Recalled, ShownMemory, Source, Tier
 from kagura_kernel.journal.trust import Standing
-from kagura_kernel.jupyter.cards.ask import ask_html
 from kagura_kernel.jupyter.cards.learned_html import learned_html
 from kagura_kernel.jupyter.memory.memory_card import memories_bundle, memories_html
 from kagura_kernel.jupyter.memory.memory_line import line_of
@@ -24,11 +23,13 @@ from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.patterns.attempts import Attempt, failures_of
 from kagura_kernel.patterns.graduation import proposal_text
 from kagura_kernel.patterns.lessons import Failure, fix_draft, lesson_draft, lesson_of
+from kagura_kernel.render.html import html_of
 from kagura_kernel.testing.card_page import Page
 from kagura_kernel.testing.hostile import HOSTILE_TEXT
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.testing.sample_learned import SampleLearned
 from kagura_kernel.testing.sample_run import SampleRun
+from kagura_kernel.views import card
 from kagura_kernel.views.parts import Ask
 from kagura_kernel.views.run import RunView
 
@@ -104,8 +105,8 @@ def test_lessons_plans_and_questions_show_hostile_words_as_words(text: str) -> N
         asked = RUN.asked(kind=kind, title="Start it?", detail=detail, arguments={"lessons": [text]})
         view = RunView().apply_all([RUN.started(), asked])
         [ask] = view.pending
-        html = ask_html(ask, view, live=True)
-        check(html, buttons=len(Page(ask_html(ask_of(kind), view, live=True)).buttons))
+        html = html_of(card.ask(ask, view, live=True))
+        check(html, buttons=len(Page(html_of(card.ask(ask_of(kind), view, live=True))).buttons))
 
 
 def ask_of(kind: ApprovalKind) -> Ask:
