@@ -23,6 +23,7 @@ class Span:
     tone: str = ""  # `good`, `busy`, `ask`, `warn`, `bad`, or none
     hint: str = ""  # what a pointer that rests on it is told
     is_last_word: bool = False  # whether the front end announces it: the end of something
+    is_status: bool = False  # whether a screen reader speaks when it changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,15 @@ class Entry:
     is_budget: bool = False  # an amount, sent along with the button that is pressed
 
 
-Inline = str | Span | Button | Clock | Entry
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """A part of a whole, from 0 to 1. Text has none."""
+
+    share: float
+    about: str  # what a screen reader says
+
+
+Inline = str | Span | Button | Clock | Entry | Meter
 Words = tuple[Inline, ...]
 
 
@@ -75,10 +84,12 @@ class Line:
 class Table:
     """Rows of cells."""
 
-    rows: Sequence[Sequence[Words]]
+    rows: Sequence[Sequence[Cell]]
     head: Sequence[str] = ()
     look: str = ""
     is_wide: bool = False  # whether it is moved sideways where it is too wide
+    has_names: bool = False  # whether the first cell of a row says what the others are about
+    plain: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +177,14 @@ class Told:
 
 Block = Line | Table | Pairs | Bullets | Pre | Diff | Group | Fold | Question | Countdown | Told
 Blocks = tuple[Block, ...]
+Cell = tuple[Inline | Block, ...]
 
 
 _Text = TypeVar("_Text", bound=str)
+_One = TypeVar("_One")
 
 
-def joined(words: Words, draw: Callable[[Inline], _Text]) -> list[_Text | str]:
+def joined(words: Iterable[_One], draw: Callable[[_One], _Text]) -> list[_Text | str]:
     """The words drawn, and the blanks between them; a comma or a full stop of ours follows without one."""
     parts: list[_Text | str] = []
     for one in words:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 
 from markupsafe import Markup
@@ -14,6 +14,7 @@ from kagura_kernel.render.blocks import (
     Block,
     Bullets,
     Button,
+    Cell,
     Clock,
     Countdown,
     Diff,
@@ -22,6 +23,7 @@ from kagura_kernel.render.blocks import (
     Group,
     Inline,
     Line,
+    Meter,
     Pairs,
     Pre,
     Question,
@@ -99,15 +101,18 @@ def _inline(one: Inline) -> Markup:  # noqa: PLR0911 - one for each kind
             return _clock(one)
         case Entry():
             return _entry(one)
+        case Meter():
+            bar = element("i", style=f"width: {100 * one.share:.1f}%")
+            return element("span", bar, class_="kg-bar", role="img", aria_label=one.about)
     look = classes(one.kind if one.kind in _CLASSED else "", one.look, tone=one.tone)
     inside = _span_inside(one)
     if not (inside or one.look):
         return Markup("")
     if not (look or one.hint or one.kind in _TAGS):
         return inside
-    return element(
-        _TAGS.get(one.kind, "span"), inside, class_=look, title=one.hint or None, data_final=one.is_last_word
-    )
+    role = "status" if one.is_status else None
+    facts = {"title": one.hint or None, "role": role, "data_final": one.is_last_word}
+    return element(_TAGS.get(one.kind, "span"), inside, class_=look, **facts)
 
 
 def _span_inside(span: Span) -> Markup:
@@ -228,17 +233,26 @@ def _table(table: Table) -> Markup:
     if table.head:
         names = Markup(" ").join(element("th", name) for name in table.head)
         head = element("thead", element("tr", names))
-    rows = Markup("").join(element("tr", Markup(" ").join(_cell(words) for words in row)) for row in table.rows)
+    rows = Markup("").join(element("tr", Markup(" ").join(_cells(row, has_name=table.has_names))) for row in table.rows)
     drawn = element("table", head + element("tbody", rows), class_=classes("table", table.look))
     return element("div", drawn, class_="kg-wide") if table.is_wide else drawn
 
 
-def _cell(words: Words) -> Markup:
+def _cells(row: Sequence[Cell], *, has_name: bool) -> Iterator[Markup]:
+    for number, cell in enumerate(row):
+        yield _cell(cell, "th" if has_name and number == 0 else "td")
+
+
+def _cell(words: Cell, tag: str) -> Markup:
     # A cell of one text in a tone is coloured as a whole.
     match words:
         case (Span(words=str(text), kind="", look="", tone=tone),) if tone:
-            return element("td", text, class_=classes(tone=tone))
-    return element("td", words_of(words))
+            return element(tag, text, class_=classes(tone=tone))
+    return element(tag, Markup("").join(joined(words, _either)))
+
+
+def _either(one: Inline | Block) -> Markup:
+    return _inline(one) if isinstance(one, Inline) else _block(one)
 
 
 @_block.register

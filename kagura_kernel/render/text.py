@@ -11,6 +11,7 @@ from kagura_kernel.domain.visible import visible
 from kagura_kernel.render.blocks import (
     Block,
     Bullets,
+    Cell,
     Fold,
     Group,
     Inline,
@@ -49,7 +50,7 @@ def _lines(block: Block) -> list[str]:  # noqa: PLR0911 - one for each kind
         case Fold():
             return [words_in_text(block.line), *(f"{_INDENT}{line}" for line in lines_of(block.inside))]
         case Table():
-            return ["  ".join(filter(None, map(words_in_text, row))) for row in block.rows]
+            return ["  ".join(filter(None, map(_cell, row))) for row in block.rows]
         case Pairs():
             return [f"{name}: {words_in_text(words)}" for name, words in block.rows]
         case Bullets():
@@ -58,6 +59,11 @@ def _lines(block: Block) -> list[str]:  # noqa: PLR0911 - one for each kind
             return visible(block.text).split("\n")
         case _:
             return []
+
+
+def _cell(cell: Cell) -> str:
+    words = [one if isinstance(one, Inline) else " ".join(_lines(one)) for one in cell]
+    return words_in_text(tuple(words))
 
 
 def _inline(one: Inline) -> str:

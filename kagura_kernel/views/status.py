@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.views.run import RunView
 
 STATUS_WORDS = {
@@ -26,6 +27,8 @@ TONES = {
     "denied": "warn",
 }
 """The tone of each; `bad` for the others."""
+
+RISK_TONES = {Risk.LOW: "good", Risk.UNKNOWN: "warn", Risk.MEDIUM: "warn", Risk.HIGH: "bad", Risk.CRITICAL: "bad"}
 
 NOT_VERIFIED = "Done, not verified"
 """The state of a run that came to its end, and whose work did not pass its verification."""

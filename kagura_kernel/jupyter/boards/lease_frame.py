@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.jupyter.answers import press_lease
 from kagura_kernel.jupyter.boards.board_frame import BoardFrame
 from kagura_kernel.jupyter.boards.live_board import LiveBoard
-from kagura_kernel.jupyter.cards.record import leases_bundle
+from kagura_kernel.jupyter.cards.record import leases_record
+from kagura_kernel.render.blocks import Blocks
 from kagura_kernel.render.bundle import Bundle
-from kagura_kernel.render.html import html_of
-from kagura_kernel.render.text import lines_of
 from kagura_kernel.views.leases import LeaseLine, lease_board
 
 if TYPE_CHECKING:
@@ -33,19 +32,15 @@ class LeaseBoard(LiveBoard[LeaseLine]):
         return _lines(cockpit, rows), bool(rows) or any(run.live for run in cockpit.runs())
 
     @staticmethod
-    def html(lines: Sequence[LeaseLine], now: datetime) -> str:
-        """The live form."""
-        return html_of(lease_board(lines, now, live=True))
+    def blocks(lines: Sequence[LeaseLine], now: datetime, *, live: bool) -> Blocks:
+        """A row for each."""
+        return lease_board(lines if live else [replace(line, steerable=False) for line in lines], now, live=live)
 
     @staticmethod
-    def text(lines: Sequence[LeaseLine]) -> str:
-        """For front ends without widgets."""
-        return "\n".join(lines_of(lease_board(lines, datetime.now(UTC), live=False)))
-
-    @staticmethod
-    def bundle(lines: Sequence[LeaseLine], now: datetime) -> Bundle:
-        """The finished form."""
-        return leases_bundle([replace(line, steerable=False) for line in lines], now)
+    def record(lines: Sequence[LeaseLine], now: datetime) -> dict[str, Any]:
+        """The same for programs."""
+        del now
+        return leases_record(lines)
 
     def kept(self, lines: Sequence[LeaseLine]) -> Bundle:
         """The finished form as of now."""

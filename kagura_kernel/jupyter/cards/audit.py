@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kagura_kernel.jupyter.cards.audit_form import form_html
-from kagura_kernel.jupyter.cards.audit_report import RISK_TONES, report_html
+from kagura_kernel.jupyter.cards.audit_report import report_html
 from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView, Subject
 from kagura_kernel.render.escape import escaped, escaped_prose, one_line
 from kagura_kernel.render.figures import counted
@@ -13,6 +13,7 @@ from kagura_kernel.render.html import html_of, words_of
 from kagura_kernel.render.style import framed
 from kagura_kernel.views import card
 from kagura_kernel.views.head import figures
+from kagura_kernel.views.status import RISK_TONES
 
 LABEL = "Plugin audit"
 CONFIGURED = "Configured with"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from kagura_kernel.domain.events import ChangeRow
@@ -21,10 +20,10 @@ from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.jupyter.cards.results import shown_record
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
-from kagura_kernel.render.bundle import Bundle, drawn
+from kagura_kernel.render.bundle import Bundle
 from kagura_kernel.views.approvals import asked
 from kagura_kernel.views.kit import Kitted, redactions
-from kagura_kernel.views.leases import LeaseLine, lease_board
+from kagura_kernel.views.leases import LeaseLine
 from kagura_kernel.views.network import by_name
 from kagura_kernel.views.parts import Ask, Call, Check, Note, Part, Passage, Result, Withheld
 from kagura_kernel.views.run import RunView
@@ -198,8 +197,8 @@ def changes_bundle(
     return data, {"kagura": {"run_id": run_id}}
 
 
-def leases_bundle(lines: Sequence[LeaseLine], now: datetime) -> Bundle:
-    """The board of leases for a display slot, as it is at a moment."""
+def leases_record(lines: Sequence[LeaseLine]) -> dict[str, Any]:
+    """The board of leases for programs."""
     rows = [
         {
             "lease_id": line.lease_id,
@@ -213,8 +212,7 @@ def leases_bundle(lines: Sequence[LeaseLine], now: datetime) -> Bundle:
         }
         for line in lines
     ]
-    data = {LEASES_MIME: clean({"version": 1, "leases": rows})}
-    return drawn(lease_board(lines, now, live=False), "Leases") | data, {}
+    return {LEASES_MIME: clean({"version": 1, "leases": rows})}
 
 
 def run_record(view: RunView) -> dict[str, Any]:
