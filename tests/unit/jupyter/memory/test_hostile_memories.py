@@ -15,7 +15,7 @@ from kagura_kernel.domain.categories import CATEGORIES
 from kagura_kernel.domain.memory import FIXES, LESSON, Author, Draft, Edge, Memory, Recalled, ShownMemory, Source, Tier
 from kagura_kernel.journal.trust import Standing
 from kagura_kernel.jupyter.cards.learned_html import learned_html
-from kagura_kernel.jupyter.memory.memory_card import memories_bundle, memories_html
+from kagura_kernel.jupyter.memory.memory_card import memories_blocks, memories_bundle
 from kagura_kernel.jupyter.memory.memory_line import line_of
 from kagura_kernel.jupyter.memory.memory_text import MemoryText
 from kagura_kernel.jupyter.memory.tables import lessons_table, memories_table
@@ -77,8 +77,8 @@ def test_a_list_of_memories_shows_hostile_words_as_words(text: str) -> None:
     memory = everywhere(text)
     # An id and a tag take no text; of another store they may.
     line = replace(line_of(memory), id=text, tags=text, type=text, why=text)
-    check(memories_html([line], NOW, live=True), buttons=3)
-    check(memories_html([line], NOW, live=False))
+    check(html_of(memories_blocks([line], NOW, live=True)), buttons=3)
+    check(html_of(memories_blocks([line], NOW, live=False)))
     check(MemoryText(memory)._repr_html_())
     frame = memories_table([Recalled(memory, 0.5, (text,))], NOW)
     check(frame._repr_html_())
