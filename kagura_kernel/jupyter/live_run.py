@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kagura_kernel.jupyter.answers import press
 from kagura_kernel.jupyter.cards.items import end_html, item_html
 from kagura_kernel.jupyter.cards.kit import kit_html
-from kagura_kernel.jupyter.cards.learned_html import learned_html
 from kagura_kernel.jupyter.cards.record import run_bundle
 from kagura_kernel.jupyter.cards.text import item_text
 from kagura_kernel.jupyter.change_card import show_changes
@@ -107,10 +106,10 @@ class HeadlessDisplay:
 
 _SECTIONS = {
     "kit": kit_html,
-    "learned": learned_html,
 }
 _BLOCKS = {
     "head": card.head,
+    "learned": card.learned,
     "leases": card.leases,
     "many": card.many,
     "net": card.network,

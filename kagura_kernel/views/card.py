@@ -5,6 +5,7 @@ from __future__ import annotations
 from kagura_kernel.render.blocks import Blocks
 from kagura_kernel.views.approvals import ask_block, many_block
 from kagura_kernel.views.head import head_blocks
+from kagura_kernel.views.learned import learned_blocks
 from kagura_kernel.views.leases import leases_blocks
 from kagura_kernel.views.network import network_blocks
 from kagura_kernel.views.parts import Ask
@@ -14,6 +15,13 @@ from kagura_kernel.views.run import RunView
 def head(view: RunView, *, live: bool) -> Blocks:
     """Its head."""
     return head_blocks(view, live=live)
+
+
+def learned(view: RunView, *, live: bool) -> Blocks:
+    """Its plan, and what it was shown of the memory."""
+    # What a waiting question is about lies open, also just before it is there: a card that was drawn folded stays so.
+    asks = live and (view.learned.asks or any(one.request.subject == "plan" for one in view.pending))
+    return learned_blocks(view.learned, steady=view.repeatable and not live, unfolded=asks)
 
 
 def leases(view: RunView, *, live: bool) -> Blocks:

@@ -14,7 +14,11 @@ from kagura_kernel.domain.events import (
     TrustChanged,
 )
 from kagura_kernel.domain.memory import SeenMemory, ShownMemory, Tier
+from kagura_kernel.domain.patterns import Estimate
 from kagura_kernel.domain.visible import visible
+from kagura_kernel.render.blocks import Block, Blocks, Cell, Fold, Group, Line, Table, chip, code, quote, soft
+from kagura_kernel.render.escape import one_line
+from kagura_kernel.render.figures import counted, money, span
 
 _TRUST = {
     "proposed": "Trust in “{}” has been earned, and is proposed",
@@ -99,3 +103,104 @@ def trust_line(event: TrustChanged) -> str:
     """What became of trust; empty for evidence, which is no news by itself."""
     words = _TRUST.get(event.change, "").format(visible(event.category))
     return f"{words}{f': {visible(event.why)}' if words and event.why else ''}{'.' if words else ''}"
+
+
+# ---------------------------------------------------------------- what is shown
+
+_SUMMARY = 200
+_LESSON = 600
+_LESSONS = 20
+_CENTS_SAY_ENOUGH = 0.1
+_MINUTE = 60
+HOW = {
+    "pinned": "pinned",
+    "recalled": "fits the task",
+    "lesson": "a lesson",
+    "handoff": "handed on",
+    "state": "left open",
+    "asked": "asked for",
+}
+"""Why a brain was shown a memory, in a word or two."""
+
+
+def learned_blocks(learned: Learned, *, steady: bool, unfolded: bool = False) -> Blocks:
+    """The plan and the memories: quiet lines that open to what is behind them; nothing where there is nothing to say.
+
+    Args:
+        learned: What is known.
+        steady: For what has to come out the same again: neither times nor ids.
+        unfolded: Whether the plan lies open: what a question that waits is about.
+    """
+    inside: list[Block] = []
+    planned = learned.planned
+    if planned is not None and learned.tells_plan(steady=steady):
+        lessons = [_row(learned, lesson, "lesson", None, steady=steady) for lesson in planned.lessons[:_LESSONS]]
+        inside.append(_folded("plan", plan_line(planned, steady=steady), lessons, unfolded=unfolded))
+    if learned.tells_memories(steady=steady):
+        seen = [_row(learned, ident, how, memory, steady=steady) for ident, (how, memory) in learned.seen.items()]
+        inside.append(_folded("memory", memory_line(learned), seen))
+    return (Group(tuple(inside), "kit learned", "Plan and memory"),) if inside else ()
+
+
+def plan_line(planned: RunPlanned, *, steady: bool) -> str:
+    """What was expected, on one line; without times where the same has to come out again."""
+    estimate = planned.estimate
+    lessons = f"; {counted(len(planned.lessons), 'lesson')}" if planned.lessons else ""
+    if estimate is None:
+        return f"nobody knows yet what such a task needs{lessons}"
+    about = " and ".join(filter(None, (_about_money(estimate), "" if steady else _about_time(estimate))))
+    failed = f", {estimate.failed:,} of them failed" if estimate.failed else ""
+    runs = counted(estimate.runs, "similar run")
+    return f"expected: {about or 'a cost that nobody knows'}, from {runs}{failed}{lessons}"
+
+
+def memory_line(learned: Learned) -> str:
+    """`3 memories were shown to the brain, 1 of them not trusted`."""
+    count = len(learned.seen)
+    told = "1 memory was" if count == 1 else f"{count:,} memories were"
+    marked = learned.quarantined
+    doubt = f", {'it is' if count == 1 else f'{marked:,} of them'} not trusted" if marked else ""
+    return f"{told} shown to the brain{doubt}"
+
+
+def _folded(key: str, about: str, rows: list[list[Cell]], *, unfolded: bool = False) -> Block:
+    said = (soft(about[:1].upper() + about[1:]),)
+    plain = f"~ {about}"
+    if not rows:
+        return Line(said, plain=plain)
+    return Fold(said, (Table(rows, is_wide=True),), f"learned:{key}", is_open=unfolded, plain=plain)
+
+
+def _row(learned: Learned, ident: str, how: str, memory: SeenMemory | None, *, steady: bool) -> list[Cell]:
+    shown = learned.lines.get(ident)
+    tier = memory.tier if memory is not None else shown.tier if shown is not None else ""
+    kind = shown.type if shown is not None else memory.type if memory is not None else "lesson"
+    mark = (chip("not trusted", "warn"),) if tier == Tier.QUARANTINE else ()
+    # What it says is nobody's word but its author's.
+    # A lesson is shown whole: that is what a person lets the agent read.
+    most = _LESSON if how == "lesson" else _SUMMARY
+    said: Cell = (quote(one_line(shown.summary, most)),) if shown is not None else ()
+    about: list[Cell] = [(kind,), (soft(HOW.get(how, how)), *mark), *([] if steady else [(code(ident, "path"),)])]
+    # What it says comes first: that column is the one that wraps.
+    return [said, *about] if learned.lines else about
+
+
+def _about_money(estimate: Estimate) -> str:
+    if estimate.usd is None:
+        return ""
+    low, high = estimate.usd_low, estimate.usd_high
+    spread = f" ({_about(low)} to {_about(high)})" if low is not None and high is not None and low != high else ""
+    return f"{_about(estimate.usd)}{spread}"
+
+
+def _about(usd: float) -> str:
+    """Money without false precision."""
+    return f"${usd:.2f}" if usd >= _CENTS_SAY_ENOUGH else money(usd)
+
+
+def _about_time(estimate: Estimate) -> str:
+    if estimate.seconds is None:
+        return ""
+    # What is expected is rounded, and never cut: 280 seconds are nearer to five minutes than to four.
+    minutes = round(estimate.seconds / _MINUTE)
+    return span(minutes * _MINUTE) if minutes > 1 else span(estimate.seconds)

@@ -8,7 +8,6 @@ from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.changes import changes_html
 from kagura_kernel.jupyter.cards.items import end_html, item_html
 from kagura_kernel.jupyter.cards.kit import kit_html
-from kagura_kernel.jupyter.cards.learned_html import learned_html
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.render.html import html_of
 from kagura_kernel.render.style import framed
@@ -20,7 +19,7 @@ from kagura_kernel.views.status import run_label
 def run_html(view: RunView) -> str:
     """A run as it stays in the notebook."""
     above = html_of(card.head(view, live=False))
-    above += "".join(draw(view, live=False) for draw in (kit_html, learned_html))
+    above += kit_html(view, live=False) + html_of(card.learned(view, live=False))
     above += html_of(card.leases(view, live=False))
     inside = above + body_html(view) + html_of(card.network(view, live=False))
     return framed(inside, run_label(view))

@@ -12,7 +12,6 @@ from kagura_kernel.domain.visible import printed, visible
 from kagura_kernel.jupyter.cards.changes import RUNS, first_what_runs, state_word, summary
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.kit_text import kit_text
-from kagura_kernel.jupyter.cards.learned_text import learned_text, told_text
 from kagura_kernel.jupyter.cards.results import shown_text
 from kagura_kernel.render.bounded import bounded
 from kagura_kernel.render.diff import counts
@@ -21,6 +20,7 @@ from kagura_kernel.render.figures import counted
 from kagura_kernel.render.text import lines_of
 from kagura_kernel.views import card
 from kagura_kernel.views.approvals import ask_text
+from kagura_kernel.views.endings import told_block
 from kagura_kernel.views.failures import end_code, end_words, failure_reason, failure_word
 from kagura_kernel.views.network import network_blocks
 from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage, Printout, Result, Withheld
@@ -30,7 +30,7 @@ from kagura_kernel.views.run import RunView
 def run_text(view: RunView) -> str:
     """The whole card."""
     lines = [*lines_of(card.head(view, live=False)), *kit_text(view.kit)]
-    lines += learned_text(view.learned, steady=view.repeatable)
+    lines += lines_of(card.learned(view, live=False))
     for item in view.items:
         text = item_text(item)
         lines.extend(["", *text.split("\n")] if text else [])
@@ -63,7 +63,7 @@ def item_text(item: Item) -> str:  # noqa: PLR0911 - one for each kind of part
         case Result() | Withheld():
             return shown_text(item)
         case _:
-            return told_text(item)
+            return "\n".join(lines_of([told_block(item, steady=True)]))
 
 
 def is_whole(item: Item) -> bool:

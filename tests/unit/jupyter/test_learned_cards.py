@@ -11,7 +11,6 @@ from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.events import ChangeRow, ChangesCollected
 from kagura_kernel.domain.memory import ShownMemory
 from kagura_kernel.jupyter.cards.changes import changes_html
-from kagura_kernel.jupyter.cards.learned_html import learned_html
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
 from kagura_kernel.jupyter.live_run import live_parts
@@ -36,12 +35,12 @@ def plain(html):
 
 def test_a_run_that_knew_nothing_says_nothing_of_memory():
     view = seen(LEARNED.written(), LEARNED.checkpointed(), RUN.finished())
-    assert learned_html(view, live=True) == learned_html(view, live=False) == ""
+    assert html_of(card.learned(view, live=True)) == html_of(card.learned(view, live=False)) == ""
     assert run_text(view) == run_text(seen(RUN.finished()))
 
 
 def test_a_plan_and_memories_are_a_line_each_and_open_to_what_they_rest_on():
-    html = learned_html(seen(LEARNED.planned(), LEARNED.seen(), LEARNED.shown()), live=True)
+    html = html_of(card.learned(seen(LEARNED.planned(), LEARNED.seen(), LEARNED.shown()), live=True))
     assert " open" not in html
     told = plain(html)
     assert "Expected: $0.42 ($0.30 to $0.61) and 3 min, from 5 similar runs, 1 of them failed; 1 lesson" in told
@@ -54,14 +53,14 @@ def test_a_plan_and_memories_are_a_line_each_and_open_to_what_they_rest_on():
 
 def test_what_a_memory_says_cannot_leave_its_place():
     lines = (ShownMemory("mem-3", "note", "quarantine", "agent", HOSTILE),)
-    html = learned_html(seen(LEARNED.seen(), LEARNED.shown(memories=lines)), live=True)
+    html = html_of(card.learned(seen(LEARNED.seen(), LEARNED.shown(memories=lines)), live=True))
     assert "<img" not in html
     assert html.count("<q>") == html.count("</q>")
     assert "\u202e" not in html
 
 
 def test_without_the_words_of_a_live_display_the_ids_are_still_there():
-    html = learned_html(seen(LEARNED.seen(), RUN.finished()), live=False)
+    html = html_of(card.learned(seen(LEARNED.seen(), RUN.finished()), live=False))
     assert {"mem-1", "mem-2", "mem-3"} <= set(re.findall(r"mem-\d", html))
     assert "<q>" not in html
 
@@ -69,7 +68,7 @@ def test_without_the_words_of_a_live_display_the_ids_are_still_there():
 def test_a_card_that_has_to_come_out_the_same_has_neither_ids_nor_times():
     told = (LEARNED.planned(wanted=True), LEARNED.seen(), LEARNED.verified())
     view = seen(*told, RUN.finished(), brain="replay")
-    html, text = learned_html(view, live=False), run_text(view)
+    html, text = html_of(card.learned(view, live=False)), run_text(view)
     assert not re.search(r"mem-\d| min\b", html + text)
     assert "3 passed" not in json.dumps(run_bundle(view)[0]["text/html"])
     assert "~ expected: $0.42 ($0.30 to $0.61), from 5 similar runs, 1 of them failed; 1 lesson" in text
@@ -191,20 +190,20 @@ def test_a_plan_that_waits_offers_its_budget_to_be_changed():
 def test_a_plan_with_lessons_lays_them_open_and_offers_to_trust_them():
     asked = RUN.asked(kind=ApprovalKind.PLAN, title="Plan", arguments={"lessons": ["mem-4"]})
     view = seen(LEARNED.shown(how="lesson"), LEARNED.planned(estimate=None), asked)
-    assert 'data-keep="learned:plan" open' in learned_html(view, live=True)
-    assert "Nobody knows yet what such a task needs; 1 lesson" in plain(learned_html(view, live=True))
+    assert 'data-keep="learned:plan" open' in html_of(card.learned(view, live=True))
+    assert "Nobody knows yet what such a task needs; 1 lesson" in plain(html_of(card.learned(view, live=True)))
     offered = html_of(card.ask(view.pending[0], view, live=True))
     assert re.search(r'data-enter data-add="with lessons" [^>]*>Begin with its lessons<', offered)
     view.apply(RUN.decided())
-    assert " open" not in learned_html(view, live=True)
+    assert " open" not in html_of(card.learned(view, live=True))
 
 
 def test_a_plan_that_is_about_to_be_asked_about_lies_open_already():
     view = seen(LEARNED.shown(how="lesson"), LEARNED.planned(asked=True, by=""))
-    assert 'data-keep="learned:plan" open' in learned_html(view, live=True)
-    assert " open" not in learned_html(view, live=False)
+    assert 'data-keep="learned:plan" open' in html_of(card.learned(view, live=True))
+    assert " open" not in html_of(card.learned(view, live=False))
     view.apply(LEARNED.planned(asked=True, by="ada"))
-    assert " open" not in learned_html(view, live=True)
+    assert " open" not in html_of(card.learned(view, live=True))
 
 
 def test_a_question_of_a_child_names_whom_it_works_for():

@@ -14,7 +14,6 @@ from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.categories import CATEGORIES
 from kagura_kernel.domain.memory import FIXES, LESSON, Author, Draft, Edge, Memory, Recalled, ShownMemory, Source, Tier
 from kagura_kernel.journal.trust import Standing
-from kagura_kernel.jupyter.cards.learned_html import learned_html
 from kagura_kernel.jupyter.memory.memory_card import memories_blocks, memories_bundle
 from kagura_kernel.jupyter.memory.memory_line import line_of
 from kagura_kernel.jupyter.memory.memory_text import MemoryText
@@ -98,7 +97,7 @@ def test_lessons_plans_and_questions_show_hostile_words_as_words(text: str) -> N
     shown = ShownMemory("mem-4", text, "quarantine", "agent", found.shown, why=(text,))
     plan = LEARNED.planned(lessons=("mem-4",))
     view = RunView().apply_all([RUN.started(), plan, LEARNED.seen(), LEARNED.shown(how="lesson", memories=(shown,))])
-    check(learned_html(view, live=True))
+    check(html_of(card.learned(view, live=True)))
     names = Standing("dns-read", names=frozenset({text}))
     trust = proposal_text(CATEGORIES[2], names, NOW)
     for kind, detail in ((ApprovalKind.PLAN, f"Lessons: {found.shown}"), (ApprovalKind.TRUST, trust)):
