@@ -222,7 +222,7 @@ def _countdown(count: Countdown) -> Markup:
     bar = (
         element("span", element("i", style=f"width:{share:.0f}%"), class_="kg-bar") + " " if count.meaning else safe("")
     )
-    left = element("span", face + (f" left, {count.meaning}" if count.meaning else " left"))
+    left = element("span", face + safe(f" left, {count.meaning}" if count.meaning else " left"))
     facts = {"data_left": f"{count.left:.1f}", "data_total": f"{count.total:.1f}"}
     return element("div", bar + left, class_="kg-count", **facts)
 

@@ -52,7 +52,7 @@ def _lines(block: Block) -> list[str]:  # noqa: PLR0911 - one for each kind
         case Table():
             return ["  ".join(filter(None, map(_cell, row))) for row in block.rows]
         case Pairs():
-            return [f"{name}: {words_in_text(words)}" for name, words in block.rows]
+            return [f"{visible(name)}: {words_in_text(words)}" for name, words in block.rows]
         case Bullets():
             return [f"- {words_in_text(row)}" for row in block.rows]
         case Pre():
