@@ -33,21 +33,15 @@ Learning = MemoriesSeen | MemoriesShown | MemoryWritten | RunPlanned | RunCheckp
 
 @dataclass(slots=True)
 class Learned:
-    """What a run was shown of the memory, its plan, and what it left.
+    """What a run was shown of the memory, its plan, and what it left."""
 
-    Attributes:
-        seen: Memories that its brain was shown, by id, with why; the first reason counts.
-        lines: What they say, by id, as long as the display lives: no row of the journal holds it.
-        written: Memories that it left, in their order.
-        planned: What it was expected to need, once that is known.
-        checkpoint: Where it stood last.
-    """
-
+    # Memories that its brain was shown, by id, with why; the first reason counts.
     seen: dict[str, tuple[str, SeenMemory]] = field(default_factory=dict)
+    # What they say, by id, as long as the display lives: no row of the journal holds it.
     lines: dict[str, ShownMemory] = field(default_factory=dict)
-    written: list[MemoryWritten] = field(default_factory=list)
-    planned: RunPlanned | None = None
-    checkpoint: RunCheckpointed | None = None
+    written: list[MemoryWritten] = field(default_factory=list)  # memories that it left, in their order
+    planned: RunPlanned | None = None  # what it was expected to need, once that is known
+    checkpoint: RunCheckpointed | None = None  # where it stood last
 
     def apply(self, event: Learning) -> None:
         """Take one event."""

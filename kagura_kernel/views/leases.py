@@ -42,20 +42,13 @@ KEPT_REQUESTS = 20
 
 @dataclass(slots=True)
 class Holding:
-    """One lease of the run: what was said of it last, since when it is held, and what it was used for.
+    """One lease of the run: what was said of it last, since when it is held, and what it was used for."""
 
-    Attributes:
-        said: The latest change.
-        since: When it was acquired.
-        renewals: How often it was renewed.
-        requests: How many requests a credential was added to.
-        latest: The last of them, oldest first.
-    """
-
-    said: LeaseChanged
-    since: datetime
-    renewals: int = 0
-    requests: int = 0
+    said: LeaseChanged  # the latest change
+    since: datetime  # when it was acquired
+    renewals: int = 0  # how often it was renewed
+    requests: int = 0  # how many requests a credential was added to
+    # The last of them, oldest first.
     latest: deque[LeaseUsed] = field(default_factory=lambda: deque(maxlen=KEPT_REQUESTS))
 
     @property

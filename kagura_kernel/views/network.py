@@ -41,21 +41,13 @@ _ADVICE = re.compile(r" Grant it with: --net (\S+)\Z")
 
 @dataclass(slots=True)
 class Refused:
-    """A place that the box did not get to, and how often that was said, at least.
+    """A place that the box did not get to, and how often that was said, at least."""
 
-    Attributes:
-        host: As it was asked for.
-        port: TCP port.
-        reason: The membrane's sentence.
-        times: How often.
-        tried: Whether a connection was allowed and tried.
-    """
-
-    host: str
-    port: int
-    reason: str
-    times: int = 1
-    tried: bool = False
+    host: str  # as it was asked for
+    port: int  # TCP port
+    reason: str  # the membrane's sentence
+    times: int = 1  # how often
+    tried: bool = False  # whether a connection was allowed and tried
 
     @property
     def place(self) -> str:
@@ -89,33 +81,19 @@ class Refused:
 
 @dataclass(slots=True)
 class Reached:
-    """A place that the box was let to: its connections together.
+    """A place that the box was let to: its connections together."""
 
-    Attributes:
-        host: Normalised name or address.
-        port: TCP port.
-        rule: What granted it.
-        connections: How many were allowed.
-        failed: How many of them came to nothing.
-        open: How many go on.
-        bytes_out: Of all of them.
-        bytes_in: Of all of them.
-        seconds: Of all of them.
-        ended: How they ended.
-        detail: More about the latest that something cut.
-    """
-
-    host: str
-    port: int
-    rule: str
-    connections: int = 0
-    failed: int = 0
-    open: int = 0
-    bytes_out: int = 0
-    bytes_in: int = 0
-    seconds: float = 0.0
-    ended: Counter[str] = field(default_factory=Counter)
-    detail: str = ""
+    host: str  # normalised name or address
+    port: int  # TCP port
+    rule: str  # what granted it
+    connections: int = 0  # how many were allowed
+    failed: int = 0  # how many of them came to nothing
+    open: int = 0  # how many go on
+    bytes_out: int = 0  # of all of them
+    bytes_in: int = 0  # of all of them
+    seconds: float = 0.0  # of all of them
+    ended: Counter[str] = field(default_factory=Counter)  # how they ended
+    detail: str = ""  # more about the latest that something cut
 
     @property
     def place(self) -> str:
@@ -135,19 +113,14 @@ class Reached:
 
 @dataclass(slots=True)
 class Network:
-    """All connections of a run.
+    """All connections of a run."""
 
-    Attributes:
-        refused: By host and port, in the order of their first refusal.
-        reached: By host and port, in the order of their first connection.
-        more_refused: Refusals of places that are no longer told apart.
-        more_reached: Connections to places that are no longer told apart.
-    """
-
+    # By host and port, in the order of their first refusal.
     refused: dict[tuple[str, int], Refused] = field(default_factory=dict)
+    # By host and port, in the order of their first connection.
     reached: dict[tuple[str, int], Reached] = field(default_factory=dict)
-    more_refused: int = 0
-    more_reached: int = 0
+    more_refused: int = 0  # refusals of places that are no longer told apart
+    more_reached: int = 0  # connections to places that are no longer told apart
 
     def __bool__(self) -> bool:
         return bool(self.refused or self.reached)

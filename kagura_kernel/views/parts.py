@@ -52,21 +52,13 @@ class Call:
 
 @dataclass(slots=True)
 class Ask:
-    """An approval: the request, and the decision once there is one.
+    """An approval: the request, and the decision once there is one."""
 
-    Attributes:
-        key: Of its part.
-        request: What is asked.
-        decision: The answer.
-        inside: Whether another magic blocks the kernel, so that nobody can answer.
-        brief: Whether it joined others of its kind that wait, and takes one line.
-    """
-
-    key: str
-    request: ApprovalRequested
-    decision: ApprovalDecided | None = None
-    inside: bool = False
-    brief: bool = False
+    key: str  # of its part
+    request: ApprovalRequested  # what is asked
+    decision: ApprovalDecided | None = None  # the answer
+    inside: bool = False  # whether another magic blocks the kernel, so that nobody can answer
+    brief: bool = False  # whether it joined others of its kind that wait, and takes one line
 
 
 @dataclass(slots=True)
