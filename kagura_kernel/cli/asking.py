@@ -19,7 +19,7 @@ from kagura_kernel.jupyter.surface import person
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.memory import MemoryDesk
     from kagura_kernel.domain.approvals import Decision
-    from kagura_kernel.jupyter.cards.view import Ask
+    from kagura_kernel.views.parts import Ask
 
 VIA = "terminal"
 

@@ -17,7 +17,7 @@ from kagura_kernel.domain.errors import (
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.outcome import RunOutcome
-    from kagura_kernel.jupyter.cards.view import RunView
+    from kagura_kernel.views.run import RunView
 
 DONE, NOT_DONE, NOT_SET_UP = 0, 2, 3
 
@@ -70,7 +70,7 @@ def waiting_changes(view: RunView, run_id: str) -> str:
     waiting = sum(change.state in {"proposed", "conflict"} for change in view.changes.values())
     if not waiting:
         return ""
-    from kagura_kernel.jupyter.cards.words import counted
+    from kagura_kernel.render.figures import counted
 
     verb, them = ("waits", "it") if waiting == 1 else ("wait", "them")
     return (

@@ -10,7 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Protocol
 
 from kagura_kernel.cli.run_outcome import waiting_changes
-from kagura_kernel.jupyter.cards.view import Ask, RunView
+from kagura_kernel.views.parts import Ask
+from kagura_kernel.views.run import RunView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,8 +60,8 @@ class QuietProgress:
 
     def finish(self, view: RunView) -> None:
         """What was refused for want of somebody who could be asked, and changes that wait."""
-        from kagura_kernel.jupyter.cards.ask import verdict_words
-        from kagura_kernel.jupyter.cards.escape import one_line
+        from kagura_kernel.render.escape import one_line
+        from kagura_kernel.views.approvals import verdict_words
 
         for item in view.items:
             if isinstance(item, Ask) and item.decision is not None and item.decision.verdict != "allow":

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 from kagura_kernel.cli.asking import Decide, Keyboard
 from kagura_kernel.cli.run_outcome import waiting_changes
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.ask import verdict_words
-from kagura_kernel.jupyter.cards.escape import one_line
-from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.kit_text import kit_text
-from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, is_whole, item_text
-from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, RunView
-from kagura_kernel.jupyter.cards.words import clock_face, seconds, status_words, whole_cost
+from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, is_whole, item_text
+from kagura_kernel.render.escape import one_line
+from kagura_kernel.render.figures import clock_face, seconds, whole_cost
+from kagura_kernel.render.text import lines_of
+from kagura_kernel.views.approvals import verdict_words
+from kagura_kernel.views.head import granted_blocks, head_line
+from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import status_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +81,7 @@ class TerminalProgress:
         self._stop_live()
         self._announce(view)
         self._print_whole([item for item in view.items if not _is_answer(item, view)], whole=False)
-        for line in [*granted_text(view), *kit_text(view.kit), *crossings_text(view)]:
+        for line in [*lines_of(granted_blocks(view, here=False)), *kit_text(view.kit), *crossings_text(view)]:
             self._say(line, "dim")
         self._say(end_line(view), "bold")
         if view.changes:
@@ -98,7 +101,7 @@ class TerminalProgress:
         if view.box is None or self._announced:
             return
         self._announced = True
-        self._say(f"{head_text(view)} {view.box.backend}, {view.box.isolation} isolation: {view.box.reason}", "dim")
+        self._say(f"{head_line(view)} {view.box.backend}, {view.box.isolation} isolation: {view.box.reason}", "dim")
         for note in view.box.notes:
             self._say(f"! {visible(note)}", "yellow")
 
@@ -179,7 +182,7 @@ def under_way_line(view: RunView, took: float, *, waits: str = "") -> str:
 
 def end_line(view: RunView) -> str:
     """How it ended, or who stopped it, which run and session it was, how long it took and what it cost."""
-    facts = [head_text(view)]
+    facts = [head_line(view)]
     end = view.finished
     if end is not None:
         usd = end.reported_usd if end.reported_usd is not None else end.computed_usd

@@ -336,6 +336,7 @@ LIBRARIES = frozenset(
         "locket",
         "logfire_api",
         "markdown_it",
+        "markupsafe",
         "matplotlib",
         "mcp",
         "mdurl",

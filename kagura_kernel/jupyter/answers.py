@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import ApprovalError, KaguraError
-from kagura_kernel.jupyter.cards.ask_buttons import THIS_RUN
 from kagura_kernel.jupyter.surface import person
+from kagura_kernel.views.approvals import THIS_RUN
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit

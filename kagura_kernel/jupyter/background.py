@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, Event, RunFinished
-from kagura_kernel.jupyter.cards.escape import one_line
-from kagura_kernel.jupyter.cards.words import STATUS_WORDS
 from kagura_kernel.jupyter.errors import calm, check, shown_as
 from kagura_kernel.jupyter.follow import Attach, follow, interruptible
 from kagura_kernel.jupyter.late_card import LateCard
 from kagura_kernel.jupyter.live_run import RunDisplay
 from kagura_kernel.jupyter.surface import Surface, person, surface_of
+from kagura_kernel.render.escape import one_line
+from kagura_kernel.views.status import STATUS_WORDS
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.handles import RunHandle

@@ -10,8 +10,9 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.jupyter.cards.view import Ask, RunView
 from kagura_kernel.jupyter.terminal import TerminalDisplay, prompt_of
+from kagura_kernel.views.parts import Ask
+from kagura_kernel.views.run import RunView
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kagura_kernel.domain.errors import KaguraError, RunKilled
 from kagura_kernel.domain.events import ApprovalDecided, ApprovalRequested, ChildStarted, Event
 from kagura_kernel.domain.outcome import RunOutcome
-from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.surface import person
+from kagura_kernel.views.run import RunView
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.handles import RunHandle

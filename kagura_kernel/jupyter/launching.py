@@ -80,7 +80,7 @@ def _from_shell(options: CellOptions, shell: Any) -> dict[str, Any]:
 
 
 def _shared(options: CellOptions, surface: Surface) -> dict[str, Any]:
-    from kagura_kernel.jupyter.cards.view import INSIDE_MAGIC
+    from kagura_kernel.views.run import INSIDE_MAGIC
 
     origins = {Surface.TERMINAL: "terminal", Surface.CONSOLE: "terminal", Surface.INSIDE: INSIDE_MAGIC}
     return {

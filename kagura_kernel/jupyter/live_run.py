@@ -7,20 +7,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kagura_kernel.jupyter.answers import press
-from kagura_kernel.jupyter.cards.head import head_html
 from kagura_kernel.jupyter.cards.items import end_html, item_html
 from kagura_kernel.jupyter.cards.kit import kit_html
-from kagura_kernel.jupyter.cards.learned_html import learned_html
-from kagura_kernel.jupyter.cards.leases import leases_html
-from kagura_kernel.jupyter.cards.many import many_html
-from kagura_kernel.jupyter.cards.network import network_html
 from kagura_kernel.jupyter.cards.record import run_bundle
-from kagura_kernel.jupyter.cards.text import head_text, item_text
-from kagura_kernel.jupyter.cards.view import RunView
-from kagura_kernel.jupyter.cards.words import run_label
+from kagura_kernel.jupyter.cards.text import item_text
 from kagura_kernel.jupyter.change_card import show_changes
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.surface import Surface
+from kagura_kernel.render.html import html_of
+from kagura_kernel.views import card
+from kagura_kernel.views.head import head_line
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import run_label
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -64,7 +62,7 @@ class NotebookDisplay:
             self._waiting = waiting
             self._tell_in_words(view)
         elif view.started is not None:
-            self._slot.open(run_label(view), head_text(view), parts, self._pressed, run_bundle(view))
+            self._slot.open(run_label(view), head_line(view), parts, self._pressed, run_bundle(view))
             self._opened = time.monotonic()
 
     def finish(self, view: RunView) -> None:
@@ -108,10 +106,13 @@ class HeadlessDisplay:
 
 _SECTIONS = {
     "kit": kit_html,
-    "learned": learned_html,
-    "leases": leases_html,
-    "many": many_html,
-    "net": network_html,
+}
+_BLOCKS = {
+    "head": card.head,
+    "learned": card.learned,
+    "leases": card.leases,
+    "many": card.many,
+    "net": card.network,
 }
 
 
@@ -119,11 +120,10 @@ def live_parts(view: RunView) -> dict[str, str]:
     """HTML of the parts that changed since the last time, by key."""
     dirty = view.take_dirty()
     parts = {item.key: item_html(item, view, live=True) for item in view.items if item.key in dirty}
-    if "head" in dirty:
-        parts["head"] = head_html(view, live=True)
     if "end" in dirty:
         parts["end"] = end_html(view)
     parts |= {key: draw(view, live=True) for key, draw in _SECTIONS.items() if key in dirty}
+    parts |= {key: html_of(section(view, live=True)) for key, section in _BLOCKS.items() if key in dirty}
     return parts
 
 

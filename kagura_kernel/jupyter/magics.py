@@ -52,13 +52,13 @@ def _facts(outcome: RunOutcome) -> list[str]:
     if outcome.verified is not None:
         facts.append("verified" if outcome.verified else "verification did not pass")
     if outcome.changes:
-        from kagura_kernel.jupyter.cards.words import counted
+        from kagura_kernel.render.figures import counted
 
         facts.append(counted(len(outcome.changes), "changed file"))
         if conflicts := sum(change.state == "conflict" for change in outcome.changes):
             facts.append(counted(conflicts, "conflict"))
     if outcome.children or outcome.cost.usd is not None:
-        from kagura_kernel.jupyter.cards.words import whole_cost
+        from kagura_kernel.render.figures import whole_cost
 
         facts.append(whole_cost(outcome.cost.usd, outcome.children, outcome.children_usd))
     return [fact for fact in facts if fact]

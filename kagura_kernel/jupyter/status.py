@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.policy import IsolationClass
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.escape import one_line
-from kagura_kernel.jupyter.cards.words import money
+from kagura_kernel.render.escape import one_line
+from kagura_kernel.render.figures import money
 from kagura_kernel.sandbox.selection import SHARED_NEEDS
 
 if TYPE_CHECKING:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 from kagura_kernel.cockpit.plan_lessons import has_lessons, lessons_told
 from kagura_kernel.domain.visible import visible
 from kagura_kernel.jupyter.answers import press
-from kagura_kernel.jupyter.cards.ask import verdict_words
-from kagura_kernel.jupyter.cards.ask_buttons import chooses, keys
-from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.kit_text import kit_text
-from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, head_text, is_whole, item_text
-from kagura_kernel.jupyter.cards.view import Ask, Item, Printout, RunView
-from kagura_kernel.jupyter.cards.words import counted
+from kagura_kernel.jupyter.cards.text import changes_text, crossings_text, is_whole, item_text
 from kagura_kernel.patterns.planning import read_answer
+from kagura_kernel.render.figures import counted
+from kagura_kernel.render.text import lines_of
+from kagura_kernel.views.approvals import chooses, keys, verdict_words
+from kagura_kernel.views.head import granted_blocks, head_line
+from kagura_kernel.views.parts import Ask, Item, Printout
+from kagura_kernel.views.run import RunView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,7 @@ class TerminalDisplay:
         """Say where it runs, print what has become whole, ask the first open approval."""
         if view.box is not None and not self._announced:
             self._announced = True
-            self._say(f"{head_text(view)} {view.box.backend}, {view.box.isolation} isolation: {view.box.reason}")
+            self._say(f"{head_line(view)} {view.box.backend}, {view.box.isolation} isolation: {view.box.reason}")
             for note in view.box.notes:
                 self._say(f"! {visible(note)}")
         waiting = [ask for ask in view.pending if ask.key not in self._answers]
@@ -73,9 +74,9 @@ class TerminalDisplay:
         for item in view.items:
             if item.key not in self._printed:
                 self._say(self._words(item))
-        for line in [*granted_text(view), *kit_text(view.kit), *crossings_text(view)]:
+        for line in [*lines_of(granted_blocks(view, here=False)), *kit_text(view.kit), *crossings_text(view)]:
             self._say(line)
-        self._say(head_text(view))
+        self._say(head_line(view))
         if view.changes:
             self._say(changes_text(view.changes))
             self._say(f"`%kagura changes {self._run_id}` shows them, `%kagura apply {self._run_id}` applies them.")

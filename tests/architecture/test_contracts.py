@@ -26,7 +26,7 @@ VIOLATIONS = {
     "The domain does no I/O": ("domain/commands.py", "import subprocess"),
     "Adapters are named by the assembly alone": ("jupyter/options.py", "import kagura_kernel.sandbox.docker.backend"),
     "Which database it is stays in the journal": ("cockpit/desk.py", "import kagura_kernel.journal.sqlite"),
-    "Displays do not act": ("jupyter/cards/view.py", "import kagura_kernel.cockpit.desk"),
+    "Displays do not act": ("views/run.py", "import kagura_kernel.runs.run"),
     "The server extension sees only the journal, the memory, the domain and cards": (
         "jupyter/server/acting.py",
         "import kagura_kernel.cockpit.desk",

@@ -17,6 +17,8 @@ ALLOWED = (
     "kagura_kernel.memory",
     "kagura_kernel.domain",
     "kagura_kernel.jupyter.cards",
+    "kagura_kernel.render",
+    "kagura_kernel.views",
     "kagura_kernel.jupyter.server",
 )
 

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kagura_kernel.domain.events import OutputStreamed, TextStreamed
-from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.live_run import live_parts
+from kagura_kernel.views.run import RunView
 from tests.browser.interrupts import LOAD
 from tests.browser.notebook import Notebook
 from tests.support import gallery

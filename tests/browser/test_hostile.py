@@ -10,9 +10,10 @@ from playwright.sync_api import Page, expect
 
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.jupyter.cards.changes import changes_html
-from kagura_kernel.jupyter.cards.frame import framed, run_html
-from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.jupyter.cards.frame import run_html
 from kagura_kernel.jupyter.live_run import live_parts
+from kagura_kernel.render.style import framed
+from kagura_kernel.views.run import RunView
 from tests.browser.interrupts import LOAD
 from tests.browser.notebook import PATIENCE_MS
 from tests.support import gallery

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import expect
 
-from kagura_kernel.jupyter.cards.frame import framed
-from kagura_kernel.jupyter.memory.memory_card import LABEL, MEMORIES_MIME, memories_html
+from kagura_kernel.jupyter.memory.memory_card import LABEL, MEMORIES_MIME, memories_blocks
 from kagura_kernel.jupyter.memory.memory_line import MemoryLine
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.style import framed
 from tests.browser.test_accessibility import THEMES, faults
 from tests.support import gallery
 
@@ -73,5 +74,7 @@ def test_the_list_can_be_read_in_every_theme(blank, theme):
     )
     note = MemoryLine("mem-b", "trusted", "note", "human ada", now, "Sales.", "Sales.", pinned=True, score=0.5, why="a")
     gone = MemoryLine("mem-c", "trusted", "fix", "human ada", now, "Old.", "Old.", gone=True, forgotten=True)
-    blank.set_content(gallery.document(framed(memories_html([left, note, gone], now, live=True), LABEL), theme))
+    blank.set_content(
+        gallery.document(framed(html_of(memories_blocks([left, note, gone], now, live=True)), LABEL), theme)
+    )
     assert faults(blank) == []

@@ -12,7 +12,8 @@ from kagura_kernel.domain.plugins import Injection, PluginFinding, PluginPermiss
 from kagura_kernel.jupyter.cards.audit import LABEL, audit_html, audit_parts
 from kagura_kernel.jupyter.cards.audit_record import AUDIT_MIME
 from kagura_kernel.jupyter.cards.audit_view import AuditView, FormField
-from kagura_kernel.jupyter.cards.plugins import plugins_html
+from kagura_kernel.render.bundle import drawn
+from kagura_kernel.views.plugins import plugins_blocks
 from tests.browser.interrupts import LOAD
 from tests.browser.test_accessibility import THEMES, faults
 from tests.browser.test_hostile import nothing_came_of_it, poke, watched
@@ -399,7 +400,7 @@ def test_hostile_words_stay_text_on_a_saved_card_and_in_the_list(watched):
         for line in sample_plugins()
         for text in (HOSTILE_HTML[0], HOSTILE_TEXT[0])
     ]
-    page.set_content(gallery.document(saved + refused + plugins_html(lines)))
+    page.set_content(gallery.document(saved + refused + drawn(plugins_blocks(lines), "Plugins")["text/html"]))
     poke(page)
     nothing_came_of_it(page, asked)
     assert page.locator(".kg-card :is(button, input, select)").count() == 0

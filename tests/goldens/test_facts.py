@@ -18,8 +18,8 @@ from kagura_kernel.domain import errors
 from kagura_kernel.domain.events import AnyEvent
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.jupyter.cards.record import run_bundle
-from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.plugins.manifest import Manifest
+from kagura_kernel.views.run import RunView
 from tests.goldens.keeping import hold
 from tests.goldens.plainly import bundle, data, markup
 from tests.support import gallery

@@ -28,17 +28,20 @@ from kagura_kernel.domain.events import (
     VariableCrossed,
 )
 from kagura_kernel.domain.plugins import PluginAudit
-from kagura_kernel.jupyter.cards import board
 from kagura_kernel.jupyter.cards.audit import audit_html
 from kagura_kernel.jupyter.cards.changes import changes_html
-from kagura_kernel.jupyter.cards.costs import BudgetLine, Sum, costs_html
-from kagura_kernel.jupyter.cards.frame import framed, run_html, style
+from kagura_kernel.jupyter.cards.frame import run_html
 from kagura_kernel.jupyter.cards.kit_files import file_html, files_html, kit_head_html
-from kagura_kernel.jupyter.cards.leases import board_html, line_of
-from kagura_kernel.jupyter.cards.plugins import plugins_html
-from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.live_run import live_parts
 from kagura_kernel.jupyter.widgets.live_card import LiveCard
+from kagura_kernel.render.bundle import drawn
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.style import framed, style
+from kagura_kernel.views.costs import BudgetLine, Sum, costs_blocks
+from kagura_kernel.views.leases import lease_board, line_of
+from kagura_kernel.views.plugins import plugins_blocks
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.run_board import RunLine, board_blocks
 from tests.support.sample_audit import SampleAudit, fooled, sample_plugins
 from tests.support.sample_kit import FILES, SampleKit, opened
 from tests.support.sample_learned import SampleLearned
@@ -187,15 +190,20 @@ def cards() -> dict[str, str]:
         "run that has learned": run_html(learned_run()),
         "kit": framed(kit_inside(), "Kit"),
         "changes": framed(changes_html(changes(), live=True, previews=previews()), "Changes of a run"),
-        "leases": framed(board_html(held, now + timedelta(seconds=60)), "Leases"),
-        "runs": framed(board.board_html(_board(), now + timedelta(seconds=60)), "Runs"),
-        "costs": costs_html(
-            [Sum("Today", 1.24, 1, 12), Sum("This notebook", None, 2, 2)], BudgetLine("run-1", 0.5, 0.42)
+        "leases": framed(html_of(lease_board(held, now + timedelta(seconds=60), live=True)), "Leases"),
+        "runs": framed(html_of(board_blocks(_board(), now + timedelta(seconds=60), live=True)), "Runs"),
+        "costs": framed(
+            html_of(
+                costs_blocks(
+                    [Sum("Today", 1.24, 1, 12), Sum("This notebook", None, 2, 2)], BudgetLine("run-1", 0.5, 0.42)
+                )
+            ),
+            "Costs",
         ),
         "panel": framed(PANEL, "Panel"),
         "plugin audit": audit_html(_enabling().enabled()),
         "refused plugin": audit_html(_enabling(fooled()).failed()),
-        "plugins": plugins_html(sample_plugins()),
+        "plugins": drawn(plugins_blocks(sample_plugins()), "Plugins")["text/html"],
     }
 
 
@@ -248,13 +256,13 @@ def _enabling(report: PluginAudit | None = None) -> SampleAudit:
     return sample
 
 
-def _board() -> list[board.RunLine]:
+def _board() -> list[RunLine]:
     sample = SampleRun()
     long_ago = sample.at - timedelta(hours=1)
     return [
-        board.RunLine("run-1", "claude m-1", "count the rows", "waiting", sample.at, asks=(sample.asked(),), live=True),
-        board.RunLine("run-2", "Sandbox", "make -j8", "running", sample.at, usd=0.02, where="sales.ipynb", live=True),
-        board.RunLine("run-3", "claude m-1", "plot them", "failed", long_ago, duration=12.5, usd=0.4),
+        RunLine("run-1", "claude m-1", "count the rows", "waiting", sample.at, asks=(sample.asked(),), live=True),
+        RunLine("run-2", "Sandbox", "make -j8", "running", sample.at, usd=0.02, where="sales.ipynb", live=True),
+        RunLine("run-3", "claude m-1", "plot them", "failed", long_ago, duration=12.5, usd=0.4),
     ]
 
 

@@ -24,6 +24,8 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.visible import printed
 from kagura_kernel.journal.rows import RunRow
+from kagura_kernel.render.figures import counted
+from kagura_kernel.views.status import STATUS_WORDS
 
 _LISTED = 300
 _HERE = {"run the cell again": "say it again", "restart the kernel": "have the server started again"}
@@ -86,14 +88,7 @@ def told(error: KaguraError) -> str:
     return f"{error.code}: {text.replace('%kagura ', 'kagura-kernel ')}"
 
 
-_ENDS = {
-    "done": "Done",
-    "failed": "Failed",
-    "stopped": "Stopped by its limits",
-    "killed": "Stopped",
-    "denied": "Not allowed to start",
-    "lost": "Lost: the process that ran it is gone",
-}
+_LOST = f"{STATUS_WORDS['lost']}: the process that ran it is gone"
 _SHOWN = 1500
 """Characters of what an agent says on the way."""
 
@@ -166,7 +161,7 @@ class RunTelling:
         """
         self.changed = False
         state = "Waits for an answer" if self._waits else "Works" if self._started else "Begins"
-        calls = f" · {_counted(self._calls, 'tool call')}, the last one {self._does}" if self._calls else ""
+        calls = f" · {counted(self._calls, 'tool call')}, the last one {self._does}" if self._calls else ""
         says, _ = cut(self._says, min(limit, _SHOWN))
         return Post(f"{state} · {self.run_id}{calls}", says, (kill,))
 
@@ -182,13 +177,13 @@ def end_post(end: RunFinished, limit: int, *, files: int, is_whole: bool = True)
     """
     # Who stopped it is all that is to be said of one that was.
     stopped = one_line(end.error, 200).removesuffix(".") if end.error_code == RunKilled.code else ""
-    head = [stopped] if stopped else [_ENDS.get(end.status, end.status), end.run_id]
+    head = [stopped] if stopped else [STATUS_WORDS.get(end.status, end.status), end.run_id]
     facts = [*head, f"{end.duration:.0f} s"]
     usd = end.reported_usd if end.reported_usd is not None else end.computed_usd
     if usd is not None:
         facts.append(f"${usd:.2f}")
     if files:
-        facts.append(f"{_counted(files, 'file')} changed: /changes, /apply, /discard")
+        facts.append(f"{counted(files, 'file')} changed: /changes, /apply, /discard")
     if end.verified is False:
         facts.append("its work did not pass its verification")
     if end.error_code and not stopped:
@@ -201,7 +196,7 @@ def end_post(end: RunFinished, limit: int, *, files: int, is_whole: bool = True)
 
 def lost_post(run: RunRow, token: str) -> Post:
     """How a run ended whose process is gone, with the button that goes on from where it stood, if it can be."""
-    told = f"{_ENDS['lost']} · {run.run_id}"
+    told = f"{_LOST} · {run.run_id}"
     if not may_be_resumed(run):
         return Post(f"{told}. Say it again to start over.")
     go_on = Button("Go on", f"resume:{run.run_id}:{token}", "good")
@@ -210,7 +205,7 @@ def lost_post(run: RunRow, token: str) -> Post:
 
 def gone_on_post(run_id: str, successor: str) -> Post:
     """What stands in the place of a lost run that was gone on with."""
-    return Post(f"{_ENDS['lost']} · {run_id} · {successor} goes on from it")
+    return Post(f"{_LOST} · {run_id} · {successor} goes on from it")
 
 
 def fits(request: ApprovalRequest, limit: int) -> bool:
@@ -296,9 +291,9 @@ def status_text(
         lines = ["Nothing goes on in this thread."] if session_id is not None else []
     if others:
         where = " elsewhere" if session_id is not None else ""
-        lines.append(f"{_counted(len(others), 'run')}{where}: {', '.join(row.run_id for row in others[:10])}.")
+        lines.append(f"{counted(len(others), 'run')}{where}: {', '.join(row.run_id for row in others[:10])}.")
     if pending:
-        lines.append(f"{_counted(len(pending), 'approval')} waiting: {', '.join(one.id for one in pending[:10])}.")
+        lines.append(f"{counted(len(pending), 'approval')} waiting: {', '.join(one.id for one in pending[:10])}.")
     return " ".join(lines) or "Nothing goes on."
 
 
@@ -322,7 +317,3 @@ def _deny(request: ApprovalRequest, token: str) -> Button:
 def _numbered(options: Sequence[str]) -> bool:
     """Whether the buttons cannot bear all answers whole, so that they bear the numbers of those in the text."""
     return len(options) > MOST_OPTIONS or any(len(printed(one)) > _ON_A_BUTTON for one in options)
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

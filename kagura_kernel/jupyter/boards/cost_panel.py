@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kagura_kernel.jupyter.cards.costs import BudgetLine, Sum, costs_html, costs_text
 from kagura_kernel.jupyter.charts.cost import cost_chart
 from kagura_kernel.jupyter.slots import write_once
+from kagura_kernel.render.bundle import drawn
+from kagura_kernel.views.costs import LABEL, BudgetLine, Sum, costs_blocks
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -22,8 +23,7 @@ def show_costs(cockpit: Cockpit) -> None:
     """
     report = cockpit.records.costs(cockpit.session_id)
     sums, budget = sums_of(report)
-    data: dict[str, Any] = {"text/plain": costs_text(sums, budget), "text/html": costs_html(sums, budget)}
-    write_once((data, {}))
+    write_once((drawn(costs_blocks(sums, budget), LABEL), {}))
     write_once(cost_chart(report).bundle())
 
 

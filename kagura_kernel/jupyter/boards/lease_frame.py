@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.jupyter.answers import press_lease
 from kagura_kernel.jupyter.boards.board_frame import BoardFrame
 from kagura_kernel.jupyter.boards.live_board import LiveBoard
-from kagura_kernel.jupyter.cards.leases import LeaseLine, board_html, board_text
-from kagura_kernel.jupyter.cards.record import Bundle, leases_bundle
+from kagura_kernel.jupyter.cards.record import leases_record
+from kagura_kernel.render.blocks import Blocks
+from kagura_kernel.render.bundle import Bundle
+from kagura_kernel.views.leases import LeaseLine, lease_board
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -30,19 +32,15 @@ class LeaseBoard(LiveBoard[LeaseLine]):
         return _lines(cockpit, rows), bool(rows) or any(run.live for run in cockpit.runs())
 
     @staticmethod
-    def html(lines: Sequence[LeaseLine], now: datetime) -> str:
-        """The live form."""
-        return board_html(lines, now)
+    def blocks(lines: Sequence[LeaseLine], now: datetime, *, live: bool) -> Blocks:
+        """A row for each."""
+        return lease_board(lines if live else [replace(line, steerable=False) for line in lines], now, live=live)
 
     @staticmethod
-    def text(lines: Sequence[LeaseLine]) -> str:
-        """For front ends without widgets."""
-        return board_text(lines)
-
-    @staticmethod
-    def bundle(lines: Sequence[LeaseLine], now: datetime) -> Bundle:
-        """The finished form."""
-        return leases_bundle([replace(line, steerable=False) for line in lines], now)
+    def record(lines: Sequence[LeaseLine], now: datetime) -> dict[str, Any]:
+        """The same for programs."""
+        del now
+        return leases_record(lines)
 
     def kept(self, lines: Sequence[LeaseLine]) -> Bundle:
         """The finished form as of now."""

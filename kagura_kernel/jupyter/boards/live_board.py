@@ -9,9 +9,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from kagura_kernel.domain.errors import KaguraError
-from kagura_kernel.jupyter.cards.record import Bundle
 from kagura_kernel.jupyter.slots import Slot, write_once
 from kagura_kernel.jupyter.surface import loop_runs
+from kagura_kernel.render.blocks import Blocks
+from kagura_kernel.render.bundle import Bundle, drawn
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.text import lines_of
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -56,7 +59,9 @@ class LiveBoard(ABC, Generic[Line]):
         self._lines = lines
         self._slot = Slot()
         now = datetime.now(UTC)
-        self._slot.open(self.label, self.text(lines), {"all": self.html(lines, now)}, self._pressed, self.kept(lines))
+        blocks = self.blocks(lines, now, live=True)
+        text = "\n".join(lines_of(blocks))
+        self._slot.open(self.label, text, {"all": html_of(blocks)}, self._pressed, self.kept(lines))
         self._watching = asyncio.ensure_future(self._watch())
 
     def end(self) -> None:
@@ -74,18 +79,18 @@ class LiveBoard(ABC, Generic[Line]):
 
     @staticmethod
     @abstractmethod
-    def html(lines: Sequence[Line], now: datetime) -> str:
-        """The live form."""
+    def blocks(lines: Sequence[Line], now: datetime, *, live: bool) -> Blocks:
+        """The board; without `live` it has no buttons, and says when it was so."""
 
     @staticmethod
     @abstractmethod
-    def text(lines: Sequence[Line]) -> str:
-        """For front ends without widgets."""
+    def record(lines: Sequence[Line], now: datetime) -> dict[str, Any]:
+        """The same for programs, by MIME type."""
 
-    @staticmethod
-    @abstractmethod
-    def bundle(lines: Sequence[Line], now: datetime) -> Bundle:
-        """The finished form, without buttons."""
+    @classmethod
+    def bundle(cls, lines: Sequence[Line], now: datetime) -> Bundle:
+        """The finished form."""
+        return drawn(cls.blocks(lines, now, live=False), cls.label) | cls.record(lines, now), {}
 
     def kept(self, lines: Sequence[Line]) -> Bundle | None:
         """What a notebook that is saved at once holds; None for the text alone."""
@@ -109,7 +114,7 @@ class LiveBoard(ABC, Generic[Line]):
                 lines, going = await asyncio.to_thread(self.look, self._cockpit)
                 if lines != self._lines:
                     self._lines = lines
-                    self._slot.show({"all": self.html(lines, datetime.now(UTC))})
+                    self._slot.show({"all": html_of(self.blocks(lines, datetime.now(UTC), live=True))})
         except KaguraError:
             # The journal was closed or lost; whoever asks it next is told.
             pass

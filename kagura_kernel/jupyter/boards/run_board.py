@@ -15,10 +15,10 @@ from kagura_kernel.domain.approvals import ApprovalRequest, asked_fields
 from kagura_kernel.domain.errors import ApprovalError, KaguraError
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.jupyter.boards.live_board import LiveBoard
-from kagura_kernel.jupyter.cards.board import LABEL, RunLine, board_bundle, board_html, board_text
-from kagura_kernel.jupyter.cards.escape import one_line
-from kagura_kernel.jupyter.cards.record import Bundle
 from kagura_kernel.jupyter.surface import person
+from kagura_kernel.render.blocks import Blocks
+from kagura_kernel.render.escape import one_line
+from kagura_kernel.views.run_board import LABEL, RunLine, board_blocks, board_record
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -48,19 +48,14 @@ class RunBoard(LiveBoard[RunLine]):
         return lines, any(line.live for line in lines)
 
     @staticmethod
-    def html(lines: Sequence[RunLine], now: datetime) -> str:
-        """The live form."""
-        return board_html(lines, now)
+    def blocks(lines: Sequence[RunLine], now: datetime, *, live: bool) -> Blocks:
+        """A row for each."""
+        return board_blocks(lines, now, live=live)
 
     @staticmethod
-    def text(lines: Sequence[RunLine]) -> str:
-        """For front ends without widgets."""
-        return board_text(lines)
-
-    @staticmethod
-    def bundle(lines: Sequence[RunLine], now: datetime) -> Bundle:
-        """The finished form."""
-        return board_bundle(lines, now)
+    def record(lines: Sequence[RunLine], now: datetime) -> dict[str, Any]:
+        """The same for programs."""
+        return board_record(lines, now)
 
     def in_sight(self) -> bool:
         """Whether a front end may still show it: asked now and then, and answered by one that does."""

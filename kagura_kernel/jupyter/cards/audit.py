@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kagura_kernel.jupyter.cards.ask import ask_html
 from kagura_kernel.jupyter.cards.audit_form import form_html
-from kagura_kernel.jupyter.cards.audit_report import RISK_TONES, report_html
+from kagura_kernel.jupyter.cards.audit_report import report_html
 from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView, Subject
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose, one_line
-from kagura_kernel.jupyter.cards.frame import framed
-from kagura_kernel.jupyter.cards.head import figures_html
-from kagura_kernel.jupyter.cards.words import counted
+from kagura_kernel.render.escape import escaped, escaped_prose, one_line
+from kagura_kernel.render.figures import counted
+from kagura_kernel.render.html import html_of, words_of
+from kagura_kernel.render.style import framed
+from kagura_kernel.views import card
+from kagura_kernel.views.head import figures
+from kagura_kernel.views.status import RISK_TONES
 
 LABEL = "Plugin audit"
 CONFIGURED = "Configured with"
@@ -67,7 +69,7 @@ def _head(view: AuditView, *, live: bool) -> str:
     name = LABEL if about is None else f"{escaped(about.name)} <span class='kg-soft'>{escaped(about.version)}</span>"
     top = (
         f'<div class="kg-top"><strong class="kg-pill kg-{tone}"{final}>{words}</strong> '
-        f'<strong class="kg-name">{name}</strong> {figures_html(view.run, live=live)} {stop}</div>'
+        f'<strong class="kg-name">{name}</strong> {words_of((figures(view.run, live=live),))} {stop}</div>'
     )
     return f'<div class="kg-head">{top}{_places(view, about)}</div>'
 
@@ -100,7 +102,7 @@ def _said(view: AuditView) -> str:
 
 
 def _asks(view: AuditView, *, live: bool) -> str:
-    asks = "".join(ask_html(ask, view.run, live=live and not view.ended) for ask in view.questions)
+    asks = "".join(html_of(card.ask(ask, view.run, live=live and not view.ended)) for ask in view.questions)
     notes = "".join(f'<div class="kg-note">{escaped_prose(text)}</div>' for text in view.notes)
     return asks + notes
 

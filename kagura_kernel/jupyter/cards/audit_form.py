@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.audit_report import RISK_WORDS
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.escape import escaped, one_line
-from kagura_kernel.jupyter.cards.words import clock_face
+from kagura_kernel.render.escape import escaped, one_line
+from kagura_kernel.render.figures import clock_face
 
 if TYPE_CHECKING:
     from kagura_kernel.jupyter.cards.audit_view import AuditView, FormField, PluginForm

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.audit_report import report_of
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.ask import verdict_words
 from kagura_kernel.jupyter.cards.audit import CONFIGURED, audit_html
 from kagura_kernel.jupyter.cards.audit_form import decision_words, title_words
 from kagura_kernel.jupyter.cards.audit_report import CACHED, OPENS_NAME, opened
 from kagura_kernel.jupyter.cards.audit_view import STATES, AuditView
 from kagura_kernel.jupyter.cards.audited import audit_record
-from kagura_kernel.jupyter.cards.escape import one_line
-from kagura_kernel.jupyter.cards.record import Bundle, clean
+from kagura_kernel.jupyter.cards.record import clean
+from kagura_kernel.render.bundle import Bundle
+from kagura_kernel.render.escape import one_line
+from kagura_kernel.views.approvals import verdict_words
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginAudit

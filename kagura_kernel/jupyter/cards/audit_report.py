@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kagura_kernel.domain.audit_report import AuditReport, ReportFinding, report_of
-from kagura_kernel.domain.plugins import Risk, Severity
-from kagura_kernel.jupyter.cards.bounded import bounded
-from kagura_kernel.jupyter.cards.escape import escaped, one_line, reachable
-from kagura_kernel.jupyter.cards.words import counted
+from kagura_kernel.domain.plugins import Severity
+from kagura_kernel.render.bounded import bounded
+from kagura_kernel.render.escape import escaped, one_line, reachable
+from kagura_kernel.render.figures import counted
+from kagura_kernel.views.status import RISK_TONES
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.plugins import PluginAudit, PluginFinding, PluginPermissions
     from kagura_kernel.jupyter.cards.audit_view import Subject
 
-RISK_TONES = {Risk.LOW: "good", Risk.UNKNOWN: "warn", Risk.MEDIUM: "warn", Risk.HIGH: "bad", Risk.CRITICAL: "bad"}
 OPENS_NAME = "Its jail would open"
 CACHED = "These very files were audited before; this is that report."
 

@@ -22,7 +22,8 @@ from kagura_kernel.domain.events import (
     TurnCounted,
 )
 from kagura_kernel.domain.plugins import PluginAudit, PluginPlace
-from kagura_kernel.jupyter.cards.view import Ask, RunView
+from kagura_kernel.views.parts import Ask
+from kagura_kernel.views.run import RunView
 
 FORM = "form"
 """Stands for the question of an approved plugin, which is a form alone and has no approval."""

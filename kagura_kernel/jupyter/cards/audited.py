@@ -4,24 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kagura_kernel.domain.audit_report import line_of, report_of
-from kagura_kernel.domain.plugins import PluginAudit, Severity
-
-_MOST = 20
-
-
-def audit_notes(audit: PluginAudit) -> list[tuple[str, bool]]:
-    """The lines, each with whether it is grave."""
-    report = report_of(audit)
-    lines = [(f"{report.title}: {line_of(audit)}", audit.dangerous)]
-    if report.remark:
-        lines.append((report.remark, False))
-    for finding in report.findings[:_MOST]:
-        place = f" ({finding.place})" if finding.place else ""
-        lines.append((f"{finding.word}: {finding.message}{place}", finding.severity is Severity.DANGER))
-    if (left := len(report.findings) - _MOST) > 0:
-        lines.append((f"{left} more findings", False))
-    return lines
+from kagura_kernel.domain.plugins import PluginAudit
 
 
 def audit_record(audit: PluginAudit) -> dict[str, Any]:

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.jupyter.cards.diff import counts, diff_html
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose, shown_path
 from kagura_kernel.jupyter.cards.previews import Previews, binary_words, preview_html
-from kagura_kernel.jupyter.cards.words import counted, data_size
+from kagura_kernel.render.blocks import Diff
+from kagura_kernel.render.diff import counts
+from kagura_kernel.render.escape import escaped, escaped_prose, shown_path
+from kagura_kernel.render.figures import counted, data_size
+from kagura_kernel.render.html import html_of
 
 _SIGNS = {"added": ("A", "good"), "modified": ("M", "busy"), "deleted": ("D", "bad")}
 _STATES = {
@@ -113,7 +115,7 @@ def _content(change: ChangeRow, data: bytes) -> str:
 def _difference(change: ChangeRow, data: bytes) -> str:
     preview = preview_html(change, data) if data else ""
     if change.diff:
-        return f"{preview}{diff_html(change.diff)}"
+        return f"{preview}{html_of([Diff(change.diff)])}"
     if preview:
         return preview
     if change.binary:

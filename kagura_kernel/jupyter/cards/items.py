@@ -6,15 +6,18 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kagura_kernel.jupyter.cards.ask import ask_html
-from kagura_kernel.jupyter.cards.bounded import Bounded, bounded
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, escaped_prose, one_line, reachable
-from kagura_kernel.jupyter.cards.failures import OUT_OF_MEMORY, end_code, end_words, failure_word, was_killed
-from kagura_kernel.jupyter.cards.learned_html import resume_html, told_html
-from kagura_kernel.jupyter.cards.markdown import markdown_html
 from kagura_kernel.jupyter.cards.results import shown_html
-from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, Result, RunView, Withheld
-from kagura_kernel.jupyter.cards.words import good, seconds
+from kagura_kernel.render.bounded import Bounded, bounded
+from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, one_line, reachable
+from kagura_kernel.render.figures import seconds
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.markdown import markdown_html
+from kagura_kernel.views import card
+from kagura_kernel.views.endings import resume_blocks, told_block
+from kagura_kernel.views.failures import OUT_OF_MEMORY, end_code, end_words, failure_word, was_killed
+from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage, Printout, Result, Withheld
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import good
 
 _GROWING = 24_000
 
@@ -31,7 +34,7 @@ def item_html(item: Item, view: RunView, *, live: bool) -> str:  # noqa: PLR0911
         case Call():
             return call_html(item, view)
         case Ask():
-            return ask_html(item, view, live=live)
+            return html_of(card.ask(item, view, live=live))
         case Note():
             return f'<div class="kg-note{" kg-grave" if item.grave else ""}">{escaped_prose(item.text)}</div>'
         case Printout():
@@ -39,7 +42,7 @@ def item_html(item: Item, view: RunView, *, live: bool) -> str:  # noqa: PLR0911
         case Result() | Withheld():
             return shown_html(item)
         case _:
-            return told_html(item, steady=view.repeatable and not live)
+            return html_of([told_block(item, steady=view.repeatable and not live)])
 
 
 def _latest(passage: Passage) -> str:
@@ -76,7 +79,7 @@ def end_html(view: RunView) -> str:
     finished = view.finished
     if finished is None or good(view):
         return ""
-    why, how = end_words(view), resume_html(view)
+    why, how = end_words(view), html_of(resume_blocks(view))
     if not (why or how):
         return ""
     named = end_code(view)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 
 from kagura_kernel.domain.events import KitStaged, ToolsetEnded, ToolsetStarted
 from kagura_kernel.domain.kit import StagedSkill
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_prose, one_line, shown_path
 from kagura_kernel.jupyter.cards.kit_text import (
     SHOWN_FILES,
     SHOWN_LEFT_OUT,
@@ -17,9 +16,10 @@ from kagura_kernel.jupyter.cards.kit_text import (
     kinds_words,
     summary,
 )
-from kagura_kernel.jupyter.cards.kitted import Kitted, Staged, files_of
-from kagura_kernel.jupyter.cards.view import RunView
-from kagura_kernel.jupyter.cards.words import counted, data_size, seconds
+from kagura_kernel.render.escape import escaped, escaped_prose, one_line, shown_path
+from kagura_kernel.render.figures import counted, data_size, seconds
+from kagura_kernel.views.kit import Kitted, Staged, files_of
+from kagura_kernel.views.run import RunView
 
 _ABOUT = 160
 _REASON = 300

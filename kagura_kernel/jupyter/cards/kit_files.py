@@ -8,11 +8,11 @@ from itertools import groupby
 
 from kagura_kernel.domain.kit import StagedFile
 from kagura_kernel.domain.visible import printed
-from kagura_kernel.jupyter.cards.escape import escaped, one_line, reachable, shown_path
 from kagura_kernel.jupyter.cards.kit import redacted_chip
 from kagura_kernel.jupyter.cards.kit_text import SHOWN_LEFT_OUT, counts, whose
-from kagura_kernel.jupyter.cards.kitted import Staged
-from kagura_kernel.jupyter.cards.words import counted, data_size
+from kagura_kernel.render.escape import escaped, one_line, reachable, shown_path
+from kagura_kernel.render.figures import counted, data_size
+from kagura_kernel.views.kit import Staged
 
 LISTED = 2000
 """Files that a list shows."""

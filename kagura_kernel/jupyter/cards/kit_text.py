@@ -8,17 +8,9 @@ from collections.abc import Sequence
 from kagura_kernel.domain.events import ToolsetStarted
 from kagura_kernel.domain.kit import UnresolvedTool
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.escape import one_line, shown_path
-from kagura_kernel.jupyter.cards.kitted import (
-    USUAL,
-    Kitted,
-    Staged,
-    empty,
-    files_of,
-    left_out_count,
-    redactions,
-)
-from kagura_kernel.jupyter.cards.words import counted
+from kagura_kernel.render.escape import one_line, shown_path
+from kagura_kernel.render.figures import counted
+from kagura_kernel.views.kit import USUAL, Kitted, Staged, empty, files_of, left_out_count, redactions
 
 SHOWN_SKILLS = 60
 SHOWN_FILES = 200

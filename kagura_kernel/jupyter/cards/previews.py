@@ -15,10 +15,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.jupyter.cards.escape import escaped, one_line
-from kagura_kernel.jupyter.cards.images import NoImageError, image_of
-from kagura_kernel.jupyter.cards.rich import picture_html
-from kagura_kernel.jupyter.cards.words import data_size
+from kagura_kernel.render.escape import escaped, one_line
+from kagura_kernel.render.figures import data_size
+from kagura_kernel.render.foreign import picture_html
+from kagura_kernel.render.images import NoImageError, image_of
 
 Previews = Mapping[str, bytes]
 """By path, the beginning of what a file holds now: as much as `wanted` asked for."""

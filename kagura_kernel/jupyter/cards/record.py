@@ -12,22 +12,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from kagura_kernel.domain.events import ChangeRow
-from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.audited import audit_record
-from kagura_kernel.jupyter.cards.frame import changes_card_html, framed, run_html
-from kagura_kernel.jupyter.cards.kitted import Kitted, redactions
-from kagura_kernel.jupyter.cards.leases import LeaseLine, board_html, board_text
-from kagura_kernel.jupyter.cards.network import by_name
-from kagura_kernel.jupyter.cards.parts import Check, Part
+from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html
 from kagura_kernel.jupyter.cards.previews import Previews
 from kagura_kernel.jupyter.cards.results import shown_record
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
-from kagura_kernel.jupyter.cards.variables import variables_record
-from kagura_kernel.jupyter.cards.view import Ask, Call, Note, Passage, Result, RunView, Withheld
+from kagura_kernel.render.bundle import Bundle
+from kagura_kernel.views.approvals import asked
+from kagura_kernel.views.kit import Kitted, redactions
+from kagura_kernel.views.leases import LeaseLine
+from kagura_kernel.views.network import by_name
+from kagura_kernel.views.parts import Ask, Call, Check, Note, Part, Passage, Result, Withheld
+from kagura_kernel.views.run import RunView
 
 
 def crossings_record(view: RunView) -> dict[str, Any]:
@@ -174,9 +173,6 @@ RUN_MIME = "application/vnd.kagura.run+json"
 CHANGES_MIME = "application/vnd.kagura.changes+json"
 LEASES_MIME = "application/vnd.kagura.leases+json"
 
-Bundle = tuple[dict[str, Any], dict[str, Any]]
-"""MIME data and metadata, as displays take them."""
-
 _OUTPUT_KEPT = 4000
 _TEXT_KEPT = 100_000
 _STEPS_KEPT = 1000
@@ -201,8 +197,8 @@ def changes_bundle(
     return data, {"kagura": {"run_id": run_id}}
 
 
-def leases_bundle(lines: Sequence[LeaseLine], now: datetime) -> Bundle:
-    """The board of leases for a display slot, as it is at a moment."""
+def leases_record(lines: Sequence[LeaseLine]) -> dict[str, Any]:
+    """The board of leases for programs."""
     rows = [
         {
             "lease_id": line.lease_id,
@@ -216,12 +212,7 @@ def leases_bundle(lines: Sequence[LeaseLine], now: datetime) -> Bundle:
         }
         for line in lines
     ]
-    data = {
-        "text/plain": board_text(lines),
-        "text/html": framed(board_html(lines, now, live=False), "Leases"),
-        LEASES_MIME: clean({"version": 1, "leases": rows}),
-    }
-    return data, {}
+    return {LEASES_MIME: clean({"version": 1, "leases": rows})}
 
 
 def run_record(view: RunView) -> dict[str, Any]:
@@ -334,3 +325,11 @@ def clean(value: Any) -> Any:
             return [clean(inner) for inner in value]
         case _:
             return str(value)
+
+
+def variables_record(view: RunView) -> list[dict[str, Any]]:
+    """For programs: what crossed, as what, and what could not."""
+    return [
+        {name: getattr(crossed, name) for name in ("name", "direction", "form", "summary", "error")}
+        for crossed in view.variables.values()
+    ]

@@ -9,13 +9,13 @@ from typing import Any
 
 from kagura_kernel.domain.events import ResultShown
 from kagura_kernel.domain.visible import printed
-from kagura_kernel.jupyter.cards.bounded import bounded
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, one_line, reachable
-from kagura_kernel.jupyter.cards.images import MIMES, RASTER, SVG, Image, NoImageError, decoded, image_of
-from kagura_kernel.jupyter.cards.markdown import markdown_html
-from kagura_kernel.jupyter.cards.parts import Result, Withheld
-from kagura_kernel.jupyter.cards.rich import picture_html, rich_html
-from kagura_kernel.jupyter.cards.words import counted, data_size
+from kagura_kernel.render.bounded import bounded
+from kagura_kernel.render.escape import escaped, escaped_output, one_line, reachable
+from kagura_kernel.render.figures import counted, data_size
+from kagura_kernel.render.foreign import picture_html, rich_html
+from kagura_kernel.render.images import MIMES, RASTER, SVG, Image, NoImageError, decoded, image_of
+from kagura_kernel.render.markdown import markdown_html
+from kagura_kernel.views.parts import Result, Withheld
 
 FROM_THE_BOX = "Output of the box"
 """Stands over every result, so that nothing in one can be taken for a card's own words."""

@@ -9,29 +9,28 @@ from collections.abc import Mapping
 
 from kagura_kernel.domain.events import ChangeRow
 from kagura_kernel.domain.visible import printed, visible
-from kagura_kernel.jupyter.cards.ask import reason_words, verdict_words
-from kagura_kernel.jupyter.cards.asked import asked
-from kagura_kernel.jupyter.cards.bounded import bounded
 from kagura_kernel.jupyter.cards.changes import RUNS, first_what_runs, state_word, summary
-from kagura_kernel.jupyter.cards.diff import counts
-from kagura_kernel.jupyter.cards.escape import one_line, shown_path
-from kagura_kernel.jupyter.cards.failures import end_code, end_words, failure_reason, failure_word
-from kagura_kernel.jupyter.cards.granted import granted_text
 from kagura_kernel.jupyter.cards.items import telling_argument
 from kagura_kernel.jupyter.cards.kit_text import kit_text
-from kagura_kernel.jupyter.cards.learned_text import learned_text, told_text
-from kagura_kernel.jupyter.cards.leases import leases_text
-from kagura_kernel.jupyter.cards.network import network_text
 from kagura_kernel.jupyter.cards.results import shown_text
-from kagura_kernel.jupyter.cards.variables import variables_text
-from kagura_kernel.jupyter.cards.view import Ask, Call, Item, Note, Passage, Printout, Result, RunView, Withheld
-from kagura_kernel.jupyter.cards.words import counted, status_words
+from kagura_kernel.render.bounded import bounded
+from kagura_kernel.render.diff import counts
+from kagura_kernel.render.escape import one_line, shown_path
+from kagura_kernel.render.figures import counted
+from kagura_kernel.render.text import lines_of
+from kagura_kernel.views import card
+from kagura_kernel.views.approvals import ask_text
+from kagura_kernel.views.endings import told_block
+from kagura_kernel.views.failures import end_code, end_words, failure_reason, failure_word
+from kagura_kernel.views.network import network_blocks
+from kagura_kernel.views.parts import Ask, Call, Item, Note, Passage, Printout, Result, Withheld
+from kagura_kernel.views.run import RunView
 
 
 def run_text(view: RunView) -> str:
     """The whole card."""
-    lines = [head_text(view), *granted_text(view), *variables_text(view), *kit_text(view.kit)]
-    lines += learned_text(view.learned, steady=view.repeatable)
+    lines = [*lines_of(card.head(view, live=False)), *kit_text(view.kit)]
+    lines += lines_of(card.learned(view, live=False))
     for item in view.items:
         text = item_text(item)
         lines.extend(["", *text.split("\n")] if text else [])
@@ -44,15 +43,7 @@ def run_text(view: RunView) -> str:
 
 def crossings_text(view: RunView) -> list[str]:
     """What crossed the wall: connections and leases, a line each."""
-    return [*network_text(view), *leases_text(view)]
-
-
-def head_text(view: RunView) -> str:
-    """Its first line."""
-    who = f"{view.started.brain} run" if view.started is not None and view.agent else "sandbox run"
-    if view.started is not None and view.auditing:
-        who = f"plugin audit by {view.started.brain}" if view.started.brain else "plugin audit"
-    return f"[{who}: {status_words(view).lower()}]"
+    return lines_of([*network_blocks(view.network, steady=True), *card.leases(view, live=False)])
 
 
 def item_text(item: Item) -> str:  # noqa: PLR0911 - one for each kind of part
@@ -63,7 +54,7 @@ def item_text(item: Item) -> str:  # noqa: PLR0911 - one for each kind of part
         case Call():
             return _call(item)
         case Ask():
-            return _ask(item)
+            return ask_text(item)
         case Note():
             return f"! {visible(item.text)}"
         case Printout():
@@ -72,7 +63,7 @@ def item_text(item: Item) -> str:  # noqa: PLR0911 - one for each kind of part
         case Result() | Withheld():
             return shown_text(item)
         case _:
-            return told_text(item)
+            return "\n".join(lines_of([told_block(item, steady=True)]))
 
 
 def is_whole(item: Item) -> bool:
@@ -111,27 +102,6 @@ def _call(call: Call) -> str:
             how = f"{how}: {why}"
         ending = ", ".join(filter(None, [finished.route, how]))
     return f"> {call.asked.tool}: {one_line(telling_argument(call.asked.arguments), 90)}  ({ending or 'ok'})"
-
-
-def _ask(ask: Ask) -> str:
-    parts = asked(ask.request)
-    lines = [f"? {parts.title} {parts.target}?" if parts.target else f"? {parts.title}"]
-    for block in parts.blocks:
-        lines += [f"  {block.label}:"] if block.label else []
-        lines += [f"    {line}" for line in block.text.split("\n")]
-        lines += [f"  ({block.size})"] if block.size else []
-    if parts.means:
-        lines.extend(f"  {line}" for line in parts.means.split("\n"))
-    whose, reason = reason_words(ask.request)
-    if whose:
-        lines.append(f"  {whose[:1].lower()}{whose[1:]} {one_line(reason, 300)}")
-    elif reason:
-        lines.append(f"  {one_line(reason, 300)}")
-    if ask.request.lineage:
-        # A child's: whose parts they are is told by ids, where something may be told by ids.
-        lines.append("  asked for by a part that was handed on")
-    lines.append(f"  {verdict_words(ask)}")
-    return "\n".join(lines)
 
 
 def _joined(lines: list[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.jupyter.cards.escape import one_line
+from kagura_kernel.render.escape import one_line
 
 if TYPE_CHECKING:
     import pandas as pd

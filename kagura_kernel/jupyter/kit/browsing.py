@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.domain.errors import KaguraError
-from kagura_kernel.jupyter.cards.frame import framed
 from kagura_kernel.jupyter.cards.kit_files import (
     SHOWN,
     OpenedFile,
@@ -17,8 +16,10 @@ from kagura_kernel.jupyter.cards.kit_files import (
     kit_head_html,
 )
 from kagura_kernel.jupyter.cards.kit_text import counts, staged_lines, whose
-from kagura_kernel.jupyter.cards.record import Bundle, clean
+from kagura_kernel.jupyter.cards.record import clean
 from kagura_kernel.jupyter.slots import Slot, write_once
+from kagura_kernel.render.bundle import Bundle
+from kagura_kernel.render.style import framed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kagura_kernel.jupyter.cards.frame import framed
 from kagura_kernel.jupyter.cards.kit_files import OpenedFile, file_html, file_text
+from kagura_kernel.render.style import framed
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.findings import Finding, RedactedFile

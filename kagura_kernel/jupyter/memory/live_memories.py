@@ -14,10 +14,11 @@ from kagura_kernel.domain.errors import KaguraError
 from kagura_kernel.domain.errors.memory import MemoryUnknown
 from kagura_kernel.domain.memory import Memory
 from kagura_kernel.jupyter.answers import aside
-from kagura_kernel.jupyter.memory.memory_card import LABEL, memories_bundle, memories_html, memories_text
+from kagura_kernel.jupyter.memory.memory_card import LABEL, memories_blocks, memories_bundle
 from kagura_kernel.jupyter.memory.memory_line import MemoryLine
 from kagura_kernel.jupyter.slots import Slot
 from kagura_kernel.jupyter.surface import Surface, loop_runs, person, surface_of
+from kagura_kernel.render.html import html_of
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.memory import MemoryDesk
@@ -54,8 +55,8 @@ class MemoryList:
         self._lock = threading.Lock()
         self._slot = Slot()
         shown, now = list(lines), datetime.now(UTC)
-        html = memories_html(shown, now, live=True)
-        self._slot.open(LABEL, memories_text(shown, now), {"all": html}, self._pressed, memories_bundle(shown, now))
+        html, still = html_of(memories_blocks(shown, now, live=True)), memories_bundle(shown, now)
+        self._slot.open(LABEL, still[0]["text/plain"], {"all": html}, self._pressed, still)
 
     def _pressed(self, content: Mapping[str, Any]) -> None:
         act, memory_id = str(content.get("act") or ""), str(content.get("id") or "")
@@ -76,7 +77,8 @@ class MemoryList:
                     self._lines[memory_id] = replace(self._lines[memory_id], gone=True)
             except KaguraError as error:
                 told = error.message
-            self._slot.show({"all": memories_html(list(self._lines.values()), datetime.now(UTC), live=True)})
+            blocks = memories_blocks(list(self._lines.values()), datetime.now(UTC), live=True)
+            self._slot.show({"all": html_of(blocks)})
             # Frees the buttons too, which wait for an answer.
             self._slot.tell(told)
             self._slot.keep(lambda: memories_bundle(list(self._lines.values()), datetime.now(UTC)), at_once=True)

@@ -25,18 +25,22 @@ class MemoryFrame(pd.DataFrame):
 
     def __repr__(self) -> str:
         """Two lines for each memory; what is not trusted is marked."""
-        from kagura_kernel.jupyter.memory.memory_card import memories_text
+        from kagura_kernel.jupyter.memory.memory_card import memories_blocks
+        from kagura_kernel.render.text import lines_of
 
-        return memories_text(self.lines(), datetime.now(UTC)) if self._whole() else super().__repr__()
+        if not self._whole():
+            return super().__repr__()
+        return "\n".join(lines_of(memories_blocks(self.lines(), datetime.now(UTC), live=False)))
 
     def _repr_html_(self) -> str:
         """The card without its buttons; IPython shows this in place of the columns."""
-        from kagura_kernel.jupyter.cards.frame import framed
-        from kagura_kernel.jupyter.memory.memory_card import LABEL, memories_html
+        from kagura_kernel.jupyter.memory.memory_card import LABEL, memories_blocks
+        from kagura_kernel.render.html import html_of
+        from kagura_kernel.render.style import framed
 
         if not self._whole():
             return str(pd.DataFrame(self).to_html(max_rows=pd.get_option("display.max_rows")))
-        return framed(memories_html(self.lines(), datetime.now(UTC), live=False), LABEL)
+        return framed(html_of(memories_blocks(self.lines(), datetime.now(UTC), live=False)), LABEL)
 
     def _ipython_display_(self) -> None:
         """Show the card with buttons, where somebody can press them.

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from kagura_kernel.cockpit.memory_words import memory_lines
 from kagura_kernel.domain.memory import Memory
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.frame import framed
-from kagura_kernel.jupyter.memory.memory_card import memory_html
+from kagura_kernel.jupyter.memory.memory_card import memory_blocks
 from kagura_kernel.jupyter.memory.memory_line import line_of
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.style import framed
 
 
 class MemoryText:
@@ -27,4 +28,4 @@ class MemoryText:
 
     def _repr_html_(self) -> str:
         """The same as a card."""
-        return framed(memory_html(line_of(self.memory), self.memory, datetime.now(UTC)), "Memory")
+        return framed(html_of(memory_blocks(line_of(self.memory), self.memory, datetime.now(UTC))), "Memory")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
     from kagura_kernel.cockpit.plugin_talk import AuditDone, PluginTalk
     from kagura_kernel.jupyter.cards.audit_view import AuditView
-    from kagura_kernel.jupyter.cards.view import Ask
+    from kagura_kernel.views.parts import Ask
 
 VIA = "cell"
 ELSEWHERE = "Answered elsewhere, or too late. Press Enter to go on."

@@ -23,9 +23,11 @@ class PluginFrame(pd.DataFrame):
 
     def _repr_html_(self) -> str:
         """State, risk and approval as marks; IPython shows this in place of the columns."""
-        from kagura_kernel.jupyter.cards.plugins import plugins_html
+        from kagura_kernel.render.html import html_of
+        from kagura_kernel.render.style import framed
+        from kagura_kernel.views.plugins import LABEL, plugins_blocks
 
-        return plugins_html([_line(row) for row in self.to_dict("records")])
+        return framed(html_of(plugins_blocks([_line(row) for row in self.to_dict("records")])), LABEL)
 
 
 class LogFrame(pd.DataFrame):

@@ -88,7 +88,7 @@ def run_card(journal: Journal, run_id: str) -> dict[str, Any]:
         return {"over": False, "data": {}, "metadata": {}}
     # Drawing a card brings a second of imports in, which a server that shows none does without.
     from kagura_kernel.jupyter.cards.record import run_bundle
-    from kagura_kernel.jupyter.cards.view import RunView
+    from kagura_kernel.views.run import RunView
 
     view = RunView()
     for stored in events_of(journal, run_id):

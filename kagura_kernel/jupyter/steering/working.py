@@ -64,7 +64,7 @@ def _settle(asked: Asked, *, apply: bool) -> None:
 
 def told(settled: ChangesSettled, run: str) -> str:
     """What became of a run's changes, a line for each way; the run and its project first, where they are given."""
-    from kagura_kernel.jupyter.cards.escape import shown_path
+    from kagura_kernel.render.escape import shown_path
 
     lines = [
         f"{word}: {', '.join(shown_path(path) for path in paths)}"

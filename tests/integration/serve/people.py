@@ -22,7 +22,7 @@ KINDS = ("box", "host", "question", "quick")
 """What tasks are: work in a box, with a credential; a command of this machine; a question; words alone."""
 
 _RUN = r"(run-[0-9a-z]{14})"
-_END = re.compile(rf"(?:Done|Failed|Stopped by its limits|Not allowed to start|Lost[^·]*|Over) · {_RUN}\b")
+_END = re.compile(rf"(?:Done|Failed|Limit reached|Denied|Lost[^·]*|Over) · {_RUN}\b")
 _GOING_ON = re.compile(rf"(?:Begins|Works|Waits for an answer) · {_RUN}\b")
 
 

@@ -25,8 +25,9 @@ from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import ApprovalExpired, UsageError
 from kagura_kernel.domain.events import ApprovalRequested
 from kagura_kernel.domain.outcome import RunOutcome
-from kagura_kernel.jupyter.cards.view import Ask, RunView
 from kagura_kernel.testing.patience import eventually
+from kagura_kernel.views.parts import Ask
+from kagura_kernel.views.run import RunView
 from tests.support.sample_run import SampleRun
 
 

@@ -23,7 +23,7 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     ToolFinished,
 )
-from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.views.run import RunView
 
 BEGAN = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 

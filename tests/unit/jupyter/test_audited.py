@@ -14,13 +14,14 @@ from kagura_kernel.domain.events import PluginAudited, TextStreamed
 from kagura_kernel.domain.plugins import AuditVerdict, CanaryStatus, PluginAudit, PluginFinding, Risk, Severity
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.boards.run_board import _line
-from kagura_kernel.jupyter.cards.audited import audit_notes
-from kagura_kernel.jupyter.cards.head import head_html
 from kagura_kernel.jupyter.cards.record import run_record
 from kagura_kernel.jupyter.cards.text import run_text
-from kagura_kernel.jupyter.cards.view import Note, Passage, RunView
-from kagura_kernel.jupyter.cards.words import run_label, status_of
 from kagura_kernel.jupyter.charts.timeline import BRAIN, YOU, bars
+from kagura_kernel.render.html import html_of
+from kagura_kernel.views.head import head_blocks
+from kagura_kernel.views.parts import Note, Passage, audit_notes
+from kagura_kernel.views.run import RunView
+from kagura_kernel.views.status import run_label, status_of
 from tests.support.sample_run import SampleRun
 
 SAMPLE = SampleRun()
@@ -72,13 +73,13 @@ def test_an_audit_that_goes_on_waits_for_no_box():
     view = RunView().apply_all([begun()])
     assert status_of(view) == "running"
     assert run_label(view) == "Plugin audit"
-    assert "claude" in head_html(view, live=True)
-    assert "Box" not in head_html(view, live=True)
+    assert "claude" in html_of(head_blocks(view, live=True))
+    assert "Box" not in html_of(head_blocks(view, live=True))
 
 
 def test_without_a_brain_none_is_named():
     view = whole(brain="")
-    assert "Plugin audit" in head_html(view, live=False)
+    assert "Plugin audit" in html_of(head_blocks(view, live=False))
     assert run_text(view).startswith("[plugin audit: done]")
     assert view.repeatable
     assert not whole().repeatable

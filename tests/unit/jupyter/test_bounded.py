@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.jupyter.cards.bounded import Bounded, bounded
+from kagura_kernel.render.bounded import Bounded, bounded
 
 
 def test_a_short_text_is_shown_as_it_is():

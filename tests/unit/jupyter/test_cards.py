@@ -7,11 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.jupyter.cards.changes import changes_html, summary
-from kagura_kernel.jupyter.cards.diff import counts, diff_html
-from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html, style
+from kagura_kernel.jupyter.cards.frame import changes_card_html, run_html
 from kagura_kernel.jupyter.cards.text import run_text
-from kagura_kernel.jupyter.cards.view import INSIDE_MAGIC, RunView
 from kagura_kernel.jupyter.live_run import live_parts
+from kagura_kernel.render.blocks import Diff
+from kagura_kernel.render.diff import counts
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.style import style
+from kagura_kernel.views.run import INSIDE_MAGIC, RunView
 from tests.support.card_page import Page
 
 
@@ -173,7 +176,7 @@ def test_a_file_without_a_diff_says_why(story):
 def test_a_diff_has_line_numbers_and_counts_without_its_headers():
     diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@\n same\n-old\n+new\n+++ more\n\\ No newline at end of file"
     assert counts(diff) == (2, 1)
-    page = Page(diff_html(diff))
+    page = Page(html_of([Diff(diff)]))
     assert "a/x" not in page.text
     assert "   1    1  same" in page.text
     assert "   2      -old" in page.text

@@ -19,13 +19,15 @@ from kagura_kernel.journal.rows import EgressRow
 from kagura_kernel.journal.spending import BudgetUse, DaySpending, Spending
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.boards.cost_panel import sums_of
-from kagura_kernel.jupyter.cards.costs import costs_html, costs_text
 from kagura_kernel.jupyter.charts import chart, look
 from kagura_kernel.jupyter.charts.cost import cost_chart
 from kagura_kernel.jupyter.charts.egress import MAX_HOSTS, egress_chart, places
 from kagura_kernel.jupyter.charts.picture import MARKDOWN_ROWS, VEGA_LITE_MIME
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.text import lines_of
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
+from kagura_kernel.views.costs import costs_blocks
 from tests.support.card_page import Page
 from tests.support.sample_run import SampleRun
 
@@ -228,13 +230,13 @@ def luminance(colour):
 def test_the_cost_panel_tells_today_this_notebook_and_the_budget_in_use():
     report = spent(session=Spending(None, 2, 2), budget=BudgetUse("run-1", 2.0, 0.5))
     sums, budget = sums_of(report)
-    assert costs_text(sums, budget).splitlines() == [
+    assert lines_of(costs_blocks(sums, budget)) == [
         "[costs]",
         "Today (UTC): $0.2500 (3 runs, 1 of unknown price, not in the sum)",
         "This notebook: unknown (2 runs, 2 of unknown price, not in the sum)",
         "Budget in use: $0.5000 of $2.00 by run-1",
     ]
-    page = Page(costs_html(sums, budget))
+    page = Page(html_of(costs_blocks(sums, budget)))
     assert page.open == []
     assert "25 %, run-1" in page.text
     assert ("aria-label", "25 % of the budget spent") in page.attributes
@@ -242,4 +244,4 @@ def test_the_cost_panel_tells_today_this_notebook_and_the_budget_in_use():
 
 def test_a_budget_of_which_nothing_is_known_shows_an_empty_bar_and_says_so():
     sums, budget = sums_of(spent(budget=BudgetUse("run-1", 2.0, None)))
-    assert "unknown of $2.00" in Page(costs_html(sums, budget)).text
+    assert "unknown of $2.00" in Page(html_of(costs_blocks(sums, budget))).text

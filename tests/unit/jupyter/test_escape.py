@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.visible import printed, visible
-from kagura_kernel.jupyter.cards.escape import escaped, escaped_output, escaped_prose, one_line
+from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, one_line
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.domain.errors import RunKilled
-from kagura_kernel.jupyter.cards.failures import OUT_OF_MEMORY, end_words, failure_reason, failure_word
 from kagura_kernel.jupyter.cards.frame import run_html
 from kagura_kernel.jupyter.cards.text import run_text
+from kagura_kernel.views.failures import OUT_OF_MEMORY, end_words, failure_reason, failure_word
 
 FAILED = {"exit_code": None, "is_error": True}
 

@@ -7,14 +7,16 @@ import json
 
 import pytest
 
-from kagura_kernel.jupyter.cards.ask import ask_html
-from kagura_kernel.jupyter.cards.asked import asked
 from kagura_kernel.jupyter.cards.changes import changes_html
-from kagura_kernel.jupyter.cards.diff import diff_html
-from kagura_kernel.jupyter.cards.escape import shown_path
 from kagura_kernel.jupyter.cards.record import run_record
 from kagura_kernel.jupyter.cards.text import changes_text, item_text
-from kagura_kernel.jupyter.cards.view import Ask, RunView
+from kagura_kernel.render.blocks import Diff
+from kagura_kernel.render.escape import shown_path
+from kagura_kernel.render.html import html_of
+from kagura_kernel.views import card
+from kagura_kernel.views.approvals import asked
+from kagura_kernel.views.parts import Ask
+from kagura_kernel.views.run import RunView
 
 PLACE = "/home/ada/project"
 POSING = [
@@ -29,7 +31,7 @@ def test_the_command_on_the_card_is_the_command_that_would_run(story, command: s
     arguments = {"command": command, "directory": PLACE}
     request = story.asks(detail=f"{command}\n\nin {PLACE}", arguments=arguments)
     view = RunView().apply_all([story.started(), request])
-    page = ask_html(Ask("k", request), view, live=True)
+    page = html_of(card.ask(Ask("k", request), view, live=True))
     shown = html.unescape(page).split('kg-full">', 1)[1].split("<i data-end", 1)[0]
     assert asked(request).subject == command
     assert shown.replace("⟨U+000D⟩", "\r").replace("⟨U+001B⟩", "\x1b") == command
@@ -41,23 +43,23 @@ def test_the_command_on_the_card_is_the_command_that_would_run(story, command: s
 
 def test_what_a_command_would_read_stands_apart_from_it(story) -> None:
     request = story.asks(arguments={"command": "python3 -", "directory": PLACE, "stdin": "print(1)"})
-    page = ask_html(Ask("k", request), RunView().apply_all([story.started(), request]), live=True)
+    page = html_of(card.ask(Ask("k", request), RunView().apply_all([story.started(), request]), live=True))
     assert page.index("python3 -") < page.index("It would read") < page.index("print(1)")
 
 
 def test_a_long_line_of_a_diff_says_that_it_was_cut() -> None:
-    page = diff_html("--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+x = 1" + " " * 2100 + "; evil()\n")
+    page = html_of([Diff("--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+x = 1" + " " * 2100 + "; evil()\n")])
     assert "characters left out" in page
 
 
 def test_a_diff_ends_with_its_last_line() -> None:
-    page = diff_html("--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+only\n")
+    page = html_of([Diff("--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+only\n")])
     assert page.count('class="kg-row') == 2
 
 
 def test_a_diff_is_cut_between_lines_and_counts_what_is_missing() -> None:
     body = "".join(f"+{'y' * 1500}\n" for _ in range(100))
-    page = diff_html(f"--- a/x\n+++ b/x\n@@ -0,0 +1,100 @@\n{body}")
+    page = html_of([Diff(f"--- a/x\n+++ b/x\n@@ -0,0 +1,100 @@\n{body}")])
     assert "more lines" in page
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.jupyter.cards.images import MAX_SIDE, NoImageError, decoded, image_of
+from kagura_kernel.render.images import MAX_SIDE, NoImageError, decoded, image_of
 from tests.support.gallery import DRAWING, png
 
 JPEG = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x0b\x08" + struct.pack(">HH", 48, 64) + b"\x01\x01\x11\x00"

@@ -14,8 +14,8 @@ from kagura_kernel.jupyter.cards.kit_files import SHOWN, OpenedFile, file_html, 
 from kagura_kernel.jupyter.cards.kit_text import built_lines, kit_text
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.text import run_text
-from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.terminal import TerminalDisplay
+from kagura_kernel.views.run import RunView
 from tests.support.sample_kit import FILES, SampleKit, opened
 from tests.support.sample_run import SampleRun
 

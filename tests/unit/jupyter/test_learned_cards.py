@@ -10,14 +10,14 @@ import pytest
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.events import ChangeRow, ChangesCollected
 from kagura_kernel.domain.memory import ShownMemory
-from kagura_kernel.jupyter.cards.ask import ask_html
 from kagura_kernel.jupyter.cards.changes import changes_html
-from kagura_kernel.jupyter.cards.head import figures_html, head_html
-from kagura_kernel.jupyter.cards.learned_html import learned_html
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.text import changes_text, run_text
-from kagura_kernel.jupyter.cards.view import RunView
 from kagura_kernel.jupyter.live_run import live_parts
+from kagura_kernel.render.html import html_of, words_of
+from kagura_kernel.views import card
+from kagura_kernel.views.head import figures, head_blocks
+from kagura_kernel.views.run import RunView
 from tests.support.sample_learned import ESTIMATE, SampleLearned
 from tests.support.sample_run import SampleRun
 
@@ -35,12 +35,12 @@ def plain(html):
 
 def test_a_run_that_knew_nothing_says_nothing_of_memory():
     view = seen(LEARNED.written(), LEARNED.checkpointed(), RUN.finished())
-    assert learned_html(view, live=True) == learned_html(view, live=False) == ""
+    assert html_of(card.learned(view, live=True)) == html_of(card.learned(view, live=False)) == ""
     assert run_text(view) == run_text(seen(RUN.finished()))
 
 
 def test_a_plan_and_memories_are_a_line_each_and_open_to_what_they_rest_on():
-    html = learned_html(seen(LEARNED.planned(), LEARNED.seen(), LEARNED.shown()), live=True)
+    html = html_of(card.learned(seen(LEARNED.planned(), LEARNED.seen(), LEARNED.shown()), live=True))
     assert " open" not in html
     told = plain(html)
     assert "Expected: $0.42 ($0.30 to $0.61) and 3 min, from 5 similar runs, 1 of them failed; 1 lesson" in told
@@ -53,14 +53,14 @@ def test_a_plan_and_memories_are_a_line_each_and_open_to_what_they_rest_on():
 
 def test_what_a_memory_says_cannot_leave_its_place():
     lines = (ShownMemory("mem-3", "note", "quarantine", "agent", HOSTILE),)
-    html = learned_html(seen(LEARNED.seen(), LEARNED.shown(memories=lines)), live=True)
+    html = html_of(card.learned(seen(LEARNED.seen(), LEARNED.shown(memories=lines)), live=True))
     assert "<img" not in html
     assert html.count("<q>") == html.count("</q>")
     assert "\u202e" not in html
 
 
 def test_without_the_words_of_a_live_display_the_ids_are_still_there():
-    html = learned_html(seen(LEARNED.seen(), RUN.finished()), live=False)
+    html = html_of(card.learned(seen(LEARNED.seen(), RUN.finished()), live=False))
     assert {"mem-1", "mem-2", "mem-3"} <= set(re.findall(r"mem-\d", html))
     assert "<q>" not in html
 
@@ -68,7 +68,7 @@ def test_without_the_words_of_a_live_display_the_ids_are_still_there():
 def test_a_card_that_has_to_come_out_the_same_has_neither_ids_nor_times():
     told = (LEARNED.planned(wanted=True), LEARNED.seen(), LEARNED.verified())
     view = seen(*told, RUN.finished(), brain="replay")
-    html, text = learned_html(view, live=False), run_text(view)
+    html, text = html_of(card.learned(view, live=False)), run_text(view)
     assert not re.search(r"mem-\d| min\b", html + text)
     assert "3 passed" not in json.dumps(run_bundle(view)[0]["text/html"])
     assert "~ expected: $0.42 ($0.30 to $0.61), from 5 similar runs, 1 of them failed; 1 lesson" in text
@@ -145,17 +145,17 @@ def test_the_cost_on_a_card_holds_that_of_its_children_and_says_so():
     view.take_dirty()
     view.apply_all([LEARNED.child_ended()])
     assert "head" in view.take_dirty()
-    assert "cost unknown, 1 child $0.0500" in plain(figures_html(view, live=True))
+    assert "cost unknown, 1 child $0.0500" in plain(words_of((figures(view, live=True),)))
     view.apply_all([RUN.finished(reported_usd=0.25)])
-    assert "$0.3000, of which 1 child $0.0500" in plain(figures_html(view, live=False))
+    assert "$0.3000, of which 1 child $0.0500" in plain(words_of((figures(view, live=False),)))
     assert run_bundle(view)[1]["kagura"]["children_usd"] == 0.05
 
 
 def test_a_run_whose_work_failed_its_verification_does_not_look_as_if_all_were_well():
     view = seen(RUN.finished(verified=False))
     assert run_text(view).startswith("[claude run: done, not verified]")
-    assert "kg-bad" in head_html(view, live=False)
-    assert "kg-good" in head_html(seen(RUN.finished(verified=True)), live=False)
+    assert "kg-bad" in html_of(head_blocks(view, live=False))
+    assert "kg-good" in html_of(head_blocks(seen(RUN.finished(verified=True)), live=False))
 
 
 def test_earned_trust_is_a_remark_and_evidence_is_none():
@@ -181,7 +181,7 @@ def test_a_run_that_stopped_half_way_says_how_to_go_on():
 def test_a_plan_that_waits_offers_its_budget_to_be_changed():
     asked = RUN.asked(kind=ApprovalKind.PLAN, title="Plan: about $0.42", arguments={"budget_usd": 0.8})
     view = seen(asked)
-    html = ask_html(view.pending[0], view, live=True)
+    html = html_of(card.ask(view.pending[0], view, live=True))
     assert 'value="0.80"' in html
     assert re.search(r'data-act="allow" data-enter [^>]*>Begin<', html)
     assert ">Cancel<" in html
@@ -190,25 +190,25 @@ def test_a_plan_that_waits_offers_its_budget_to_be_changed():
 def test_a_plan_with_lessons_lays_them_open_and_offers_to_trust_them():
     asked = RUN.asked(kind=ApprovalKind.PLAN, title="Plan", arguments={"lessons": ["mem-4"]})
     view = seen(LEARNED.shown(how="lesson"), LEARNED.planned(estimate=None), asked)
-    assert 'data-keep="learned:plan" open' in learned_html(view, live=True)
-    assert "Nobody knows yet what such a task needs; 1 lesson" in plain(learned_html(view, live=True))
-    offered = ask_html(view.pending[0], view, live=True)
+    assert 'data-keep="learned:plan" open' in html_of(card.learned(view, live=True))
+    assert "Nobody knows yet what such a task needs; 1 lesson" in plain(html_of(card.learned(view, live=True)))
+    offered = html_of(card.ask(view.pending[0], view, live=True))
     assert re.search(r'data-enter data-add="with lessons" [^>]*>Begin with its lessons<', offered)
     view.apply(RUN.decided())
-    assert " open" not in learned_html(view, live=True)
+    assert " open" not in html_of(card.learned(view, live=True))
 
 
 def test_a_plan_that_is_about_to_be_asked_about_lies_open_already():
     view = seen(LEARNED.shown(how="lesson"), LEARNED.planned(asked=True, by=""))
-    assert 'data-keep="learned:plan" open' in learned_html(view, live=True)
-    assert " open" not in learned_html(view, live=False)
+    assert 'data-keep="learned:plan" open' in html_of(card.learned(view, live=True))
+    assert " open" not in html_of(card.learned(view, live=False))
     view.apply(LEARNED.planned(asked=True, by="ada"))
-    assert " open" not in learned_html(view, live=True)
+    assert " open" not in html_of(card.learned(view, live=True))
 
 
 def test_a_question_of_a_child_names_whom_it_works_for():
     view = seen(RUN.asked(lineage=("run-a", "run-b")))
-    assert "run-a → run-b" in ask_html(view.pending[0], view, live=True)
+    assert "run-a → run-b" in html_of(card.ask(view.pending[0], view, live=True))
 
 
 def test_a_record_counts_what_was_shown_and_the_ids_stand_beside_it():

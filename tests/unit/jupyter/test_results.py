@@ -7,10 +7,10 @@ import json
 import pytest
 
 from kagura_kernel.jupyter.cards.frame import run_html
-from kagura_kernel.jupyter.cards.parts import KEPT_OF_RESULTS, KEPT_RESULT, KEPT_RESULTS
 from kagura_kernel.jupyter.cards.record import RUN_MIME, run_bundle
 from kagura_kernel.jupyter.cards.results import result_html, result_text
 from kagura_kernel.jupyter.cards.text import run_text
+from kagura_kernel.views.parts import KEPT_OF_RESULTS, KEPT_RESULT, KEPT_RESULTS
 from tests.support.card_page import Page
 from tests.support.gallery import DRAWING, FRAME, crossed, png, shown
 

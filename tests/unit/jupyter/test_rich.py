@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.jupyter.cards.rich import HTML_CHARACTERS, HTML_TEXT, IMAGES, TABLE_ROWS, rich_html
+from kagura_kernel.render.foreign import HTML_CHARACTERS, HTML_TEXT, IMAGES, TABLE_ROWS, rich_html
 from tests.support.card_page import Page
 from tests.support.effort import examples
 from tests.support.gallery import FRAME

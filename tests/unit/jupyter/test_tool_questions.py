@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kagura_kernel.domain.approvals import ApprovalKind
-from kagura_kernel.jupyter.cards.ask import verdict_words
-from kagura_kernel.jupyter.cards.ask_buttons import THIS_CALL, THIS_RUN, buttons_html, keys
 from kagura_kernel.jupyter.cards.items import item_html
 from kagura_kernel.jupyter.cards.text import item_text
-from kagura_kernel.jupyter.cards.view import RunView
+from kagura_kernel.render.html import html_of
 from kagura_kernel.tools.toolsets.asking import OPTIONS
+from kagura_kernel.views.approvals import THIS_CALL, THIS_RUN, buttons_of, keys, verdict_words
+from kagura_kernel.views.run import RunView
 from tests.support.sample_run import SampleRun
 
 RUN = SampleRun()
@@ -35,7 +35,7 @@ def test_the_card_names_the_kind_and_shows_the_exact_arguments_unfolded():
 
 
 def test_the_smaller_yes_comes_first_and_is_what_a_plain_yes_means():
-    html = buttons_html(ASKED)
+    html = html_of(buttons_of(ASKED))
     assert html.index("Allow for this call") < html.index("Allow for this run") < html.index("Deny")
     offered, words = keys(ASKED)
     assert offered == "[y] this call, [r] this run, [n] no"

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from kagura_kernel.domain.errors import JournalUnwritable
 from kagura_kernel.domain.events import BoxClosed, ChangesSettled, Noted, TurnCounted
-from kagura_kernel.jupyter.cards.view import KEPT_OUTPUT, Ask, Call, Note, Passage, Printout, RunView
+from kagura_kernel.views.parts import KEPT_OUTPUT, Ask, Call, Note, Passage, Printout
+from kagura_kernel.views.run import RunView
 
 
 def test_streamed_text_grows_in_one_passage_and_is_replaced_by_the_whole(story, view_of):

@@ -11,11 +11,14 @@ from kagura_kernel.domain.errors import ApprovalUnknown, RunUnknown
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.jupyter.boards import live_board, run_board
-from kagura_kernel.jupyter.cards.board import board_bundle, board_html, board_text, is_simple
+from kagura_kernel.jupyter.boards.run_board import RunBoard
 from kagura_kernel.jupyter.tables import board_table
+from kagura_kernel.render.html import html_of
+from kagura_kernel.render.text import lines_of
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.patience import eventually
+from kagura_kernel.views.run_board import board_blocks, is_simple
 from tests.support.card_page import Page
 from tests.support.sample_run import SampleRun
 
@@ -69,7 +72,7 @@ def test_a_run_that_waits_says_for_what_and_a_simple_question_has_its_buttons(co
         "Run a command on this machine",
         "sales.ipynb, in another kernel",
     )
-    page = Page(board_html([line], NOW))
+    page = Page(html_of(board_blocks([line], NOW, live=True)))
     assert page.open == []
     acts = [(button["data-act"], button["data-id"]) for button in page.buttons]
     assert acts == [("stop", "run-1"), ("allow", "app-1"), ("deny", "app-1"), ("abort", "app-1")]
@@ -93,7 +96,7 @@ def test_what_needs_more_than_a_yes_or_more_room_is_answered_in_its_own_card(coc
     run = told(journal)
     journal.append(asked := run.asked(**changes))
     assert not is_simple(asked)
-    page = Page(board_html(lines(cockpit), NOW))
+    page = Page(html_of(board_blocks(lines(cockpit), NOW, live=True)))
     assert [button["data-act"] for button in page.buttons] == ["stop"]
     assert "Waits for you: Run a command on this machine" in page.text
     assert "%kagura attach run-1" in page.text
@@ -102,7 +105,7 @@ def test_what_needs_more_than_a_yes_or_more_room_is_answered_in_its_own_card(coc
 def test_a_saved_board_has_no_buttons_and_says_when_it_was(cockpit, journal):
     run = told(journal)
     journal.append(run.asked())
-    data, _ = board_bundle(lines(cockpit), NOW)
+    data, _ = RunBoard.bundle(lines(cockpit), NOW)
     page = Page(data["text/html"])
     assert page.buttons == []
     assert "as of 2026-01-01 12:05:00 UTC" in page.text
@@ -115,14 +118,14 @@ def test_a_run_whose_process_is_gone_is_lost_and_offers_nothing(cockpit, journal
     told(journal, owner=f"{host}:1:nobody.{process_owner().split('.')[1]}.{process_owner().split('.')[2]}")
     (line,) = lines(cockpit)
     assert (line.status, line.live) == ("lost", False)
-    assert Page(board_html([line], NOW)).buttons == []
+    assert Page(html_of(board_blocks([line], NOW, live=True))).buttons == []
 
 
 def test_what_a_task_says_cannot_pose_as_part_of_the_board(cockpit, journal):
     told(journal, task="</div><script>x</script>\u202e", model="<b>m")
-    shown = board_html(lines(cockpit), NOW)
+    shown = html_of(board_blocks(lines(cockpit), NOW, live=True))
     assert "<script" not in shown
-    assert "\u202e" not in shown + board_text(lines(cockpit))
+    assert "\u202e" not in shown + "".join(lines_of(board_blocks(lines(cockpit), NOW, live=False)))
     assert Page(shown).open == []
 
 
@@ -248,5 +251,5 @@ def test_without_a_loop_there_is_no_board(cockpit, slots):
 
 def test_elapsed_time_is_counted_from_the_start(cockpit, journal):
     told(journal)
-    assert 'data-elapsed="300.0"' in board_html(lines(cockpit), NOW)
-    assert 'data-elapsed="360.0"' in board_html(lines(cockpit), NOW + timedelta(minutes=1))
+    assert 'data-elapsed="300.0"' in html_of(board_blocks(lines(cockpit), NOW, live=True))
+    assert 'data-elapsed="360.0"' in html_of(board_blocks(lines(cockpit), NOW + timedelta(minutes=1), live=True))

@@ -14,11 +14,7 @@ from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.categories import CATEGORIES
 from kagura_kernel.domain.memory import FIXES, LESSON, Author, Draft, Edge, Memory, Recalled, ShownMemory, Source, Tier
 from kagura_kernel.journal.trust import Standing
-from kagura_kernel.jupyter.cards.ask import ask_html
-from kagura_kernel.jupyter.cards.learned_html import learned_html
-from kagura_kernel.jupyter.cards.parts import Ask
-from kagura_kernel.jupyter.cards.view import RunView
-from kagura_kernel.jupyter.memory.memory_card import memories_bundle, memories_html
+from kagura_kernel.jupyter.memory.memory_card import memories_blocks, memories_bundle
 from kagura_kernel.jupyter.memory.memory_line import line_of
 from kagura_kernel.jupyter.memory.memory_text import MemoryText
 from kagura_kernel.jupyter.memory.tables import lessons_table, memories_table
@@ -26,7 +22,11 @@ from kagura_kernel.memory.drafts import keepable
 from kagura_kernel.patterns.attempts import Attempt, failures_of
 from kagura_kernel.patterns.graduation import proposal_text
 from kagura_kernel.patterns.lessons import Failure, fix_draft, lesson_draft, lesson_of
+from kagura_kernel.render.html import html_of
 from kagura_kernel.testing.memory import FakeMemory
+from kagura_kernel.views import card
+from kagura_kernel.views.parts import Ask
+from kagura_kernel.views.run import RunView
 from tests.support.card_page import Page
 from tests.support.hostile import HOSTILE_TEXT
 from tests.support.sample_learned import SampleLearned
@@ -76,8 +76,8 @@ def test_a_list_of_memories_shows_hostile_words_as_words(text: str) -> None:
     memory = everywhere(text)
     # An id and a tag take no text; of another store they may.
     line = replace(line_of(memory), id=text, tags=text, type=text, why=text)
-    check(memories_html([line], NOW, live=True), buttons=3)
-    check(memories_html([line], NOW, live=False))
+    check(html_of(memories_blocks([line], NOW, live=True)), buttons=3)
+    check(html_of(memories_blocks([line], NOW, live=False)))
     check(MemoryText(memory)._repr_html_())
     frame = memories_table([Recalled(memory, 0.5, (text,))], NOW)
     check(frame._repr_html_())
@@ -97,15 +97,15 @@ def test_lessons_plans_and_questions_show_hostile_words_as_words(text: str) -> N
     shown = ShownMemory("mem-4", text, "quarantine", "agent", found.shown, why=(text,))
     plan = LEARNED.planned(lessons=("mem-4",))
     view = RunView().apply_all([RUN.started(), plan, LEARNED.seen(), LEARNED.shown(how="lesson", memories=(shown,))])
-    check(learned_html(view, live=True))
+    check(html_of(card.learned(view, live=True)))
     names = Standing("dns-read", names=frozenset({text}))
     trust = proposal_text(CATEGORIES[2], names, NOW)
     for kind, detail in ((ApprovalKind.PLAN, f"Lessons: {found.shown}"), (ApprovalKind.TRUST, trust)):
         asked = RUN.asked(kind=kind, title="Start it?", detail=detail, arguments={"lessons": [text]})
         view = RunView().apply_all([RUN.started(), asked])
         [ask] = view.pending
-        html = ask_html(ask, view, live=True)
-        check(html, buttons=len(Page(ask_html(ask_of(kind), view, live=True)).buttons))
+        html = html_of(card.ask(ask, view, live=True))
+        check(html, buttons=len(Page(html_of(card.ask(ask_of(kind), view, live=True))).buttons))
 
 
 def ask_of(kind: ApprovalKind) -> Ask:

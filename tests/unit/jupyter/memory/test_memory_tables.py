@@ -21,11 +21,12 @@ from kagura_kernel.domain.memory import (
     Source,
     Tier,
 )
-from kagura_kernel.jupyter.memory.memory_card import MEMORIES_MIME, SHOWN, memories_bundle, memories_html
+from kagura_kernel.jupyter.memory.memory_card import MEMORIES_MIME, SHOWN, memories_blocks, memories_bundle
 from kagura_kernel.jupyter.memory.memory_frame import MemoryFrame
 from kagura_kernel.jupyter.memory.memory_text import MemoryText
 from kagura_kernel.jupyter.memory.tables import joined_table, lessons_table, memories_table
 from kagura_kernel.patterns.lessons import lessons
+from kagura_kernel.render.html import html_of
 from kagura_kernel.testing.clock import FakeClock
 from kagura_kernel.testing.memory import FakeMemory
 from tests.support.card_page import Page
@@ -165,12 +166,12 @@ def test_all_that_a_promotion_would_let_agents_read_lies_open_beside_its_button(
     memory.remember(Draft("`make`: exit 2", source, type=LESSON, data=data, id="mem-lesson"))
     memory.remember(Draft("Long.\nVery.", source, Tier.TRUSTED, id="mem-long"))
     lines = memories_table(memory.recall(Query("", k=9)), NOW).lines()
-    live = memories_html(lines, NOW, live=True)
+    live = html_of(memories_blocks(lines, NOW, live=True))
     assert "said then: &lt;b&gt;no cmake" in live
     # What is trusted already stays folded.
     assert live.count('data-keep="memory:mem-lesson" open') == 1
     assert live.count(" open>") == 1
-    assert " open>" not in memories_html(lines, NOW, live=False)
+    assert " open>" not in html_of(memories_blocks(lines, NOW, live=False))
 
 
 def test_what_lies_around_a_memory_says_how_from_its_point_of_view(memory):

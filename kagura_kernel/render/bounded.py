@@ -15,20 +15,13 @@ _GAP = re.compile(r"^… (\d{1,15}) (?:bytes|characters) left out …$", re.MULT
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """The parts of a text that a card shows.
+    """The parts of a text that a card shows."""
 
-    Attributes:
-        head: The beginning; all of it when nothing is missing.
-        missing: Lines left out behind it.
-        cut: Whether a line was cut in the middle.
-        tail: The end, behind what is missing.
-        unseen: Bytes missing, at least, where the text itself came with a gap: how many lines that were, nobody knows.
-    """
-
-    head: str
-    missing: int = 0
-    cut: bool = False
-    tail: str = ""
+    head: str  # the beginning; all of it when nothing is missing
+    missing: int = 0  # lines left out behind it
+    cut: bool = False  # whether a line was cut in the middle
+    tail: str = ""  # the end, behind what is missing
+    # Bytes missing, at least, where the text itself came with a gap: how many lines that were, nobody knows.
     unseen: int = 0
 
     def remark(self, where: str | None = None) -> str:

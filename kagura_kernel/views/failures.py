@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from kagura_kernel.jupyter.cards.escape import one_line
-from kagura_kernel.jupyter.cards.view import Call, RunView
+from kagura_kernel.render.escape import one_line
+from kagura_kernel.views.parts import Call
+from kagura_kernel.views.run import RunView
 
 OUT_OF_MEMORY = "It was killed from outside (out of memory?): exit code 137 stands for the signal KILL."
 _KILLED = 137

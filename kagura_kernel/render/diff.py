@@ -1,10 +1,8 @@
-"""A unified diff as HTML: line numbers, a sign in text for those who see no colours, the rest by colour."""
+"""A unified diff taken apart: what each line is, and its numbers."""
 
 from __future__ import annotations
 
 import re
-
-from kagura_kernel.jupyter.cards.escape import escaped
 
 _LINE = 2000
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
@@ -18,8 +16,11 @@ def counts(diff: str) -> tuple[int, int]:
     return sum(line.startswith("+") for line in body), sum(line.startswith("-") for line in body)
 
 
-def diff_html(diff: str, *, lines: int = 400) -> str:
-    """The diff as a block; file headers are dropped, long ones are cut with a remark."""
+def diff_rows(diff: str, *, lines: int = 400) -> list[tuple[str, str, str, str]]:
+    """For each line its kind as a class, its number before and after, and itself, sign and all.
+
+    File headers are dropped, and a long difference is cut with a remark.
+    """
     diff = diff.removesuffix("\n")
     part = _beginning(diff, lines)
     rows = []
@@ -29,23 +30,23 @@ def diff_html(diff: str, *, lines: int = 400) -> str:
         hunk = _HUNK.match(line)
         if hunk:
             old, new, inside = int(hunk[1]), int(hunk[2]), True
-            rows.append(_row("kg-hunk", "", "", line))
+            rows.append(("kg-hunk", "", "", line))
         elif not inside:
             continue
         elif line.startswith("+"):
-            rows.append(_row("kg-add", "", str(new), line))
+            rows.append(("kg-add", "", str(new), line))
             new += 1
         elif line.startswith("-"):
-            rows.append(_row("kg-del", str(old), "", line))
+            rows.append(("kg-del", str(old), "", line))
             old += 1
         elif line.startswith("\\"):
-            rows.append(_row("kg-hunk", "", "", line))
+            rows.append(("kg-hunk", "", "", line))
         else:
-            rows.append(_row("", str(old), str(new), line))
+            rows.append(("", str(old), str(new), line))
             old, new = old + 1, new + 1
     if left := diff.count("\n") + 1 - len(part):
-        rows.append(_row("kg-hunk", "", "", f"… {left:,} more lines …"))
-    return f'<pre class="kg-diff" role="figure" aria-label="Difference" tabindex="0">{"".join(rows)}</pre>'
+        rows.append(("kg-hunk", "", "", f"… {left:,} more lines …"))
+    return rows
 
 
 def _beginning(diff: str, lines: int, characters: int = 60_000) -> list[str]:
@@ -59,8 +60,3 @@ def _beginning(diff: str, lines: int, characters: int = 60_000) -> list[str]:
             break
         kept.append(shown)
     return kept
-
-
-def _row(kind: str, old: str, new: str, line: str) -> str:
-    numbers = f'<span class="kg-no" aria-hidden="true">{old:>4} {new:>4} </span>'
-    return f'<span class="kg-row {kind}">{numbers}<span class="kg-line">{escaped(line) or " "}</span>\n</span>'

@@ -1,60 +1,10 @@
-"""Figures and states in words, the same on every card and in every table."""
+"""Figures in words, the same on every card, in every table and in every chart."""
 
 from __future__ import annotations
-
-from kagura_kernel.jupyter.cards.view import RunView
-
-STATUS_WORDS = {
-    "starting": "Starting",
-    "running": "Running",
-    "waiting": "Waiting for you",
-    "done": "Done",
-    "failed": "Failed",
-    "stopped": "Limit reached",
-    "killed": "Stopped",
-    "denied": "Denied",
-    "lost": "Lost",
-}
-
-NOT_VERIFIED = "Done, not verified"
-"""The state of a run that came to its end, and whose work did not pass its verification."""
 
 _MINUTE = 60
 _HOUR = 3600
 _THOUSAND = 1000
-
-
-def status_of(view: RunView) -> str:
-    """A key of `STATUS_WORDS`."""
-    if view.finished is not None:
-        return view.finished.status
-    if view.pending and not _headless(view):
-        return "waiting"
-    return "running" if view.box is not None or view.auditing else "starting"
-
-
-def run_label(view: RunView) -> str:
-    """What kind of run it is, as the name of its card."""
-    if view.auditing:
-        return "Plugin audit"
-    return "Agent run" if view.agent else "Sandbox run"
-
-
-def status_words(view: RunView) -> str:
-    """The state for reading."""
-    status = status_of(view)
-    finished = view.finished
-    if finished is not None and finished.exit_code:
-        return f"Exit code {finished.exit_code}"
-    if finished is not None and finished.status == "done" and finished.verified is False:
-        return NOT_VERIFIED
-    return STATUS_WORDS[status]
-
-
-def good(view: RunView) -> bool:
-    """Whether a finished run ended as it was meant to, its program and its verification included."""
-    end = view.finished
-    return end is not None and end.status == "done" and not end.exit_code and end.verified is not False
 
 
 def seconds(value: float) -> str:
@@ -130,7 +80,3 @@ def tokens(count: int) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 file`, `3 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _headless(view: RunView) -> bool:
-    return view.started is not None and view.started.headless

@@ -52,11 +52,11 @@ from kagura_kernel.domain.events import (
     VariableCrossed,
 )
 from kagura_kernel.domain.plugins import PluginAudit
-from kagura_kernel.jupyter.cards.audited import audit_notes
-from kagura_kernel.jupyter.cards.crossings import Holding, Network, hold
-from kagura_kernel.jupyter.cards.kitted import Kitted
-from kagura_kernel.jupyter.cards.learned import Learned, resumed_line, trust_line
-from kagura_kernel.jupyter.cards.parts import (
+from kagura_kernel.views.kit import Kitted
+from kagura_kernel.views.learned import Learned, resumed_line, trust_line
+from kagura_kernel.views.leases import Holding, hold
+from kagura_kernel.views.network import Network
+from kagura_kernel.views.parts import (
     KEPT_OUTPUT,
     KEPT_RESULTS,
     Ask,
@@ -69,68 +69,37 @@ from kagura_kernel.jupyter.cards.parts import (
     Printout,
     Result,
     Withheld,
+    audit_notes,
     kept,
 )
 
 INSIDE_MAGIC = "notebook, inside another magic"
 """`RunStarted.origin` of a cell that another magic runs: the kernel is blocked and hears no answers meanwhile."""
 
-__all__ = [
-    "INSIDE_MAGIC",
-    "KEPT_OUTPUT",
-    "Ask",
-    "Call",
-    "Item",
-    "Note",
-    "Passage",
-    "Printout",
-    "Result",
-    "RunView",
-    "Withheld",
-]
-
 
 @dataclass(slots=True)
 class RunView:
-    """A run as its events tell it.
+    """A run as its events tell it."""
 
-    Attributes:
-        started: The run's first event, once it is there.
-        box: Its box, once it is there.
-        items: Passages, calls, approvals and notes in their order.
-        changes: Files it would change, with what became of each.
-        granted: What it was given, once that is known.
-        kit: What its agent brought: skills, prompt files, toolsets.
-        network: Its connections, made and refused.
-        leases: Its leases by id, in the order of their first credentials.
-        variables: What was copied in and out, by direction and name.
-        audit: Of a plugin's examination: the report, once it is there.
-        learned: Its plan, what it was shown of the memory, and what it left.
-        finished: Its last event.
-        input_tokens: Counted so far.
-        output_tokens: Counted so far.
-        usd: Counted so far; None while nothing is known.
-        now: Time of the latest event.
-        awaited: Whether a cell waits for it, whose error tells by whom it was stopped.
-    """
-
-    started: RunStarted | None = None
-    box: BoxStarted | None = None
-    items: list[Item] = field(default_factory=list)
-    changes: dict[str, ChangeRow] = field(default_factory=dict)
-    granted: RunGranted | None = None
-    kit: Kitted = field(default_factory=Kitted)
-    network: Network = field(default_factory=Network)
+    started: RunStarted | None = None  # the run's first event, once it is there
+    box: BoxStarted | None = None  # its box, once it is there
+    items: list[Item] = field(default_factory=list)  # passages, calls, approvals and notes in their order
+    changes: dict[str, ChangeRow] = field(default_factory=dict)  # files it would change, with what became of each
+    granted: RunGranted | None = None  # what it was given, once that is known
+    kit: Kitted = field(default_factory=Kitted)  # what its agent brought: skills, prompt files, toolsets
+    network: Network = field(default_factory=Network)  # its connections, made and refused
+    # Its leases by id, in the order of their first credentials.
     leases: dict[str, Holding] = field(default_factory=dict)
+    # What was copied in and out, by direction and name.
     variables: dict[tuple[str, str], VariableCrossed] = field(default_factory=dict)
-    audit: PluginAudit | None = None
-    learned: Learned = field(default_factory=Learned)
-    finished: RunFinished | None = None
-    input_tokens: int = 0
-    output_tokens: int = 0
-    usd: float | None = None
-    now: datetime | None = None
-    awaited: bool = False
+    audit: PluginAudit | None = None  # of a plugin's examination: the report, once it is there
+    learned: Learned = field(default_factory=Learned)  # its plan, what it was shown of the memory, and what it left
+    finished: RunFinished | None = None  # its last event
+    input_tokens: int = 0  # counted so far
+    output_tokens: int = 0  # counted so far
+    usd: float | None = None  # counted so far; None while nothing is known
+    now: datetime | None = None  # time of the latest event
+    awaited: bool = False  # whether a cell waits for it, whose error tells by whom it was stopped
     _unpriced: bool = False
     _dirty: set[str] = field(default_factory=set)
     _by_call: dict[str, Call] = field(default_factory=dict)

@@ -48,19 +48,12 @@ class NoImageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image that may be shown.
+    """An image that may be shown."""
 
-    Attributes:
-        mime: What the bytes are, whatever they were called.
-        width: Pixels; of an SVG those it asks for.
-        height: Likewise.
-        data: The bytes.
-    """
-
-    mime: str
-    width: int
-    height: int
-    data: bytes
+    mime: str  # what the bytes are, whatever they were called
+    width: int  # pixels; of an SVG those it asks for
+    height: int  # likewise
+    data: bytes  # the bytes
 
     @property
     def address(self) -> str:

@@ -49,17 +49,11 @@ class Staged(Protocol):
 
 @dataclass(slots=True)
 class Kitted:
-    """The kit and the toolsets of a run.
+    """The kit and the toolsets of a run."""
 
-    Attributes:
-        staged: What was staged, once that is known.
-        started: Toolsets that answered, by name.
-        ended: Those that are gone before their run, or never came.
-    """
-
-    staged: KitStaged | None = None
-    started: dict[str, ToolsetStarted] = field(default_factory=dict)
-    ended: dict[str, ToolsetEnded] = field(default_factory=dict)
+    staged: KitStaged | None = None  # what was staged, once that is known
+    started: dict[str, ToolsetStarted] = field(default_factory=dict)  # toolsets that answered, by name
+    ended: dict[str, ToolsetEnded] = field(default_factory=dict)  # those that are gone before their run, or never came
 
     def apply(self, event: KitStaged | ToolsetStarted | ToolsetEnded) -> None:
         """Take one event."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kagura_kernel.domain.audit_report import line_of, report_of
 from kagura_kernel.domain.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -14,6 +15,7 @@ from kagura_kernel.domain.events import (
     ToolCalled,
     ToolFinished,
 )
+from kagura_kernel.domain.plugins import PluginAudit, Severity
 
 KEPT_OUTPUT = 24_000
 """Characters of a running command's output that a live card holds."""
@@ -50,21 +52,13 @@ class Call:
 
 @dataclass(slots=True)
 class Ask:
-    """An approval: the request, and the decision once there is one.
+    """An approval: the request, and the decision once there is one."""
 
-    Attributes:
-        key: Of its part.
-        request: What is asked.
-        decision: The answer.
-        inside: Whether another magic blocks the kernel, so that nobody can answer.
-        brief: Whether it joined others of its kind that wait, and takes one line.
-    """
-
-    key: str
-    request: ApprovalRequested
-    decision: ApprovalDecided | None = None
-    inside: bool = False
-    brief: bool = False
+    key: str  # of its part
+    request: ApprovalRequested  # what is asked
+    decision: ApprovalDecided | None = None  # the answer
+    inside: bool = False  # whether another magic blocks the kernel, so that nobody can answer
+    brief: bool = False  # whether it joined others of its kind that wait, and takes one line
 
 
 @dataclass(slots=True)
@@ -131,3 +125,20 @@ def kept(said: ResultShown, taken: int) -> ResultShown:
     if size <= KEPT_RESULT:
         why = "Not shown: the results before it fill the card."
     return said.model_copy(update={"data": "", "text": said.text[:KEPT_OUTPUT], "note": said.note or why})
+
+
+_FINDINGS = 20
+
+
+def audit_notes(audit: PluginAudit) -> list[tuple[str, bool]]:
+    """The lines, each with whether it is grave."""
+    report = report_of(audit)
+    lines = [(f"{report.title}: {line_of(audit)}", audit.dangerous)]
+    if report.remark:
+        lines.append((report.remark, False))
+    for finding in report.findings[:_FINDINGS]:
+        place = f" ({finding.place})" if finding.place else ""
+        lines.append((f"{finding.word}: {finding.message}{place}", finding.severity is Severity.DANGER))
+    if (left := len(report.findings) - _FINDINGS) > 0:
+        lines.append((f"{left} more findings", False))
+    return lines

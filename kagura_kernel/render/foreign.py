@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.escape import escaped, one_line
-from kagura_kernel.jupyter.cards.images import Image, NoImageError, decoded, image_of
-from kagura_kernel.jupyter.cards.words import counted
+from kagura_kernel.render.escape import escaped, one_line
+from kagura_kernel.render.figures import counted
+from kagura_kernel.render.images import Image, NoImageError, decoded, image_of
 
 if TYPE_CHECKING:
     import nh3

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kagura_kernel.domain.visible import visible
-from kagura_kernel.jupyter.cards.escape import escaped
+from kagura_kernel.render.escape import escaped
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -1,0 +1,266 @@
+"""Blocks as HTML. Every text goes through `element`, which makes odd characters visible and escapes; nothing else may.
+
+`Markup` is what template engines take for safe. It is made here, and by the cleaners of Markdown and of foreign HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import singledispatch
+
+from markupsafe import Markup
+
+from kagura_kernel.render.blocks import (
+    Block,
+    Bullets,
+    Button,
+    Cell,
+    Clock,
+    Countdown,
+    Diff,
+    Entry,
+    Fold,
+    Group,
+    Inline,
+    Line,
+    Meter,
+    Pairs,
+    Pre,
+    Question,
+    Span,
+    Table,
+    Told,
+    Words,
+    joined,
+)
+from kagura_kernel.render.diff import diff_rows
+from kagura_kernel.render.escape import escaped, escaped_output, escaped_prose, reachable
+from kagura_kernel.render.figures import clock_face
+
+_TAGS = {
+    "item": "span",
+    "code": "code",
+    "strong": "b",
+    "title": "strong",
+    "pill": "strong",
+    "name": "strong",
+    "quote": "q",
+}
+_CLASSED = frozenset({"soft", "chip", "pill", "name"})
+
+
+def html_of(blocks: Iterable[Block]) -> str:
+    """These blocks, one after the other."""
+    return str(_blocks(blocks))
+
+
+def _blocks(blocks: Iterable[Block]) -> Markup:
+    return Markup("").join(map(_block, blocks))
+
+
+def element(tag: str, inside: str | Markup = "", /, **attributes: str | bool | None) -> Markup:
+    """An element; attributes that are None or False are left out, and those that are True have no value.
+
+    An underscore in the name of an attribute stands for a hyphen, one at its end for nothing.
+    """
+    said = "".join(
+        f" {name.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escaped(value)}"')
+        for name, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return Markup(f"<{tag}{said}>{safe(inside)}</{tag}>")  # noqa: S704  # all of it was escaped
+
+
+def _void(tag: str, **attributes: str | bool | None) -> Markup:
+    return Markup(str(element(tag, **attributes)).removesuffix(f"</{tag}>"))  # noqa: S704  # made by `element`
+
+
+def safe(text: str | Markup) -> Markup:
+    """A text escaped, with odd characters visible; markup as it is."""
+    return text if isinstance(text, Markup) else Markup(escaped(text))  # noqa: S704  # it was escaped
+
+
+def classes(*looks: str, tone: str = "") -> str | None:
+    """The value of a `class`; None for none."""
+    names = [f"kg-{name}" for look in (*looks, tone) for name in look.split()]
+    return " ".join(names) or None
+
+
+def words_of(words: Words) -> Markup:
+    """Words with a blank between them."""
+    return Markup("").join(joined(words, _inline))
+
+
+def _inline(one: Inline) -> Markup:  # noqa: PLR0911 - one for each kind
+    match one:
+        case str():
+            return safe(one)
+        case Button():
+            return _button(one)
+        case Clock():
+            return _clock(one)
+        case Entry():
+            return _entry(one)
+        case Meter():
+            bar = element("i", style=f"width: {100 * one.share:.1f}%")
+            return element("span", bar, class_="kg-bar", role="img", aria_label=one.about)
+    look = classes(one.kind if one.kind in _CLASSED else "", one.look, tone=one.tone)
+    inside = _span_inside(one)
+    if not (inside or one.look):
+        return Markup("")
+    if not (look or one.hint or one.kind in _TAGS):
+        return inside
+    role = "status" if one.is_status else None
+    facts = {"title": one.hint or None, "role": role, "data_final": one.is_last_word}
+    return element(_TAGS.get(one.kind, "span"), inside, class_=look, **facts)
+
+
+def _span_inside(span: Span) -> Markup:
+    if not isinstance(span.words, str):
+        return words_of(span.words)
+    return Markup(escaped_prose(span.words)) if span.kind == "prose" else safe(span.words)  # noqa: S704  # escaped
+
+
+def _button(button: Button) -> Markup:
+    data = {f"data_{name}": value or True for name, value in button.data.items()}
+    return element(
+        "button",
+        button.word,
+        type="button",
+        class_=classes("btn", button.look),
+        data_act=button.act,
+        **data,
+        aria_label=button.label or None,
+        title=button.hint or None,
+    )
+
+
+def _clock(clock: Clock) -> Markup:
+    if clock.counts == "elapsed":
+        ticking = f"{clock.seconds:.1f}" if clock.ticks else None
+        return element("span", clock.face, class_="kg-tick", data_elapsed=ticking, title="Elapsed")
+    face = element("span", clock.face, class_="kg-face", data_expires=f"{clock.seconds:.1f}")
+    left = element("span", "left", class_="kg-soft")
+    return element("span", Markup(" ").join([face, left]), class_="kg-timer", role="timer", aria_label="Time left")
+
+
+def _entry(entry: Entry) -> Markup:
+    typed = {"type": "text", "placeholder": entry.placeholder}
+    if not entry.is_budget:
+        return _void("input", class_="kg-input", aria_label=entry.label, **typed)
+    field = _void(
+        "input", class_="kg-input kg-short", data_budget=True, inputmode="decimal", value=entry.value, **typed
+    )
+    return element("label", safe(f"{entry.label} ") + field, class_="kg-soft")
+
+
+@singledispatch
+def _block(block: Block) -> Markup:
+    raise TypeError(f"No block: {block!r}")
+
+
+@_block.register
+def _line(line: Line) -> Markup:
+    return element("div", words_of(line.words), class_=classes(line.look, tone=line.tone))
+
+
+@_block.register
+def _pairs(pairs: Pairs) -> Markup:
+    tones = pairs.tones or [""] * len(pairs.rows)
+    rows = [
+        element("dt", name) + element("dd", words_of(words), class_=classes(tone=tone))
+        for (name, words), tone in zip(pairs.rows, tones, strict=True)
+    ]
+    return element("dl", Markup("").join(rows), class_="kg-pairs")
+
+
+@_block.register
+def _bullets(bullets: Bullets) -> Markup:
+    return element("ul", Markup("").join(element("li", words_of(row)) for row in bullets.rows))
+
+
+@_block.register
+def _pre(pre: Pre) -> Markup:
+    inside = Markup(escaped_output(pre.text)) if pre.is_output else safe(pre.text)  # noqa: S704  # escaped
+    inside += element("i", data_end=True) if pre.has_end else ""
+    return element("pre", inside, class_=classes("pre", pre.look), tabindex="0" if reachable(pre.text) else None)
+
+
+@_block.register
+def _group(group: Group) -> Markup:
+    data = {f"data_{name}": value or True for name, value in group.data.items()}
+    named = {"role": "group", "aria_label": group.name} if group.name else {}
+    return element("div", _blocks(group.inside), class_=classes(group.look), **data, **named)
+
+
+@_block.register
+def _fold(fold: Fold) -> Markup:
+    inside = element("summary", words_of(fold.line)) + element("div", _blocks(fold.inside), class_="kg-inside")
+    return element("details", inside, class_=classes(fold.look), data_keep=fold.key, open=fold.is_open)
+
+
+@_block.register
+def _told(told: Told) -> Markup:
+    return element("div", Markup(escaped_prose(told.words)), class_="kg-told", role="status")  # noqa: S704  # escaped
+
+
+@_block.register
+def _question(question: Question) -> Markup:
+    state = "open" if question.is_open else "closed"
+    look = classes("ask", state, "brief" if question.is_brief else "")
+    # The first stop of the keyboard is the question itself, never one of its buttons.
+    reach: dict[str, str | bool] = {"tabindex": "0", "data_block": True, "data_approval": question.about}
+    inside = _blocks(question.inside)
+    more = reach if question.is_open else {}
+    return element("blockquote", inside, class_=look, role="group", aria_label=question.name, **more)
+
+
+@_block.register
+def _countdown(count: Countdown) -> Markup:
+    face = element("span", clock_face(count.left), class_="kg-face")
+    share = 100 * count.left / count.total if count.total else 0
+    bar = (
+        element("span", element("i", style=f"width:{share:.0f}%"), class_="kg-bar") + " " if count.meaning else safe("")
+    )
+    left = element("span", face + safe(f" left, {count.meaning}" if count.meaning else " left"))
+    facts = {"data_left": f"{count.left:.1f}", "data_total": f"{count.total:.1f}"}
+    return element("div", bar + left, class_="kg-count", **facts)
+
+
+@_block.register
+def _table(table: Table) -> Markup:
+    head = Markup("")
+    if table.head:
+        names = Markup(" ").join(element("th", name) for name in table.head)
+        head = element("thead", element("tr", names))
+    rows = Markup("").join(element("tr", Markup(" ").join(_cells(row, has_name=table.has_names))) for row in table.rows)
+    drawn = element("table", head + element("tbody", rows), class_=classes("table", table.look))
+    return element("div", drawn, class_="kg-wide") if table.is_wide else drawn
+
+
+def _cells(row: Sequence[Cell], *, has_name: bool) -> Iterator[Markup]:
+    for number, cell in enumerate(row):
+        yield _cell(cell, "th" if has_name and number == 0 else "td")
+
+
+def _cell(words: Cell, tag: str) -> Markup:
+    # A cell of one text in a tone is coloured as a whole.
+    match words:
+        case (Span(words=str(text), kind="", look="", tone=tone),) if tone:
+            return element(tag, text, class_=classes(tone=tone))
+    return element(tag, Markup("").join(joined(words, _either)))
+
+
+def _either(one: Inline | Block) -> Markup:
+    return _inline(one) if isinstance(one, Inline) else _block(one)
+
+
+@_block.register
+def _diff(diff: Diff) -> Markup:
+    rows = []
+    for kind, old, new, line in diff_rows(diff.text):
+        numbers = element("span", f"{old:>4} {new:>4} ", class_="kg-no", aria_hidden="true")
+        shown = element("span", safe(line) or " ", class_="kg-line")
+        rows.append(element("span", numbers + shown + "\n", class_=f"kg-row {kind}"))
+    inside = Markup("").join(rows)
+    return element("pre", inside, class_="kg-diff", role="figure", aria_label="Difference", tabindex="0")
