@@ -416,7 +416,10 @@ def fitted_to_lines(data: bytes, spans: Sequence[Span], name: str) -> list[Span]
 
     A text without a name is left alone, unless it is YAML and would not be any more.
     """
-    spans = [_yaml_before_escape(data, _before_line_end(data, _within_literal(data, span))) for span in spans]
+    spans = [
+        _whole_escape(data, _yaml_before_escape(data, _before_line_end(data, _within_literal(data, span))))
+        for span in spans
+    ]
     suffix = name.lower().rpartition(".")[2]
     if suffix == "toml":
         return [_fitted(data, span, toml=True) for span in spans]
@@ -463,6 +466,18 @@ def _yaml_before_escape(data: bytes, span: Span) -> Span:
     # Two of them are a backslash of the secret.
     odd = (len(value) - len(value.rstrip(b"\\"))) % 2
     return replace(span, end=span.end - 1) if odd else span
+
+
+def _whole_escape(data: bytes, span: Span) -> Span:
+    """With the backslash of the escape that it begins in: one before a marker is no escape."""
+    if not _ESCAPED.match(data, span.start):
+        return span
+    before = data[max(0, span.start - _REACH) : span.start]
+    odd = (len(before) - len(before.rstrip(b"\\"))) % 2
+    return replace(span, start=span.start - 1) if odd else span
+
+
+_ESCAPED = re.compile(rb"u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|x[0-9A-Fa-f]{2}")
 
 
 def _fitted(data: bytes, span: Span, *, toml: bool) -> Span:

@@ -10,7 +10,7 @@ from configparser import RawConfigParser
 import nbformat
 import pytest
 import yaml
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from kagura_kernel.domain.kit import MARKER
@@ -141,6 +141,7 @@ BARE_KEY = st.from_regex(r"[a-zA-Z_]{1,12}", fullmatch=True) | st.sampled_from(
 
 
 @EXAMPLES
+@example({"password": '"\\u00e9ATBB2yW4Acq9GFz6Y1t9EwL56nGiSIGQ8JTG-----END RSA PRIVATE KEY-----"'}, "")
 @given(st.dictionaries(BARE_KEY, TOML_VALUE, max_size=5), st.sampled_from(["", "# password\n", "[auth.token]\n"]))
 def test_toml_still_parses_and_keeps_its_shape(pairs, head):
     text = head + "".join(f"{key} = {value}\n" for key, value in pairs.items())
