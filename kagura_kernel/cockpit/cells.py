@@ -85,13 +85,13 @@ _SHARED = (
         ("--timeout",),
         "how long each command may take, not the whole run; 0 lifts the limit",
         Kind.SECONDS,
-        otherwise="90",
+        setting="command_timeout",
     ),
     Option(
         ("--idle",),
         "how long each command may print nothing, not the whole run; 0 lifts the limit",
         Kind.SECONDS,
-        otherwise="45",
+        setting="idle_timeout",
     ),
     Option(
         ("--write",),

@@ -124,7 +124,8 @@ class Option(NamedTuple):
         choices: All its value may be, for `Kind.CHOICE`.
         excludes: Flags that do not go together with it.
         default: Its value when it is not given and is no flag and not `many`.
-        otherwise: What holds when it is not given, for people.
+        otherwise: What holds when it is not given, for people; empty where `setting` says it.
+        setting: The setting whose number holds then; empty for none.
         dest: Its name among the values; empty for the long form's own.
         surfaces: Where it is taken; None wherever its command is.
     """
@@ -139,6 +140,7 @@ class Option(NamedTuple):
     excludes: tuple[str, ...] = ()
     default: Any = None
     otherwise: str = ""
+    setting: str = ""
     dest: str = ""
     surfaces: Surfaces | None = None
 
@@ -146,6 +148,15 @@ class Option(NamedTuple):
     def name(self) -> str:
         """Its name among the values."""
         return self.dest or self.flags[-1].lstrip("-").replace("-", "_")
+
+    @property
+    def without(self) -> str:
+        """What holds when it is not given, with the default of its setting; empty where nobody says so."""
+        if self.otherwise or not self.setting:
+            return self.otherwise
+        from kagura_kernel.domain.settings import DEFAULTS
+
+        return f"{getattr(DEFAULTS, self.setting):g}"
 
     @property
     def value(self) -> str:

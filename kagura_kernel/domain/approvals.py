@@ -10,6 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from kagura_kernel.domain.settings import DEFAULTS
+
 
 class ApprovalKind(StrEnum):
     """What is asked for."""
@@ -67,7 +69,7 @@ class ApprovalRequest:
     reason: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     call_id: str = ""
-    deadline: float = 300.0
+    deadline: float = DEFAULTS.approval_deadline
     options: tuple[str, ...] = ()
     lineage: tuple[str, ...] = ()
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from kagura_kernel.domain.settings import DEFAULTS
+
 HANDOFF: Final = "handoff"
 """The type of the memory that a child is handed."""
 
@@ -213,9 +215,9 @@ class DelegationTerms:
         workers: Where they run: empty for this process, otherwise a Dask scheduler's address.
     """
 
-    depth: int = 2
-    children: int = 16
-    at_once: int = 4
+    depth: int = DEFAULTS.delegate_depth
+    children: int = DEFAULTS.delegate_children
+    at_once: int = DEFAULTS.delegate_at_once
     workers: str = ""
 
 
@@ -229,6 +231,6 @@ class TrustTerms:
         days: Over how many days they are spread, and how long it takes after a failure.
     """
 
-    successes: int = 5
-    tasks: int = 3
-    days: float = 7.0
+    successes: int = DEFAULTS.trust_successes
+    tasks: int = DEFAULTS.trust_tasks
+    days: float = DEFAULTS.trust_days

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+
+from kagura_kernel.domain.settings import DEFAULTS, PermissionMode, WriteMode
+
+__all__ = [
+    "PROGRAM_DIR",
+    "BoxLimits",
+    "CommandDecision",
+    "CommandLimits",
+    "EscalationReason",
+    "ExecutionRoute",
+    "IsolationClass",
+    "PermissionMode",
+    "SandboxPermission",
+    "SandboxPolicy",
+    "SandboxPolicyType",
+    "WriteMode",
+]
 
 PROGRAM_DIR = "/kagura/claude"
 """Where a box has the program of a brain that thinks there."""
-
-
-class PermissionMode(StrEnum):
-    """How much the person in charge has handed over."""
-
-    DEFAULT = "default"
-    FULL_CONTROL = "full_control"
 
 
 class SandboxPermission(StrEnum):
@@ -52,14 +62,6 @@ class IsolationClass(IntEnum):
     def label(self) -> str:
         """The word shown to people: `namespace`, `container`, `gvisor`, `microvm`."""
         return self.name.lower()
-
-
-class WriteMode(StrEnum):
-    """How a run's changes reach the project."""
-
-    ASK = "ask"
-    THROUGH = "through"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +124,10 @@ class BoxLimits:
         file_bytes: The largest single file.
     """
 
-    memory_bytes: int = 4 * 2**30
-    processes: int = 512
+    memory_bytes: int = DEFAULTS.memory_mib * 2**20
+    processes: int = DEFAULTS.processes
     cpus: float = 2.0
-    workspace_bytes: int = 2 * 2**30
+    workspace_bytes: int = DEFAULTS.workspace_mib * 2**20
     scratch_bytes: int = 2**30
     open_files: int = 4096
     file_bytes: int = 2 * 2**30
@@ -135,13 +137,5 @@ class BoxLimits:
 class CommandLimits:
     """How long one command may take, in seconds; None lifts a limit. Set-up time is never counted."""
 
-    total: float | None = 90.0
-    idle: float | None = 45.0
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalSettings:
-    """How approvals behave when nobody answers."""
-
-    deadline: float = 300.0
-    preapproved_host_commands: tuple[str, ...] = field(default=())
+    total: float | None = DEFAULTS.command_timeout
+    idle: float | None = DEFAULTS.idle_timeout

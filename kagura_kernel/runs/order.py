@@ -16,6 +16,7 @@ from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.patterns import Checkpoint, DelegationTerms, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import CommandLimits, PermissionMode, WriteMode
+from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.variables import CellPlace, PackedVariable
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.definitions.references import ResolvedAgent
@@ -56,7 +57,7 @@ class Routing:
     mode: PermissionMode = PermissionMode.DEFAULT
     strict: bool = False
     preapproved: tuple[str, ...] = ()
-    approval_deadline: float = 300.0
+    approval_deadline: float = DEFAULTS.approval_deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +216,11 @@ class RunOrder:
     headless: bool = False
     inputs: tuple[PackedVariable, ...] = ()
     outputs: tuple[str, ...] = ()
-    room: int = 256 * 2**20
+    room: int = DEFAULTS.variables_mib * 2**20
     place: CellPlace = field(default_factory=CellPlace)
     verify: str = ""
     plan: PlanTerms = field(default_factory=PlanTerms)
-    recall: int = 5
+    recall: int = DEFAULTS.recall
     resumes: Checkpoint | None = None
     handoff: Handoff = field(default_factory=Handoff)
     delegation: DelegationTerms = field(default_factory=DelegationTerms)

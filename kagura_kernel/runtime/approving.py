@@ -17,6 +17,7 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, ApprovalDenied, ApprovalRequired
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.domain.patience import LIMIT
+from kagura_kernel.domain.settings import DEFAULTS
 
 _APPROVER: ContextVar[Approver | None] = ContextVar("kagura_approver", default=None)
 
@@ -50,7 +51,7 @@ class Asker:
     run_id: str = ""
     session_id: str = ""
     clock: Clock = field(default_factory=SystemClock)
-    deadline: float = 300.0
+    deadline: float = DEFAULTS.approval_deadline
 
     async def ask(
         self,

@@ -32,6 +32,7 @@ from kagura_kernel.domain.policy import (
     SandboxPermission,
     SandboxPolicy,
 )
+from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.runtime.approving import Asker, require_allowed
 from kagura_kernel.runtime.files import HostFiles
 from kagura_kernel.runtime.host import HostRunner
@@ -120,7 +121,7 @@ class RuntimeSettings:
     safe_commands: tuple[str, ...] = SAFE_COMMANDS
     preapproved: tuple[str, ...] = ()
     sandbox_why: str = ""
-    deadline: float = 300.0
+    deadline: float = DEFAULTS.approval_deadline
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,12 +127,12 @@ def _words(command: Command, surface: Surface, begin: str) -> str:
 
 
 def _option_row(option: Option) -> tuple[str, str]:
-    without = f" (without it: {option.otherwise})" if option.otherwise else ""
+    without = f" (without it: {option.without})" if option.without else ""
     return _flags(option), option.help + without
 
 
 def _without(option: Option) -> str:
-    return f" Without it: {option.otherwise}." if option.otherwise else ""
+    return f" Without it: {option.without}." if option.without else ""
 
 
 def _flags(option: Option) -> str:

@@ -89,7 +89,7 @@ def _only(surfaces: frozenset[Surface] | None, command: Command) -> str:
 
 
 def _option(option: Option) -> tuple[str, str, str]:
-    return ", ".join(_code(f"{flag} {option.value}".rstrip()) for flag in option.flags), option.help, option.otherwise
+    return ", ".join(_code(f"{flag} {option.value}".rstrip()) for flag in option.flags), option.help, option.without
 
 
 def _code(text: str) -> str:

@@ -15,12 +15,10 @@ from typing import Any
 
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.identity import new_approval_id
-from kagura_kernel.domain.settings import Settings
+from kagura_kernel.domain.settings import DEFAULTS, Settings
 from kagura_kernel.membrane.credentials.grants import Grant, Scope
 from kagura_kernel.membrane.credentials.secret import Credential
 
-DEFAULT_SECONDS = 3600.0
-DEFAULT_RENEWALS = 6
 _NOTHING = 1e-6
 
 
@@ -34,9 +32,9 @@ class Budget:
         renewals_left: How often a credential may still be replaced by a fresh one.
     """
 
-    total_seconds: float = DEFAULT_SECONDS
+    total_seconds: float = DEFAULTS.lease_budget_seconds
     spent_seconds: float = 0.0
-    renewals_left: int = DEFAULT_RENEWALS
+    renewals_left: int = DEFAULTS.lease_renewals
 
     def __post_init__(self) -> None:
         numbers = (self.total_seconds, self.spent_seconds)
@@ -117,9 +115,6 @@ class Budget:
             raise ValueError("this is no budget") from error
 
 
-DEFAULT_TTL = 900.0
-
-
 @dataclass(frozen=True, slots=True)
 class Holder:
     """For whom leases are held.
@@ -152,12 +147,12 @@ class LeaseTerms:
         longest_pause: up to this.
     """
 
-    ttl: float = DEFAULT_TTL
+    ttl: float = DEFAULTS.lease_seconds
     budget: Budget = field(default_factory=Budget)
     renew_after: float = 0.75
     jitter: float = 0.1
     overlap: float = 5.0
-    ask_deadline: float = 300.0
+    ask_deadline: float = DEFAULTS.approval_deadline
     attempts: int = 3
     first_pause: float = 1.0
     longest_pause: float = 30.0

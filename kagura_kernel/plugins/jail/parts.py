@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.membrane.egress.gate import Resolver, SystemResolver
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 
@@ -34,11 +35,11 @@ class JailLimits:
         log_bytes: How much of what it prints is kept.
     """
 
-    call_seconds: float = 30.0
-    calls: int = 4
+    call_seconds: float = DEFAULTS.plugin_call_seconds
+    calls: int = DEFAULTS.plugin_calls
     waiting: int = 64
     frame_bytes: int = 4 * 2**20
-    memory_mib: int = 256
+    memory_mib: int = DEFAULTS.plugin_memory_mib
     start_seconds: float = 20.0
     log_bytes: int = 64 * 1024
 
