@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, GROUPS
-from kagura_kernel.cockpit.grammar import Argument, CellMagic, Command, Option, Surface
 from kagura_kernel.domain.errors import UnknownName
+from kagura_kernel.domain.grammar import Argument, CellMagic, Command, Option, Surface
 
 WIDTH = 100
 """Columns where nobody says how many there are."""

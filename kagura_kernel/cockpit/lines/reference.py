@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, GROUPS
-from kagura_kernel.cockpit.grammar import CellMagic, Command, Option, Surface
+from kagura_kernel.domain.grammar import CellMagic, Command, Option, Surface
 
 _TOP = """\
 # Commands

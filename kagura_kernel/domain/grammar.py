@@ -71,6 +71,13 @@ class Kind(Enum):
     TEXT = "TEXT"
 
 
+class InputRequest(NamedTuple):
+    """The value of `Kind.EXPRESSION`: one variable that a cell gives into its box."""
+
+    name: str  # in the box
+    expression: str  # Python whose value it gets; the name itself for a variable as it stands
+
+
 class Argument(NamedTuple):
     """A word that stands at a place.
 
