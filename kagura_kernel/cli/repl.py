@@ -167,7 +167,7 @@ def _ends(line: str) -> bool:
 
 
 def _history() -> History:
-    from kagura_kernel.assembly.kits import redactor_of
+    from kagura_kernel.assembly.places import redactor_of
     from kagura_kernel.cli.repl_history import History
     from kagura_kernel.journal.place import data_home
 
