@@ -112,19 +112,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CassetteHeader:
-    """The first line.
+    """The first line."""
 
-    Attributes:
-        recorded_at: ISO 8601, UTC.
-        brain: Which brain spoke.
-        model: Which model it was asked to use; empty was its own choice.
-        task: What it was asked.
-    """
-
-    recorded_at: str = ""
-    brain: str = ""
-    model: str = ""
-    task: str = ""
+    recorded_at: str = ""  # ISO 8601, UTC
+    brain: str = ""  # Which brain spoke
+    model: str = ""  # Which model it was asked to use; empty was its own choice
+    task: str = ""  # What it was asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +157,10 @@ Entry = Spoken | Called | Counted | Finished
 
 @dataclass(frozen=True, slots=True)
 class Cassette:
-    """A recorded run.
+    """A recorded run."""
 
-    Attributes:
-        header: The first line.
-        entries: The others, of which the last, and only the last, is `Finished`.
-    """
-
-    header: CassetteHeader
-    entries: tuple[Entry, ...] = field(default=())
+    header: CassetteHeader  # The first line
+    entries: tuple[Entry, ...] = field(default=())  # The others, of which the last, and only the last, is `Finished`
 
     @property
     def finished(self) -> Finished:

@@ -173,13 +173,9 @@ FIXED = {
 
 @dataclass(frozen=True, slots=True)
 class ClaudeHome:
-    """The directories of our own that the program is given, all private.
+    """The directories of our own that the program is given, all private."""
 
-    Attributes:
-        root: Everything below it belongs to the Claude brain.
-    """
-
-    root: Path
+    root: Path  # Everything below it belongs to the Claude brain
 
     @property
     def work(self) -> Path:

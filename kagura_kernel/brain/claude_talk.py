@@ -220,11 +220,7 @@ _LONGEST_RESULT = 500_000  # characters; a toolbox bounds its results far below
 
 
 class ToolServer:
-    """The tools of one turn and the calls that are under way.
-
-    Attributes:
-        config: For `ClaudeAgentOptions.mcp_servers`.
-    """
+    """The tools of one turn and the calls that are under way."""
 
     def __init__(self, turn: Turn, fail: Callable[[BaseException], None], alive: Callable[[], None]) -> None:
         """A server that is ready.
@@ -238,6 +234,7 @@ class ToolServer:
         self._fail = fail
         self._alive = alive
         self._calls: set[asyncio.Task[ToolResult]] = set()
+        # For `ClaudeAgentOptions.mcp_servers`
         self.config: McpSdkServerConfig = create_sdk_mcp_server(
             SERVER, tools=[self._offer(spec) for spec in turn.tools]
         )

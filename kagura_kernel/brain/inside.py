@@ -13,21 +13,13 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class SealedNeeds:
-    """What has to be there before such a brain can think.
+    """What has to be there before such a brain can think."""
 
-    Attributes:
-        program: The folder of its program on the host, absolute, without links; shown read-only.
-        place: Where it lies in the box.
-        url: Base URL of its service.
-        header: The header that carries the key.
-        key: The key; called outside of the box alone.
-    """
-
-    program: Path
-    place: str
-    url: str
-    header: str
-    key: Callable[[], str] = field(repr=False)
+    program: Path  # The folder of its program on the host, absolute, without links; shown read-only
+    place: str  # Where it lies in the box
+    url: str  # Base URL of its service
+    header: str  # The header that carries the key
+    key: Callable[[], str] = field(repr=False)  # The key; called outside of the box alone
 
 
 class InsideProgram(Protocol):

@@ -62,38 +62,23 @@ _STOPPED: Mapping[str, Literal["budget", "turns"]] = {"error_max_budget_usd": "b
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """The end of a program.
+    """The end of a program."""
 
-    Attributes:
-        code: Its exit code.
-        out: Its standard output.
-        err: Its standard error.
-    """
-
-    code: int
-    out: str
-    err: str
+    code: int  # Its exit code
+    out: str  # Its standard output
+    err: str  # Its standard error
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What an agent said in the end.
+    """What an agent said in the end."""
 
-    Attributes:
-        text: The answer.
-        usage: Tokens of all its rounds.
-        model: The model that answered; empty where it does not say.
-        turns: How often it went round; 0 where it does not say.
-        reported_usd: What it says it cost; None if it does not say.
-        stopped: Why it ended early.
-    """
-
-    text: str
-    usage: Usage
-    model: str = ""
-    turns: int = 0
-    reported_usd: float | None = None
-    stopped: Literal["", "budget", "turns"] = ""
+    text: str  # The answer
+    usage: Usage  # Tokens of all its rounds
+    model: str = ""  # The model that answered; empty where it does not say
+    turns: int = 0  # How often it went round; 0 where it does not say
+    reported_usd: float | None = None  # What it says it cost; None if it does not say
+    stopped: Literal["", "budget", "turns"] = ""  # Why it ended early
 
 
 def read_claude(printed: Printed, secrets: Sequence[str]) -> Said:

@@ -54,30 +54,19 @@ _HARMLESS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a program reaches its service.
+    """How a program reaches its service."""
 
-    Attributes:
-        auth: What to tell a person.
-        endpoint: The base URL that is used instead of a sign-in; empty for the sign-in.
-        key: The key for it.
-    """
-
-    auth: AuthContext
-    endpoint: str = ""
+    auth: AuthContext  # What to tell a person
+    endpoint: str = ""  # The base URL that is used instead of a sign-in; empty for the sign-in
     key: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One of the agents.
+    """One of the agents."""
 
-    Attributes:
-        name: As the settings call it: `claude`, `codex`, `ollama`.
-        file: Where it is; None where it is not installed.
-    """
-
-    name: str
-    file: Path | None
+    name: str  # As the settings call it: `claude`, `codex`, `ollama`
+    file: Path | None  # Where it is; None where it is not installed
 
     @property
     def backend(self) -> str:

@@ -24,19 +24,12 @@ _LONGEST_SAID = 300  # characters of what a service says about itself
 
 
 class KnownService(NamedTuple):
-    """A service that is called by its name alone.
+    """A service that is called by its name alone."""
 
-    Attributes:
-        url: Its base URL.
-        variable: Where its key is looked for when nothing else is said; empty for one that needs none.
-        prices: What the price list calls it; empty where nobody is paid.
-        start: What makes it answer, for one on this machine; a clause.
-    """
-
-    url: str
-    variable: str = ""
-    prices: str = ""
-    start: str = ""
+    url: str  # Its base URL
+    variable: str = ""  # Where its key is looked for when nothing else is said; empty for one that needs none
+    prices: str = ""  # What the price list calls it; empty where nobody is paid
+    start: str = ""  # What makes it answer, for one on this machine; a clause
 
 
 KNOWN: Mapping[str, KnownService] = {
@@ -62,38 +55,25 @@ KEY_VARIABLE = "KAGURA_BRAIN_API_KEY"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Where the key of a service is kept; never the key.
+    """Where the key of a service is kept; never the key."""
 
-    Attributes:
-        place: Its name for messages: `OPENAI_API_KEY`, `endpoints.work.key_keyring`.
-        read: Reads it, at the moment when it is used; raises `SecretUnavailable`.
-        there: Whether it seems to be there; quick, and without asking a keychain.
-    """
-
-    place: str
+    place: str  # Its name for messages: `OPENAI_API_KEY`, `endpoints.work.key_keyring`
+    # Reads it, at the moment when it is used; raises `SecretUnavailable`
     read: Callable[[], Awaitable[str]] = field(repr=False)
+    # Whether it seems to be there; quick, and without asking a keychain
     there: Callable[[], bool] = field(repr=False, default=lambda: True)
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One service that answers.
+    """One service that answers."""
 
-    Attributes:
-        name: What stands before the colon in `--model NAME:MODEL`, and in the ledger.
-        url: Its base URL.
-        model: The model for who names none; empty where there is none.
-        key: Where its key is; None for one that needs none.
-        window: Tokens that its models take; None where nobody has said so.
-        start: What makes it answer; may be empty.
-    """
-
-    name: str
-    url: str
-    model: str = ""
-    key: Key | None = None
-    window: int | None = None
-    start: str = ""
+    name: str  # What stands before the colon in `--model NAME:MODEL`, and in the ledger
+    url: str  # Its base URL
+    model: str = ""  # The model for who names none; empty where there is none
+    key: Key | None = None  # Where its key is; None for one that needs none
+    window: int | None = None  # Tokens that its models take; None where nobody has said so
+    start: str = ""  # What makes it answer; may be empty
 
     @property
     def where(self) -> str:
@@ -117,15 +97,10 @@ def _unsaid(model: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is known of models.
+    """What is known of models."""
 
-    Attributes:
-        price: What they cost.
-        window: How many tokens they take; None when that is not known.
-    """
-
-    price: Price = _unknown
-    window: Callable[[str], int | None] = _unsaid
+    price: Price = _unknown  # What they cost
+    window: Callable[[str], int | None] = _unsaid  # How many tokens they take; None when that is not known
 
 
 def split_model(model: str, endpoints: Sequence[str]) -> tuple[str, str]:

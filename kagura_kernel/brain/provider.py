@@ -17,66 +17,39 @@ from kagura_kernel.domain.tools import CallTool, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class AuthContext:
-    """How a brain would sign in; never the secret itself.
+    """How a brain would sign in; never the secret itself."""
 
-    Attributes:
-        ready: Whether it can think now.
-        method: `api key`, `sign-in`, `none needed`, …
-        reason: Half a sentence: what was found, or what is missing and how to get it.
-    """
-
-    ready: bool
-    method: str
-    reason: str
+    ready: bool  # Whether it can think now
+    method: str  # `api key`, `sign-in`, `none needed`, …
+    reason: str  # Half a sentence: what was found, or what is missing and how to get it
 
 
 @dataclass(frozen=True, slots=True)
 class BrainCapabilities:
-    """What a brain can do beside thinking.
+    """What a brain can do beside thinking."""
 
-    Attributes:
-        streaming: Whether it says things as it writes them.
-        resume: Whether it can go on with an earlier conversation.
-        reports_cost: Whether it says what it has cost.
-        budget: Whether it keeps to a budget by itself.
-        by_model: Whether the model that is asked for may say where it thinks, so that a turn can do without what is
-            configured.
-        sealed: Whether it thinks in the box of its run, with tools of its own; see `inside.ThinksInside`.
-    """
-
-    streaming: bool = True
-    resume: bool = False
-    reports_cost: bool = False
-    budget: bool = False
+    streaming: bool = True  # Whether it says things as it writes them
+    resume: bool = False  # Whether it can go on with an earlier conversation
+    reports_cost: bool = False  # Whether it says what it has cost
+    budget: bool = False  # Whether it keeps to a budget by itself
+    # Whether the model that is asked for may say where it thinks, so that a turn can do without what is configured
     by_model: bool = False
-    sealed: bool = False
+    sealed: bool = False  # Whether it thinks in the box of its run, with tools of its own; see `inside.ThinksInside`
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a brain is given.
+    """What a brain is given."""
 
-    Attributes:
-        task: The prompt.
-        system: What it is told about its place and its tools.
-        tools: What it may call.
-        call_tool: How it calls; raises only what must end the run. May be called several times at once.
-        model: Model asked for; empty is its own choice.
-        budget_usd: What it may spend; None is no limit.
-        max_turns: How often it may go round its loop; None is no limit.
-        resume: What an earlier `BrainDone.session` said, to go on from there; empty starts afresh.
-        inside: The box, for a brain that thinks there; None for every other.
-    """
-
-    task: str
-    system: str
-    tools: Sequence[ToolSpec]
-    call_tool: CallTool
-    model: str = ""
-    budget_usd: float | None = None
-    max_turns: int | None = None
-    resume: str = ""
-    inside: InsideBox | None = None
+    task: str  # The prompt
+    system: str  # What it is told about its place and its tools
+    tools: Sequence[ToolSpec]  # What it may call
+    call_tool: CallTool  # How it calls; raises only what must end the run. May be called several times at once.
+    model: str = ""  # Model asked for; empty is its own choice
+    budget_usd: float | None = None  # What it may spend; None is no limit
+    max_turns: int | None = None  # How often it may go round its loop; None is no limit
+    resume: str = ""  # What an earlier `BrainDone.session` said, to go on from there; empty starts afresh
+    inside: InsideBox | None = None  # The box, for a brain that thinks there; None for every other
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,25 +70,15 @@ class BrainUsage:
 
 @dataclass(frozen=True, slots=True)
 class BrainDone:
-    """The brain has finished; always the last event.
+    """The brain has finished; always the last event."""
 
-    Attributes:
-        text: The final answer.
-        session: For `Turn.resume`; empty when it cannot resume.
-        reported_usd: What it says it cost; None if it does not say.
-        usage: All tokens.
-        model: The model that answered.
-        turns: How often it went round.
-        stopped: Why it ended early: `budget`, `turns`, or empty.
-    """
-
-    text: str = ""
-    session: str = ""
-    reported_usd: float | None = None
-    usage: Usage = field(default_factory=Usage)
-    model: str = ""
-    turns: int = 0
-    stopped: Literal["", "budget", "turns"] = ""
+    text: str = ""  # The final answer
+    session: str = ""  # For `Turn.resume`; empty when it cannot resume
+    reported_usd: float | None = None  # What it says it cost; None if it does not say
+    usage: Usage = field(default_factory=Usage)  # All tokens
+    model: str = ""  # The model that answered
+    turns: int = 0  # How often it went round
+    stopped: Literal["", "budget", "turns"] = ""  # Why it ended early: `budget`, `turns`, or empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +90,12 @@ class BrainSession:
 
 @dataclass(frozen=True, slots=True)
 class BrainToolCalled:
-    """A brain that thinks in its box uses a tool of its own there; on the box's word, and bounded.
+    """A brain that thinks in its box uses a tool of its own there; on the box's word, and bounded."""
 
-    Attributes:
-        id: Ours.
-        name: Of the tool.
-        arguments: As it tells them.
-        known: Whether its program was given a tool of that name.
-    """
-
-    id: str
+    id: str  # Ours
     name: str
-    arguments: Mapping[str, Any]
-    known: bool = False
+    arguments: Mapping[str, Any]  # As it tells them
+    known: bool = False  # Whether its program was given a tool of that name
 
 
 @dataclass(frozen=True, slots=True)

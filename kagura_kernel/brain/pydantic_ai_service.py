@@ -64,34 +64,21 @@ _BOUNDS = (1.5, 6.0)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a tool answered.
+    """What a tool answered."""
 
-    Attributes:
-        call_id: The call's id, as the model gave it.
-        tool: The tool's name.
-        text: What the model reads.
-        failed: Whether it is to be taken as a failure.
-    """
-
-    call_id: str
-    tool: str
-    text: str
-    failed: bool = False
+    call_id: str  # The call's id, as the model gave it
+    tool: str  # The tool's name
+    text: str  # What the model reads
+    failed: bool = False  # Whether it is to be taken as a failure
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One round: what the model said and asked for, and what it was answered.
+    """One round: what the model said and asked for, and what it was answered."""
 
-    Attributes:
-        said: What the model said, as its library holds it.
-        size: Bytes of it.
-        answers: What its calls were answered, in their order.
-    """
-
-    said: Any
-    size: int
-    answers: tuple[Answer, ...] = ()
+    said: Any  # What the model said, as its library holds it
+    size: int  # Bytes of it
+    answers: tuple[Answer, ...] = ()  # What its calls were answered, in their order
 
     @property
     def whole(self) -> int:
@@ -101,17 +88,11 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A conversation that was made to fit.
+    """A conversation that was made to fit."""
 
-    Attributes:
-        exchanges: What is left, oldest first.
-        dropped: How many rounds are not there any more.
-        fits: Whether it fits; what cannot go is too much otherwise.
-    """
-
-    exchanges: tuple[Exchange, ...]
-    dropped: int
-    fits: bool
+    exchanges: tuple[Exchange, ...]  # What is left, oldest first
+    dropped: int  # How many rounds are not there any more
+    fits: bool  # Whether it fits; what cannot go is too much otherwise
 
 
 def bytes_of(text: str) -> int:
@@ -202,16 +183,11 @@ _HEADERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A tool that the model asks for.
+    """A tool that the model asks for."""
 
-    Attributes:
-        call_id: As the model named the call.
-        tool: The tool's name.
-        arguments: What it is called with; None where the model wrote something that is no JSON object.
-    """
-
-    call_id: str
-    tool: str
+    call_id: str  # As the model named the call
+    tool: str  # The tool's name
+    # What it is called with; None where the model wrote something that is no JSON object
     arguments: dict[str, Any] | None
 
 
@@ -228,25 +204,15 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The model has said all.
+    """The model has said all."""
 
-    Attributes:
-        said: Its answer as the library holds it, for later rounds.
-        size: Bytes of it.
-        wishes: The tools that it asks for.
-        usage: Tokens; empty where the service does not tell.
-        model: The model that answered, as the service calls it.
-        complete: Whether the service said why it ended; a stream that was cut says nothing.
-        filtered: Whether the service broke it off because of what it says.
-    """
-
-    said: ModelResponse
-    size: int
-    wishes: tuple[Wish, ...]
-    usage: Usage
-    model: str
-    complete: bool
-    filtered: bool
+    said: ModelResponse  # Its answer as the library holds it, for later rounds
+    size: int  # Bytes of it
+    wishes: tuple[Wish, ...]  # The tools that it asks for
+    usage: Usage  # Tokens; empty where the service does not tell
+    model: str  # The model that answered, as the service calls it
+    complete: bool  # Whether the service said why it ended; a stream that was cut says nothing
+    filtered: bool  # Whether the service broke it off because of what it says
 
 
 class Service:

@@ -41,36 +41,22 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """One thing that needs a person's word.
+    """One thing that needs a person's word."""
 
-    Attributes:
-        id: `app-…`.
-        run_id: The run that asks.
-        session_id: Its session.
-        kind: What is asked for.
-        title: One line, what would happen.
-        detail: In full: the whole command, host, or text; nothing is shortened.
-        reason: Why it cannot be done in the box, in the asker's words (a model's words are marked as such by displays).
-        arguments: The exact arguments that would be used.
-        call_id: The tool call it belongs to.
-        requested_at: When, UTC.
-        deadline: Seconds until no answer becomes a denial.
-        options: For a question: the answers offered; empty means free text.
-        lineage: The runs that the asking one works for, the first one first; empty for a person's own.
-    """
-
-    id: str
-    run_id: str
+    id: str  # `app-…`
+    run_id: str  # The run that asks
     session_id: str
-    kind: ApprovalKind
-    title: str
-    detail: str
-    requested_at: datetime
+    kind: ApprovalKind  # What is asked for
+    title: str  # One line, what would happen
+    detail: str  # In full: the whole command, host, or text; nothing is shortened
+    requested_at: datetime  # When, UTC
+    # Why it cannot be done in the box, in the asker's words (a model's words are marked as such by displays)
     reason: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    call_id: str = ""
-    deadline: float = DEFAULTS.approval_deadline
-    options: tuple[str, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # The exact arguments that would be used
+    call_id: str = ""  # The tool call it belongs to
+    deadline: float = DEFAULTS.approval_deadline  # Seconds until no answer becomes a denial
+    options: tuple[str, ...] = ()  # For a question: the answers offered; empty means free text
+    # The runs that the asking one works for, the first one first; empty for a person's own
     lineage: tuple[str, ...] = ()
 
     @property
@@ -99,23 +85,14 @@ def asked_fields(request: ApprovalRequest) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How one approval was answered.
-
-    Attributes:
-        approval_id: Which.
-        verdict: Only `allow` grants anything.
-        by: Who: a user name, `policy`, or `deadline`.
-        via: Where: `cell`, `command`, `sidebar`, `terminal`, `policy`, `deadline`, …
-        at: When, UTC.
-        answer: The text answered to a question; otherwise a remark.
-    """
+    """How one approval was answered."""
 
     approval_id: str
-    verdict: Verdict
-    by: str
-    via: str
-    at: datetime
-    answer: str = ""
+    verdict: Verdict  # Only `allow` grants anything
+    by: str  # Who: a user name, `policy`, or `deadline`
+    via: str  # Where: `cell`, `command`, `sidebar`, `terminal`, `policy`, `deadline`, …
+    at: datetime  # When, UTC
+    answer: str = ""  # The text answered to a question; otherwise a remark
 
     @property
     def allowed(self) -> bool:

@@ -147,43 +147,26 @@ MAY_CONNECT = "May the box connect to"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A text that has been on screen to its end before anybody allows it.
+    """A text that has been on screen to its end before anybody allows it."""
 
-    Attributes:
-        label: What it is; empty where the title says so.
-        text: As it is shown.
-        size: How many lines it has, in words; empty for one.
-    """
-
-    label: str
-    text: str
-    size: str
+    label: str  # What it is; empty where the title says so
+    text: str  # As it is shown
+    size: str  # How many lines it has, in words; empty for one
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The parts that a reader has to see.
+    """The parts that a reader has to see."""
 
-    Attributes:
-        title: What would happen, as it is shown.
-        target: The host that is asked for, an international one in both spellings; empty for other questions.
-        blocks: What would be used, in full.
-        place: The host directory it would work in, as it is shown; empty where there is none.
-        means: What it would mean, in the words of whoever composed the question, as it is shown; empty where the rest
-            is all.
-        subject: The whole command, host or text, exactly as it would be used: to be kept, not to be shown.
-        stdin: What a command would read, likewise.
-        directory: The host directory, likewise.
-    """
-
-    title: str
-    target: str
-    blocks: tuple[Block, ...]
-    place: str
+    title: str  # What would happen, as it is shown
+    target: str  # The host that is asked for, an international one in both spellings; empty for other questions
+    blocks: tuple[Block, ...]  # What would be used, in full
+    place: str  # The host directory it would work in, as it is shown; empty where there is none
+    # What it would mean, in the words of whoever composed the question, as it is shown; empty where the rest is all
     means: str
-    subject: str
-    stdin: str
-    directory: str
+    subject: str  # The whole command, host or text, exactly as it would be used: to be kept, not to be shown
+    stdin: str  # What a command would read, likewise
+    directory: str  # The host directory, likewise
 
     @property
     def what(self) -> str:

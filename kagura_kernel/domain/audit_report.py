@@ -40,65 +40,38 @@ _CANARY_SHORT = {
 
 @dataclass(frozen=True, slots=True)
 class ReportFact:
-    """One line of the report's table.
+    """One line of the report's table."""
 
-    Attributes:
-        name: What it is about.
-        text: What is to be said.
-        good: Whether it speaks for the plugin; None where it does neither.
-    """
-
-    name: str
-    text: str
-    good: bool | None = None
+    name: str  # What it is about
+    text: str  # What is to be said
+    good: bool | None = None  # Whether it speaks for the plugin; None where it does neither
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFinding:
-    """One finding, ready to be shown.
+    """One finding, ready to be shown."""
 
-    Attributes:
-        severity: How grave.
-        word: The same for reading.
-        message: One sentence.
-        place: `plugin.py:12`; empty for the plugin as a whole.
-        source: The line itself, as it is in the file but for its indentation; empty without one.
-    """
-
-    severity: Severity
-    word: str
-    message: str
-    place: str
-    source: str
+    severity: Severity  # How grave
+    word: str  # The same for reading
+    message: str  # One sentence
+    place: str  # `plugin.py:12`; empty for the plugin as a whole
+    source: str  # The line itself, as it is in the file but for its indentation; empty without one
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """A report for a display.
+    """A report for a display."""
 
-    Attributes:
-        title: Name and version.
-        risk: For a badge.
-        risk_words: Its text.
-        verdict_words: What the audit advises.
-        counts: `1 danger, 2 warnings`; `no findings`.
-        summary: What the plugin does, one sentence.
-        remark: What a reader should know about the audit itself; empty for nothing.
-        facts: Auditor, planted instructions, description, permissions, hash.
-        findings: The gravest first.
-        injections: Each with what it tries.
-    """
-
-    title: str
-    risk: Risk
-    risk_words: str
-    verdict_words: str
-    counts: str
-    summary: str
-    remark: str
-    facts: tuple[ReportFact, ...]
-    findings: tuple[ReportFinding, ...]
-    injections: tuple[tuple[str, str], ...]
+    title: str  # Name and version
+    risk: Risk  # For a badge
+    risk_words: str  # Its text
+    verdict_words: str  # What the audit advises
+    counts: str  # `1 danger, 2 warnings`; `no findings`
+    summary: str  # What the plugin does, one sentence
+    remark: str  # What a reader should know about the audit itself; empty for nothing
+    facts: tuple[ReportFact, ...]  # Auditor, planted instructions, description, permissions, hash
+    findings: tuple[ReportFinding, ...]  # The gravest first
+    injections: tuple[tuple[str, str], ...]  # Each with what it tries
 
 
 def report_of(audit: PluginAudit) -> AuditReport:

@@ -6,20 +6,14 @@ from typing import NamedTuple
 
 
 class Category(NamedTuple):
-    """A sort of deed that trust is earned for.
+    """A sort of deed that trust is earned for."""
 
-    Attributes:
-        name: What it is called in commands and rows.
-        about: What belongs to it, one clause.
-        included: Whether agents do it from the start: asked as usual, and an answer for the session holds. What is not
-            included is locked: asked every single time.
-        graduates: Whether a person can ever stop being asked.
-    """
-
-    name: str
-    about: str
+    name: str  # What it is called in commands and rows
+    about: str  # What belongs to it, one clause
+    # Whether agents do it from the start: asked as usual, and an answer for the session holds. What is not included is
+    # locked: asked every single time.
     included: bool
-    graduates: bool = True
+    graduates: bool = True  # Whether a person can ever stop being asked
 
 
 CATEGORIES: tuple[Category, ...] = (

@@ -12,36 +12,23 @@ ChangeState = Literal["proposed", "applied", "discarded", "conflict", "protected
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file that a run added, changed or removed.
+    """One file that a run added, changed or removed."""
 
-    Attributes:
-        path: Relative to the project root, with `/`.
-        status: What happened to it.
-        kind: A regular file or a symbolic link.
-        size: Bytes afterwards; 0 when deleted.
-        mode: Permission bits afterwards.
-        old_sha256: Content in the project when the change was collected; empty when there was none.
-        new_sha256: Content afterwards; empty when deleted.
-        diff: Unified diff, bounded; empty for binary files.
-        binary: Whether either side is not text.
-        state: Whether it has reached the project; `handed` is what the run that this one works for takes over.
-        target: Where a link points afterwards.
-        reason: Why it is protected, in half a sentence, where that does not follow from its path; otherwise empty.
-        runs: Who would run or obey it unasked, in half a sentence; empty for most files. Such a change always waits.
-    """
-
-    path: str
-    status: ChangeStatus
-    kind: Literal["file", "link"] = "file"
-    size: int = 0
-    mode: int = 0o644
-    old_sha256: str = ""
-    new_sha256: str = ""
-    diff: str = ""
-    binary: bool = False
+    path: str  # Relative to the project root, with `/`
+    status: ChangeStatus  # What happened to it
+    kind: Literal["file", "link"] = "file"  # A regular file or a symbolic link
+    size: int = 0  # Bytes afterwards; 0 when deleted
+    mode: int = 0o644  # Permission bits afterwards
+    old_sha256: str = ""  # Content in the project when the change was collected; empty when there was none
+    new_sha256: str = ""  # Content afterwards; empty when deleted
+    diff: str = ""  # Unified diff, bounded; empty for binary files
+    binary: bool = False  # Whether either side is not text
+    # Whether it has reached the project; `handed` is what the run that this one works for takes over
     state: ChangeState = "proposed"
-    target: str = ""
+    target: str = ""  # Where a link points afterwards
+    # Why it is protected, in half a sentence, where that does not follow from its path; otherwise empty
     reason: str = ""
+    # Who would run or obey it unasked, in half a sentence; empty for most files. Such a change always waits.
     runs: str = ""
 
 

@@ -58,28 +58,19 @@ class _OneAfterAnother:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One program to run to its end.
+    """One program to run to its end."""
 
-    Attributes:
-        argv: Program and arguments; a shell line is `("bash", "-c", line)`, see `shell_command`.
-        cwd: Working directory; None is the workspace.
-        env: Variables added to the runner's own minimal environment. Never secrets.
-        stdin: What the program reads; it then sees the end of its input.
-        limits: Time limits; None lifts one.
-        keep_bytes: How much of each stream is kept in memory: half from the start, half from the end.
-        spill_dir: Where the full text goes once it is longer than that; None drops the middle.
-        secret_env: Variables with secrets in them, for this one process; never shown, never sent to the host.
-        output_filter: What each stream goes through before it is heard, kept or spilled; None leaves it as it is.
-    """
-
-    argv: tuple[str, ...]
-    cwd: str | None = None
+    argv: tuple[str, ...]  # Program and arguments; a shell line is `("bash", "-c", line)`, see `shell_command`
+    cwd: str | None = None  # Working directory; None is the workspace
+    # Variables added to the runner's own minimal environment. Never secrets.
     env: Mapping[str, str] = field(default_factory=dict)
-    stdin: bytes = b""
-    limits: CommandLimits = field(default_factory=CommandLimits)
-    keep_bytes: int = 256 * 1024
-    spill_dir: Path | None = None
+    stdin: bytes = b""  # What the program reads; it then sees the end of its input
+    limits: CommandLimits = field(default_factory=CommandLimits)  # Time limits; None lifts one
+    keep_bytes: int = 256 * 1024  # How much of each stream is kept in memory: half from the start, half from the end
+    spill_dir: Path | None = None  # Where the full text goes once it is longer than that; None drops the middle
+    # What each stream goes through before it is heard, kept or spilled; None leaves it as it is
     output_filter: OutputFilter | None = None
+    # Variables with secrets in them, for this one process; never shown, never sent to the host
     secret_env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -109,19 +100,12 @@ def shell_command(
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What one stream of a command printed, past the command's filter if it has one.
+    """What one stream of a command printed, past the command's filter if it has one."""
 
-    Attributes:
-        head: The first bytes, all of them when nothing was dropped.
-        tail: The last bytes when the middle was dropped, otherwise empty.
-        total: How many bytes there were.
-        spill: The file that holds every byte, when there is one.
-    """
-
-    head: bytes = b""
-    tail: bytes = b""
-    total: int = 0
-    spill: Path | None = None
+    head: bytes = b""  # The first bytes, all of them when nothing was dropped
+    tail: bytes = b""  # The last bytes when the middle was dropped, otherwise empty
+    total: int = 0  # How many bytes there were
+    spill: Path | None = None  # The file that holds every byte, when there is one
 
     @property
     def truncated(self) -> bool:
@@ -145,21 +129,13 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """A command that ran to its end; a failing exit code is a result, not an error.
+    """A command that ran to its end; a failing exit code is a result, not an error."""
 
-    Attributes:
-        exit_code: What the program returned; 128 + number for a signal, 127 when there is no such program.
-        stdout: What it printed.
-        stderr: What it complained of.
-        duration: Seconds from start to end, without set-up.
-        signal: The signal that ended it, if one did.
-    """
-
-    exit_code: int
-    stdout: Output = field(default_factory=Output)
-    stderr: Output = field(default_factory=Output)
-    duration: float = 0.0
-    signal: int | None = None
+    exit_code: int  # What the program returned; 128 + number for a signal, 127 when there is no such program
+    stdout: Output = field(default_factory=Output)  # What it printed
+    stderr: Output = field(default_factory=Output)  # What it complained of
+    duration: float = 0.0  # Seconds from start to end, without set-up
+    signal: int | None = None  # The signal that ended it, if one did
 
     @property
     def ok(self) -> bool:

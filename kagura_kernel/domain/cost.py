@@ -7,21 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of a run or a turn.
+    """Tokens of a run or a turn."""
 
-    Attributes:
-        input_tokens: All tokens read, those from a cache included.
-        output_tokens: Tokens written.
-        cache_read_tokens: Of the input, those read from a cache.
-        cache_write_tokens: Of the input, those written to a cache.
-        cache_write_1h_tokens: Of those, what the cache keeps for an hour, which costs more.
-    """
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    cache_write_1h_tokens: int = 0
+    input_tokens: int = 0  # All tokens read, those from a cache included
+    output_tokens: int = 0  # Tokens written
+    cache_read_tokens: int = 0  # Of the input, those read from a cache
+    cache_write_tokens: int = 0  # Of the input, those written to a cache
+    cache_write_1h_tokens: int = 0  # Of those, what the cache keeps for an hour, which costs more
 
     def __add__(self, other: Usage) -> Usage:
         """The sum, field by field."""
@@ -36,17 +28,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Money, in USD. Unknown is None, never 0.
+    """Money, in USD. Unknown is None, never 0."""
 
-    Attributes:
-        reported_usd: What the brain's program said it cost.
-        computed_usd: What the price list gives for the tokens.
-        source: Price list and version behind `computed_usd`, or `brain`.
-    """
-
-    reported_usd: float | None = None
-    computed_usd: float | None = None
-    source: str = ""
+    reported_usd: float | None = None  # What the brain's program said it cost
+    computed_usd: float | None = None  # What the price list gives for the tokens
+    source: str = ""  # Price list and version behind `computed_usd`, or `brain`
 
     @property
     def usd(self) -> float | None:

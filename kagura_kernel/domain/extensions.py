@@ -34,21 +34,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """One part that an installed package brings.
+    """One part that an installed package brings."""
 
-    Attributes:
-        group: Its group of entry points.
-        name: What a person calls it.
-        package: The package and its version.
-        problem: Why it cannot be used, as far as that is seen without running it; empty when nothing is seen.
-        entry: Where it lies.
-    """
-
-    group: str
-    name: str
-    package: str
-    problem: str
-    entry: EntryPoint
+    group: str  # Its group of entry points
+    name: str  # What a person calls it
+    package: str  # The package and its version
+    problem: str  # Why it cannot be used, as far as that is seen without running it; empty when nothing is seen
+    entry: EntryPoint  # Where it lies
 
     @property
     def kind(self) -> str:

@@ -10,23 +10,14 @@ FileKind = Literal["file", "directory", "link", "other"]
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """What is known of one path without opening it.
+    """What is known of one path without opening it."""
 
-    Attributes:
-        path: As it was asked for, or joined to the directory that was listed.
-        kind: A link is never followed.
-        size: Bytes.
-        mode: Permission bits.
-        modified: Seconds since 1970.
-        target: Where a link points; empty otherwise.
-    """
-
-    path: str
-    kind: FileKind
-    size: int
-    mode: int
-    modified: float
-    target: str = ""
+    path: str  # As it was asked for, or joined to the directory that was listed
+    kind: FileKind  # A link is never followed
+    size: int  # Bytes
+    mode: int  # Permission bits
+    modified: float  # Seconds since 1970
+    target: str = ""  # Where a link points; empty otherwise
 
 
 class FileSystem(Protocol):

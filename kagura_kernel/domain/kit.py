@@ -26,84 +26,50 @@ def marker(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """One file in a kit.
+    """One file in a kit."""
 
-    Attributes:
-        target: Its place below the kit's root, with forward slashes.
-        size: Bytes, as staged.
-        redactions: How many markers were put into it.
-        kinds: Of what kinds, sorted, each once.
-    """
-
-    target: str
-    size: int
-    redactions: int = 0
-    kinds: tuple[str, ...] = ()
+    target: str  # Its place below the kit's root, with forward slashes
+    size: int  # Bytes, as staged
+    redactions: int = 0  # How many markers were put into it
+    kinds: tuple[str, ...] = ()  # Of what kinds, sorted, each once
 
 
 @dataclass(frozen=True, slots=True)
 class StagedSkill:
-    """A skill in a kit, or one that the box sees in its workspace.
+    """A skill in a kit, or one that the box sees in its workspace."""
 
-    Attributes:
-        name: As its SKILL.md has it.
-        description: Likewise; one line, redacted.
-        root: Its directory in the box, absolute.
-        files: What was staged; empty for a skill of the workspace, which the box sees as it is.
-    """
-
-    name: str
-    description: str
-    root: str
+    name: str  # As its SKILL.md has it
+    description: str  # Likewise; one line, redacted
+    root: str  # Its directory in the box, absolute
+    # What was staged; empty for a skill of the workspace, which the box sees as it is
     files: tuple[StagedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StagedPrompt:
-    """A prompt file that is read to the brain.
+    """A prompt file that is read to the brain."""
 
-    Attributes:
-        name: As it was asked for, `AGENTS.md`.
-        place: `kit`, or `workspace` for one that the box sees as it is.
-        path: In the box, absolute.
-        size: Bytes.
-        redactions: How many markers stand in what the brain is shown.
-        kinds: Of what kinds, sorted, each once.
-    """
-
-    name: str
-    place: Literal["kit", "workspace"]
-    path: str
-    size: int = 0
-    redactions: int = 0
-    kinds: tuple[str, ...] = ()
+    name: str  # As it was asked for, `AGENTS.md`
+    place: Literal["kit", "workspace"]  # `kit`, or `workspace` for one that the box sees as it is
+    path: str  # In the box, absolute
+    size: int = 0  # Bytes
+    redactions: int = 0  # How many markers stand in what the brain is shown
+    kinds: tuple[str, ...] = ()  # Of what kinds, sorted, each once
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Something that was not staged.
+    """Something that was not staged."""
 
-    Attributes:
-        target: Where it would have been, below the kit's root; never a place of the host.
-        reason: Half a sentence: it is a device, it cannot be read, its name clashes, …
-    """
-
-    target: str
-    reason: str
+    target: str  # Where it would have been, below the kit's root; never a place of the host
+    reason: str  # Half a sentence: it is a device, it cannot be read, its name clashes, …
 
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedTool:
-    """A toolset whose hosts could not be found out.
+    """A toolset whose hosts could not be found out."""
 
-    Attributes:
-        toolset: Its name.
-        command: What it starts.
-        version: Of what; empty for the newest.
-        reason: What went wrong.
-    """
-
-    toolset: str
-    command: str
-    version: str
-    reason: str
+    toolset: str  # Its name
+    command: str  # What it starts
+    version: str  # Of what; empty for the newest
+    reason: str  # What went wrong

@@ -75,78 +75,41 @@ class Author(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a memory comes from.
+    """Where a memory comes from."""
 
-    Attributes:
-        author: Who said it.
-        by: The person's name, or the agent's; empty where there is none.
-        run_id: The run that it was said in; empty outside of runs.
-        uri: What it was read from, such as an address or a file; empty where there is nothing.
-    """
-
-    author: Author
-    by: str = ""
-    run_id: str = ""
-    uri: str = ""
+    author: Author  # Who said it
+    by: str = ""  # The person's name, or the agent's; empty where there is none
+    run_id: str = ""  # The run that it was said in; empty outside of runs
+    uri: str = ""  # What it was read from, such as an address or a file; empty where there is nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What is to be remembered.
+    """What is to be remembered."""
 
-    Attributes:
-        text: What; 1 to `MOST_TEXT` characters, not blank.
-        source: Who says so.
-        tier: How far it is trusted.
-        type: `MEMORY_TYPE`.
-        summary: One line, at most `MOST_SUMMARY` characters; empty takes the beginning of the text.
-        tags: Each `MEMORY_TYPE`, at most `MOST_TAGS`; kept sorted, each once.
-        importance: 0 to 1.
-        scope: Whom it concerns: empty for everybody, otherwise such as `project:…` or `session:…`.
-        thread: The conversation that it is one turn of; its neighbours there help to find it. Empty for none.
-        speaker: Who speaks in that turn; helps to find it.
-        at: When it happened, aware; None is now.
-        expires_at: When it is forgotten by itself, aware; None is never.
-        pinned: Whether every run starts with it.
-        data: Further facts, as JSON values; not searched.
-        id: Its id where it has one already (import, children of a run); empty makes one.
-    """
-
-    text: str
-    source: Source
-    tier: Tier = Tier.QUARANTINE
-    type: str = NOTE
-    summary: str = ""
-    tags: tuple[str, ...] = ()
+    text: str  # What; 1 to `MOST_TEXT` characters, not blank
+    source: Source  # Who says so
+    tier: Tier = Tier.QUARANTINE  # How far it is trusted
+    type: str = NOTE  # `MEMORY_TYPE`
+    summary: str = ""  # One line, at most `MOST_SUMMARY` characters; empty takes the beginning of the text
+    tags: tuple[str, ...] = ()  # Each `MEMORY_TYPE`, at most `MOST_TAGS`; kept sorted, each once
     importance: float = 0.5
-    scope: str = ""
-    thread: str = ""
-    speaker: str = ""
-    at: datetime | None = None
-    expires_at: datetime | None = None
-    pinned: bool = False
-    data: Mapping[str, object] = field(default_factory=dict)
-    id: str = ""
+    scope: str = ""  # Whom it concerns: empty for everybody, otherwise such as `project:…` or `session:…`
+    thread: str = ""  # The conversation that it is one turn of; its neighbours there help to find it. Empty for none.
+    speaker: str = ""  # Who speaks in that turn; helps to find it
+    at: datetime | None = None  # When it happened, aware; None is now
+    expires_at: datetime | None = None  # When it is forgotten by itself, aware; None is never
+    pinned: bool = False  # Whether every run starts with it
+    data: Mapping[str, object] = field(default_factory=dict)  # Further facts, as JSON values; not searched
+    id: str = ""  # Its id where it has one already (import, children of a run); empty makes one
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One memory, as it is kept.
+    """One memory, as it is kept."""
 
-    Attributes:
-        id: `mem-…`.
-        text, source, tier, type, summary, tags, importance, scope, thread: See `Draft`.
-        speaker, expires_at, pinned, data: Likewise.
-        at: When it happened, aware, UTC.
-        created_at: When it was remembered, aware, UTC.
-        promoted_by: Who said that it may be trusted; empty where nobody had to.
-        helped: How often it was said to have helped.
-        misled: How often it was said to have misled.
-        forgotten_at: When it was forgotten; such a memory is found by its id alone, until it is erased.
-    """
-
-    id: str
-    text: str
+    id: str  # `mem-…`
+    text: str  # See `Draft`
     source: Source
     tier: Tier
     type: str
@@ -155,155 +118,101 @@ class Memory:
     importance: float
     scope: str
     thread: str
-    speaker: str
-    at: datetime
-    created_at: datetime
+    speaker: str  # Likewise
+    at: datetime  # When it happened, aware, UTC
+    created_at: datetime  # When it was remembered, aware, UTC
     expires_at: datetime | None = None
     pinned: bool = False
     data: Mapping[str, object] = field(default_factory=dict)
-    promoted_by: str = ""
-    helped: int = 0
-    misled: int = 0
+    promoted_by: str = ""  # Who said that it may be trusted; empty where nobody had to
+    helped: int = 0  # How often it was said to have helped
+    misled: int = 0  # How often it was said to have misled
+    # When it was forgotten; such a memory is found by its id alone, until it is erased
     forgotten_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One memory has to do with another.
+    """One memory has to do with another."""
 
-    Attributes:
-        source: Id of the memory that it begins at.
-        target: Id of the memory that it leads to: `source` prevents `target`, came from `target`.
-        type: One of `EDGE_TYPES`.
-        weight: 0 to 1.
-    """
-
-    source: str
-    target: str
-    type: str = RELATED
+    source: str  # Id of the memory that it begins at
+    target: str  # Id of the memory that it leads to: `source` prevents `target`, came from `target`
+    type: str = RELATED  # One of `EDGE_TYPES`
     weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked of a memory.
+    """What is asked of a memory."""
 
-    Attributes:
-        text: In words; empty lists the newest that fit.
-        k: How many at most, 1 to 1,000.
-        types: Of these types alone; empty for any.
-        tags: With these tags.
-        all_tags: Whether every one of them, or any.
-        tier: Of this tier alone; None for any.
-        scopes: Of these scopes alone; None for any. What concerns everybody has the scope "".
-        since, until: That happened from `since` on and before `until`, aware.
-        min_importance: 0 to 1.
-    """
-
-    text: str
-    k: int = 10
-    types: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    all_tags: bool = False
-    tier: Tier | None = None
+    text: str  # In words; empty lists the newest that fit
+    k: int = 10  # How many at most, 1 to 1,000
+    types: tuple[str, ...] = ()  # Of these types alone; empty for any
+    tags: tuple[str, ...] = ()  # With these tags
+    all_tags: bool = False  # Whether every one of them, or any
+    tier: Tier | None = None  # Of this tier alone; None for any
+    # Of these scopes alone; None for any. What concerns everybody has the scope "".
     scopes: tuple[str, ...] | None = None
-    since: datetime | None = None
+    since: datetime | None = None  # That happened from `since` on and before `until`, aware
     until: datetime | None = None
     min_importance: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A memory that was found.
-
-    Attributes:
-        memory: It.
-        score: Greater is better; of one answer alone comparable, between 0 and 1.
-        why: What matched, the strongest first: words of the question, `neighbour`, `meaning`, `tag: …`.
-    """
+    """A memory that was found."""
 
     memory: Memory
-    score: float
+    score: float  # Greater is better; of one answer alone comparable, between 0 and 1
+    # What matched, the strongest first: words of the question, `neighbour`, `meaning`, `tag: …`
     why: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
-    """What lies around a memory.
+    """What lies around a memory."""
 
-    Attributes:
-        memories: The one asked for first, then the others by their distance.
-        edges: Between them.
-    """
-
-    memories: tuple[Memory, ...]
-    edges: tuple[Edge, ...]
+    memories: tuple[Memory, ...]  # The one asked for first, then the others by their distance
+    edges: tuple[Edge, ...]  # Between them
 
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What an erasure removed.
+    """What an erasure removed."""
 
-    Attributes:
-        memories: Ids, the one that was named first, then what came from it.
-        edges: How many.
-    """
-
-    memories: tuple[str, ...]
-    edges: int
+    memories: tuple[str, ...]  # Ids, the one that was named first, then what came from it
+    edges: int  # How many
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryCounts:
-    """How much is remembered.
+    """How much is remembered."""
 
-    Attributes:
-        memories: Those that can be recalled.
-        quarantined: Of them, how many are not trusted.
-        forgotten: Forgotten and not erased yet.
-        edges: All of them.
-    """
-
-    memories: int
-    quarantined: int
-    forgotten: int
-    edges: int
+    memories: int  # Those that can be recalled
+    quarantined: int  # Of them, how many are not trusted
+    forgotten: int  # Forgotten and not erased yet
+    edges: int  # All of them
 
 
 @dataclass(frozen=True, slots=True)
 class SeenMemory:
-    """A memory that a run was shown, without what it says.
-
-    Attributes:
-        id: Which.
-        type: Its type, as `known_type` says it.
-        tier: How far it was trusted then.
-        author: Who said it.
-        score: How well it fitted; None where it was not searched for.
-    """
+    """A memory that a run was shown, without what it says."""
 
     id: str
-    type: str
-    tier: str
-    author: str
-    score: float | None = None
+    type: str  # Its type, as `known_type` says it
+    tier: str  # How far it was trusted then
+    author: str  # Who said it
+    score: float | None = None  # How well it fitted; None where it was not searched for
 
 
 @dataclass(frozen=True, slots=True)
 class ShownMemory:
-    """The same with its first line, for live displays.
+    """The same with its first line, for live displays."""
 
-    Attributes:
-        id, tier, author, score: See `SeenMemory`.
-        type: Its type, whatever its author calls it.
-        summary: One line, redacted.
-        why: What matched.
-    """
-
-    id: str
-    type: str
+    id: str  # See `SeenMemory`
+    type: str  # Its type, whatever its author calls it
     tier: str
     author: str
-    summary: str
+    summary: str  # One line, redacted
     score: float | None = None
-    why: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()  # What matched

@@ -11,45 +11,26 @@ from kagura_kernel.domain.variables import PackedVariable
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """The end of a run, as the cell's value.
-
-    Attributes:
-        run_id: `run-…`.
-        session_id: The session it belonged to.
-        status: `done`, `failed`, `stopped`, `killed`, `denied` or `lost`.
-        text: The final answer, Markdown; for `%%sandbox` what the program printed.
-        cost: Money, unknown is None.
-        usage: Tokens.
-        changes: Files it changed, with what became of each.
-        duration: Seconds.
-        error_code: Stable code when it did not end well.
-        error: That error, for reading.
-        exit_code: Of a `%%sandbox` program.
-        outputs: Variables that it brought back, still packed.
-        missing: Names of those that did not come, each with the reason.
-        verified: Whether its work passed its verification; None where there was none.
-        memories: Ids of memories that it left, its summary first.
-        children: How many runs it handed work on to.
-        children_usd: What these cost with what they handed on themselves; None when that of one is unknown. `cost` is
-            without it.
-    """
+    """The end of a run, as the cell's value."""
 
     run_id: str
-    session_id: str
-    status: str
-    text: str = ""
-    cost: Cost = field(default_factory=Cost)
-    usage: Usage = field(default_factory=Usage)
-    changes: tuple[FileChange, ...] = ()
-    duration: float = 0.0
-    error_code: str = ""
-    error: str = ""
-    exit_code: int | None = None
-    outputs: tuple[PackedVariable, ...] = field(default=(), repr=False)
+    session_id: str  # The session it belonged to
+    status: str  # `done`, `failed`, `stopped`, `killed`, `denied` or `lost`
+    text: str = ""  # The final answer, Markdown; for `%%sandbox` what the program printed
+    cost: Cost = field(default_factory=Cost)  # Money, unknown is None
+    usage: Usage = field(default_factory=Usage)  # Tokens
+    changes: tuple[FileChange, ...] = ()  # Files it changed, with what became of each
+    duration: float = 0.0  # Seconds
+    error_code: str = ""  # Stable code when it did not end well
+    error: str = ""  # That error, for reading
+    exit_code: int | None = None  # Of a `%%sandbox` program
+    outputs: tuple[PackedVariable, ...] = field(default=(), repr=False)  # Variables that it brought back, still packed
+    # Names of those that did not come, each with the reason
     missing: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    verified: bool | None = None
-    memories: tuple[str, ...] = field(default=(), repr=False)
-    children: int = 0
+    verified: bool | None = None  # Whether its work passed its verification; None where there was none
+    memories: tuple[str, ...] = field(default=(), repr=False)  # Ids of memories that it left, its summary first
+    children: int = 0  # How many runs it handed work on to
+    # What these cost with what they handed on themselves; None when that of one is unknown. `cost` is without it.
     children_usd: float | None = 0.0
 
     @property

@@ -81,23 +81,14 @@ class CanaryStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PluginFinding:
-    """One thing that a scan or an auditor found.
+    """One thing that a scan or an auditor found."""
 
-    Attributes:
-        severity: How grave.
-        rule: The scan's rule, `process-execution`; `auditor`, `canary` or `parser` for what others found.
-        message: One sentence for a person; never the secret that it may have seen.
-        file: Relative to the plugin's directory; empty for the plugin as a whole.
-        line: From 1; 0 for a file as a whole.
-        source: The line itself, cut to a width that can be shown; empty where there is none.
-    """
-
-    severity: Severity
-    rule: str
-    message: str
-    file: str = ""
-    line: int = 0
-    source: str = ""
+    severity: Severity  # How grave
+    rule: str  # The scan's rule, `process-execution`; `auditor`, `canary` or `parser` for what others found
+    message: str  # One sentence for a person; never the secret that it may have seen
+    file: str = ""  # Relative to the plugin's directory; empty for the plugin as a whole
+    line: int = 0  # From 1; 0 for a file as a whole
+    source: str = ""  # The line itself, cut to a width that can be shown; empty where there is none
 
     @property
     def order(self) -> tuple[int, str, int, str, str]:
@@ -107,30 +98,19 @@ class PluginFinding:
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """Text in a plugin that looks like an instruction to whoever reads it.
+    """Text in a plugin that looks like an instruction to whoever reads it."""
 
-    Attributes:
-        text: The text, or the beginning of it.
-        why: What it tries, in the auditor's words.
-    """
-
-    text: str
-    why: str = ""
+    text: str  # The text, or the beginning of it
+    why: str = ""  # What it tries, in the auditor's words
 
 
 @dataclass(frozen=True, slots=True)
 class PluginPermissions:
-    """What a plugin's jail opens: as declared, with `{field}` for a configured value, or as it was configured.
+    """What a plugin's jail opens: as declared, with `{field}` for a configured value, or as it was configured."""
 
-    Attributes:
-        read: Paths that it may read.
-        write: Paths that it may read and write.
-        net: Hosts that it may reach, through the membrane.
-    """
-
-    read: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()
-    net: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()  # Paths that it may read
+    write: tuple[str, ...] = ()  # Paths that it may read and write
+    net: tuple[str, ...] = ()  # Hosts that it may reach, through the membrane
 
     @property
     def nothing(self) -> bool:
@@ -140,41 +120,24 @@ class PluginPermissions:
 
 @dataclass(frozen=True, slots=True)
 class PluginAudit:
-    """The report of one audit.
+    """The report of one audit."""
 
-    Attributes:
-        plugin: Its name.
-        version: The version that was examined.
-        content_hash: SHA-256 of everything that was examined, in hexadecimal.
-        risk: The plugin as a whole.
-        verdict: What the audit advises.
-        summary: What the plugin does, one sentence.
-        findings: The gravest first.
-        injections: Attempts to talk to the auditor, without the planted ones.
-        canaries: Whether the auditor noticed those.
-        description_accurate: Whether the manifest says what the source does; None where nobody could tell.
-        static_only: Whether no brain has looked.
-        auditor: Who looked: a brain and its model; empty for the scan alone.
-        remark: What a reader should know about the audit itself: why no brain has looked, what was lost.
-        permissions: What the manifest declares.
-        at: When, UTC.
-    """
-
-    plugin: str
-    version: str
-    content_hash: str
-    risk: Risk
-    verdict: AuditVerdict
-    summary: str
-    findings: tuple[PluginFinding, ...] = ()
-    injections: tuple[Injection, ...] = ()
-    canaries: CanaryStatus = CanaryStatus.NOT_RUN
+    plugin: str  # Its name
+    version: str  # The version that was examined
+    content_hash: str  # SHA-256 of everything that was examined, in hexadecimal
+    risk: Risk  # The plugin as a whole
+    verdict: AuditVerdict  # What the audit advises
+    summary: str  # What the plugin does, one sentence
+    findings: tuple[PluginFinding, ...] = ()  # The gravest first
+    injections: tuple[Injection, ...] = ()  # Attempts to talk to the auditor, without the planted ones
+    canaries: CanaryStatus = CanaryStatus.NOT_RUN  # Whether the auditor noticed those
+    # Whether the manifest says what the source does; None where nobody could tell
     description_accurate: bool | None = None
-    static_only: bool = False
-    auditor: str = ""
-    remark: str = ""
-    permissions: PluginPermissions = field(default_factory=PluginPermissions)
-    at: datetime | None = None
+    static_only: bool = False  # Whether no brain has looked
+    auditor: str = ""  # Who looked: a brain and its model; empty for the scan alone
+    remark: str = ""  # What a reader should know about the audit itself: why no brain has looked, what was lost
+    permissions: PluginPermissions = field(default_factory=PluginPermissions)  # What the manifest declares
+    at: datetime | None = None  # When, UTC
 
     @property
     def dangerous(self) -> bool:

@@ -66,18 +66,12 @@ class IsolationClass(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SandboxPolicy:
-    """The boundary of one box, the same for every back-end.
+    """The boundary of one box, the same for every back-end."""
 
-    Attributes:
-        type: The boundary's kind.
-        network_access: Whether granted hosts may be reached at all.
-        writable_roots: Paths in the box that may be written, beside its scratch space.
-        read_only_subpaths: Paths below a writable root that stay as they are, relative to it.
-    """
-
-    type: SandboxPolicyType = SandboxPolicyType.WORKSPACE_WRITE
-    network_access: bool = False
-    writable_roots: tuple[str, ...] = ("/workspace",)
+    type: SandboxPolicyType = SandboxPolicyType.WORKSPACE_WRITE  # The boundary's kind
+    network_access: bool = False  # Whether granted hosts may be reached at all
+    writable_roots: tuple[str, ...] = ("/workspace",)  # Paths in the box that may be written, beside its scratch space
+    # Paths below a writable root that stay as they are, relative to it
     read_only_subpaths: tuple[str, ...] = (".git", ".kagura")
 
     @property
@@ -95,42 +89,26 @@ class EscalationReason:
 
 @dataclass(frozen=True, slots=True)
 class CommandDecision:
-    """Where one command runs, and why.
+    """Where one command runs, and why."""
 
-    Attributes:
-        route: Sandbox or host.
-        needs_approval: Whether a person has to agree first.
-        escalation: Why it leaves the box; None on the sandbox route.
-        reasons: Every rule that spoke, in order, for `kagura-kernel route`.
-    """
-
-    route: ExecutionRoute
-    needs_approval: bool = False
-    escalation: EscalationReason | None = None
-    reasons: tuple[str, ...] = ()
+    route: ExecutionRoute  # Sandbox or host
+    needs_approval: bool = False  # Whether a person has to agree first
+    escalation: EscalationReason | None = None  # Why it leaves the box; None on the sandbox route
+    reasons: tuple[str, ...] = ()  # Every rule that spoke, in order, for `kagura-kernel route`
 
 
 @dataclass(frozen=True, slots=True)
 class BoxLimits:
-    """How much of the machine one box may use.
+    """How much of the machine one box may use."""
 
-    Attributes:
-        memory_bytes: All processes together where the system can count them so, otherwise each.
-        processes: Processes and threads at once.
-        cpus: Cores, as a fraction.
-        workspace_bytes: How much a run may add to the workspace.
-        scratch_bytes: Size of /tmp and of the home directory together.
-        open_files: File descriptors per process.
-        file_bytes: The largest single file.
-    """
-
+    # All processes together where the system can count them so, otherwise each
     memory_bytes: int = DEFAULTS.memory_mib * 2**20
-    processes: int = DEFAULTS.processes
-    cpus: float = 2.0
-    workspace_bytes: int = DEFAULTS.workspace_mib * 2**20
-    scratch_bytes: int = 2**30
-    open_files: int = 4096
-    file_bytes: int = 2 * 2**30
+    processes: int = DEFAULTS.processes  # Processes and threads at once
+    cpus: float = 2.0  # Cores, as a fraction
+    workspace_bytes: int = DEFAULTS.workspace_mib * 2**20  # How much a run may add to the workspace
+    scratch_bytes: int = 2**30  # Size of /tmp and of the home directory together
+    open_files: int = 4096  # File descriptors per process
+    file_bytes: int = 2 * 2**30  # The largest single file
 
 
 @dataclass(frozen=True, slots=True)

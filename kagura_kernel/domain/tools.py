@@ -9,25 +9,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool offered to a brain.
+    """One tool offered to a brain."""
 
-    Attributes:
-        name: A Python identifier, unique in a toolbox.
-        description: For the model; says what is refused.
-        input_schema: JSON Schema of the arguments, an object.
-        read_only: It changes nothing, so a brain may have several calls of such tools under way at once. Calls of
-            other tools in one answer of a model are made in their order, one after the other.
-        foreign: Its schema is another program's, which checks the arguments itself.
-        private: Arguments that stand in no journal: what they say can be erased, and a journal only grows.
-        side_by_side: It may change something, and a brain may have several calls of it under way at once all the same.
-    """
-
-    name: str
-    description: str
-    input_schema: Mapping[str, Any]
+    name: str  # A Python identifier, unique in a toolbox
+    description: str  # For the model; says what is refused
+    input_schema: Mapping[str, Any]  # JSON Schema of the arguments, an object
+    # It changes nothing, so a brain may have several calls of such tools under way at once. Calls of other tools in one
+    # answer of a model are made in their order, one after the other.
     read_only: bool = False
-    foreign: bool = False
+    foreign: bool = False  # Its schema is another program's, which checks the arguments itself
+    # Arguments that stand in no journal: what they say can be erased, and a journal only grows
     private: tuple[str, ...] = ()
+    # It may change something, and a brain may have several calls of it under way at once all the same
     side_by_side: bool = False
 
 
@@ -42,23 +35,14 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answers; a failing command is a result with `is_error`.
+    """What a tool answers; a failing command is a result with `is_error`."""
 
-    Attributes:
-        text: What the brain reads, bounded.
-        is_error: Whether the brain should take it as a failure.
-        exit_code: Of the command behind it, if there was one.
-        route: `sandbox` or `host`; empty for tools that run nothing.
-        spill: Name of the file with the full output, if it was cut.
-        recorded: What the journal says instead of the text; None for the text itself.
-    """
-
-    text: str
-    is_error: bool = False
-    exit_code: int | None = None
-    route: str = "sandbox"
-    spill: str | None = None
-    recorded: str | None = None
+    text: str  # What the brain reads, bounded
+    is_error: bool = False  # Whether the brain should take it as a failure
+    exit_code: int | None = None  # Of the command behind it, if there was one
+    route: str = "sandbox"  # `sandbox` or `host`; empty for tools that run nothing
+    spill: str | None = None  # Name of the file with the full output, if it was cut
+    recorded: str | None = None  # What the journal says instead of the text; None for the text itself
 
 
 CallTool = Callable[[ToolCall], Awaitable[ToolResult]]

@@ -37,33 +37,20 @@ def is_free_in_a_shell(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PackedVariable:
-    """One variable as it travels.
+    """One variable as it travels."""
 
-    Attributes:
-        name: Its name on both sides.
-        form: What `data` is.
-        data: The bytes.
-        details: Plain values that the other side needs beside them: an index's names, a file's name.
-        summary: What it is, for reading: `DataFrame, 1,000 rows × 4 columns: day, city, …`.
-    """
-
-    name: str
-    form: Form
-    data: bytes = field(repr=False)
+    name: str  # Its name on both sides
+    form: Form  # What `data` is
+    data: bytes = field(repr=False)  # The bytes
+    # Plain values that the other side needs beside them: an index's names, a file's name
     details: dict[str, Any] = field(default_factory=dict)
-    summary: str = ""
+    summary: str = ""  # What it is, for reading: `DataFrame, 1,000 rows × 4 columns: day, city, …`
 
 
 @dataclass(frozen=True, slots=True)
 class CellPlace:
-    """Where a cell stands, for whoever wants to jump to it; empty where that is unknown.
+    """Where a cell stands, for whoever wants to jump to it; empty where that is unknown."""
 
-    Attributes:
-        notebook: The notebook as its server names it.
-        kernel_id: Its kernel's id.
-        cell_id: The cell's id.
-    """
-
-    notebook: str = ""
-    kernel_id: str = ""
-    cell_id: str = ""
+    notebook: str = ""  # The notebook as its server names it
+    kernel_id: str = ""  # Its kernel's id
+    cell_id: str = ""  # The cell's id

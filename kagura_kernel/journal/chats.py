@@ -23,55 +23,33 @@ KEPT_DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class TakenMessage:
-    """One message, or one click.
+    """One message, or one click."""
 
-    Attributes:
-        message_id: As the chat names it; the same when it is delivered again.
-        thread: Where it was said.
-        session_id: The session of that thread.
-        operator: Who said it.
-        owner: The process that took it.
-        run_id: The run that it began; empty for none.
-    """
-
-    message_id: str
-    thread: str
-    session_id: str
-    operator: str
-    owner: str
-    run_id: str = ""
+    message_id: str  # As the chat names it; the same when it is delivered again
+    thread: str  # Where it was said
+    session_id: str  # The session of that thread
+    operator: str  # Who said it
+    owner: str  # The process that took it
+    run_id: str = ""  # The run that it began; empty for none
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPost:
-    """Something that stands in a thread and will be edited: how a run goes on, or a question.
+    """Something that stands in a thread and will be edited: how a run goes on, or a question."""
 
-    Attributes:
-        subject: The run's id, or the approval's.
-        thread: Where it stands.
-        run_id: The run that it is about.
-        post_id: As the chat names it.
-        token: What its buttons say to prove that they are ours.
-    """
-
-    subject: str
-    thread: str
-    run_id: str
-    post_id: str
-    token: str
+    subject: str  # The run's id, or the approval's
+    thread: str  # Where it stands
+    run_id: str  # The run that it is about
+    post_id: str  # As the chat names it
+    token: str  # What its buttons say to prove that they are ours
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadRun:
-    """A run in the session of a thread, whoever began it.
-
-    Attributes:
-        run_id: Which.
-        thread: Where the session was spoken to last.
-    """
+    """A run in the session of a thread, whoever began it."""
 
     run_id: str
-    thread: str
+    thread: str  # Where the session was spoken to last
 
 
 class ChatBook:

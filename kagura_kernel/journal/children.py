@@ -33,17 +33,11 @@ _ANSWERED = select(approvals.c.run_id, approvals.c.requested_at, approvals.c.dec
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A run, and when it went on.
-
-    Attributes:
-        run_id: Which.
-        started_at: UTC.
-        seconds: How long it took; None while it goes on.
-    """
+    """A run, and when it went on."""
 
     run_id: str
-    started_at: datetime
-    seconds: float | None
+    started_at: datetime  # UTC
+    seconds: float | None  # How long it took; None while it goes on
 
     @property
     def end(self) -> datetime | None:
@@ -53,19 +47,13 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """What stands below a run.
+    """What stands below a run."""
 
-    Attributes:
-        children: How many runs worked for it, those that worked for these included.
-        usd: What they cost in all; None when that of one of them is unknown.
-        counted_usd: What of it counts against a budget; None where no price list says so of one of them.
-        waited: How many seconds of the run it or one of them waited for a person's answer.
-    """
-
-    children: int = 0
-    usd: float | None = 0.0
+    children: int = 0  # How many runs worked for it, those that worked for these included
+    usd: float | None = 0.0  # What they cost in all; None when that of one of them is unknown
+    # What of it counts against a budget; None where no price list says so of one of them
     counted_usd: float | None = 0.0
-    waited: float = 0.0
+    waited: float = 0.0  # How many seconds of the run it or one of them waited for a person's answer
 
 
 def below(journal: Journal, spans: Sequence[Span]) -> Mapping[str, Below]:

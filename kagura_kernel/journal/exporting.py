@@ -40,18 +40,13 @@ _HEAD = select(head.c.rows, head.c.last_hash).where(head.c.id == 1)
 
 @dataclass(frozen=True, slots=True)
 class ExportPart:
-    """Which rows.
+    """Which rows."""
 
-    Attributes:
-        since: From the first row that bears this time or a later one; None from the first of all.
-        until: To the last row that bears this time or an earlier one; None to the newest. Rows between the two are
-            all there, whatever a clock that was set back wrote on them.
-        run_id: Only this run's; None for every row.
-    """
-
-    since: datetime | None = None
+    since: datetime | None = None  # From the first row that bears this time or a later one; None from the first of all
+    # To the last row that bears this time or an earlier one; None to the newest. Rows between the two are all there,
+    # whatever a clock that was set back wrote on them.
     until: datetime | None = None
-    run_id: str | None = None
+    run_id: str | None = None  # Only this run's; None for every row
 
 
 def export_lines(journal: Journal, part: ExportPart) -> Iterator[str]:

@@ -39,40 +39,24 @@ _OF_LIVE_RUNS = (
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """One lease, as a person sees it.
+    """One lease, as a person sees it."""
 
-    Attributes:
-        lease_id: `lea-…`.
-        run_id: The run that holds it.
-        session_id: That run's session.
-        provider: Name of the provider.
-        scope: What it is good for.
-        state: `live`; `held up` while a person is asked for more; `on hold` when it gives nothing out; `released`. Of
-            the ledger alone: `minting` before it is there, `owed` while it has to be revoked.
-        expires_at: When its present credential ends, UTC; None when there is none.
-        budget_left: Seconds of its budget beyond the present credential.
-        renewals_left: How often it may still be renewed.
-        way: How programs use it: `header`, `file` or `env`; empty while that is not known.
-        place: Where they find it; never a secret.
-        why: More about its state, one clause.
-        here: Whether a run of this process holds it, so that this process can revoke and extend it.
-        revocable: Whether the ledger has a credential of it that can be taken back.
-    """
-
-    lease_id: str
-    run_id: str
-    session_id: str
-    provider: str
-    scope: str
+    lease_id: str  # `lea-…`
+    run_id: str  # The run that holds it
+    session_id: str  # That run's session
+    provider: str  # Name of the provider
+    scope: str  # What it is good for
+    # `live`; `held up` while a person is asked for more; `on hold` when it gives nothing out; `released`. Of the ledger
+    # alone: `minting` before it is there, `owed` while it has to be revoked.
     state: LeaseState
-    expires_at: datetime | None = None
-    budget_left: float = 0.0
-    renewals_left: int = 0
-    way: str = ""
-    place: str = ""
-    why: str = ""
-    here: bool = False
-    revocable: bool = False
+    expires_at: datetime | None = None  # When its present credential ends, UTC; None when there is none
+    budget_left: float = 0.0  # Seconds of its budget beyond the present credential
+    renewals_left: int = 0  # How often it may still be renewed
+    way: str = ""  # How programs use it: `header`, `file` or `env`; empty while that is not known
+    place: str = ""  # Where they find it; never a secret
+    why: str = ""  # More about its state, one clause
+    here: bool = False  # Whether a run of this process holds it, so that this process can revoke and extend it
+    revocable: bool = False  # Whether the ledger has a credential of it that can be taken back
 
 
 def lease_views(told: Iterable[Event], *, here: Collection[str] = ()) -> list[LeaseView]:

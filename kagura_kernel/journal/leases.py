@@ -80,51 +80,28 @@ _ONE = select(leases).where(leases.c.id == bindparam("key"))
 
 @dataclass(frozen=True, slots=True)
 class LeaseRow:
-    """One minted credential, as the ledger knows it.
+    """One minted credential, as the ledger knows it."""
 
-    Attributes:
-        id: `lea-…`; also its mark at the provider, where that keeps names.
-        lease_id: The lease it was minted for: the id of that lease's first credential.
-        run_id: The run that holds it.
-        session_id: That run's session.
-        owner: The process of that run, as `journal.owner` writes it.
-        provider: Name of the provider in its registry.
-        scope: What it is good for.
-        began_at: When minting began, UTC.
-        expires_at: When the lease of it ends, UTC.
-        dies_at: When the provider itself ends it at the latest, UTC.
-        total_seconds: The budget behind it: everything that was approved,
-        spent_seconds: what of that is spent once this credential ends,
-        renewals_left: and how often the lease may still be renewed.
-        state: `minting`, `live`, `owed` or `gone`.
-        handle: What revokes it; an id, or something sealed. Empty while nobody knows it, and once it is gone.
-        attempts: How often revoking it failed.
-        retry_at: When to try again, UTC; None is at once.
-        claimed_by: Who settles it just now; empty when nobody does.
-        ended_at: When it stopped being live, UTC.
-        why: Why it is owed, or how it went.
-    """
-
-    id: str
-    lease_id: str
-    run_id: str
-    session_id: str
-    owner: str
-    provider: str
-    scope: str
-    began_at: datetime
-    expires_at: datetime
-    dies_at: datetime
-    total_seconds: float
-    spent_seconds: float
-    renewals_left: int
-    state: LeaseState = "minting"
-    handle: str = ""
-    attempts: int = 0
-    retry_at: datetime | None = None
-    claimed_by: str = ""
-    ended_at: datetime | None = None
-    why: str = ""
+    id: str  # `lea-…`; also its mark at the provider, where that keeps names
+    lease_id: str  # The lease it was minted for: the id of that lease's first credential
+    run_id: str  # The run that holds it
+    session_id: str  # That run's session
+    owner: str  # The process of that run, as `journal.owner` writes it
+    provider: str  # Name of the provider in its registry
+    scope: str  # What it is good for
+    began_at: datetime  # When minting began, UTC
+    expires_at: datetime  # When the lease of it ends, UTC
+    dies_at: datetime  # When the provider itself ends it at the latest, UTC
+    total_seconds: float  # The budget behind it: everything that was approved,
+    spent_seconds: float  # what of that is spent once this credential ends,
+    renewals_left: int  # and how often the lease may still be renewed
+    state: LeaseState = "minting"  # `minting`, `live`, `owed` or `gone`
+    handle: str = ""  # What revokes it; an id, or something sealed. Empty while nobody knows it, and once it is gone.
+    attempts: int = 0  # How often revoking it failed
+    retry_at: datetime | None = None  # When to try again, UTC; None is at once
+    claimed_by: str = ""  # Who settles it just now; empty when nobody does
+    ended_at: datetime | None = None  # When it stopped being live, UTC
+    why: str = ""  # Why it is owed, or how it went
 
 
 class LeaseLedger:

@@ -37,43 +37,27 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """Some rows of a list.
+    """Some rows of a list."""
 
-    Attributes:
-        items: The rows.
-        next: Cursor of the page behind this one; None where this one is the last.
-    """
-
-    items: tuple[Item, ...]
-    next: str | None
+    items: tuple[Item, ...]  # The rows
+    next: str | None  # Cursor of the page behind this one; None where this one is the last
 
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A row of the journal, not decoded.
+    """A row of the journal, not decoded."""
 
-    Attributes:
-        seq: Its number.
-        body: The event as JSON.
-    """
-
-    seq: int
-    body: str
+    seq: int  # Its number
+    body: str  # The event as JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How the journal stands, in numbers.
+    """How the journal stands, in numbers."""
 
-    Attributes:
-        pending: Approvals that wait.
-        live: Runs that go on.
-        seq: The number of the newest row; 0 when there is none.
-    """
-
-    pending: int
-    live: int
-    seq: int
+    pending: int  # Approvals that wait
+    live: int  # Runs that go on
+    seq: int  # The number of the newest row; 0 when there is none
 
 
 def counts(journal: Journal) -> Counts:

@@ -32,21 +32,13 @@ _OWN = "ses-"
 
 @dataclass(frozen=True, slots=True)
 class HeldSession:
-    """A session and the process that holds it, or held it.
-
-    Attributes:
-        session_id: The session.
-        owner: The process.
-        project: The project root in which it last ran something.
-        notebook: The notebook that asked last; empty elsewhere.
-        kernel_id: Its kernel's id; empty elsewhere.
-    """
+    """A session and the process that holds it, or held it."""
 
     session_id: str
-    owner: str
-    project: str
-    notebook: str = ""
-    kernel_id: str = ""
+    owner: str  # The process
+    project: str  # The project root in which it last ran something
+    notebook: str = ""  # The notebook that asked last; empty elsewhere
+    kernel_id: str = ""  # Its kernel's id; empty elsewhere
 
     @property
     def live(self) -> bool:
@@ -56,15 +48,10 @@ class HeldSession:
 
 @dataclass(frozen=True, slots=True)
 class AuditRunRow:
-    """The latest audit of a plugin that a process has run.
-
-    Attributes:
-        run: The run.
-        error: Why it did not end well, in full; empty otherwise.
-    """
+    """The latest audit of a plugin that a process has run."""
 
     run: RunRow
-    error: str
+    error: str  # Why it did not end well, in full; empty otherwise
 
 
 def find_session(

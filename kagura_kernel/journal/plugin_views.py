@@ -30,29 +30,17 @@ _PLACE_ORDER: tuple[PluginPlace, ...] = ("bundled", "user", "project")
 
 @dataclass(frozen=True, slots=True)
 class PluginUse:
-    """One session's plugin.
-
-    Attributes:
-        session_id: The session.
-        state: Where the plugin is in it.
-        content_hash: The bytes that this is about.
-        at: Since when, UTC.
-        by: Who brought it there.
-        why: Why, one sentence; empty where the state says it.
-        config: What it is configured with, as it may be shown.
-        permissions: What its jail opens.
-        owner: The process that holds the session.
-    """
+    """One session's plugin."""
 
     session_id: str
-    state: PluginState
-    content_hash: str
-    at: datetime
-    by: str = ""
-    why: str = ""
-    config: dict[str, str] = field(default_factory=dict)
-    permissions: PluginPermissions = field(default_factory=PluginPermissions)
-    owner: str = ""
+    state: PluginState  # Where the plugin is in it
+    content_hash: str  # The bytes that this is about
+    at: datetime  # Since when, UTC
+    by: str = ""  # Who brought it there
+    why: str = ""  # Why, one sentence; empty where the state says it
+    config: dict[str, str] = field(default_factory=dict)  # What it is configured with, as it may be shown
+    permissions: PluginPermissions = field(default_factory=PluginPermissions)  # What its jail opens
+    owner: str = ""  # The process that holds the session
 
     @property
     def live(self) -> bool:
@@ -62,41 +50,23 @@ class PluginUse:
 
 @dataclass(frozen=True, slots=True)
 class PluginView:
-    """One plugin, as far as the journal knows it.
+    """One plugin, as far as the journal knows it."""
 
-    Attributes:
-        name: Its name; for one that cannot be used, its directory's.
-        version: SemVer.
-        description: As its manifest has it.
-        place: Where it lies.
-        project: The project's root for one that lies in a project; empty for the others.
-        modules: What guest code imports.
-        permissions: As declared.
-        content_hash: SHA-256 over all of its files when it was last looked at.
-        signed_by: The trusted author whose signature holds; empty for none.
-        problem: Why it cannot be used; empty when it can.
-        seen_at: When it was last found to be new or different, UTC.
-        audit: The latest audit of exactly these files; None while there is none.
-        approved: Whether exactly these files are approved, as far as the journal knows.
-        quarantine: Why these files are put off; empty when they are not.
-        uses: Sessions that came further with it, the latest first.
-    """
-
-    name: str
-    version: str
-    description: str
-    place: PluginPlace
-    project: str
-    modules: tuple[str, ...]
-    permissions: PluginPermissions
-    content_hash: str
-    signed_by: str
-    problem: str
-    seen_at: datetime
-    audit: PluginAudit | None = None
-    approved: bool = False
-    quarantine: str = ""
-    uses: tuple[PluginUse, ...] = ()
+    name: str  # Its name; for one that cannot be used, its directory's
+    version: str  # SemVer
+    description: str  # As its manifest has it
+    place: PluginPlace  # Where it lies
+    project: str  # The project's root for one that lies in a project; empty for the others
+    modules: tuple[str, ...]  # What guest code imports
+    permissions: PluginPermissions  # As declared
+    content_hash: str  # SHA-256 over all of its files when it was last looked at
+    signed_by: str  # The trusted author whose signature holds; empty for none
+    problem: str  # Why it cannot be used; empty when it can
+    seen_at: datetime  # When it was last found to be new or different, UTC
+    audit: PluginAudit | None = None  # The latest audit of exactly these files; None while there is none
+    approved: bool = False  # Whether exactly these files are approved, as far as the journal knows
+    quarantine: str = ""  # Why these files are put off; empty when they are not
+    uses: tuple[PluginUse, ...] = ()  # Sessions that came further with it, the latest first
 
     def state(self, session_id: str) -> PluginState:
         """Where it is in a session."""
@@ -116,15 +86,11 @@ class PluginView:
 
 
 class PluginFold:
-    """What the events so far add up to; no I/O.
-
-    Attributes:
-        seen: The latest sight by name, place and project.
-        audits: The latest audit by name and hash; one that a brain has made stands until a brain makes another.
-    """
+    """What the events so far add up to; no I/O."""
 
     def __init__(self) -> None:
-        self.seen: dict[tuple[str, PluginPlace, str], PluginSeen] = {}
+        self.seen: dict[tuple[str, PluginPlace, str], PluginSeen] = {}  # The latest sight by name, place and project
+        # The latest audit by name and hash; one that a brain has made stands until a brain makes another
         self.audits: dict[tuple[str, str], PluginAudit] = {}
         self._approved: dict[str, str] = {}
         self._quarantined: dict[tuple[str, str], str] = {}
@@ -238,25 +204,15 @@ _FAR = 20_000
 
 @dataclass(frozen=True, slots=True)
 class PluginLogLine:
-    """One thing that happened to a plugin.
+    """One thing that happened to a plugin."""
 
-    Attributes:
-        at: When, UTC.
-        what: `seen`, `audited`, `called`, or the change; `printed` for what the plugin itself wrote.
-        text: One line for a person.
-        ok: Whether it is nothing to worry about.
-        session_id: The session; empty where none is concerned.
-        run_id: The run that called, or that audited; empty for others.
-        by: Who; empty where nobody decided anything.
-    """
-
-    at: datetime
-    what: str
-    text: str
-    ok: bool = True
-    session_id: str = ""
-    run_id: str = ""
-    by: str = ""
+    at: datetime  # When, UTC
+    what: str  # `seen`, `audited`, `called`, or the change; `printed` for what the plugin itself wrote
+    text: str  # One line for a person
+    ok: bool = True  # Whether it is nothing to worry about
+    session_id: str = ""  # The session; empty where none is concerned
+    run_id: str = ""  # The run that called, or that audited; empty for others
+    by: str = ""  # Who; empty where nobody decided anything
 
 
 class PluginHistory:

@@ -42,27 +42,16 @@ _OURS = messages.c.word.startswith(_PREFIX, autoescape=True) & messages.c.taken_
 
 @dataclass(frozen=True, slots=True)
 class PluginWord:
-    """A word for one session.
+    """A word for one session."""
 
-    Attributes:
-        session_id: Whose plugin.
-        deed: What to do.
-        plugin: Its name.
-        by: Who wants it.
-        via: Where they said so: `sidebar`, `terminal`.
-        at: When, UTC.
-        content_hash: Of the files that they were shown, and that alone are meant; empty for whatever is there.
-        words: Configuration that they gave, each `field=value`; never with a password in it.
-    """
-
-    session_id: str
-    deed: Deed
-    plugin: str
-    by: str
-    via: str
-    at: datetime
-    content_hash: str = ""
-    words: tuple[str, ...] = ()
+    session_id: str  # Whose plugin
+    deed: Deed  # What to do
+    plugin: str  # Its name
+    by: str  # Who wants it
+    via: str  # Where they said so: `sidebar`, `terminal`
+    at: datetime  # When, UTC
+    content_hash: str = ""  # Of the files that they were shown, and that alone are meant; empty for whatever is there
+    words: tuple[str, ...] = ()  # Configuration that they gave, each `field=value`; never with a password in it
 
 
 def send_plugin_word(

@@ -41,35 +41,22 @@ _OVER = (
 
 @dataclass(frozen=True, slots=True)
 class Precedent:
-    """A run that is over.
-
-    Attributes:
-        run_id: Which.
-        task: What was asked, its first 500 characters.
-        project: The project root on the host.
-        brain: Who thought.
-        model: The model that answered.
-        status: How it ended.
-        started_at: UTC.
-        seconds: How long it took; as `whole` has it without the time in which it waited for a person's answer. None
-            when unknown.
-        usd: What it cost; as `whole` has it with all that it handed on. None when unknown.
-        counted_usd: What of it counts against a budget: what the price list says; None where it says nothing, and no
-            budget can be kept.
-        verified: Whether its work passed its verification; None where there was none.
-    """
+    """A run that is over."""
 
     run_id: str
-    task: str
-    project: str
-    brain: str
-    model: str
-    status: str
-    started_at: datetime
+    task: str  # What was asked, its first 500 characters
+    project: str  # The project root on the host
+    brain: str  # Who thought
+    model: str  # The model that answered
+    status: str  # How it ended
+    started_at: datetime  # UTC
+    # How long it took; as `whole` has it without the time in which it waited for a person's answer. None when unknown.
     seconds: float | None = None
-    usd: float | None = None
+    usd: float | None = None  # What it cost; as `whole` has it with all that it handed on. None when unknown.
+    # What of it counts against a budget: what the price list says; None where it says nothing, and no budget can be
+    # kept
     counted_usd: float | None = None
-    verified: bool | None = None
+    verified: bool | None = None  # Whether its work passed its verification; None where there was none
 
     @property
     def went_well(self) -> bool:

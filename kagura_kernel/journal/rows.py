@@ -20,17 +20,11 @@ Word = Literal["kill", "leases"]
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Where a person is, who speaks of the last run: a notebook, or where there is none a folder.
+    """Where a person is, who speaks of the last run: a notebook, or where there is none a folder."""
 
-    Attributes:
-        project: The folder, as runs name their project.
-        notebook: The notebook, as its server names it; empty elsewhere, and where nobody told its kernel.
-        kernel_id: Its kernel's id, which stays when the notebook is renamed; empty elsewhere.
-    """
-
-    project: str
-    notebook: str = ""
-    kernel_id: str = ""
+    project: str  # The folder, as runs name their project
+    notebook: str = ""  # The notebook, as its server names it; empty elsewhere, and where nobody told its kernel
+    kernel_id: str = ""  # Its kernel's id, which stays when the notebook is renamed; empty elsewhere
 
     def __str__(self) -> str:
         return "this notebook" if self.notebook or self.kernel_id else f"this folder ({self.project})"
@@ -38,91 +32,51 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """One row of the journal.
+    """One row of the journal."""
 
-    Attributes:
-        seq: Its number, from 1, without gaps.
-        event: The fact. A kind that this version does not know comes back as a plain `Event`.
-        hash: SHA-256 of the row and of the one before it, hexadecimal.
-    """
-
-    seq: int
-    event: Event
-    hash: str
+    seq: int  # Its number, from 1, without gaps
+    event: Event  # The fact. A kind that this version does not know comes back as a plain `Event`.
+    hash: str  # SHA-256 of the row and of the one before it, hexadecimal
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """A journal whose chain holds.
+    """A journal whose chain holds."""
 
-    Attributes:
-        where: Which journal; no password in it.
-        rows: How many rows were checked: all of them.
-        last_hash: Hash of the newest row. Noted elsewhere, it proves later that the whole chain was not rewritten.
-    """
-
-    where: str
-    rows: int
-    last_hash: str
+    where: str  # Which journal; no password in it
+    rows: int  # How many rows were checked: all of them
+    last_hash: str  # Hash of the newest row. Noted elsewhere, it proves later that the whole chain was not rewritten.
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run as far as the journal knows it.
-
-    Attributes:
-        run_id: `run-…`.
-        session_id: Its session.
-        flavour: `agent`, `sandbox` or `audit`.
-        status: `awaiting_approval` is a running one that waits for a person.
-        task: What was asked, its first 500 characters; the whole stands in the `run.started` event.
-        brain: Name of the brain; empty for a cell's own code.
-        model: The model that answered, or the one asked for while none has.
-        box: The back-end of its box; empty before there is one.
-        started_at: UTC.
-        duration: Seconds; None while it goes on.
-        tool_calls: How many so far.
-        cost_usd: Reported beats computed; None when neither is known.
-        changed_files: How many files it changed.
-        error_code: Why it did not end well; empty otherwise.
-        user: Who asked: a login name; as a chat knows the person, `slack:U012ABCDEF`, where it was one.
-        owner: The process that runs it.
-        project: The project root on the host.
-        notebook: The notebook that asked, as its server names it; empty elsewhere.
-        kernel_id: Its kernel's id; empty elsewhere.
-        cell_id: Its cell's id; empty where cells have none.
-        budget_usd: Its limit; None is none.
-        lineage: The runs that it works for, the first one first; empty for a person's own.
-        resumes: The run that it goes on from; empty for a fresh one.
-        verified: Whether its work passed its verification; None where there was none, or not yet.
-        untrusted: Whether it was shown memories that are not trusted.
-    """
+    """One run as far as the journal knows it."""
 
     run_id: str
     session_id: str
-    flavour: str
-    status: RunStatus
-    task: str
-    brain: str
-    model: str
-    box: str
-    started_at: datetime
-    duration: float | None
-    tool_calls: int
-    cost_usd: float | None
-    changed_files: int
-    error_code: str
-    user: str
-    owner: str
-    project: str
-    notebook: str = ""
-    kernel_id: str = ""
-    cell_id: str = ""
-    budget_usd: float | None = None
-    lineage: tuple[str, ...] = ()
-    resumes: str = ""
-    verified: bool | None = None
-    untrusted: bool = False
+    flavour: str  # `agent`, `sandbox` or `audit`
+    status: RunStatus  # `awaiting_approval` is a running one that waits for a person
+    task: str  # What was asked, its first 500 characters; the whole stands in the `run.started` event
+    brain: str  # Name of the brain; empty for a cell's own code
+    model: str  # The model that answered, or the one asked for while none has
+    box: str  # The back-end of its box; empty before there is one
+    started_at: datetime  # UTC
+    duration: float | None  # Seconds; None while it goes on
+    tool_calls: int  # How many so far
+    cost_usd: float | None  # Reported beats computed; None when neither is known
+    changed_files: int  # How many files it changed
+    error_code: str  # Why it did not end well; empty otherwise
+    user: str  # Who asked: a login name; as a chat knows the person, `slack:U012ABCDEF`, where it was one
+    owner: str  # The process that runs it
+    project: str  # The project root on the host
+    notebook: str = ""  # The notebook that asked, as its server names it; empty elsewhere
+    kernel_id: str = ""  # Its kernel's id; empty elsewhere
+    cell_id: str = ""  # Its cell's id; empty where cells have none
+    budget_usd: float | None = None  # Its limit; None is none
+    lineage: tuple[str, ...] = ()  # The runs that it works for, the first one first; empty for a person's own
+    resumes: str = ""  # The run that it goes on from; empty for a fresh one
+    verified: bool | None = None  # Whether its work passed its verification; None where there was none, or not yet
+    untrusted: bool = False  # Whether it was shown memories that are not trusted
 
     @property
     def parent(self) -> str:
@@ -137,102 +91,56 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRow:
-    """One approval, decided or waiting.
+    """One approval, decided or waiting."""
 
-    Attributes:
-        id: `app-…`.
-        run_id: The run that asked.
-        session_id: Its session.
-        kind: An `ApprovalKind`.
-        title: One line.
-        detail: In full.
-        reason: Why, in the asker's words.
-        content_hash: What exactly was asked for.
-        requested_at: UTC.
-        deadline_at: When no answer becomes a denial, UTC.
-        verdict: `allow`, `deny`, `timeout`, `aborted`; None while it waits.
-        by: Who decided; empty while it waits.
-        via: Where; empty while it waits.
-        decided_at: UTC; None while it waits.
-        answer: Answer to a question, or a remark.
-        arguments: The exact arguments that would be used.
-        options: For a question: the answers offered; empty means free text.
-        notebook: The notebook that the asking run came from; empty elsewhere.
-        kernel_id: Its kernel's id; empty elsewhere.
-        cell_id: Its cell's id; empty where cells have none.
-        lineage: The runs that the asking one works for, the first one first; empty for a person's own.
-    """
-
-    id: str
-    run_id: str
+    id: str  # `app-…`
+    run_id: str  # The run that asked
     session_id: str
-    kind: str
-    title: str
-    detail: str
-    reason: str
-    content_hash: str
-    requested_at: datetime
-    deadline_at: datetime
-    verdict: str | None
-    by: str
-    via: str
-    decided_at: datetime | None
-    answer: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    options: tuple[str, ...] = ()
-    notebook: str = ""
-    kernel_id: str = ""
-    cell_id: str = ""
+    kind: str  # An `ApprovalKind`
+    title: str  # One line
+    detail: str  # In full
+    reason: str  # Why, in the asker's words
+    content_hash: str  # What exactly was asked for
+    requested_at: datetime  # UTC
+    deadline_at: datetime  # When no answer becomes a denial, UTC
+    verdict: str | None  # `allow`, `deny`, `timeout`, `aborted`; None while it waits
+    by: str  # Who decided; empty while it waits
+    via: str  # Where; empty while it waits
+    decided_at: datetime | None  # UTC; None while it waits
+    answer: str  # Answer to a question, or a remark
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # The exact arguments that would be used
+    options: tuple[str, ...] = ()  # For a question: the answers offered; empty means free text
+    notebook: str = ""  # The notebook that the asking run came from; empty elsewhere
+    kernel_id: str = ""  # Its kernel's id; empty elsewhere
+    cell_id: str = ""  # Its cell's id; empty where cells have none
+    # The runs that the asking one works for, the first one first; empty for a person's own
     lineage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """What one run used. Money that is not known is None, never 0.
-
-    Attributes:
-        run_id: `run-…`.
-        session_id: Its session.
-        at: When the run started, UTC.
-        brain: Name of the brain.
-        model: Model that answered.
-        input_tokens: All tokens read, cache included.
-        output_tokens: Tokens written.
-        cache_read_tokens: Of the input, read from a cache.
-        cache_write_tokens: Of the input, written to a cache.
-        reported_usd: What the brain said it cost.
-        computed_usd: What the price list gives.
-        source: Price list and version behind `computed_usd`.
-        status: The run's status.
-        seconds: How long it took; None while it goes on.
-        estimated_usd: What it was expected to cost; None where nobody knew.
-        estimated_seconds: How long it was expected to take, likewise.
-        verified: Whether its work passed its verification; None where there was none.
-        children: How many runs worked for it, if that was looked up; their rows stand for themselves.
-        children_usd: What these cost together; None when that of one is unknown.
-        waited_seconds: How much of its time it waited for a person's answer, if that was looked up.
-    """
+    """What one run used. Money that is not known is None, never 0."""
 
     run_id: str
     session_id: str
-    at: datetime
-    brain: str
-    model: str
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    reported_usd: float | None
-    computed_usd: float | None
-    source: str
-    status: RunStatus
-    seconds: float | None = None
-    estimated_usd: float | None = None
-    estimated_seconds: float | None = None
-    verified: bool | None = None
-    children: int = 0
-    children_usd: float | None = 0.0
-    waited_seconds: float = 0.0
+    at: datetime  # When the run started, UTC
+    brain: str  # Name of the brain
+    model: str  # Model that answered
+    input_tokens: int  # All tokens read, cache included
+    output_tokens: int  # Tokens written
+    cache_read_tokens: int  # Of the input, read from a cache
+    cache_write_tokens: int  # Of the input, written to a cache
+    reported_usd: float | None  # What the brain said it cost
+    computed_usd: float | None  # What the price list gives
+    source: str  # Price list and version behind `computed_usd`
+    status: RunStatus  # The run's status
+    seconds: float | None = None  # How long it took; None while it goes on
+    estimated_usd: float | None = None  # What it was expected to cost; None where nobody knew
+    estimated_seconds: float | None = None  # How long it was expected to take, likewise
+    verified: bool | None = None  # Whether its work passed its verification; None where there was none
+    children: int = 0  # How many runs worked for it, if that was looked up; their rows stand for themselves
+    children_usd: float | None = 0.0  # What these cost together; None when that of one is unknown
+    waited_seconds: float = 0.0  # How much of its time it waited for a person's answer, if that was looked up
 
     @property
     def usd(self) -> float | None:
@@ -252,96 +160,52 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True)
 class EgressRow:
-    """One connection that a box asked for: the decision, and how it ended.
+    """One connection that a box asked for: the decision, and how it ended."""
 
-    Attributes:
-        run_id: The run whose box asked.
-        session_id: Its session.
-        connection_id: Unique in the run.
-        at: When it was decided, UTC.
-        host: Normalised name or address, or what was asked for, escaped.
-        port: TCP port.
-        allowed: Whether it might be made.
-        rule: The grant that allowed it; empty when nothing did.
-        reason: One sentence.
-        times: How often the run had got this very refusal by then; or how many connections this row stands for.
-        address: What was dialled; empty when nothing answered, or it goes on.
-        bytes_out: Bytes that left the box.
-        bytes_in: Bytes that came for it.
-        duration: Seconds; None for a refusal, and while it goes on.
-        ended: How it ended; empty for a refusal, and while it goes on.
-        detail: More about an end that is not `done`.
-    """
-
-    run_id: str
+    run_id: str  # The run whose box asked
     session_id: str
-    connection_id: str
-    at: datetime
-    host: str
-    port: int
-    allowed: bool
-    rule: str
-    reason: str
-    times: int
-    address: str = ""
-    bytes_out: int = 0
-    bytes_in: int = 0
-    duration: float | None = None
-    ended: str = ""
-    detail: str = ""
+    connection_id: str  # Unique in the run
+    at: datetime  # When it was decided, UTC
+    host: str  # Normalised name or address, or what was asked for, escaped
+    port: int  # TCP port
+    allowed: bool  # Whether it might be made
+    rule: str  # The grant that allowed it; empty when nothing did
+    reason: str  # One sentence
+    times: int  # How often the run had got this very refusal by then; or how many connections this row stands for
+    address: str = ""  # What was dialled; empty when nothing answered, or it goes on
+    bytes_out: int = 0  # Bytes that left the box
+    bytes_in: int = 0  # Bytes that came for it
+    duration: float | None = None  # Seconds; None for a refusal, and while it goes on
+    ended: str = ""  # How it ended; empty for a refusal, and while it goes on
+    detail: str = ""  # More about an end that is not `done`
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseUseRow:
-    """One request of a box to which the membrane added a leased credential.
+    """One request of a box to which the membrane added a leased credential."""
 
-    Attributes:
-        run_id: The run whose box asked.
-        session_id: Its session.
-        at: When it was over, UTC.
-        lease_id: The lease.
-        provider: Name of the provider.
-        scope: What it is good for.
-        method: HTTP method.
-        host: The upstream, with its port.
-        path: Without its query, which may hold anything.
-        status: What the upstream answered; 0 when nothing came, or it was refused here.
-        bytes_out: Of the request's body.
-        bytes_in: Of the answer's body.
-        duration: Seconds.
-        why: Why it was refused or broke off, one clause; empty otherwise.
-        times: How many requests this row stands for.
-    """
-
-    run_id: str
+    run_id: str  # The run whose box asked
     session_id: str
-    at: datetime
+    at: datetime  # When it was over, UTC
     lease_id: str
-    provider: str
-    scope: str
-    method: str
-    host: str
-    path: str
-    status: int
-    bytes_out: int
-    bytes_in: int
-    duration: float
-    why: str
-    times: int = 1
+    provider: str  # Name of the provider
+    scope: str  # What it is good for
+    method: str  # HTTP method
+    host: str  # The upstream, with its port
+    path: str  # Without its query, which may hold anything
+    status: int  # What the upstream answered; 0 when nothing came, or it was refused here
+    bytes_out: int  # Of the request's body
+    bytes_in: int  # Of the answer's body
+    duration: float  # Seconds
+    why: str  # Why it was refused or broke off, one clause; empty otherwise
+    times: int = 1  # How many requests this row stands for
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A word that another process left for a run.
-
-    Attributes:
-        run_id: For which run.
-        word: What to do.
-        by: Who left it.
-        at: When, UTC.
-    """
+    """A word that another process left for a run."""
 
     run_id: str
-    word: Word
-    by: str
-    at: datetime
+    word: Word  # What to do
+    by: str  # Who left it
+    at: datetime  # When, UTC

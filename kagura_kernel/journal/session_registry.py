@@ -31,24 +31,15 @@ _BEFORE_IT_BEGAN = frozenset({"denied", "killed", "lost"})
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last run of an agent in a session that is over.
-
-    Attributes:
-        run_id: Which.
-        status: How it ended.
-        ended_at: When, aware, UTC.
-        changed_files: How many files it changed.
-        verified: What its verification said; None where it has none.
-        outcome: Id of the memory with its summary; empty where it left none.
-        pending: How many steps of its plan were left, where it did not end well; None where nobody knows.
-    """
+    """The last run of an agent in a session that is over."""
 
     run_id: str
-    status: str
-    ended_at: datetime
-    changed_files: int
-    verified: bool | None
-    outcome: str = ""
+    status: str  # How it ended
+    ended_at: datetime  # When, aware, UTC
+    changed_files: int  # How many files it changed
+    verified: bool | None  # What its verification said; None where it has none
+    outcome: str = ""  # Id of the memory with its summary; empty where it left none
+    # How many steps of its plan were left, where it did not end well; None where nobody knows
     pending: int | None = None
 
 
@@ -109,21 +100,13 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """One thread of runs.
+    """One thread of runs."""
 
-    Attributes:
-        session_id: Its id, or the name that a person gave it.
-        runs: How many there were.
-        last: The newest.
-        waiting: How many approvals of its runs wait for a person.
-        first_at: When its first run began, UTC.
-    """
-
-    session_id: str
-    runs: int
-    last: RunRow
-    waiting: int
-    first_at: datetime
+    session_id: str  # Its id, or the name that a person gave it
+    runs: int  # How many there were
+    last: RunRow  # The newest
+    waiting: int  # How many approvals of its runs wait for a person
+    first_at: datetime  # When its first run began, UTC
 
     @property
     def last_run(self) -> str:

@@ -29,49 +29,30 @@ _DAY = func.substr(runs.c.started_at, 1, 10).label("day")
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What some runs cost.
+    """What some runs cost."""
 
-    Attributes:
-        usd: The sum of what is known; None when nothing is known of runs that did cost something.
-        runs: How many runs there were.
-        unpriced_runs: How many of them have an unknown price.
-    """
-
-    usd: float | None
-    runs: int
-    unpriced_runs: int
+    usd: float | None  # The sum of what is known; None when nothing is known of runs that did cost something
+    runs: int  # How many runs there were
+    unpriced_runs: int  # How many of them have an unknown price
 
 
 @dataclass(frozen=True, slots=True)
 class DaySpending:
-    """What the runs of one brain and model cost that began on one day.
+    """What the runs of one brain and model cost that began on one day."""
 
-    Attributes:
-        day: The day in UTC.
-        brain: Name of the brain; empty for cells' own code.
-        model: The model that answered.
-        spending: What they cost.
-    """
-
-    day: date
-    brain: str
-    model: str
-    spending: Spending
+    day: date  # The day in UTC
+    brain: str  # Name of the brain; empty for cells' own code
+    model: str  # The model that answered
+    spending: Spending  # What they cost
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetUse:
-    """How much of its budget the newest run that goes on has spent.
-
-    Attributes:
-        run_id: The run.
-        usd_limit: Its limit.
-        usd_spent: What is known of its cost; None while nothing is.
-    """
+    """How much of its budget the newest run that goes on has spent."""
 
     run_id: str
     usd_limit: float
-    usd_spent: float | None
+    usd_spent: float | None  # What is known of its cost; None while nothing is
 
 
 def spent(journal: Journal, *, day: date | None = None, notebook: str = "", session_id: str = "") -> Spending:

@@ -37,9 +37,6 @@ _NO_ROOM = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.
 class Readable:
     """A file that is only read.
 
-    Attributes:
-        uri: Where SQLite reads it; nothing can be written there.
-
     Args:
         path: The file.
         timeout: Seconds to wait for others.
@@ -52,7 +49,7 @@ class Readable:
     def __init__(self, path: Path, timeout: float) -> None:
         self._timeout = timeout
         self._aside: tempfile.TemporaryDirectory[str] | None = None
-        self.uri = f"{path.as_uri()}?{_READ_ONLY}"
+        self.uri = f"{path.as_uri()}?{_READ_ONLY}"  # Where SQLite reads it; nothing can be written there
         try:
             self._try()
         except sqlite3.OperationalError as error:

@@ -38,16 +38,11 @@ _LAST_SEQ = select(func.max(events.c.seq))
 
 
 class Writing:
-    """A transaction on the journal that no other writer runs beside.
-
-    Attributes:
-        connection: For the other tables of the journal.
-        added: What was added so far.
-    """
+    """A transaction on the journal that no other writer runs beside."""
 
     def __init__(self, connection: Connection, where: str) -> None:
-        self.connection = connection
-        self.added: list[Event] = []
+        self.connection = connection  # For the other tables of the journal
+        self.added: list[Event] = []  # What was added so far
         self._where = where
 
     def append(self, event: Event) -> int:
@@ -68,17 +63,12 @@ class Writing:
 
 
 class Journal:
-    """An open journal; make one with `open`.
-
-    Attributes:
-        where: The file or the URL without its password, for messages.
-        clock: Where its own time stamps come from.
-        unwritable: Why it can only be read, half a sentence; empty where it was opened to be written.
-    """
+    """An open journal; make one with `open`."""
 
     def __init__(self, database: Database, clock: Clock, unwritable: str = "") -> None:
-        self.where = database.where
-        self.clock = clock
+        self.where = database.where  # The file or the URL without its password, for messages
+        self.clock = clock  # Where its own time stamps come from
+        # Why it can only be read, half a sentence; empty where it was opened to be written
         self.unwritable = unwritable
         self._database = database
         self._listeners: tuple[Callable[[Event], None], ...] = ()

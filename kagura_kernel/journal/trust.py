@@ -31,73 +31,44 @@ _LEASES = _ROWS.where(text("kind = 'lease.changed'")).order_by(events.c.run_id, 
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """One run that did something of a category, and it went well.
-
-    Attributes:
-        run_id: The run.
-        task: By which its task is told apart.
-        signal: What proves it.
-        at: When, as its row says.
-        not_before: No earlier than this: the latest time that the journal had seen by then.
-        not_after: No later than this: the earliest time that the journal has seen since.
-    """
+    """One run that did something of a category, and it went well."""
 
     run_id: str
-    task: str
-    signal: str
-    at: datetime
-    not_before: datetime
-    not_after: datetime
+    task: str  # By which its task is told apart
+    signal: str  # What proves it
+    at: datetime  # When, as its row says
+    not_before: datetime  # No earlier than this: the latest time that the journal had seen by then
+    not_after: datetime  # No later than this: the earliest time that the journal has seen since
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What set a category back.
+    """What set a category back."""
 
-    Attributes:
-        run_id: The run; empty where a person took the power back.
-        at: When, as its row says.
-        not_before: No earlier than this.
-        why: Half a sentence.
-    """
-
-    run_id: str
-    at: datetime
-    not_before: datetime
-    why: str
+    run_id: str  # The run; empty where a person took the power back
+    at: datetime  # When, as its row says
+    not_before: datetime  # No earlier than this
+    why: str  # Half a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far a category has come.
+    """How far a category has come."""
 
-    Attributes:
-        category: Its name.
-        successes: Since it was last set back, one for each run, in their order.
-        failure: What set it back last; None while nothing has.
-        proposed_at: Since when a proposal stands; None where none does.
-        asked_at: When it was last proposed or refused, no earlier than this.
-        refused_at: When a person last said no, likewise; None where nobody has, or it was set back since.
-        granted_at: Since when it has graduated; None while it has not.
-        granted_by: Who allowed that.
-        demoted: Whether it was graduated, or proposed, when it was last set back, or was taken back by a person.
-        earned: Whether it had ever graduated, or been proposed, before it was last set back.
-        applied: How often its grant has answered.
-        names: To whom deeds of it have gone well: it answers for no others.
-    """
-
-    category: str
-    successes: tuple[Success, ...] = ()
-    failure: Failure | None = None
-    proposed_at: datetime | None = None
-    asked_at: datetime | None = None
+    category: str  # Its name
+    successes: tuple[Success, ...] = ()  # Since it was last set back, one for each run, in their order
+    failure: Failure | None = None  # What set it back last; None while nothing has
+    proposed_at: datetime | None = None  # Since when a proposal stands; None where none does
+    asked_at: datetime | None = None  # When it was last proposed or refused, no earlier than this
+    # When a person last said no, likewise; None where nobody has, or it was set back since
     refused_at: datetime | None = None
-    granted_at: datetime | None = None
-    granted_by: str = ""
+    granted_at: datetime | None = None  # Since when it has graduated; None while it has not
+    granted_by: str = ""  # Who allowed that
+    # Whether it was graduated, or proposed, when it was last set back, or was taken back by a person
     demoted: bool = False
-    earned: bool = False
-    applied: int = 0
-    names: frozenset[str] = frozenset()
+    earned: bool = False  # Whether it had ever graduated, or been proposed, before it was last set back
+    applied: int = 0  # How often its grant has answered
+    names: frozenset[str] = frozenset()  # To whom deeds of it have gone well: it answers for no others
 
     @property
     def graduated(self) -> bool:
@@ -124,13 +95,9 @@ class Standing:
 
 @dataclass(slots=True)
 class TrustFold:
-    """What the rows so far add up to; no I/O.
+    """What the rows so far add up to; no I/O."""
 
-    Attributes:
-        standings: By category.
-    """
-
-    standings: dict[str, Standing] = field(default_factory=dict)
+    standings: dict[str, Standing] = field(default_factory=dict)  # By category
     _latest: datetime | None = None
 
     def take(self, event: TrustChanged) -> None:

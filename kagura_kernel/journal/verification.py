@@ -55,18 +55,13 @@ _UNDECIDED = {"verdict": None, "decided_by": None, "via": None, "decided_at": No
 
 
 class Recount:
-    """The tables as the events so far make them.
-
-    Attributes:
-        runs: Rows of `journal_runs` by run id.
-        approvals: Rows of `journal_approvals` by approval id, undecided unless an event decided them.
-        asked_at: Number of the event that asked, by approval id.
-    """
+    """The tables as the events so far make them."""
 
     def __init__(self) -> None:
-        self.runs: dict[str, dict[str, Any]] = {}
+        self.runs: dict[str, dict[str, Any]] = {}  # Rows of `journal_runs` by run id
+        # Rows of `journal_approvals` by approval id, undecided unless an event decided them
         self.approvals: dict[str, dict[str, Any]] = {}
-        self.asked_at: dict[str, int] = {}
+        self.asked_at: dict[str, int] = {}  # Number of the event that asked, by approval id
 
     def add(self, seq: int, kind: str, run_id: str, body: str) -> None:
         """Count one stored row; one that no view shows changes nothing.

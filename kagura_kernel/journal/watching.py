@@ -48,19 +48,12 @@ _OUT = select(leases.c.id, leases.c.run_id, leases.c.state, leases.c.expires_at)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One topic of which something is different now.
+    """One topic of which something is different now."""
 
-    Attributes:
-        topic: Which list.
-        seq: The number of the journal's newest row.
-        run_id: The run it is about; empty when it is about several, or about none.
-        approval_id: The approval it is about; likewise.
-    """
-
-    topic: Topic
-    seq: int
-    run_id: str = ""
-    approval_id: str = ""
+    topic: Topic  # Which list
+    seq: int  # The number of the journal's newest row
+    run_id: str = ""  # The run it is about; empty when it is about several, or about none
+    approval_id: str = ""  # The approval it is about; likewise
 
 
 class Watch:

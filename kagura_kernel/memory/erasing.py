@@ -27,23 +27,14 @@ _MOST = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What an erasure would remove, or has removed.
+    """What an erasure would remove, or has removed."""
 
-    Attributes:
-        ids: Of the memories: those that were named first, then what came from them.
-        memories: They themselves, as far as they are not forgotten; empty once they are gone.
-        edges: How many.
-        checkpoints: How many.
-        runs: Runs whose checkpoints or summaries are among it.
-        going: Runs that go on and know one of them: what they store from now on may hold it again.
-    """
-
-    ids: tuple[str, ...]
-    memories: tuple[Memory, ...] = ()
-    edges: int = 0
-    checkpoints: int = 0
-    runs: tuple[str, ...] = ()
-    going: tuple[str, ...] = ()
+    ids: tuple[str, ...]  # Of the memories: those that were named first, then what came from them
+    memories: tuple[Memory, ...] = ()  # They themselves, as far as they are not forgotten; empty once they are gone
+    edges: int = 0  # How many
+    checkpoints: int = 0  # How many
+    runs: tuple[str, ...] = ()  # Runs whose checkpoints or summaries are among it
+    going: tuple[str, ...] = ()  # Runs that go on and know one of them: what they store from now on may hold it again
 
 
 def would_erase(store: MemoryStore, journal: Journal, memory_ids: Sequence[str], *, cascade: bool) -> Erasure:

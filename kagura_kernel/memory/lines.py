@@ -33,35 +33,22 @@ _JUDGES = frozenset({FIXES, PREVENTS})
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """What lines hold: memories to be remembered, in their order, and the edges to be made then.
+    """What lines hold: memories to be remembered, in their order, and the edges to be made then."""
 
-    Attributes:
-        drafts: The memories.
-        edges: Between them, and to those that are there already.
-        trusting: Whether the file is believed.
-    """
-
-    drafts: tuple[Draft, ...]
-    edges: tuple[Edge, ...]
-    trusting: bool = False
+    drafts: tuple[Draft, ...]  # The memories
+    edges: tuple[Edge, ...]  # Between them, and to those that are there already
+    trusting: bool = False  # Whether the file is believed
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How much an import gave.
+    """How much an import gave."""
 
-    Attributes:
-        memories: Ids of all memories that it named.
-        edges: How many were drawn.
-        left_out: How many were not, since they say something for a memory that was there before.
-        here: Of the memories those that were there before, and stayed as they were.
-        doubted: Of these those in quarantine that a file which is believed calls trusted, in the same words.
-    """
-
-    memories: tuple[str, ...]
-    edges: int
-    left_out: int = 0
-    here: tuple[str, ...] = ()
+    memories: tuple[str, ...]  # Ids of all memories that it named
+    edges: int  # How many were drawn
+    left_out: int = 0  # How many were not, since they say something for a memory that was there before
+    here: tuple[str, ...] = ()  # Of the memories those that were there before, and stayed as they were
+    # Of these those in quarantine that a file which is believed calls trusted, in the same words
     doubted: tuple[str, ...] = ()
 
     @property

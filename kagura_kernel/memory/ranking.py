@@ -44,83 +44,50 @@ LEAST_SIMILAR = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What counts how much; found on the tuning half of the benchmark's questions.
+    """What counts how much; found on the tuning half of the benchmark's questions."""
 
-    Attributes:
-        saturation: How soon a word's repetition stops counting (k1 of BM25).
-        length: How much a long text is held against its words (b of BM25).
-        previous, after: What a word in the turn before, and after, counts beside one in the turn itself.
-        before_previous: Likewise for the turn before the one before.
-        note: What those count where the two are not turns of a conversation.
-        session: What a word anywhere in the same session counts.
-        coverage: What it adds that a memory has all words of the question rather than one again and again.
-        importance, feedback, age: The most that these add, as parts of the score; they break ties.
-        speaker: What a word counts that is the speaker's name, beside one in the text.
-        mention: What a word counts in the text that is some speaker's name: mostly it says who is spoken to.
-        date: What the date of a memory counts.
-        dated: What a word of the question counts that belongs to a date.
-        meaning: The part of the score that comes from meaning, where there is a model for it.
-    """
-
-    saturation: float = 1.0
-    length: float = 0.15
-    previous: float = 0.5
+    saturation: float = 1.0  # How soon a word's repetition stops counting (k1 of BM25)
+    length: float = 0.15  # How much a long text is held against its words (b of BM25)
+    previous: float = 0.5  # What a word in the turn before, and after, counts beside one in the turn itself
     after: float = 0.1
-    before_previous: float = 0.1
-    note: float = 0.02
-    session: float = 0.2
-    coverage: float = 0.5
-    importance: float = 0.02
+    before_previous: float = 0.1  # Likewise for the turn before the one before
+    note: float = 0.02  # What those count where the two are not turns of a conversation
+    session: float = 0.2  # What a word anywhere in the same session counts
+    coverage: float = 0.5  # What it adds that a memory has all words of the question rather than one again and again
+    importance: float = 0.02  # The most that these add, as parts of the score; they break ties
     feedback: float = 0.06
     age: float = 0.005
-    speaker: float = 1.0
-    mention: float = 0.2
-    date: float = 1.0
-    dated: float = 0.5
-    meaning: float = 0.4
+    speaker: float = 1.0  # What a word counts that is the speaker's name, beside one in the text
+    mention: float = 0.2  # What a word counts in the text that is some speaker's name: mostly it says who is spoken to
+    date: float = 1.0  # What the date of a memory counts
+    dated: float = 0.5  # What a word of the question counts that belongs to a date
+    meaning: float = 0.4  # The part of the score that comes from meaning, where there is a model for it
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One word of a question and where it was found.
+    """One word of a question and where it was found."""
 
-    Attributes:
-        label: What `why` says.
-        worth: How much it tells: its rarity times its weight.
-        rows: Numbers of memories and how often it is in each.
-        spreads: Whether it counts for the neighbours of those too: what was said does, and who said it does not.
-    """
-
-    label: str
-    worth: float
-    rows: Mapping[int, float]
+    label: str  # What `why` says
+    worth: float  # How much it tells: its rarity times its weight
+    rows: Mapping[int, float]  # Numbers of memories and how often it is in each
+    # Whether it counts for the neighbours of those too: what was said does, and who said it does not
     spreads: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What ranking has to know of a memory.
+    """What ranking has to know of a memory."""
 
-    Attributes:
-        number: The row that it is.
-        prev, after: Its neighbours' rows, 0 for none.
-        session: The same for all turns of one.
-        turn: Whether it is one of a conversation.
-        length: Words.
-        at: When it happened, in microseconds.
-        importance: 0 to 1.
-        bias: How much more often it helped than misled.
-    """
-
-    number: int
-    prev: int
+    number: int  # The row that it is
+    prev: int  # Its neighbours' rows, 0 for none
     after: int
-    session: int
-    turn: bool
-    length: int
-    at: int
+    session: int  # The same for all turns of one
+    turn: bool  # Whether it is one of a conversation
+    length: int  # Words
+    at: int  # When it happened, in microseconds
     importance: float
-    bias: int
+    bias: int  # How much more often it helped than misled
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,10 @@ EdgesOf = Callable[[Sequence[str]], Collection[Edge]]
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """What was reached.
+    """What was reached."""
 
-    Attributes:
-        ids: Where it began, then the others by their distance.
-        edges: Between them, in the order of their ends.
-    """
-
-    ids: tuple[str, ...]
-    edges: tuple[Edge, ...]
+    ids: tuple[str, ...]  # Where it began, then the others by their distance
+    edges: tuple[Edge, ...]  # Between them, in the order of their ends
 
 
 def check_walk(depth: int, types: Sequence[str], most: int) -> None:

@@ -257,17 +257,11 @@ _COMMON_GRAMS = frozenset(_COMMON_GRAMS_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One thing that a question asks for.
+    """One thing that a question asks for."""
 
-    Attributes:
-        label: As it stands in the question, folded.
-        forms: What it is indexed as, one or the other.
-        weight: How much it counts; a word counts 1.
-    """
-
-    label: str
-    forms: tuple[str, ...]
-    weight: float = 1.0
+    label: str  # As it stands in the question, folded
+    forms: tuple[str, ...]  # What it is indexed as, one or the other
+    weight: float = 1.0  # How much it counts; a word counts 1
 
 
 def index_terms(text: str) -> list[str]:

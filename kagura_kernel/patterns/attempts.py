@@ -95,21 +95,15 @@ _SENT = re.compile(r"(?:(?<=\s)1|(?<!\s\d)(?<![&<>]))>[>|]?\s*(?![&(])(?!/dev/)[
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What a line runs.
+    """What a line runs."""
 
-    Attributes:
-        programs: Its programs, with the subcommand of those that have some, without what only sets up or looks.
-        looks: Whether it only looks.
-        tests: Whether all it does is to test or build: then failing is what it is for.
-        checks: Whether it does nothing of what its programs are for: it asks, reads a script through, or only plans.
-        writes: Whether what otherwise only looks writes a file: `echo yes > answers`.
-    """
-
+    # Its programs, with the subcommand of those that have some, without what only sets up or looks
     programs: frozenset[str]
-    looks: bool
-    tests: bool
+    looks: bool  # Whether it only looks
+    tests: bool  # Whether all it does is to test or build: then failing is what it is for
+    # Whether it does nothing of what its programs are for: it asks, reads a script through, or only plans
     checks: bool = False
-    writes: bool = False
+    writes: bool = False  # Whether what otherwise only looks writes a file: `echo yes > answers`
 
     def meets(self, other: Family) -> bool:
         """Whether both run the like of something."""
@@ -257,23 +251,14 @@ _REPEATS = re.compile(r"^g?make(?:\[\d+\])?: \*\*\* \[.*\] Error \d+$")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One call of a run.
-
-    Attributes:
-        tool: Its tool.
-        line: The command or the code; of a change, the file.
-        said: The end of what came back.
-        failed: Whether it failed.
-        exit_code: Of the command, if there was one.
-        foreign: Whether it is a tool of a toolset, whose complaints are another program's.
-    """
+    """One call of a run."""
 
     tool: str
-    line: str
-    said: str = ""
-    failed: bool = False
-    exit_code: int | None = None
-    foreign: bool = False
+    line: str  # The command or the code; of a change, the file
+    said: str = ""  # The end of what came back
+    failed: bool = False  # Whether it failed
+    exit_code: int | None = None  # Of the command, if there was one
+    foreign: bool = False  # Whether it is a tool of a toolset, whose complaints are another program's
 
 
 def failures_of(attempts: Sequence[Attempt]) -> list[Failure]:

@@ -18,49 +18,30 @@ NO_ESTIMATE = (
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """One run that had an estimate.
-
-    Attributes:
-        run_id: Which.
-        at: When it started, UTC.
-        status: How it ended.
-        estimated_usd: What it was expected to cost; None when unknown.
-        usd: What it cost with its children, likewise.
-        usd_error: How much more than expected, as a fraction: 0.2 is a fifth more. None where one of both is unknown,
-            where nothing was expected, and for a run that did not come to its end.
-        usd_within: Whether it cost no more than expected and the buffer; None likewise.
-        estimated_seconds: How long it was expected to take.
-        seconds: How long it took without the time in which it waited for a person.
-        seconds_error: As `usd_error`.
-        seconds_within: As `usd_within`.
-    """
+    """One run that had an estimate."""
 
     run_id: str
-    at: datetime
-    status: str
-    estimated_usd: float | None
-    usd: float | None
+    at: datetime  # When it started, UTC
+    status: str  # How it ended
+    estimated_usd: float | None  # What it was expected to cost; None when unknown
+    usd: float | None  # What it cost with its children, likewise
+    # How much more than expected, as a fraction: 0.2 is a fifth more. None where one of both is unknown, where nothing
+    # was expected, and for a run that did not come to its end.
     usd_error: float | None
-    usd_within: bool | None
-    estimated_seconds: float | None
-    seconds: float | None
-    seconds_error: float | None
-    seconds_within: bool | None
+    usd_within: bool | None  # Whether it cost no more than expected and the buffer; None likewise
+    estimated_seconds: float | None  # How long it was expected to take
+    seconds: float | None  # How long it took without the time in which it waited for a person
+    seconds_error: float | None  # As `usd_error`
+    seconds_within: bool | None  # As `usd_within`
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How good the estimates of one figure were.
+    """How good the estimates of one figure were."""
 
-    Attributes:
-        runs: Of how many runs both figures are known.
-        within: The share of them that needed no more than expected and the buffer; None of no runs.
-        error: The median of how far off they were in either direction, as a fraction; None likewise.
-    """
-
-    runs: int
-    within: float | None
-    error: float | None
+    runs: int  # Of how many runs both figures are known
+    within: float | None  # The share of them that needed no more than expected and the buffer; None of no runs
+    error: float | None  # The median of how far off they were in either direction, as a fraction; None likewise
 
 
 def calibrate(rows: Sequence[CostRow]) -> list[Calibrated]:

@@ -49,16 +49,10 @@ _WORD_ENDS = re.compile(r"[\s;&|()<>\"'`$={}!]+")
 
 
 class GitSetting(NamedTuple):
-    """One setting.
+    """One setting."""
 
-    Attributes:
-        file: Where it stands, absolute; empty where that is no file.
-        name: Its name, as git writes it.
-        value: Its value.
-    """
-
-    file: str
-    name: str
+    file: str  # Where it stands, absolute; empty where that is no file
+    name: str  # Its name, as git writes it
     value: str
 
 

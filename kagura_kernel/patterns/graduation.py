@@ -40,40 +40,24 @@ _NOT_WORDS = re.compile(r"[\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How one category stands.
-
-    Attributes:
-        category: The category.
-        state: By one word.
-        standing: What the journal says.
-        days: Over how many days the successes are spread.
-        missing: What is lacking before it may be proposed, a clause each; empty when nothing is.
-    """
+    """How one category stands."""
 
     category: Category
-    state: State
-    standing: Standing
-    days: float
-    missing: tuple[str, ...]
+    state: State  # By one word
+    standing: Standing  # What the journal says
+    days: float  # Over how many days the successes are spread
+    missing: tuple[str, ...]  # What is lacking before it may be proposed, a clause each; empty when nothing is
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One step of a category's curve.
+    """One step of a category's curve."""
 
-    Attributes:
-        category: Its name.
-        at: When.
-        successes: How many it has from here on.
-        change: What happened.
-        run_id: In which run; empty for a person's word.
-    """
-
-    category: str
-    at: datetime
-    successes: int
-    change: str
-    run_id: str
+    category: str  # Its name
+    at: datetime  # When
+    successes: int  # How many it has from here on
+    change: str  # What happened
+    run_id: str  # In which run; empty for a person's word
 
 
 def report(category: Category, standing: Standing | None, terms: TrustTerms, now: datetime) -> Report:

@@ -41,23 +41,14 @@ _VARYING = re.compile(r"/tmp/\S+|\b[0-9a-f]{7,}\b|\d{4,}", re.IGNORECASE | re.AS
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that went wrong in a run.
-
-    Attributes:
-        kind: What it was.
-        trigger: One line that is the same when it happens again: a command and how it ended.
-        said: What was said then, one line; a box's or somebody else's words.
-        fix: What mended it, one line; empty where nothing did.
-        tool: The tool, if it was one.
-        line: The whole command; empty where it was none.
-    """
+    """Something that went wrong in a run."""
 
     kind: Kind
-    trigger: str
-    said: str = ""
-    fix: str = ""
-    tool: str = ""
-    line: str = ""
+    trigger: str  # One line that is the same when it happens again: a command and how it ended
+    said: str = ""  # What was said then, one line; a box's or somebody else's words
+    fix: str = ""  # What mended it, one line; empty where nothing did
+    tool: str = ""  # The tool, if it was one
+    line: str = ""  # The whole command; empty where it was none
 
     def with_texts(self, change: Callable[[str], str]) -> Failure:
         """It with each of its texts changed."""
@@ -68,27 +59,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A failure that is remembered.
-
-    Attributes:
-        memory: The memory that it is.
-        failure: What went wrong; its `fix` is the newest that is known, trusted or not.
-        task: The task in which it was learned.
-        seen: In how many runs it happened.
-        prevents: Ids of the summaries of those runs.
-        fixes: Ids of the memories that mend it.
-        fix_id: Of them, the one that `failure.fix` tells; empty where that was known from the beginning alone.
-        trusted_fix: The newest that may be trusted; empty where none may.
-    """
+    """A failure that is remembered."""
 
     memory: Memory
-    failure: Failure
-    task: str
-    seen: int = 1
-    prevents: tuple[str, ...] = ()
-    fixes: tuple[str, ...] = ()
-    fix_id: str = ""
-    trusted_fix: str = ""
+    failure: Failure  # What went wrong; its `fix` is the newest that is known, trusted or not
+    task: str  # The task in which it was learned
+    seen: int = 1  # In how many runs it happened
+    prevents: tuple[str, ...] = ()  # Ids of the summaries of those runs
+    fixes: tuple[str, ...] = ()  # Ids of the memories that mend it
+    fix_id: str = ""  # Of them, the one that `failure.fix` tells; empty where that was known from the beginning alone
+    trusted_fix: str = ""  # The newest that may be trusted; empty where none may
 
     @property
     def trusted(self) -> bool:

@@ -26,15 +26,10 @@ _LESSONS = re.compile(r"(?:^|[\s,]+)with\s+lessons$", re.IGNORECASE | re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class PlanAnswer:
-    """A plan as a person wants it.
+    """A plan as a person wants it."""
 
-    Attributes:
-        budget_usd: The limit; None is none.
-        with_lessons: Whether its lessons may be trusted from now on.
-    """
-
-    budget_usd: float | None
-    with_lessons: bool = False
+    budget_usd: float | None  # The limit; None is none
+    with_lessons: bool = False  # Whether its lessons may be trusted from now on
 
 
 def read_answer(text: str, proposed_usd: float | None) -> PlanAnswer:

@@ -25,15 +25,11 @@ NO_MONEY = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is to happen to a call.
+    """What is to happen to a call."""
 
-    Attributes:
-        what: `done`: answer with the earlier result; `doubtful`: ask a person first; `anew`: carry it out.
-        step: The earlier step, but for `anew`.
-    """
-
+    # `done`: answer with the earlier result; `doubtful`: ask a person first; `anew`: carry it out
     what: Literal["anew", "done", "doubtful"]
-    step: Step | None = None
+    step: Step | None = None  # The earlier step, but for `anew`
 
 
 ANEW = Judged("anew")
@@ -41,19 +37,14 @@ ANEW = Judged("anew")
 
 @dataclass(slots=True)
 class Guard:
-    """Judges the calls of one run, each once and in their order.
+    """Judges the calls of one run, each once and in their order."""
 
-    Attributes:
-        finished: What was done before, the oldest first; not what was lost with its box.
-        doubtful: What had begun.
-        in_order: Whether its calls are compared with the steps in their order: until it makes one that is another.
-        next: The step that such a brain would make next: the first one for a brain that starts over, the last one for
-            one that goes on with its own conversation, since that may not have heard of its end.
-    """
-
-    finished: Sequence[Step]
-    doubtful: Sequence[Step] = ()
+    finished: Sequence[Step]  # What was done before, the oldest first; not what was lost with its box
+    doubtful: Sequence[Step] = ()  # What had begun
+    # Whether its calls are compared with the steps in their order: until it makes one that is another
     in_order: bool = True
+    # The step that such a brain would make next: the first one for a brain that starts over, the last one for one that
+    # goes on with its own conversation, since that may not have heard of its end
     next: int = 0
     _used: set[int] = field(default_factory=set)
     _asked: set[str] = field(default_factory=set)
@@ -107,19 +98,12 @@ def left_usd(budget: float | None, spent: float | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Restoring:
-    """What becomes of the changes of a checkpoint.
+    """What becomes of the changes of a checkpoint."""
 
-    Attributes:
-        lay: Those to lay into the fresh box.
-        there: Paths that are in the project already.
-        conflicts: Paths that changed in the project meanwhile: the project's stay.
-        lost: Paths of which nothing was kept.
-    """
-
-    lay: tuple[FileChange, ...] = ()
-    there: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
+    lay: tuple[FileChange, ...] = ()  # Those to lay into the fresh box
+    there: tuple[str, ...] = ()  # Paths that are in the project already
+    conflicts: tuple[str, ...] = ()  # Paths that changed in the project meanwhile: the project's stay
+    lost: tuple[str, ...] = ()  # Paths of which nothing was kept
 
 
 def restoring(changes: Sequence[FileChange], now: Callable[[str], str]) -> Restoring:

@@ -35,21 +35,13 @@ _TWO = 2
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What a run is about to do.
+    """What a run is about to do."""
 
-    Attributes:
-        task: What was asked.
-        brain: Who will think.
-        project: The project root on the host.
-        model: The model that was asked for; empty for the brain's own choice.
-        scopes: Whose memories help to find the like of it.
-    """
-
-    task: str
-    brain: str
-    project: str
-    model: str = ""
-    scopes: Sequence[str] = ("",)
+    task: str  # What was asked
+    brain: str  # Who will think
+    project: str  # The project root on the host
+    model: str = ""  # The model that was asked for; empty for the brain's own choice
+    scopes: Sequence[str] = ("",)  # Whose memories help to find the like of it
 
 
 def likeness(one: str, other: str) -> float:

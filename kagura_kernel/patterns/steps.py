@@ -45,23 +45,15 @@ _SHELLS = frozenset({"bash", "python"})
 
 @dataclass(slots=True)
 class Fold:
-    """One run's rows, in their order.
+    """One run's rows, in their order."""
 
-    Attributes:
-        run_id: Whose.
-        looks: Names of tools that change nothing.
-        plugins: Whether its box could call plugins: then a call that did not end may have.
-        full_control: Whether the host's commands were carried out without asking.
-        finished: The steps that have ended, the first one first; what was answered with an earlier result is none.
-        begun: Those that have not, by their call.
-    """
-
-    run_id: str
-    looks: Collection[str] = _LOOKS
-    plugins: bool = False
-    full_control: bool = False
+    run_id: str  # Whose
+    looks: Collection[str] = _LOOKS  # Names of tools that change nothing
+    plugins: bool = False  # Whether its box could call plugins: then a call that did not end may have
+    full_control: bool = False  # Whether the host's commands were carried out without asking
+    # The steps that have ended, the first one first; what was answered with an earlier result is none
     finished: list[Step] = field(default_factory=list)
-    begun: dict[str, Step] = field(default_factory=dict)
+    begun: dict[str, Step] = field(default_factory=dict)  # Those that have not, by their call
     _called: dict[str, int] = field(default_factory=dict)
     _asked: dict[str, str] = field(default_factory=dict)
     _host: dict[str, bool] = field(default_factory=dict)

@@ -39,19 +39,12 @@ def current_approver() -> Approver | None:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Puts the questions of one run.
+    """Puts the questions of one run."""
 
-    Attributes:
-        run_id: The run that asks.
-        session_id: Its session.
-        clock: Where the time of asking comes from.
-        deadline: Seconds until no answer is a denial.
-    """
-
-    run_id: str = ""
+    run_id: str = ""  # The run that asks
     session_id: str = ""
-    clock: Clock = field(default_factory=SystemClock)
-    deadline: float = DEFAULTS.approval_deadline
+    clock: Clock = field(default_factory=SystemClock)  # Where the time of asking comes from
+    deadline: float = DEFAULTS.approval_deadline  # Seconds until no answer is a denial
 
     async def ask(
         self,

@@ -103,42 +103,27 @@ NOT_FOUND = 127
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings:
-    """What the person in charge decided for a run.
+    """What the person in charge decided for a run."""
 
-    Attributes:
-        mode: How much was handed over.
-        policy: The box's boundary, for those who ask; the box itself was started with it.
-        strict: Whether the safe list holds in the box as well.
-        safe_commands: Programs that only look.
-        preapproved: Programs, or whole lines, that may run on the host unasked as long as they are safe.
-        sandbox_why: Why there is no box, when there is none.
-        deadline: Seconds until an unanswered approval is a denial.
-    """
-
-    mode: PermissionMode = PermissionMode.DEFAULT
+    mode: PermissionMode = PermissionMode.DEFAULT  # How much was handed over
+    # The box's boundary, for those who ask; the box itself was started with it
     policy: SandboxPolicy = field(default_factory=SandboxPolicy)
-    strict: bool = False
-    safe_commands: tuple[str, ...] = SAFE_COMMANDS
+    strict: bool = False  # Whether the safe list holds in the box as well
+    safe_commands: tuple[str, ...] = SAFE_COMMANDS  # Programs that only look
+    # Programs, or whole lines, that may run on the host unasked as long as they are safe
     preapproved: tuple[str, ...] = ()
-    sandbox_why: str = ""
-    deadline: float = DEFAULTS.approval_deadline
+    sandbox_why: str = ""  # Why there is no box, when there is none
+    deadline: float = DEFAULTS.approval_deadline  # Seconds until an unanswered approval is a denial
 
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """A command that ran, and how it came to run there.
+    """A command that ran, and how it came to run there."""
 
-    Attributes:
-        result: What came of it.
-        decision: Where it ran, and why.
-        approval: The person's word, when one was needed.
-        hint: What might help, for the brain; never acted upon by itself.
-    """
-
-    result: CommandResult
-    decision: CommandDecision
-    approval: Decision | None = None
-    hint: str = ""
+    result: CommandResult  # What came of it
+    decision: CommandDecision  # Where it ran, and why
+    approval: Decision | None = None  # The person's word, when one was needed
+    hint: str = ""  # What might help, for the brain; never acted upon by itself
 
 
 class Runtime:

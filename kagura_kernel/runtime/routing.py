@@ -66,23 +66,14 @@ def decide_route(
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A decision, for reading.
+    """A decision, for reading."""
 
-    Attributes:
-        command: The shell line.
-        route: `sandbox` or `host`.
-        approval_needed: Whether a person has to agree first.
-        reasons: Every rule that spoke.
-        safe: Whether the safe list has no objection.
-        meta: Characters that need a shell, each once.
-    """
-
-    command: str
-    route: str
-    approval_needed: bool
-    reasons: tuple[str, ...]
-    safe: bool
-    meta: tuple[str, ...]
+    command: str  # The shell line
+    route: str  # `sandbox` or `host`
+    approval_needed: bool  # Whether a person has to agree first
+    reasons: tuple[str, ...]  # Every rule that spoke
+    safe: bool  # Whether the safe list has no objection
+    meta: tuple[str, ...]  # Characters that need a shell, each once
 
 
 def explain(

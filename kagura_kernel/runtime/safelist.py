@@ -25,14 +25,10 @@ _NAMES = {"\n": "newline", "\r": "carriage return", "\0": "NUL", "\\": "backslas
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A shell line, split.
+    """A shell line, split."""
 
-    Attributes:
-        words: What a shell would pass on, quotes removed; only meaningful when `meta` is empty.
-        meta: The characters that need a shell, each once, in order; `=` stands for an assignment before the command.
-    """
-
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # What a shell would pass on, quotes removed; only meaningful when `meta` is empty
+    # The characters that need a shell, each once, in order; `=` stands for an assignment before the command
     meta: tuple[str, ...]
 
 
@@ -274,21 +270,13 @@ _ARGUMENT_CHECKS: dict[str, Callable[[Sequence[str]], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the safe list says of one command.
+    """What the safe list says of one command."""
 
-    Attributes:
-        safe: Whether it only looks.
-        base: Name of its program; empty when there is none that counts.
-        words: The line, split; only meaningful when `meta` is empty.
-        meta: Characters that need a shell, each once.
-        reasons: Why it is not safe; empty when it is.
-    """
-
-    safe: bool
-    base: str
-    words: tuple[str, ...]
-    meta: tuple[str, ...]
-    reasons: tuple[str, ...]
+    safe: bool  # Whether it only looks
+    base: str  # Name of its program; empty when there is none that counts
+    words: tuple[str, ...]  # The line, split; only meaningful when `meta` is empty
+    meta: tuple[str, ...]  # Characters that need a shell, each once
+    reasons: tuple[str, ...]  # Why it is not safe; empty when it is
 
 
 def judge(command: str, safe_commands: Collection[str] = SAFE_COMMANDS) -> Judgement:

@@ -30,12 +30,6 @@ NAME = "kagura-kernel"
 class Sending:
     """Both providers.
 
-    Attributes:
-        traces: Makes spans.
-        figures: Makes instruments.
-        sent: Batches that arrived.
-        failed: Batches that did not.
-
     Args:
         version: Of this package.
         ids: Makes the ids of spans.
@@ -50,19 +44,19 @@ class Sending:
         span_exporter: SpanExporter | None = None,
         metric_reader: MetricReader | None = None,
     ) -> None:
-        self.sent = 0
-        self.failed = 0
+        self.sent = 0  # Batches that arrived
+        self.failed = 0  # Batches that did not
         self._lock = threading.Lock()
         self._exporters: list[SpanExporter | MetricExporter] = []
         resource = _resource(version)
         # Not at the end of the process by themselves: whoever made them closes them, and waits no longer than wanted.
-        self.traces = TracerProvider(resource=resource, id_generator=ids, shutdown_on_exit=False)
+        self.traces = TracerProvider(resource=resource, id_generator=ids, shutdown_on_exit=False)  # Makes spans
         exporter = span_exporter or (_CountedSpans(self._count) if _wanted("OTEL_TRACES_EXPORTER") else None)
         if exporter is not None:
             self._exporters.append(exporter)
             self.traces.add_span_processor(BatchSpanProcessor(exporter))
         readers = [metric_reader] if metric_reader is not None else self._own_reader()
-        self.figures = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+        self.figures = MeterProvider(readers, resource=resource, shutdown_on_exit=False)  # Makes instruments
 
     def close(self, seconds: float) -> None:
         """Send what waits, for so long at most, and end every thread that can be ended; may be called twice."""

@@ -92,16 +92,11 @@ _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
 class RunIds(IdGenerator):
-    """Gives the ids that are wanted next, and random ones otherwise; for one thread.
-
-    Attributes:
-        next_trace: Of the next span without a parent; 0 for a random one.
-        next_span: Of the next span; 0 for a random one.
-    """
+    """Gives the ids that are wanted next, and random ones otherwise; for one thread."""
 
     def __init__(self) -> None:
-        self.next_trace = 0
-        self.next_span = 0
+        self.next_trace = 0  # Of the next span without a parent; 0 for a random one
+        self.next_span = 0  # Of the next span; 0 for a random one
         self._random = RandomIdGenerator()
 
     def generate_trace_id(self) -> int:
@@ -151,31 +146,18 @@ LONGEST_TEXT = 16_384
 
 @dataclass(slots=True)
 class _Followed:
-    """A run that goes on.
+    """A run that goes on."""
 
-    Attributes:
-        span: Its own.
-        about: Attributes that its turns share.
-        since: When the model was last handed something, nanoseconds.
-        until: When it first asked for a tool in this turn; 0 while it has not.
-        answered: When the last tool answered, 0 while none has in this turn.
-        counts_late: Whether a turn is counted after its tools have answered; None until that is known.
-        tools: Spans of calls that go on, by call.
-        waits: Spans of approvals that wait, by approval.
-        leases: Spans of leases that are held, by lease.
-        said: What the model wrote in this turn; only where content is told.
-    """
-
-    span: Span
-    about: Attributes
-    since: int
-    until: int = 0
-    answered: int = 0
-    counts_late: bool | None = None
-    tools: dict[str, Span] = field(default_factory=dict)
-    waits: dict[str, Span] = field(default_factory=dict)
-    leases: dict[str, Span] = field(default_factory=dict)
-    said: list[str] = field(default_factory=list)
+    span: Span  # Its own
+    about: Attributes  # Attributes that its turns share
+    since: int  # When the model was last handed something, nanoseconds
+    until: int = 0  # When it first asked for a tool in this turn; 0 while it has not
+    answered: int = 0  # When the last tool answered, 0 while none has in this turn
+    counts_late: bool | None = None  # Whether a turn is counted after its tools have answered; None until that is known
+    tools: dict[str, Span] = field(default_factory=dict)  # Spans of calls that go on, by call
+    waits: dict[str, Span] = field(default_factory=dict)  # Spans of approvals that wait, by approval
+    leases: dict[str, Span] = field(default_factory=dict)  # Spans of leases that are held, by lease
+    said: list[str] = field(default_factory=list)  # What the model wrote in this turn; only where content is told
 
 
 class Spans:

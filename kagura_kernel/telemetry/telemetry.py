@@ -44,21 +44,13 @@ _EXPORTERS = ("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER")
 
 @dataclass(frozen=True, slots=True)
 class TelemetryReport:
-    """How it goes.
+    """How it goes."""
 
-    Attributes:
-        endpoint: Where it is sent, without anything that could be secret.
-        taken: Events that were taken.
-        dropped: Events that were not, for too many waited or something failed.
-        sent: Batches that the collector took.
-        failed: Batches that it did not.
-    """
-
-    endpoint: str
-    taken: int = 0
-    dropped: int = 0
-    sent: int = 0
-    failed: int = 0
+    endpoint: str  # Where it is sent, without anything that could be secret
+    taken: int = 0  # Events that were taken
+    dropped: int = 0  # Events that were not, for too many waited or something failed
+    sent: int = 0  # Batches that the collector took
+    failed: int = 0  # Batches that it did not
 
     @property
     def ok(self) -> bool:

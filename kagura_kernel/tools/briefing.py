@@ -35,17 +35,11 @@ LONGEST_NAMES = 8_000
 
 @dataclass(frozen=True, slots=True)
 class ReadPrompt:
-    """A prompt file as the brain reads it.
+    """A prompt file as the brain reads it."""
 
-    Attributes:
-        name: As it was asked for, `AGENTS.md`.
-        path: In the box, where the whole of it lies.
-        text: Redacted.
-    """
-
-    name: str
-    path: str
-    text: str
+    name: str  # As it was asked for, `AGENTS.md`
+    path: str  # In the box, where the whole of it lies
+    text: str  # Redacted
 
 
 def agent_briefing(
@@ -112,29 +106,17 @@ _GUARD = (
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What is told.
+    """What is told."""
 
-    Attributes:
-        run_id: The run that was interrupted.
-        done: Its finished steps, shortened, the oldest first.
-        lost: Those of them whose changes to files went with their box.
-        doubtful: What had begun, and nobody knows whether it ended.
-        plan: All of its plan.
-        pending: What is left of it.
-        restored: How many files were laid out again.
-        conflicts: Files that changed in the project meanwhile: they are as they are in the project.
-        missing: Files of which nothing was kept.
-    """
-
-    run_id: str
-    done: Sequence[Step] = ()
-    lost: Sequence[Step] = ()
-    doubtful: Sequence[Step] = ()
-    plan: Sequence[str] = ()
-    pending: Sequence[str] = ()
-    restored: int = 0
-    conflicts: Sequence[str] = ()
-    missing: Sequence[str] = ()
+    run_id: str  # The run that was interrupted
+    done: Sequence[Step] = ()  # Its finished steps, shortened, the oldest first
+    lost: Sequence[Step] = ()  # Those of them whose changes to files went with their box
+    doubtful: Sequence[Step] = ()  # What had begun, and nobody knows whether it ended
+    plan: Sequence[str] = ()  # All of its plan
+    pending: Sequence[str] = ()  # What is left of it
+    restored: int = 0  # How many files were laid out again
+    conflicts: Sequence[str] = ()  # Files that changed in the project meanwhile: they are as they are in the project
+    missing: Sequence[str] = ()  # Files of which nothing was kept
 
 
 def resume_briefing(told: Resumed) -> str:
@@ -214,17 +196,11 @@ _MINUTE, _HOUR, _DAY, _YEAR = 60, 3_600, 86_400, 365 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A memory that is about to be shown.
+    """A memory that is about to be shown."""
 
-    Attributes:
-        memory: It, its texts redacted.
-        why: Why it is shown, a few words: `pinned`, `handed on to you`, what matched.
-        longest: Characters of its text that are shown.
-    """
-
-    memory: Memory
-    why: str = ""
-    longest: int = LONGEST
+    memory: Memory  # It, its texts redacted
+    why: str = ""  # Why it is shown, a few words: `pinned`, `handed on to you`, what matched
+    longest: int = LONGEST  # Characters of its text that are shown
 
 
 def memory_briefing(told: Sequence[Told], now: datetime, notes: Sequence[str] = ()) -> str:
@@ -298,32 +274,20 @@ _HANDED_ON = "when you are done they go into the workspace of the run that you w
 
 @dataclass(frozen=True, slots=True)
 class Powers:
-    """What crosses the wall of a run's box, as its brain is told.
+    """What crosses the wall of a run's box, as its brain is told."""
 
-    Attributes:
-        hosts: What may be reached, as it was granted: hosts and named sets of hosts.
-        asks: Whether a person is asked about any other host.
-        leases: How programs use each leased credential, a clause each.
-        writable_root: Whether the box's whole system may be changed.
-    """
-
-    hosts: tuple[str, ...] = ()
-    asks: bool = False
-    leases: tuple[str, ...] = ()
-    writable_root: bool = False
+    hosts: tuple[str, ...] = ()  # What may be reached, as it was granted: hosts and named sets of hosts
+    asks: bool = False  # Whether a person is asked about any other host
+    leases: tuple[str, ...] = ()  # How programs use each leased credential, a clause each
+    writable_root: bool = False  # Whether the box's whole system may be changed
 
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """What of the notebook's variables a run is given, and what it is to hand back.
+    """What of the notebook's variables a run is given, and what it is to hand back."""
 
-    Attributes:
-        inputs: Names and what each holds.
-        outputs: Names.
-    """
-
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    outputs: Sequence[str] = ()
+    inputs: Mapping[str, str] = field(default_factory=dict)  # Names and what each holds
+    outputs: Sequence[str] = ()  # Names
 
 
 def system_prompt(  # noqa: PLR0913 - one run's surroundings, each a fact

@@ -13,25 +13,15 @@ from kagura_kernel.tools.toolbox import CallContext
 
 @dataclass(frozen=True, slots=True)
 class Delegated:
-    """A part of the work, as a brain hands it on.
+    """A part of the work, as a brain hands it on."""
 
-    Attributes:
-        task: What to do, complete in itself.
-        agent: Which of its sub-agents does it; empty for one like itself.
-        context: What the other one should know; kept as a memory, never in the journal.
-        budget_usd: Its share of the budget; None leaves the choice to the rules.
-        net: Hosts and sets of hosts that it may reach; None for all of its parent's.
-        credentials: What it may lease.
-        verify: A command that says whether its work is good.
-    """
-
-    task: str
-    agent: str = ""
-    context: str = ""
-    budget_usd: float | None = None
-    net: tuple[str, ...] | None = None
-    credentials: tuple[str, ...] = ()
-    verify: str = ""
+    task: str  # What to do, complete in itself
+    agent: str = ""  # Which of its sub-agents does it; empty for one like itself
+    context: str = ""  # What the other one should know; kept as a memory, never in the journal
+    budget_usd: float | None = None  # Its share of the budget; None leaves the choice to the rules
+    net: tuple[str, ...] | None = None  # Hosts and sets of hosts that it may reach; None for all of its parent's
+    credentials: tuple[str, ...] = ()  # What it may lease
+    verify: str = ""  # A command that says whether its work is good
 
 
 HandOn = Callable[[Delegated, str], Awaitable[ToolResult]]

@@ -28,15 +28,10 @@ _TIMEOUTS = (HostCommandTimeout, HostIdleTimeout, SandboxCommandTimeout, Sandbox
 
 @dataclass(frozen=True, slots=True)
 class ToolTimes:
-    """How long a tool's command may take.
+    """How long a tool's command may take."""
 
-    Attributes:
-        limits: When the model names no time.
-        longest: The most that the model may name, in seconds.
-    """
-
-    limits: CommandLimits = field(default_factory=CommandLimits)
-    longest: int = LONGEST_SECONDS
+    limits: CommandLimits = field(default_factory=CommandLimits)  # When the model names no time
+    longest: int = LONGEST_SECONDS  # The most that the model may name, in seconds
 
     @property
     def sentence(self) -> str:
@@ -60,14 +55,10 @@ class ToolTimes:
 
 @dataclass(frozen=True, slots=True)
 class CommandLeases:
-    """Credentials that are given to one command at a time.
+    """Credentials that are given to one command at a time."""
 
-    Attributes:
-        names: What a command may name, each as `provider:scope`.
-        environment: These names to variables with the secrets in them; raises `KaguraError`.
-    """
-
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # What a command may name, each as `provider:scope`
+    # These names to variables with the secrets in them; raises `KaguraError`
     environment: Callable[[Sequence[str]], Mapping[str, str]] = lambda _names: {}
 
     @property
@@ -81,17 +72,13 @@ class CommandLeases:
 
 @dataclass(frozen=True, slots=True)
 class BoxPrograms:
-    """What programs in the box find there beside the workspace.
+    """What programs in the box find there beside the workspace."""
 
-    Attributes:
-        environment: A call's id to the variables of its programs.
-        open_call: Called with a call's id before its shell line runs in the box.
-        python_line: A call's id and its code to the shell line that runs it there with the run's variables; None runs
-            the code from standard input.
-    """
-
-    environment: Callable[[str], Mapping[str, str]] = lambda _call: {}
+    environment: Callable[[str], Mapping[str, str]] = lambda _call: {}  # A call's id to the variables of its programs
+    # A call's id and its code to the shell line that runs it there with the run's variables; None runs the code from
+    # standard input
     python_line: Callable[[str, bytes], Awaitable[str]] | None = None
+    # Called with a call's id before its shell line runs in the box
     open_call: Callable[[str], Awaitable[None]] | None = None
 
     @property

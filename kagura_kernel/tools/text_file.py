@@ -54,17 +54,11 @@ _MARKS = (
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A file's text and how it was written.
+    """A file's text and how it was written."""
 
-    Attributes:
-        text: Its text; bytes that are not valid stand as lone surrogates and become the same bytes again.
-        encoding: How it is written.
-        mark: The byte order mark before it, or nothing.
-    """
-
-    text: str
-    encoding: str = "utf-8"
-    mark: bytes = b""
+    text: str  # Its text; bytes that are not valid stand as lone surrogates and become the same bytes again
+    encoding: str = "utf-8"  # How it is written
+    mark: bytes = b""  # The byte order mark before it, or nothing
 
     @property
     def clean(self) -> bool:

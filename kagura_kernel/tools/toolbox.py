@@ -124,17 +124,11 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a tool is told beside its arguments.
+    """What a tool is told beside its arguments."""
 
-    Attributes:
-        call_id: The brain's call.
-        on_output: Hears what a command prints, as it prints.
-        spill_dir: Where output goes that is too long for memory; None drops its middle.
-    """
-
-    call_id: str = ""
-    on_output: OutputListener | None = None
-    spill_dir: Path | None = None
+    call_id: str = ""  # The brain's call
+    on_output: OutputListener | None = None  # Hears what a command prints, as it prints
+    spill_dir: Path | None = None  # Where output goes that is too long for memory; None drops its middle
 
 
 class Tool(Protocol):

@@ -9,24 +9,17 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Event(BaseModel):
-    """What every fact has.
-
-    Attributes:
-        kind: Which fact; the discriminator.
-        run_id: The run it belongs to, `run-…`.
-        session_id: That run's session.
-        at: When, aware, UTC.
-    """
+    """What every fact has."""
 
     # A process sees few of the facts that there are: what checks one is built when the first of its kind is made.
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     durable: ClassVar[bool] = True
 
-    kind: str
-    run_id: str
-    session_id: str
-    at: datetime
+    kind: str  # Which fact; the discriminator
+    run_id: str  # The run it belongs to, `run-…`
+    session_id: str  # That run's session
+    at: datetime  # When, aware, UTC
 
 
 class Streamed(Event):

@@ -26,20 +26,13 @@ class TextWritten(Event):
 
 
 class ToolCalled(Event):
-    """The brain asked for a tool; stored before the tool runs.
-
-    Attributes:
-        call_id: Unique in the run.
-        tool: Name of the tool.
-        arguments: As they will be used.
-        offered: Whether the run offers a tool of that name; where not, the name is somebody's invention.
-    """
+    """The brain asked for a tool; stored before the tool runs."""
 
     kind: Literal["tool.called"] = "tool.called"
-    call_id: str
-    tool: str
-    offered: bool = False
-    arguments: dict[str, Any] = Field(default_factory=dict)
+    call_id: str  # Unique in the run
+    tool: str  # Name of the tool
+    offered: bool = False  # Whether the run offers a tool of that name; where not, the name is somebody's invention
+    arguments: dict[str, Any] = Field(default_factory=dict)  # As they will be used
 
 
 class OutputStreamed(Streamed):
@@ -52,75 +45,48 @@ class OutputStreamed(Streamed):
 
 
 class ToolFinished(Event):
-    """A tool answered.
-
-    Attributes:
-        call_id: The call it answers.
-        tool: Name of the tool.
-        text: What the brain read.
-        is_error: Whether it counts as a failure.
-        exit_code: Of the command behind it, if any.
-        route: `sandbox` or `host`; empty if nothing ran.
-        duration: Seconds.
-        spill: Name of the file with the full output, if it was cut.
-        offered: As of its call.
-    """
+    """A tool answered."""
 
     kind: Literal["tool.finished"] = "tool.finished"
-    call_id: str
-    tool: str
-    offered: bool = False
-    text: str
-    is_error: bool = False
-    exit_code: int | None = None
-    route: str = ""
-    duration: float = 0.0
-    spill: str | None = None
+    call_id: str  # The call it answers
+    tool: str  # Name of the tool
+    offered: bool = False  # As of its call
+    text: str  # What the brain read
+    is_error: bool = False  # Whether it counts as a failure
+    exit_code: int | None = None  # Of the command behind it, if any
+    route: str = ""  # `sandbox` or `host`; empty if nothing ran
+    duration: float = 0.0  # Seconds
+    spill: str | None = None  # Name of the file with the full output, if it was cut
 
 
 class ResultShown(Event):
     """Something that a program in the box wants to be looked at: an image, a table, formatted text.
 
     It is the box's word: whoever shows it sanitises it first.
-
-    Attributes:
-        call_id: The tool call, or `cell`, whose program made it.
-        mime: `text/html`, `text/markdown`, `text/plain`, `image/svg+xml`, `image/png`, `image/jpeg`, `image/gif` or
-            `image/webp`.
-        data: Text as it is; of raster images the bytes in base64; empty where it was too large.
-        bytes: How large it was in the box.
-        text: A plain form for readers that cannot show the other one; may be empty.
-        note: Why it is not here whole; empty when it is.
     """
 
     kind: Literal["result.shown"] = "result.shown"
-    call_id: str
+    call_id: str  # The tool call, or `cell`, whose program made it
+    # `text/html`, `text/markdown`, `text/plain`, `image/svg+xml`, `image/png`, `image/jpeg`, `image/gif` or
+    # `image/webp`
     mime: str
-    data: str = ""
-    bytes: int = 0
-    text: str = ""
-    note: str = ""
+    data: str = ""  # Text as it is; of raster images the bytes in base64; empty where it was too large
+    bytes: int = 0  # How large it was in the box
+    text: str = ""  # A plain form for readers that cannot show the other one; may be empty
+    note: str = ""  # Why it is not here whole; empty when it is
 
 
 class VariableCrossed(Event):
-    """A variable was copied into the box, or out of it.
-
-    Attributes:
-        name: Its name, on both sides.
-        direction: `in` or `out`.
-        form: How it travelled: `frame`, `series`, `array`, `json`, `image`, `text` or `file`; empty where it could not.
-        summary: What it is, for reading: a type, its shape, its columns.
-        bytes: How much travelled.
-        error: Why it could not cross; empty when it did.
-    """
+    """A variable was copied into the box, or out of it."""
 
     kind: Literal["variable.crossed"] = "variable.crossed"
-    name: str
-    direction: Literal["in", "out"]
+    name: str  # Its name, on both sides
+    direction: Literal["in", "out"]  # `in` or `out`
+    # How it travelled: `frame`, `series`, `array`, `json`, `image`, `text` or `file`; empty where it could not
     form: str = ""
-    summary: str = ""
-    bytes: int = 0
-    error: str = ""
+    summary: str = ""  # What it is, for reading: a type, its shape, its columns
+    bytes: int = 0  # How much travelled
+    error: str = ""  # Why it could not cross; empty when it did
 
 
 class ChangeRow(BaseModel):
@@ -151,20 +117,13 @@ class ChangesCollected(Event):
 
 
 class ChangesSettled(Event):
-    """Some of the changes were applied, discarded, or found in conflict.
-
-    Attributes:
-        applied: Paths now in the project.
-        discarded: Paths given up.
-        conflicts: Paths that changed in the project meanwhile; left alone.
-        by: Who decided.
-    """
+    """Some of the changes were applied, discarded, or found in conflict."""
 
     kind: Literal["changes.settled"] = "changes.settled"
-    applied: tuple[str, ...] = ()
-    discarded: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
-    by: str = ""
+    applied: tuple[str, ...] = ()  # Paths now in the project
+    discarded: tuple[str, ...] = ()  # Paths given up
+    conflicts: tuple[str, ...] = ()  # Paths that changed in the project meanwhile; left alone
+    by: str = ""  # Who decided
 
 
 class ApprovalRequested(Event):
@@ -185,123 +144,71 @@ class ApprovalRequested(Event):
 
 
 class ApprovalDecided(Event):
-    """An approval ended, whoever or whatever ended it.
-
-    Attributes:
-        approval_id: Which.
-        verdict: `allow`, `deny`, `timeout`, `aborted`.
-        by: Who.
-        via: Where.
-        answer: Answer to a question, or a remark.
-        content_hash: Hash of what was decided on.
-        waited: Seconds.
-    """
+    """An approval ended, whoever or whatever ended it."""
 
     kind: Literal["approval.decided"] = "approval.decided"
     approval_id: str
-    verdict: str
-    by: str
-    via: str
-    answer: str = ""
-    content_hash: str = ""
-    waited: float = 0.0
+    verdict: str  # `allow`, `deny`, `timeout`, `aborted`
+    by: str  # Who
+    via: str  # Where
+    answer: str = ""  # Answer to a question, or a remark
+    content_hash: str = ""  # Hash of what was decided on
+    waited: float = 0.0  # Seconds
 
 
 class MessageRefused(Event):
-    """Something that came over a chat and was not done. `run_id` is empty where it was about no run.
-
-    Attributes:
-        transport: Which chat.
-        operator: Whoever sent it, as the chat names them.
-        message_id: Which message, or which click.
-        why: Why not, one clause.
-        approval_id: The approval that it was about; empty for none.
-        times: How often this operator was refused this for this reason, as far as this process remembers.
-        left_out: Refusals of whatever kind that had no row since the last one of this chat.
-    """
+    """Something that came over a chat and was not done. `run_id` is empty where it was about no run."""
 
     kind: Literal["message.refused"] = "message.refused"
-    transport: str
-    operator: str
-    message_id: str
-    why: str
-    approval_id: str = ""
-    times: int = 1
-    left_out: int = 0
+    transport: str  # Which chat
+    operator: str  # Whoever sent it, as the chat names them
+    message_id: str  # Which message, or which click
+    why: str  # Why not, one clause
+    approval_id: str = ""  # The approval that it was about; empty for none
+    times: int = 1  # How often this operator was refused this for this reason, as far as this process remembers
+    left_out: int = 0  # Refusals of whatever kind that had no row since the last one of this chat
 
 
 class RunStarted(Event):
-    """A run has been let in: who asked for what, with which means.
-
-    Attributes:
-        task: The prompt, or the code of a `%%sandbox` cell.
-        flavour: `agent` for a brain's run, `sandbox` for a cell's own code, `audit` for the examination of a plugin.
-        brain: Name of the brain; empty for `sandbox`.
-        brain_reason: Why this one.
-        model: Model asked for; empty is the brain's own choice.
-        project: The project root on the host.
-        write_mode: `ask`, `through` or `none`.
-        budget_usd: Limit in USD; None is none.
-        origin: Where it was asked for: `notebook`, `terminal`, `api`, …
-        started_by: Who asked there, as that place has made sure, `slack:U123`; empty for the login's own person.
-        user: Login name of the person.
-        owner: Identifies the process that runs it, as `host:pid:starttime`, so that a later one can tell it is gone.
-        headless: Whether nobody can be asked.
-        protected: Subpaths of the project that nothing of this run may ever change.
-        notebook: The notebook that asked, as its server names it; empty elsewhere.
-        kernel_id: Its kernel's id; empty elsewhere.
-        cell_id: Its cell's id; empty where cells have none.
-        lineage: The runs that it works for, the first one first; empty for a person's own.
-        resumes: The run that it goes on from; empty for a fresh one.
-        verify: The command that says whether its work is good; empty for none.
-    """
+    """A run has been let in: who asked for what, with which means."""
 
     kind: Literal["run.started"] = "run.started"
-    task: str
+    task: str  # The prompt, or the code of a `%%sandbox` cell
+    # `agent` for a brain's run, `sandbox` for a cell's own code, `audit` for the examination of a plugin
     flavour: Literal["agent", "sandbox", "audit"] = "agent"
-    brain: str = ""
-    brain_reason: str = ""
-    model: str = ""
-    project: str = ""
-    write_mode: str = "ask"
-    budget_usd: float | None = None
-    origin: str = "notebook"
-    user: str = ""
+    brain: str = ""  # Name of the brain; empty for `sandbox`
+    brain_reason: str = ""  # Why this one
+    model: str = ""  # Model asked for; empty is the brain's own choice
+    project: str = ""  # The project root on the host
+    write_mode: str = "ask"  # `ask`, `through` or `none`
+    budget_usd: float | None = None  # Limit in USD; None is none
+    origin: str = "notebook"  # Where it was asked for: `notebook`, `terminal`, `api`, …
+    user: str = ""  # Login name of the person
+    # Identifies the process that runs it, as `host:pid:starttime`, so that a later one can tell it is gone
     owner: str = ""
-    headless: bool = False
-    protected: tuple[str, ...] = (".git", ".kagura")
-    notebook: str = ""
-    kernel_id: str = ""
-    cell_id: str = ""
-    lineage: tuple[str, ...] = ()
-    resumes: str = ""
-    verify: str = ""
-    started_by: str = ""
+    headless: bool = False  # Whether nobody can be asked
+    protected: tuple[str, ...] = (".git", ".kagura")  # Subpaths of the project that nothing of this run may ever change
+    notebook: str = ""  # The notebook that asked, as its server names it; empty elsewhere
+    kernel_id: str = ""  # Its kernel's id; empty elsewhere
+    cell_id: str = ""  # Its cell's id; empty where cells have none
+    lineage: tuple[str, ...] = ()  # The runs that it works for, the first one first; empty for a person's own
+    resumes: str = ""  # The run that it goes on from; empty for a fresh one
+    verify: str = ""  # The command that says whether its work is good; empty for none
+    started_by: str = ""  # Who asked there, as that place has made sure, `slack:U123`; empty for the login's own person
 
 
 class BoxStarted(Event):
-    """The run has its box.
-
-    Attributes:
-        box_id: `box-…`.
-        backend: `bubblewrap`, `docker`, …
-        isolation: `namespace`, `container`, `gvisor`, `microvm`.
-        reason: Why this back-end.
-        image: Image, where there is one.
-        warm: Whether it came from the pool.
-        ready_ms: Time until it took its first command, milliseconds.
-        notes: What a reader should know (a limit that could not be set, folders left out).
-    """
+    """The run has its box."""
 
     kind: Literal["box.started"] = "box.started"
     box_id: str
-    backend: str
-    isolation: str
-    reason: str
-    image: str = ""
-    warm: bool = False
-    ready_ms: float = 0.0
-    notes: tuple[str, ...] = ()
+    backend: str  # `bubblewrap`, `docker`, …
+    isolation: str  # `namespace`, `container`, `gvisor`, `microvm`
+    reason: str  # Why this back-end
+    image: str = ""  # Image, where there is one
+    warm: bool = False  # Whether it came from the pool
+    ready_ms: float = 0.0  # Time until it took its first command, milliseconds
+    notes: tuple[str, ...] = ()  # What a reader should know (a limit that could not be set, folders left out)
 
 
 class BoxClosed(Event):
@@ -313,26 +220,16 @@ class BoxClosed(Event):
 
 
 class TurnCounted(Event):
-    """One turn of the brain: its tokens and its price.
-
-    Attributes:
-        model: The model that answered, as the brain names it.
-        input_tokens: All tokens read, cache included.
-        output_tokens: Tokens written.
-        cache_read_tokens: Of the input, read from a cache.
-        cache_write_tokens: Of the input, written to a cache.
-        computed_usd: From the price list; None when the model is not on it.
-        source: Price list and version.
-    """
+    """One turn of the brain: its tokens and its price."""
 
     kind: Literal["turn.counted"] = "turn.counted"
-    model: str = ""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    computed_usd: float | None = None
-    source: str = ""
+    model: str = ""  # The model that answered, as the brain names it
+    input_tokens: int = 0  # All tokens read, cache included
+    output_tokens: int = 0  # Tokens written
+    cache_read_tokens: int = 0  # Of the input, read from a cache
+    cache_write_tokens: int = 0  # Of the input, written to a cache
+    computed_usd: float | None = None  # From the price list; None when the model is not on it
+    source: str = ""  # Price list and version
 
 
 class Noted(Event):
@@ -343,55 +240,30 @@ class Noted(Event):
 
 
 class RunFinished(Event):
-    """A run is over; its ledger row.
-
-    Attributes:
-        status: `done`, `failed`, `stopped` (budget, turns, time), `killed`, `denied` or `lost`.
-        text: The brain's final answer, or a command's output.
-        error_code: Code of the error that ended it; empty for `done`.
-        error: That error's text.
-        brain: Name of the brain.
-        model: Model that answered.
-        turns: How many.
-        tool_calls: How many.
-        input_tokens: All tokens read.
-        output_tokens: Tokens written.
-        cache_read_tokens: Of the input, read from a cache.
-        cache_write_tokens: Of the input, written to a cache.
-        reported_usd: What the brain said it cost; None if it did not.
-        computed_usd: From the price list; None when unknown.
-        cost_source: Price list and version behind the computed figure.
-        duration: Seconds from start to end.
-        exit_code: Of a `%%sandbox` cell's own program.
-        brain_session: What the brain needs to go on from here.
-        changed_files: How many files it changed, each counted once; None where nobody counted.
-        estimated_usd: What it was expected to cost, without the buffer; None where nobody knew.
-        estimated_seconds: How long it was expected to take, likewise.
-        verified: Whether its work passed its verification; None where there was none.
-        untrusted: Whether it was shown memories that are not trusted.
-    """
+    """A run is over; its ledger row."""
 
     kind: Literal["run.finished"] = "run.finished"
+    # `done`, `failed`, `stopped` (budget, turns, time), `killed`, `denied` or `lost`
     status: Literal["done", "failed", "stopped", "killed", "denied", "lost"]
-    text: str = ""
-    error_code: str = ""
-    error: str = ""
-    brain: str = ""
-    model: str = ""
-    turns: int = 0
-    tool_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    reported_usd: float | None = None
-    computed_usd: float | None = None
-    cost_source: str = ""
-    duration: float = 0.0
-    exit_code: int | None = None
-    brain_session: str = ""
-    changed_files: int | None = None
-    estimated_usd: float | None = None
-    estimated_seconds: float | None = None
-    verified: bool | None = None
-    untrusted: bool = False
+    text: str = ""  # The brain's final answer, or a command's output
+    error_code: str = ""  # Code of the error that ended it; empty for `done`
+    error: str = ""  # That error's text
+    brain: str = ""  # Name of the brain
+    model: str = ""  # Model that answered
+    turns: int = 0  # How many
+    tool_calls: int = 0  # How many
+    input_tokens: int = 0  # All tokens read
+    output_tokens: int = 0  # Tokens written
+    cache_read_tokens: int = 0  # Of the input, read from a cache
+    cache_write_tokens: int = 0  # Of the input, written to a cache
+    reported_usd: float | None = None  # What the brain said it cost; None if it did not
+    computed_usd: float | None = None  # From the price list; None when unknown
+    cost_source: str = ""  # Price list and version behind the computed figure
+    duration: float = 0.0  # Seconds from start to end
+    exit_code: int | None = None  # Of a `%%sandbox` cell's own program
+    brain_session: str = ""  # What the brain needs to go on from here
+    changed_files: int | None = None  # How many files it changed, each counted once; None where nobody counted
+    estimated_usd: float | None = None  # What it was expected to cost, without the buffer; None where nobody knew
+    estimated_seconds: float | None = None  # How long it was expected to take, likewise
+    verified: bool | None = None  # Whether its work passed its verification; None where there was none
+    untrusted: bool = False  # Whether it was shown memories that are not trusted

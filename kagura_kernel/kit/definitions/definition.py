@@ -211,31 +211,24 @@ def _inner_path(name: str) -> str:
 
 
 class AskedGrants(_Part):
-    """What an agent asks for beyond its box.
+    """What an agent asks for beyond its box."""
 
-    Attributes:
-        net: Hosts and sets of hosts, as after `--net`.
-        credentials: Each `PROVIDER:SCOPE`, as after `--grant`.
-    """
-
+    # Hosts and sets of hosts, as after `--net`
     net: Annotated[tuple[Annotated[str, AfterValidator(_net_word)], ...], BeforeValidator(_as_tuple)] = Field(
         default=(), max_length=MAX_WORDS
     )
+    # Each `PROVIDER:SCOPE`, as after `--grant`
     credentials: Annotated[tuple[Annotated[str, AfterValidator(_credential)], ...], BeforeValidator(_as_tuple)] = Field(
         default=(), max_length=MAX_WORDS
     )
 
 
 class AskedBudget(_Part):
-    """What an agent may spend when nobody says otherwise.
+    """What an agent may spend when nobody says otherwise."""
 
-    Attributes:
-        usd: In USD; None leaves it to the settings.
-        turns: Rounds; None is no limit.
-    """
-
+    # In USD; None leaves it to the settings
     usd: float | None = Field(default=None, gt=0, lt=10**6, allow_inf_nan=False)
-    turns: int | None = Field(default=None, ge=1, le=10**6)
+    turns: int | None = Field(default=None, ge=1, le=10**6)  # Rounds; None is no limit
 
 
 def _as_skills(value: Any) -> Any:
@@ -262,43 +255,32 @@ def _form(value: Any) -> str:
 
 
 class AgentDefinition(_Part):
-    """Who an agent is and what it asks for. Nothing in it is granted by being written here.
+    """Who an agent is and what it asks for. Nothing in it is granted by being written here."""
 
-    Attributes:
-        name: Kebab-case.
-        description: One line for people, and for an agent that may call this one.
-        brain: A brain's name; empty leaves it to the settings.
-        model: For that brain; empty likewise.
-        system_prompt: What the brain is told about its work, after what kagura itself tells it.
-        add_prompt_files: Names of files that are looked for on the walk up from the working directory, then in the
-            home directory, and are read to the brain.
-        skills: `workspace` (the usual): those of the project. `local`, in a document `true`: these and every skill of
-            the person. `none`, in a document `false`: none at all. A tuple: of all of them those with these names,
-            which may hold `*` and `?`.
-        agents: Sub-agents by the names under which this one knows them: references, relative to this document, or
-            definitions.
-        toolsets: MCP and language servers.
-        grants: Hosts and credentials.
-        budget: What it may spend.
-        write: How its changes reach the project; None leaves it to the settings.
-    """
-
-    name: str
-    description: str = ""
-    brain: str = ""
-    model: str = ""
-    system_prompt: str = ""
+    name: str  # Kebab-case
+    description: str = ""  # One line for people, and for an agent that may call this one
+    brain: str = ""  # A brain's name; empty leaves it to the settings
+    model: str = ""  # For that brain; empty likewise
+    system_prompt: str = ""  # What the brain is told about its work, after what kagura itself tells it
+    # Names of files that are looked for on the walk up from the working directory, then in the home directory, and are
+    # read to the brain
     add_prompt_files: Annotated[tuple[Annotated[str, AfterValidator(_inner_path)], ...], BeforeValidator(_as_tuple)] = (
         Field(default=(), max_length=MAX_FILES)
     )
+    # `workspace` (the usual): those of the project. `local`, in a document `true`: these and every skill of the person.
+    # `none`, in a document `false`: none at all. A tuple: of all of them those with these names, which may hold `*` and
+    # `?`.
     skills: Annotated[Skills, BeforeValidator(_as_skills)] = "workspace"
+    # Sub-agents by the names under which this one knows them: references, relative to this document, or definitions
     agents: dict[
         str,
         Annotated[Annotated[str, Tag("reference")] | Annotated[AgentDefinition, Tag("inline")], Discriminator(_form)],
     ] = Field(default_factory=dict, max_length=MAX_AGENTS)
+    # MCP and language servers
     toolsets: Annotated[tuple[Toolset, ...], BeforeValidator(_as_tuple)] = Field(default=(), max_length=MAX_TOOLSETS)
-    grants: AskedGrants = AskedGrants()
-    budget: AskedBudget = AskedBudget()
+    grants: AskedGrants = AskedGrants()  # Hosts and credentials
+    budget: AskedBudget = AskedBudget()  # What it may spend
+    # How its changes reach the project; None leaves it to the settings
     write: Annotated[WriteMode | None, BeforeValidator(_as_mode)] = None
 
     @field_validator("name")

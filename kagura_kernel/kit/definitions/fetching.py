@@ -134,19 +134,12 @@ class NotFetched(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server answered.
+    """What a server answered."""
 
-    Attributes:
-        status: Of the answer that led nowhere else.
-        body: All of it.
-        headers: Lower-case names; the last one of a name.
-        host: Who answered, `HOST[:PORT]`.
-    """
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-    host: str = ""
+    status: int  # Of the answer that led nowhere else
+    body: bytes  # All of it
+    headers: Mapping[str, str] = field(default_factory=dict)  # Lower-case names; the last one of a name
+    host: str = ""  # Who answered, `HOST[:PORT]`
 
     @property
     def ok(self) -> bool:
@@ -241,13 +234,10 @@ class Deadline:
 
     Args:
         seconds: From when it is entered.
-
-    Attributes:
-        seconds: As given.
     """
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+        self.seconds = seconds  # As given
         self._latest = 0.0
         self._turn = threading.Lock()
         self._sockets: list[socket.socket] = []

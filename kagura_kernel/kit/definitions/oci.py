@@ -87,17 +87,11 @@ _UNAUTHORISED = 401
 
 @dataclass(frozen=True, slots=True)
 class OciReference:
-    """`oci://HOST[:PORT]/NAME@sha256:DIGEST`.
+    """`oci://HOST[:PORT]/NAME@sha256:DIGEST`."""
 
-    Attributes:
-        registry: Where it is.
-        name: Of the repository there.
-        digest: SHA-256 of the manifest, as hex.
-    """
-
-    registry: Target
-    name: str
-    digest: str
+    registry: Target  # Where it is
+    name: str  # Of the repository there
+    digest: str  # SHA-256 of the manifest, as hex
 
     def __str__(self) -> str:
         return f"{SCHEME}{self.host}/{self.name}@sha256:{self.digest}"

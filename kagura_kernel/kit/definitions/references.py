@@ -36,44 +36,26 @@ _OCI = "oci://"
 
 @dataclass(frozen=True, slots=True)
 class AgentPlaces:
-    """Where references are looked for.
+    """Where references are looked for."""
 
-    Attributes:
-        cwd: What relative paths begin at.
-        own: The person's own definitions, `<data home>/agents`; need not exist.
-        cache: Where documents that are pinned by a digest are kept; need not exist.
-        environ: For `~`.
-    """
-
-    cwd: Path
-    own: Path
-    cache: Path
+    cwd: Path  # What relative paths begin at
+    own: Path  # The person's own definitions, `<data home>/agents`; need not exist
+    cache: Path  # Where documents that are pinned by a digest are kept; need not exist
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The document of a definition, and where it was found.
+    """The document of a definition, and where it was found."""
 
-    Attributes:
-        data: Its bytes.
-        reference: In its normal form.
-        shown: What it is called in errors.
-        document_name: The same with a suffix that tells its form.
-        kind: What sort of reference it is.
-        base: What its own relative references begin at; None where there are none.
-        trusted: Whether the person wrote it for themselves, or we did.
-        host: Of a URL, which its own URLs may lead to.
-    """
-
-    data: bytes
-    reference: str
-    shown: str
-    document_name: str
-    kind: Kind
-    base: Path | None = None
-    trusted: bool = False
-    host: str = ""
+    data: bytes  # Its bytes
+    reference: str  # In its normal form
+    shown: str  # What it is called in errors
+    document_name: str  # The same with a suffix that tells its form
+    kind: Kind  # What sort of reference it is
+    base: Path | None = None  # What its own relative references begin at; None where there are none
+    trusted: bool = False  # Whether the person wrote it for themselves, or we did
+    host: str = ""  # Of a URL, which its own URLs may lead to
 
 
 class Sources:
@@ -285,27 +267,18 @@ MAX_SUB_AGENTS = 16
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAgent:
-    """A definition and where it comes from.
+    """A definition and where it comes from."""
 
-    Attributes:
-        definition: As it was read.
-        reference: In its normal form: an absolute path, a name, a URL without a pin, or `oci://…@sha256:…`. Holds
-            places of the host: never for a box, a brain, or a manifest.
-        kind: What sort of reference it is; `inline` for a sub-agent that its parent defines.
-        base: The directory that its own relative references begin at; None where there are none.
-        trusted: Whether the person wrote it for themselves, or we did: its grants are as if typed.
-        digest: SHA-256 over what it and all its sub-agents say.
-        document: SHA-256 of the document's bytes: what a pin says; empty for an inline one.
-        agents: Its sub-agents, by the names under which it knows them.
-    """
-
-    definition: AgentDefinition
+    definition: AgentDefinition  # As it was read
+    # In its normal form: an absolute path, a name, a URL without a pin, or `oci://…@sha256:…`. Holds places of the
+    # host: never for a box, a brain, or a manifest.
     reference: str
-    kind: Kind
-    base: Path | None
-    trusted: bool
-    digest: str
-    document: str = ""
+    kind: Kind  # What sort of reference it is; `inline` for a sub-agent that its parent defines
+    base: Path | None  # The directory that its own relative references begin at; None where there are none
+    trusted: bool  # Whether the person wrote it for themselves, or we did: its grants are as if typed
+    digest: str  # SHA-256 over what it and all its sub-agents say
+    document: str = ""  # SHA-256 of the document's bytes: what a pin says; empty for an inline one
+    # Its sub-agents, by the names under which it knows them
     agents: Mapping[str, ResolvedAgent] = field(default_factory=lambda: MappingProxyType({}))
 
     @property

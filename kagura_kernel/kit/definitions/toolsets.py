@@ -18,17 +18,11 @@ _KEYS = ("args", "env", "headers", "url")
 
 
 class Given(NamedTuple):
-    """One text.
+    """One text."""
 
-    Attributes:
-        place: `env.TOKEN`, `args[1]`.
-        name: What its value is called, `TOKEN`; of an argument and a URL nothing better than the key.
-        text: The value.
-    """
-
-    place: str
-    name: str
-    text: str
+    place: str  # `env.TOKEN`, `args[1]`
+    name: str  # What its value is called, `TOKEN`; of an argument and a URL nothing better than the key
+    text: str  # The value
 
 
 def given_texts(toolset: Mapping[str, Any]) -> Iterator[Given]:
@@ -80,19 +74,12 @@ _OWN_HEADERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What a toolset's `version` says.
+    """What a toolset's `version` says."""
 
-    Attributes:
-        installer: What installs it; empty for the one that the registry knows.
-        package: In the installer's words, `OWNER/REPO` for github; empty for the one that the registry knows.
-        version: Exactly this one; empty for the newest.
-        off: It is never installed: its command must be in the box already.
-    """
-
-    installer: Installer | Literal[""] = ""
-    package: str = ""
-    version: str = ""
-    off: bool = False
+    installer: Installer | Literal[""] = ""  # What installs it; empty for the one that the registry knows
+    package: str = ""  # In the installer's words, `OWNER/REPO` for github; empty for the one that the registry knows
+    version: str = ""  # Exactly this one; empty for the newest
+    off: bool = False  # It is never installed: its command must be in the box already
 
 
 def parse_pin(text: str) -> Pin:
@@ -138,25 +125,19 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(_as_texts)]
 
 
 class _Toolset(BaseModel):
-    """What every toolset has.
-
-    Attributes:
-        name: Kebab-case, unique in its definition; the brain sees it before the names of its tools.
-        command: What is started in the box: a bare name that is looked for there, or an absolute path in the box.
-        args: Its arguments; no shell reads them.
-        env: Variables that it sees beside those of the box.
-        version: What is installed if the command is not there; see `pin`.
-        timeout: Seconds that one call may take.
-    """
+    """What every toolset has."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    name: str
+    name: str  # Kebab-case, unique in its definition; the brain sees it before the names of its tools
+    # What is started in the box: a bare name that is looked for there, or an absolute path in the box
     command: str = ""
-    args: Texts = Field(default=(), max_length=MAX_ARGUMENTS)
+    args: Texts = Field(default=(), max_length=MAX_ARGUMENTS)  # Its arguments; no shell reads them
+    # Variables that it sees beside those of the box
     env: dict[str, str] = Field(default_factory=dict, max_length=MAX_ARGUMENTS)
+    # What is installed if the command is not there; see `pin`
     version: Annotated[str, BeforeValidator(_as_version)] = ""
-    timeout: float = Field(default=60.0, gt=0, le=3600, allow_inf_nan=False)
+    timeout: float = Field(default=60.0, gt=0, le=3600, allow_inf_nan=False)  # Seconds that one call may take
 
     @property
     def pin(self) -> Pin:
@@ -209,23 +190,16 @@ class _Toolset(BaseModel):
 
 
 class McpToolset(_Toolset):
-    """An MCP server: started in the box (`command`), or reached through its egress (`url`).
-
-    Attributes:
-        url: Of a remote one, `https://…`.
-        headers: What every request to it carries.
-        tools: Patterns of the tools that are offered; empty for all.
-        ask: Patterns of those that a person is asked about before each call; None is all of a remote server and none
-            of one in the box. See `asks`.
-        deny: Patterns of those that are not offered.
-    """
+    """An MCP server: started in the box (`command`), or reached through its egress (`url`)."""
 
     type: Literal["mcp"]
-    url: str = ""
-    headers: dict[str, str] = Field(default_factory=dict, max_length=MAX_TOOLSETS)
-    tools: Texts = Field(default=(), max_length=MAX_PATTERNS)
+    url: str = ""  # Of a remote one, `https://…`
+    headers: dict[str, str] = Field(default_factory=dict, max_length=MAX_TOOLSETS)  # What every request to it carries
+    tools: Texts = Field(default=(), max_length=MAX_PATTERNS)  # Patterns of the tools that are offered; empty for all
+    # Patterns of those that a person is asked about before each call; None is all of a remote server and none of one in
+    # the box. See `asks`.
     ask: Texts | None = Field(default=None, max_length=MAX_PATTERNS)
-    deny: Texts = Field(default=(), max_length=MAX_PATTERNS)
+    deny: Texts = Field(default=(), max_length=MAX_PATTERNS)  # Patterns of those that are not offered
 
     @property
     def remote(self) -> bool:
@@ -289,13 +263,10 @@ class McpToolset(_Toolset):
 
 
 class LspToolset(_Toolset):
-    """A language server, started in the box.
-
-    Attributes:
-        languages: What it reads: the language's id to the patterns of its files.
-    """
+    """A language server, started in the box."""
 
     type: Literal["lsp"]
+    # What it reads: the language's id to the patterns of its files
     languages: dict[str, Texts] = Field(min_length=1, max_length=MAX_TOOLSETS)
 
     @property

@@ -45,19 +45,12 @@ _MUSL = re.compile(r"musl")
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file of a release.
+    """A file of a release."""
 
-    Attributes:
-        name: Its file name.
-        url: Where it lies.
-        sha256: Its checksum, in hex.
-        size: Bytes, as the release says.
-    """
-
-    name: str
-    url: str
-    sha256: str
-    size: int = 0
+    name: str  # Its file name
+    url: str  # Where it lies
+    sha256: str  # Its checksum, in hex
+    size: int = 0  # Bytes, as the release says
 
 
 def is_for_linux(name: str) -> bool:
@@ -148,17 +141,11 @@ class Installable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a package registry says about a package.
+    """What a package registry says about a package."""
 
-    Attributes:
-        version: The exact one.
-        hosts: Where its files lie, as far as the registry says so, each `HOST` or `HOST:PORT`.
-        assets: Of a release: its files for Linux whose checksum is known.
-    """
-
-    version: str
-    hosts: tuple[str, ...] = ()
-    assets: tuple[Asset, ...] = ()
+    version: str  # The exact one
+    hosts: tuple[str, ...] = ()  # Where its files lie, as far as the registry says so, each `HOST` or `HOST:PORT`
+    assets: tuple[Asset, ...] = ()  # Of a release: its files for Linux whose checksum is known
 
 
 LookUp = Callable[[Package], Found]
@@ -167,45 +154,31 @@ LookUp = Callable[[Package], Found]
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """How the command of one toolset is installed in a box that does not have it.
+    """How the command of one toolset is installed in a box that does not have it."""
 
-    Attributes:
-        toolset: Its name.
-        command: The program that is wanted; of `uvx mcp-server-time` it is uvx.
-        package: What is installed, in this version; where the version is empty, the newest that the box is given.
-        asked: The version that the definition asks for; empty when any will do, so that what the box has is taken.
-        companions: Further packages of the same installer that it does not work without.
-        hosts: Where the box has to connect to for that, each `HOST` or `HOST:PORT`.
-        assets: Of a release: its files for Linux.
-        patterns: Of a release: by machine, the pattern of the file's name, where makers' names say too little.
-    """
-
-    toolset: str
-    command: str
-    package: Package
+    toolset: str  # Its name
+    command: str  # The program that is wanted; of `uvx mcp-server-time` it is uvx
+    package: Package  # What is installed, in this version; where the version is empty, the newest that the box is given
+    # The version that the definition asks for; empty when any will do, so that what the box has is taken
     asked: str = ""
-    companions: tuple[Package, ...] = ()
-    hosts: tuple[str, ...] = ()
-    assets: tuple[Asset, ...] = ()
+    companions: tuple[Package, ...] = ()  # Further packages of the same installer that it does not work without
+    hosts: tuple[str, ...] = ()  # Where the box has to connect to for that, each `HOST` or `HOST:PORT`
+    assets: tuple[Asset, ...] = ()  # Of a release: its files for Linux
+    # Of a release: by machine, the pattern of the file's name, where makers' names say too little
     patterns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolHosts:
-    """What a run's toolsets need so that they can be installed.
+    """What a run's toolsets need so that they can be installed."""
 
-    Attributes:
-        needed: Whether any of them can need to be installed at all.
-        hosts: What has to be opened, each `HOST` or `HOST:PORT`, sorted; empty when nothing is needed.
-        unresolved: Toolsets whose hosts could not be found out; because of them `hosts` are all that any installer
-            needs.
-        installs: By a toolset's name, how it is installed; not there for one that is never installed, and for one of
-            which nobody knows how.
-    """
-
-    needed: bool = False
+    needed: bool = False  # Whether any of them can need to be installed at all
+    # What has to be opened, each `HOST` or `HOST:PORT`, sorted; empty when nothing is needed
     hosts: tuple[str, ...] = ()
+    # Toolsets whose hosts could not be found out; because of them `hosts` are all that any installer needs
     unresolved: tuple[UnresolvedTool, ...] = ()
+    # By a toolset's name, how it is installed; not there for one that is never installed, and for one of which nobody
+    # knows how
     installs: Mapping[str, InstallPlan] = field(default_factory=dict)
 
 
@@ -254,25 +227,15 @@ def tool_hosts(
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """A toolset that can need to be installed.
+    """A toolset that can need to be installed."""
 
-    Attributes:
-        toolset: Its name.
-        command: What it starts.
-        version: As the definition has it.
-        asked: The exact version that was asked for.
-        tool: Where it comes from; None when that is not known, or when nothing installs it.
-        runs: The installer that its command asks for what it runs; empty for none.
-        unknown: Why it is not known where it comes from; empty for a runner that nothing installs.
-    """
-
-    toolset: str
-    command: str
-    version: str
-    asked: str = ""
-    tool: KnownTool | None = None
-    runs: Installer | Literal[""] = ""
-    unknown: str = ""
+    toolset: str  # Its name
+    command: str  # What it starts
+    version: str  # As the definition has it
+    asked: str = ""  # The exact version that was asked for
+    tool: KnownTool | None = None  # Where it comes from; None when that is not known, or when nothing installs it
+    runs: Installer | Literal[""] = ""  # The installer that its command asks for what it runs; empty for none
+    unknown: str = ""  # Why it is not known where it comes from; empty for a runner that nothing installs
 
 
 def _need(toolset: Installable, registry: Registry) -> _Need | None:

@@ -26,32 +26,20 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A version that is there.
+    """A version that is there."""
 
-    Attributes:
-        version: The exact one.
-        files: Addresses of its files.
-    """
-
-    version: str
-    files: tuple[str, ...] = ()
+    version: str  # The exact one
+    files: tuple[str, ...] = ()  # Addresses of its files
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseFile:
-    """A file of a release, as its forge tells of it.
-
-    Attributes:
-        name: Its name.
-        url: Its address.
-        size: Bytes.
-        sha256: Its checksum in hex; empty where the forge does not say it.
-    """
+    """A file of a release, as its forge tells of it."""
 
     name: str
-    url: str
-    size: int
-    sha256: str
+    url: str  # Its address
+    size: int  # Bytes
+    sha256: str  # Its checksum in hex; empty where the forge does not say it
 
 
 def read_simple(data: bytes, kind: str, address: str, name: str, asked: str) -> Published:

@@ -40,17 +40,11 @@ INSTALLERS: tuple[Installer, ...] = get_args(Installer)
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Something that an installer can be asked for.
-
-    Attributes:
-        installer: Which.
-        name: As the installer knows it: `mcp-server-time`, `@scope/name`, a Go package's path, a crate, OWNER/REPO.
-        version: Exactly this one (of a release its tag); empty for the newest.
-    """
+    """Something that an installer can be asked for."""
 
     installer: Installer
-    name: str
-    version: str = ""
+    name: str  # As the installer knows it: `mcp-server-time`, `@scope/name`, a Go package's path, a crate, OWNER/REPO
+    version: str = ""  # Exactly this one (of a release its tag); empty for the newest
 
     def __str__(self) -> str:
         return f"{self.installer}:{self.name}{f'@{self.version}' if self.version else ''}"
@@ -108,15 +102,10 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where one installer looks.
+    """Where one installer looks."""
 
-    Attributes:
-        url: What is asked about packages, without a slash at its end; empty where that is not known.
-        hosts: Where a box has to connect to, each `HOST` or `HOST:PORT`.
-    """
-
-    url: str
-    hosts: tuple[str, ...]
+    url: str  # What is asked about packages, without a slash at its end; empty where that is not known
+    hosts: tuple[str, ...]  # Where a box has to connect to, each `HOST` or `HOST:PORT`
 
 
 Sources = Mapping[Installer, Source]

@@ -33,34 +33,23 @@ _SAID_FOR_GITHUB = "the files of a release are named for github alone"
 
 @dataclass(frozen=True, slots=True)
 class KnownTool:
-    """Where one command comes from.
+    """Where one command comes from."""
 
-    Attributes:
-        package: What installs it.
-        companions: Further packages of the same installer that it does not work without.
-        hosts: Further hosts that installing it connects to, each `HOST` or `HOST:PORT`.
-        assets: Of a release: a machine (`x86_64`, `aarch64`) to the pattern of its file's name.
-    """
-
-    package: Package
-    companions: tuple[Package, ...] = ()
-    hosts: tuple[str, ...] = ()
+    package: Package  # What installs it
+    companions: tuple[Package, ...] = ()  # Further packages of the same installer that it does not work without
+    hosts: tuple[str, ...] = ()  # Further hosts that installing it connects to, each `HOST` or `HOST:PORT`
+    # Of a release: a machine (`x86_64`, `aarch64`) to the pattern of its file's name
     assets: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Commands and where they come from.
+    """Commands and where they come from."""
 
-    Attributes:
-        tools: By command.
-        runners: Commands that fetch by themselves what they run, with the installer whose hosts they ask.
-        present: Commands that every box has.
-    """
-
-    tools: Mapping[str, KnownTool] = field(default_factory=dict)
+    tools: Mapping[str, KnownTool] = field(default_factory=dict)  # By command
+    # Commands that fetch by themselves what they run, with the installer whose hosts they ask
     runners: Mapping[str, Installer] = field(default_factory=dict)
-    present: frozenset[str] = frozenset()
+    present: frozenset[str] = frozenset()  # Commands that every box has
 
     def over(self, other: Registry) -> Registry:
         """Both; what this one says of a command replaces what the other says."""

@@ -31,14 +31,10 @@ MAX_LEFT_OUT = 200
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What came of a plan.
+    """What came of a plan."""
 
-    Attributes:
-        manifest: Of the directory.
-        prompt_texts: Name and redacted text of each prompt file that the agent itself asked for, in that order.
-    """
-
-    manifest: Manifest
+    manifest: Manifest  # Of the directory
+    # Name and redacted text of each prompt file that the agent itself asked for, in that order
     prompt_texts: tuple[tuple[str, str], ...] = field(repr=False)
 
 

@@ -16,44 +16,26 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """One staged file, as the manifest has it.
+    """One staged file, as the manifest has it."""
 
-    Attributes:
-        staged: Its place, size and redactions.
-        sha256: Of its bytes.
-        encoding: Python's name of it; empty for what is no text.
-        executable: Whether it may be run.
-    """
-
-    staged: StagedFile
-    sha256: str
-    encoding: str = ""
-    executable: bool = False
+    staged: StagedFile  # Its place, size and redactions
+    sha256: str  # Of its bytes
+    encoding: str = ""  # Python's name of it; empty for what is no text
+    executable: bool = False  # Whether it may be run
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a kit holds.
+    """What a kit holds."""
 
-    Attributes:
-        agent: The agent's name.
-        definition: SHA-256 of its definition.
-        files: By target.
-        skills: By name.
-        prompt_files: In the order in which a brain reads them.
-        agents: Names of sub-agents.
-        left_out: What was not staged.
-        omitted: How many more were not staged.
-    """
-
-    agent: str
-    definition: str
-    files: tuple[ManifestFile, ...] = ()
-    skills: tuple[StagedSkill, ...] = ()
-    prompt_files: tuple[StagedPrompt, ...] = ()
-    agents: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-    omitted: int = 0
+    agent: str  # The agent's name
+    definition: str  # SHA-256 of its definition
+    files: tuple[ManifestFile, ...] = ()  # By target
+    skills: tuple[StagedSkill, ...] = ()  # By name
+    prompt_files: tuple[StagedPrompt, ...] = ()  # In the order in which a brain reads them
+    agents: tuple[str, ...] = ()  # Names of sub-agents
+    left_out: tuple[LeftOut, ...] = ()  # What was not staged
+    omitted: int = 0  # How many more were not staged
     _bytes: list[bytes] = field(default_factory=list, repr=False, compare=False)
 
     def encoded(self) -> bytes:

@@ -28,30 +28,18 @@ _ASKED = ", and asked about before a run: the definition is not yours"
 
 @dataclass(frozen=True, slots=True)
 class KitPlan:
-    """Everything that a kit would hold. Showing it shows no content.
+    """Everything that a kit would hold. Showing it shows no content."""
 
-    Attributes:
-        agent: The agent's name.
-        reference: As it was asked for.
-        definition: SHA-256 of the definition and those of its sub-agents.
-        key: What its kits are kept under: 32 hexadecimal digits of the reference and the project.
-        skills: By name; those of the workspace too, which are not copied.
-        prompt_files: In the order in which a brain reads them; those of the workspace too.
-        agents: Sub-agents, by name.
-        left_out: What would not be staged, and why.
-        notes: What a person may want to know and nothing hangs on, each a sentence.
-        problems: What stands against this kit, each a sentence without its end; such a plan is never staged.
-    """
-
-    agent: str
-    reference: str
-    definition: str
-    key: str
-    skills: tuple[PlannedSkill, ...] = ()
-    prompt_files: tuple[PlannedPrompt, ...] = ()
-    agents: tuple[PlannedAgent, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-    notes: tuple[str, ...] = ()
+    agent: str  # The agent's name
+    reference: str  # As it was asked for
+    definition: str  # SHA-256 of the definition and those of its sub-agents
+    key: str  # What its kits are kept under: 32 hexadecimal digits of the reference and the project
+    skills: tuple[PlannedSkill, ...] = ()  # By name; those of the workspace too, which are not copied
+    prompt_files: tuple[PlannedPrompt, ...] = ()  # In the order in which a brain reads them; those of the workspace too
+    agents: tuple[PlannedAgent, ...] = ()  # Sub-agents, by name
+    left_out: tuple[LeftOut, ...] = ()  # What would not be staged, and why
+    notes: tuple[str, ...] = ()  # What a person may want to know and nothing hangs on, each a sentence
+    # What stands against this kit, each a sentence without its end; such a plan is never staged
     problems: tuple[str, ...] = ()
 
     @property

@@ -11,21 +11,13 @@ Place = Literal["kit", "workspace"]
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What tells one state of a file from another, as the system has it.
+    """What tells one state of a file from another, as the system has it."""
 
-    Attributes:
-        device: Of the file system.
-        inode: In it.
-        size: Bytes.
-        modified: Nanoseconds since 1970.
-        changed: Likewise, of its inode; nobody can set it back.
-    """
-
-    device: int
+    device: int  # Of the file system
     inode: int
-    size: int
-    modified: int
-    changed: int
+    size: int  # Bytes
+    modified: int  # Nanoseconds since 1970
+    changed: int  # Likewise, of its inode; nobody can set it back
 
     def values(self) -> tuple[int, int, int, int, int]:
         """All of it, in this order."""
@@ -34,17 +26,11 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """How a file of the host is opened again without leaving its root.
+    """How a file of the host is opened again without leaving its root."""
 
-    Attributes:
-        anchor: A directory, absolute; no link on the way to the root leads out of it.
-        root: The root, relative to the anchor; empty for the anchor itself.
-        path: The file, relative to the root; no link on the way leads out of the root.
-    """
-
-    anchor: Path
-    root: str
-    path: str
+    anchor: Path  # A directory, absolute; no link on the way to the root leads out of it
+    root: str  # The root, relative to the anchor; empty for the anchor itself
+    path: str  # The file, relative to the root; no link on the way leads out of the root
 
     @property
     def place(self) -> Path:
@@ -54,21 +40,13 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """One file that would be staged, or that is read where it lies in the workspace.
+    """One file that would be staged, or that is read where it lies in the workspace."""
 
-    Attributes:
-        target: Its place below the kit's root, with forward slashes; in the workspace, below that.
-        origin: Where it is.
-        why: `skill csv-tools of ~/.agents/skills`, `asked for by add_prompt_files`.
-        stamp: Its state when it was looked at.
-        executable: Whether it may be run.
-    """
-
-    target: str
-    origin: Origin
-    why: str
-    stamp: Stamp
-    executable: bool = False
+    target: str  # Its place below the kit's root, with forward slashes; in the workspace, below that
+    origin: Origin  # Where it is
+    why: str  # `skill csv-tools of ~/.agents/skills`, `asked for by add_prompt_files`
+    stamp: Stamp  # Its state when it was looked at
+    executable: bool = False  # Whether it may be run
 
     @property
     def source(self) -> Path:
@@ -83,64 +61,41 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class PlannedSkill:
-    """A skill that an agent would be given.
+    """A skill that an agent would be given."""
 
-    Attributes:
-        name: As its SKILL.md has it.
-        description: Likewise, one line, as it stands on the host: not yet redacted.
-        place: `kit`, or `workspace` for one that the box sees as it is.
-        where: Its directory, as the person may read it.
-        root: Its directory in the box, absolute.
-        files: What would be staged, SKILL.md among them; of a skill of the workspace, its SKILL.md alone.
-        written: Its name as it stands on the host, in SKILL.md or as that of its directory: not yet redacted.
-        asks: Whether a person's word is needed: it lies outside of the project, and only a definition that somebody
-            else wrote wants it, without having named it.
-    """
-
-    name: str
-    description: str = field(repr=False)
-    place: Place
-    where: str
-    root: str
+    name: str  # As its SKILL.md has it
+    description: str = field(repr=False)  # Likewise, one line, as it stands on the host: not yet redacted
+    place: Place  # `kit`, or `workspace` for one that the box sees as it is
+    where: str  # Its directory, as the person may read it
+    root: str  # Its directory in the box, absolute
+    # What would be staged, SKILL.md among them; of a skill of the workspace, its SKILL.md alone
     files: tuple[PlannedFile, ...]
+    # Its name as it stands on the host, in SKILL.md or as that of its directory: not yet redacted
     written: str = field(default="", repr=False)
+    # Whether a person's word is needed: it lies outside of the project, and only a definition that somebody else wrote
+    # wants it, without having named it
     asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPrompt:
-    """A prompt file that a brain would be read.
+    """A prompt file that a brain would be read."""
 
-    Attributes:
-        name: As it was asked for.
-        place: `kit`, or `workspace` for one that the box sees as it is.
-        where: Its place, as the person may read it.
-        path: In the box, absolute.
-        file: What is read.
-        own: Whether the agent itself asked for it; otherwise one of its sub-agents did.
-        asks: Whether a person's word is needed: it lies outside of the project, is none of the files that are written
-            for agents, and only a definition that somebody else wrote asks for it.
-    """
-
-    name: str
-    place: Place
-    where: str
-    path: str
-    file: PlannedFile
-    own: bool = True
+    name: str  # As it was asked for
+    place: Place  # `kit`, or `workspace` for one that the box sees as it is
+    where: str  # Its place, as the person may read it
+    path: str  # In the box, absolute
+    file: PlannedFile  # What is read
+    own: bool = True  # Whether the agent itself asked for it; otherwise one of its sub-agents did
+    # Whether a person's word is needed: it lies outside of the project, is none of the files that are written for
+    # agents, and only a definition that somebody else wrote asks for it
     asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedAgent:
-    """A sub-agent's definition.
+    """A sub-agent's definition."""
 
-    Attributes:
-        name: Its name, with those above it: `reviewer`, `reviewer/checker`.
-        target: Its place below the kit's root.
-        text: The definition as YAML, normalised, as it stands: not yet redacted.
-    """
-
-    name: str
-    target: str
-    text: str = field(repr=False)
+    name: str  # Its name, with those above it: `reviewer`, `reviewer/checker`
+    target: str  # Its place below the kit's root
+    text: str = field(repr=False)  # The definition as YAML, normalised, as it stands: not yet redacted

@@ -30,17 +30,11 @@ _WHY = "asked for by add_prompt_files"
 
 @dataclass(slots=True)
 class FoundPrompts:
-    """What the walks found.
+    """What the walks found."""
 
-    Attributes:
-        prompts: In the order in which a brain reads them.
-        left_out: What is there and cannot be read, or is nowhere.
-        problems: Names that nobody may ask for, each with why.
-    """
-
-    prompts: list[PlannedPrompt] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    prompts: list[PlannedPrompt] = field(default_factory=list)  # In the order in which a brain reads them
+    left_out: list[LeftOut] = field(default_factory=list)  # What is there and cannot be read, or is nowhere
+    problems: list[str] = field(default_factory=list)  # Names that nobody may ask for, each with why
 
 
 def find_prompt_files(

@@ -74,16 +74,11 @@ def size_in_words(size: int) -> str:
 
 
 class Root:
-    """A directory that is open, below which files are found; a context manager.
-
-    Attributes:
-        handle: Its descriptor.
-        place: Where it lies, absolute: an absolute link that leads there is walked from here.
-    """
+    """A directory that is open, below which files are found; a context manager."""
 
     def __init__(self, handle: int, place: Path) -> None:
-        self.handle = handle
-        self.place = place
+        self.handle = handle  # Its descriptor
+        self.place = place  # Where it lies, absolute: an absolute link that leads there is walked from here
 
     def __enter__(self) -> Self:
         return self
@@ -177,18 +172,13 @@ def _bytes(handle: int, most: int) -> bytes:
 
 
 class _Way:
-    """Where a walk has come: a stack of directories, and what is at its end.
-
-    Attributes:
-        name: The last component in its directory; empty when the walk ended at a directory.
-        found: What is there.
-    """
+    """Where a walk has come: a stack of directories, and what is at its end."""
 
     def __init__(self, root: Root) -> None:
         self._root = root.handle
         self._entered: list[int] = []
-        self.name = ""
-        self.found = os.fstat(root.handle)
+        self.name = ""  # The last component in its directory; empty when the walk ended at a directory
+        self.found = os.fstat(root.handle)  # What is there
 
     @property
     def handle(self) -> int:

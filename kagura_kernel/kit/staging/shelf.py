@@ -23,38 +23,24 @@ _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A marker in a staged text.
+    """A marker in a staged text."""
 
-    Attributes:
-        start: Where it begins, in characters from 0.
-        end: Where it ends.
-        kind: Of what kind the secret was.
-    """
-
-    start: int
-    end: int
-    kind: str
+    start: int  # Where it begins, in characters from 0
+    end: int  # Where it ends
+    kind: str  # Of what kind the secret was
 
 
 @dataclass(frozen=True, slots=True)
 class StagedText:
-    """One staged file as a person may read it.
+    """One staged file as a person may read it."""
 
-    Attributes:
-        target: Its place below the kit's root.
-        text: What is in it; empty for what is no text.
-        blocks: Where markers stand in `text`; none in a file that nothing was taken out of, whatever stands in it.
-        size: Bytes of the file.
-        is_text: Whether it is one.
-        cut: Whether `text` is only its beginning.
-    """
-
-    target: str
-    text: str = field(repr=False)
+    target: str  # Its place below the kit's root
+    text: str = field(repr=False)  # What is in it; empty for what is no text
+    # Where markers stand in `text`; none in a file that nothing was taken out of, whatever stands in it
     blocks: tuple[Block, ...] = ()
-    size: int = 0
-    is_text: bool = True
-    cut: bool = False
+    size: int = 0  # Bytes of the file
+    is_text: bool = True  # Whether it is one
+    cut: bool = False  # Whether `text` is only its beginning
 
 
 def staged_files(root: Path, digest: str) -> tuple[StagedFile, ...]:

@@ -31,17 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What several definitions want together.
+    """What several definitions want together."""
 
-    Attributes:
-        workspace: Every skill of the project.
-        local: Every skill of the project and of the person.
-        patterns: Names, which may hold `*` and `?`, of whichever skills.
-    """
-
-    workspace: bool = False
-    local: bool = False
-    patterns: tuple[str, ...] = ()
+    workspace: bool = False  # Every skill of the project
+    local: bool = False  # Every skill of the project and of the person
+    patterns: tuple[str, ...] = ()  # Names, which may hold `*` and `?`, of whichever skills
 
     @property
     def beyond_workspace(self) -> bool:
@@ -102,15 +96,10 @@ _MARKS = (
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What a SKILL.md says of its skill.
+    """What a SKILL.md says of its skill."""
 
-    Attributes:
-        name: As it is written; empty where it says none.
-        description: One line, bounded; the first paragraph where it says none.
-    """
-
-    name: str
-    description: str = field(repr=False)
+    name: str  # As it is written; empty where it says none
+    description: str = field(repr=False)  # One line, bounded; the first paragraph where it says none
 
 
 def read_front_matter(data: bytes) -> FrontMatter:
@@ -200,34 +189,22 @@ _MAX_SKILLS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SkillPlace:
-    """One place of skills.
+    """One place of skills."""
 
-    Attributes:
-        anchor: A directory, absolute; no link on the way to a skill leads out of it.
-        path: The place, relative to the anchor.
-        foreign: Whether others than the person could have put something there.
-    """
-
-    anchor: Path
-    path: str
-    foreign: bool = False
+    anchor: Path  # A directory, absolute; no link on the way to a skill leads out of it
+    path: str  # The place, relative to the anchor
+    foreign: bool = False  # Whether others than the person could have put something there
 
 
 @dataclass(slots=True)
 class FoundSkills:
-    """What the places hold.
+    """What the places hold."""
 
-    Attributes:
-        skills: Each name once, in the order in which they were found.
-        left_out: What is wanted and cannot be staged.
-        notes: What a person may want to know, each a sentence.
-        names: Of every skill that is there, wanted or not.
-    """
-
+    # Each name once, in the order in which they were found
     skills: dict[str, PlannedSkill] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    names: set[str] = field(default_factory=set)
+    left_out: list[LeftOut] = field(default_factory=list)  # What is wanted and cannot be staged
+    notes: list[str] = field(default_factory=list)  # What a person may want to know, each a sentence
+    names: set[str] = field(default_factory=set)  # Of every skill that is there, wanted or not
 
 
 def skill_places(where: Surroundings) -> Iterator[SkillPlace]:

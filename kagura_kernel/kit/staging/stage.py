@@ -207,17 +207,13 @@ class Kit(Built):
     """A kit that is staged, and held: while it is, nobody takes its directory away. A context manager.
 
     Attributes:
-        directory: The version that was staged, on the host; never changed once it is there. What a box mounts.
-        link: The path that stays the same for the agent and the project, and leads to the newest version.
         digest: SHA-256 over everything staged; empty for an empty kit.
-        unchanged: Whether an earlier build could be used as it was.
-        release: Lets go of the directory.
     """
 
-    directory: Path
-    link: Path
-    unchanged: bool
-    release: Callable[[], None] = field(repr=False, compare=False, default=lambda: None)
+    directory: Path  # The version that was staged, on the host; never changed once it is there. What a box mounts.
+    link: Path  # The path that stays the same for the agent and the project, and leads to the newest version
+    unchanged: bool  # Whether an earlier build could be used as it was
+    release: Callable[[], None] = field(repr=False, compare=False, default=lambda: None)  # Lets go of the directory
 
     def close(self) -> None:
         """Let go of the directory; may be called twice."""

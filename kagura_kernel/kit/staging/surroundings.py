@@ -10,21 +10,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where one kit looks.
+    """Where one kit looks."""
 
-    Attributes:
-        project: The project's root, absolute and without links: what the box sees as its workspace.
-        home: The person's home directory, absolute and without links; None where there is none.
-        config: The person's folder of settings of ours, whose `skills` is a place of skills.
-        cwd: Where the walk for prompt files begins: the project or a directory in it; None is the project.
-        outside: Whether what lies outside the project is looked at too.
-    """
-
-    project: Path
-    home: Path | None
-    config: Path
+    project: Path  # The project's root, absolute and without links: what the box sees as its workspace
+    home: Path | None  # The person's home directory, absolute and without links; None where there is none
+    config: Path  # The person's folder of settings of ours, whose `skills` is a place of skills
+    # Where the walk for prompt files begins: the project or a directory in it; None is the project
     cwd: Path | None = None
-    outside: bool = True
+    outside: bool = True  # Whether what lies outside the project is looked at too
 
     def upwards(self) -> Iterator[Path]:
         """The directories from where the walk begins up to the project's root, then those above it.

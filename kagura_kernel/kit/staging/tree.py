@@ -29,17 +29,12 @@ _ELSEWHERE = {
 
 @dataclass(slots=True)
 class Tree:
-    """What a directory holds.
+    """What a directory holds."""
 
-    Attributes:
-        files: The state of each plain file by its path, parts joined by `/`.
-        odd: What is not staged: its path, fit to be shown, and why.
-        refused: Why nothing of it is staged, half a sentence; empty when it is.
-    """
-
+    # The state of each plain file by its path, parts joined by `/`
     files: dict[str, os.stat_result] = field(default_factory=dict)
-    odd: list[tuple[str, str]] = field(default_factory=list)
-    refused: str = ""
+    odd: list[tuple[str, str]] = field(default_factory=list)  # What is not staged: its path, fit to be shown, and why
+    refused: str = ""  # Why nothing of it is staged, half a sentence; empty when it is
 
     @property
     def size(self) -> int:

@@ -45,40 +45,25 @@ _MAX_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """What came of a build.
+    """What came of a build."""
 
-    Attributes:
-        digest: SHA-256 over everything staged: the name of the version.
-        empty: Whether nothing was staged but the manifest, so that a box needs no kit.
-        skills: By name; those of the workspace too.
-        prompt_files: In the order in which a brain reads them; those of the workspace too.
-        agents: Names of sub-agents.
-        left_out: What was not staged, at most 200.
-        omitted: How many more were not staged.
-        prompt_texts: Name and redacted text of each prompt file that the agent itself asked for, in that order.
-    """
-
-    digest: str
-    empty: bool
-    skills: tuple[StagedSkill, ...]
-    prompt_files: tuple[StagedPrompt, ...]
-    agents: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
-    omitted: int
+    digest: str  # SHA-256 over everything staged: the name of the version
+    empty: bool  # Whether nothing was staged but the manifest, so that a box needs no kit
+    skills: tuple[StagedSkill, ...]  # By name; those of the workspace too
+    prompt_files: tuple[StagedPrompt, ...]  # In the order in which a brain reads them; those of the workspace too
+    agents: tuple[str, ...]  # Names of sub-agents
+    left_out: tuple[LeftOut, ...]  # What was not staged, at most 200
+    omitted: int  # How many more were not staged
+    # Name and redacted text of each prompt file that the agent itself asked for, in that order
     prompt_texts: tuple[tuple[str, str], ...] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State(Built):
-    """The latest build, and what it was made of.
+    """The latest build, and what it was made of."""
 
-    Attributes:
-        fingerprint: Of what it was made.
-        boot: Since when the machine was running; what was written before may have been lost with its power.
-    """
-
-    fingerprint: str
-    boot: str
+    fingerprint: str  # Of what it was made
+    boot: str  # Since when the machine was running; what was written before may have been lost with its power
 
 
 def read_state(folder: Path) -> State | None:

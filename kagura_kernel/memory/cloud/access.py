@@ -28,19 +28,12 @@ _GET_A_CONTEXT = "Set KAGURA_CONTEXT_ID to the UUID of a context of the workspac
 
 @dataclass(frozen=True, slots=True)
 class CloudAccess:
-    """What it takes to reach a context.
+    """What it takes to reach a context."""
 
-    Attributes:
-        url: Address of the MCP endpoint, without a query.
-        context_id: UUID of the context that holds the memories.
-        key: Sent as a bearer token; not shown.
-        source: Where the key was found, for messages.
-    """
-
-    url: str
-    context_id: str
-    key: str = field(repr=False)
-    source: str = "the given key"
+    url: str  # Address of the MCP endpoint, without a query
+    context_id: str  # UUID of the context that holds the memories
+    key: str = field(repr=False)  # Sent as a bearer token; not shown
+    source: str = "the given key"  # Where the key was found, for messages
 
     def __post_init__(self) -> None:
         """Refuse an address that would show the key to others.
@@ -55,16 +48,11 @@ class CloudAccess:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What the caller names; everything is optional.
+    """What the caller names; everything is optional."""
 
-    Attributes:
-        url, context_id: See `CloudAccess`.
-        key: The API key; not shown.
-    """
-
-    url: str = ""
+    url: str = ""  # See `CloudAccess`
     context_id: str = ""
-    key: str = field(default="", repr=False)
+    key: str = field(default="", repr=False)  # The API key; not shown
 
 
 def find_access(

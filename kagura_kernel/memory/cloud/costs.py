@@ -16,28 +16,18 @@ _AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """What one run, or one part of it, cost.
+    """What one run, or one part of it, cost."""
 
-    Attributes:
-        id: By which it is told once however often it is pushed, such as the run's id.
-        facts: JSON values: amounts in US dollars, tokens, the model, the price list's version.
-    """
-
-    id: str
-    facts: Mapping[str, Any]
+    id: str  # By which it is told once however often it is pushed, such as the run's id
+    facts: Mapping[str, Any]  # JSON values: amounts in US dollars, tokens, the model, the price list's version
 
 
 @dataclass(frozen=True, slots=True)
 class CostResource:
-    """Where they are pushed.
+    """Where they are pushed."""
 
-    Attributes:
-        resource_id: The resource's name in the workspace.
-        key: The resource's own key, which may do nothing else; not shown.
-    """
-
-    resource_id: str
-    key: str = field(repr=False)
+    resource_id: str  # The resource's name in the workspace
+    key: str = field(repr=False)  # The resource's own key, which may do nothing else; not shown
 
 
 class CloudCosts:

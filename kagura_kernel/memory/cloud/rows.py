@@ -31,15 +31,10 @@ _SHORTEST = 10
 
 @dataclass(frozen=True, slots=True)
 class CloudMemoryRow:
-    """A memory, and what is beside it in the cloud.
+    """A memory, and what is beside it in the cloud."""
 
-    Attributes:
-        memory: As everybody else sees it.
-        marks: Tags that tell the type of an edge.
-    """
-
-    memory: Memory
-    marks: tuple[str, ...]
+    memory: Memory  # As everybody else sees it
+    marks: tuple[str, ...]  # Tags that tell the type of an edge
 
 
 def problems_of(draft: Draft) -> list[str]:

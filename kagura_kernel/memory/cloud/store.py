@@ -157,9 +157,6 @@ class CloudMemory(Closing):
 
     A recall costs a request for each memory that is told, besides its own; `counts` and `export` cost two for each
     memory there is.
-
-    Attributes:
-        where: The address.
     """
 
     def __init__(self, access: CloudAccess, *, clock: Clock = _SYSTEM, timeout: float = TIMEOUT) -> None:
@@ -171,7 +168,7 @@ class CloudMemory(Closing):
             timeout: Seconds that the cloud may take for an answer.
         """
         self._wire = CloudWire(access, timeout=timeout)
-        self.where = self._wire.where
+        self.where = self._wire.where  # The address
         self._clock = clock
         self._reading = CloudReading(self._wire)
         self._changing = threading.RLock()

@@ -53,11 +53,7 @@ _NO_ROUTE = "Start the server, or correct the host and the port in its URL"
 
 
 class Server:
-    """One database.
-
-    Attributes:
-        where: Its URL without a password.
-    """
+    """One database."""
 
     def __init__(self, url: str) -> None:
         """Nothing is connected.
@@ -66,7 +62,7 @@ class Server:
             MemoryUnavailable: it is no URL of PostgreSQL, or the driver is not installed.
         """
         parsed = _parsed(url)
-        self.where = _without_password(parsed)
+        self.where = _without_password(parsed)  # Its URL without a password
         if "connect_timeout" not in parsed.query:
             parsed = parsed.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
         self._closed = False

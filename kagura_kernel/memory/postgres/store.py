@@ -200,10 +200,6 @@ class PostgresMemory(Closing):
 
     Any thread may use it. Words with a slip are found too where the extension `pg_trgm` is there or may be made;
     `finds_slips` says so after `check`.
-
-    Attributes:
-        where: Its URL without a password.
-        finds_slips: Whether they are; None before it was first used.
     """
 
     def __init__(self, url: str, *, clock: Clock = _SYSTEM) -> None:
@@ -217,8 +213,8 @@ class PostgresMemory(Closing):
             MemoryUnavailable: it is no URL of PostgreSQL, or the driver is not installed.
         """
         self._server = Server(url)
-        self.where = self._server.where
-        self.finds_slips: bool | None = None
+        self.where = self._server.where  # Its URL without a password
+        self.finds_slips: bool | None = None  # Whether they are; None before it was first used
         self._clock = clock
         self._opening = threading.Lock()
 

@@ -240,14 +240,10 @@ _SETTINGS = "PRAGMA synchronous=FULL; PRAGMA cache_size=-32000; PRAGMA mmap_size
 
 
 class Connections:
-    """Open connections to a file that is in WAL mode.
-
-    Attributes:
-        path: The file.
-    """
+    """Open connections to a file that is in WAL mode."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path  # The file
         prepare(path)
         self._identity = identity(path)
         self._lock = threading.Lock()

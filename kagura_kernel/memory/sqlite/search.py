@@ -35,36 +35,23 @@ _OLDER = "SELECT rowid FROM term WHERE term MATCH ? AND rowid < ? ORDER BY rowid
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One thing to look for.
+    """One thing to look for."""
 
-    Attributes:
-        label: What `why` says of it.
-        forms: Terms of the index; one of them is enough.
-        weight: How much it counts beside a word.
-        kind: `word`, `speaker` or `date`; of words alone the index says how often they are in a memory.
-    """
-
-    label: str
-    forms: tuple[str, ...]
-    weight: float = 1.0
+    label: str  # What `why` says of it
+    forms: tuple[str, ...]  # Terms of the index; one of them is enough
+    weight: float = 1.0  # How much it counts beside a word
+    # `word`, `speaker` or `date`; of words alone the index says how often they are in a memory
     kind: Literal["word", "speaker", "date"] = "word"
 
 
 @dataclass(slots=True)
 class Posting:
-    """Where one thing is.
+    """Where one thing is."""
 
-    Attributes:
-        ask: What was looked for.
-        rows: How often it is in which row.
-        found: In how many rows it is; an estimate until everything is read.
-        whole: Whether `rows` are all of them.
-    """
-
-    ask: Ask
-    rows: dict[int, float] = field(default_factory=dict)
-    found: int = 0
-    whole: bool = True
+    ask: Ask  # What was looked for
+    rows: dict[int, float] = field(default_factory=dict)  # How often it is in which row
+    found: int = 0  # In how many rows it is; an estimate until everything is read
+    whole: bool = True  # Whether `rows` are all of them
 
     def wanted(self, total: int, factor: float = 1.0) -> Wanted:
         """For ranking, among `total` memories, and counting `factor` times; only what counts whole spreads."""
@@ -156,15 +143,10 @@ def _any(forms: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a row of `facet` (named `f`) must be.
+    """What a row of `facet` (named `f`) must be."""
 
-    Attributes:
-        condition: SQL.
-        values: What stands for its question marks.
-    """
-
-    condition: str
-    values: tuple[object, ...]
+    condition: str  # SQL
+    values: tuple[object, ...]  # What stands for its question marks
 
 
 def filters_of(query: Query, now: int) -> Filters:

@@ -27,70 +27,42 @@ _RISKS = {risk.value.lower(): risk for risk in Risk if risk is not Risk.UNKNOWN}
 
 @dataclass(frozen=True, slots=True)
 class AuditorFinding:
-    """What an auditor found.
+    """What an auditor found."""
 
-    Attributes:
-        severity: As it says.
-        message: One sentence; not empty.
-        file: As it says; empty when it does not.
-        line: As it was shown; 0 when it does not say.
-    """
-
-    severity: Severity
-    message: str
-    file: str = ""
-    line: int = 0
+    severity: Severity  # As it says
+    message: str  # One sentence; not empty
+    file: str = ""  # As it says; empty when it does not
+    line: int = 0  # As it was shown; 0 when it does not say
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Text that the auditor takes for an instruction to itself.
-
-    Attributes:
-        text: The text.
-        why: What it tries.
-        whole: Every text of this entry, whatever it was filed under.
-    """
+    """Text that the auditor takes for an instruction to itself."""
 
     text: str
-    why: str
-    whole: str
+    why: str  # What it tries
+    whole: str  # Every text of this entry, whatever it was filed under
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An auditor's report, complete: what it left out has its worst value.
+    """An auditor's report, complete: what it left out has its worst value."""
 
-    Attributes:
-        risk: Never unknown.
-        summary: One sentence.
-        verdict: What it advises.
-        accurate: Whether the manifest says what the source does.
-        mismatch: How it does not.
-        findings: In its order.
-        attempts: In its order, planted ones included.
-        left_out: What it did not say, in words.
-    """
-
-    risk: Risk
-    summary: str
-    verdict: AuditVerdict
-    accurate: bool
-    mismatch: str
-    findings: tuple[AuditorFinding, ...]
-    attempts: tuple[Attempt, ...]
-    left_out: tuple[str, ...]
+    risk: Risk  # Never unknown
+    summary: str  # One sentence
+    verdict: AuditVerdict  # What it advises
+    accurate: bool  # Whether the manifest says what the source does
+    mismatch: str  # How it does not
+    findings: tuple[AuditorFinding, ...]  # In its order
+    attempts: tuple[Attempt, ...]  # In its order, planted ones included
+    left_out: tuple[str, ...]  # What it did not say, in words
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An answer that is no report.
+    """An answer that is no report."""
 
-    Attributes:
-        why: Half a sentence.
-    """
-
-    why: str
+    why: str  # Half a sentence
 
 
 def parse_answer(text: str) -> Answer | Unreadable:

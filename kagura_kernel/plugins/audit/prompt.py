@@ -59,19 +59,12 @@ _WORDINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Canaries:
-    """A source with both of them in it.
+    """A source with both of them in it."""
 
-    Attributes:
-        first: Id of the one.
-        second: Id of the other.
-        text: What an auditor is shown.
-        lines: For every line of `text`, in order, its number in the source from 1; 0 for a planted one.
-    """
-
-    first: UUID
-    second: UUID
-    text: str
-    lines: tuple[int, ...]
+    first: UUID  # Id of the one
+    second: UUID  # Id of the other
+    text: str  # What an auditor is shown
+    lines: tuple[int, ...]  # For every line of `text`, in order, its number in the source from 1; 0 for a planted one
 
     @property
     def ids(self) -> frozenset[str]:
@@ -216,17 +209,11 @@ HIGH: a hole that can be used, or behaviour that the description does not tell. 
 
 @dataclass(frozen=True, slots=True)
 class AuditPrompt:
-    """One question to an auditor.
+    """One question to an auditor."""
 
-    Attributes:
-        system: Its part.
-        task: The plugin.
-        canaries: What was planted.
-    """
-
-    system: str
-    task: str
-    canaries: Canaries
+    system: str  # Its part
+    task: str  # The plugin
+    canaries: Canaries  # What was planted
 
 
 def audit_prompt(

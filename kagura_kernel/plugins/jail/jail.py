@@ -61,15 +61,10 @@ class Outcome(Enum):
 
 @dataclass(slots=True)
 class Troubles:
-    """What has happened to one plugin since it last answered.
+    """What has happened to one plugin since it last answered."""
 
-    Attributes:
-        deaths: In a row.
-        defects: In a row.
-    """
-
-    deaths: int = 0
-    defects: int = 0
+    deaths: int = 0  # In a row
+    defects: int = 0  # In a row
 
     def note(self, outcome: Outcome, why: str = "") -> str:
         """Count it; why the plugin has to go into quarantine, half a sentence, or an empty text.
@@ -98,18 +93,12 @@ _CREATE = "create_host_functions"
 
 
 class Jail:
-    """A plugin in a jail; made by `start`, belongs to one loop.
-
-    Attributes:
-        name: The plugin's.
-        modules: What guest code may import, and the functions there.
-        broken: Why it has to go into quarantine, half a sentence; empty while it has not.
-    """
+    """A plugin in a jail; made by `start`, belongs to one loop."""
 
     def __init__(self, name: str, content: PluginContent, manifest: Manifest, plan: JailPlan, parts: JailParts) -> None:
-        self.name = name
-        self.modules: Mapping[str, tuple[FunctionSpec, ...]] = {}
-        self.broken = ""
+        self.name = name  # The plugin's
+        self.modules: Mapping[str, tuple[FunctionSpec, ...]] = {}  # What guest code may import, and the functions there
+        self.broken = ""  # Why it has to go into quarantine, half a sentence; empty while it has not
         self._content = content
         self._declared = tuple(manifest.host_modules)
         self._plan = plan

@@ -23,25 +23,15 @@ JailFailed = Callable[[str, str], object]
 
 @dataclass(frozen=True, slots=True)
 class JailLimits:
-    """The limits of one jail.
+    """The limits of one jail."""
 
-    Attributes:
-        call_seconds: One call, from the moment the plugin has it.
-        calls: Carried out at once.
-        waiting: May wait for their turn; one more is refused.
-        frame_bytes: Arguments, or an answer, as JSON.
-        memory_mib: Memory of the whole jail.
-        start_seconds: From the box to the plugin's list of functions; its `create_host_functions` is in it.
-        log_bytes: How much of what it prints is kept.
-    """
-
-    call_seconds: float = DEFAULTS.plugin_call_seconds
-    calls: int = DEFAULTS.plugin_calls
-    waiting: int = 64
-    frame_bytes: int = 4 * 2**20
-    memory_mib: int = DEFAULTS.plugin_memory_mib
-    start_seconds: float = 20.0
-    log_bytes: int = 64 * 1024
+    call_seconds: float = DEFAULTS.plugin_call_seconds  # One call, from the moment the plugin has it
+    calls: int = DEFAULTS.plugin_calls  # Carried out at once
+    waiting: int = 64  # May wait for their turn; one more is refused
+    frame_bytes: int = 4 * 2**20  # Arguments, or an answer, as JSON
+    memory_mib: int = DEFAULTS.plugin_memory_mib  # Memory of the whole jail
+    start_seconds: float = 20.0  # From the box to the plugin's list of functions; its `create_host_functions` is in it
+    log_bytes: int = 64 * 1024  # How much of what it prints is kept
 
 
 async def no_services(box: Box, service: PostgresService) -> int:
@@ -51,22 +41,15 @@ async def no_services(box: Box, service: PostgresService) -> int:
 
 @dataclass(frozen=True, slots=True)
 class JailParts:
-    """What the jails of one process are made of. All callables are used on the loop that the jails live on.
+    """What the jails of one process are made of. All callables are used on the loop that the jails live on."""
 
-    Attributes:
-        start_box: Starts a box of the back-end for jails.
-        resolver: Makes what turns names into addresses; one for each jail.
-        record_egress: Keeps what is decided about a jail's connections; the plugin's name is in it.
-        clock: The time.
-        limits: Of each jail.
-        failed: Told a plugin's name and why it has to go into quarantine; once for each jail.
-        open_service: Serves a database on a port of the box's loopback, signed in by the membrane: the port.
-    """
-
-    start_box: StartBox
-    resolver: Callable[[], Resolver] = SystemResolver
+    start_box: StartBox  # Starts a box of the back-end for jails
+    resolver: Callable[[], Resolver] = SystemResolver  # Makes what turns names into addresses; one for each jail
+    # Keeps what is decided about a jail's connections; the plugin's name is in it
     record_egress: Callable[[EgressDecided | EgressClosed], None] = lambda _: None
-    clock: Clock = field(default_factory=SystemClock)
-    limits: JailLimits = field(default_factory=JailLimits)
+    clock: Clock = field(default_factory=SystemClock)  # The time
+    limits: JailLimits = field(default_factory=JailLimits)  # Of each jail
+    # Told a plugin's name and why it has to go into quarantine; once for each jail
     failed: JailFailed = lambda _plugin, _why: None
+    # Serves a database on a port of the box's loopback, signed in by the membrane: the port
     open_service: OpenService = no_services

@@ -38,32 +38,20 @@ class Breach(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """An error as a jailer told it.
+    """An error as a jailer told it."""
 
-    Attributes:
-        code: One of the four.
-        kind: The exception's class; may be empty.
-        message: Its text.
-    """
-
-    code: str
-    kind: str
-    message: str
+    code: str  # One of the four
+    kind: str  # The exception's class; may be empty
+    message: str  # Its text
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to one request.
+    """The answer to one request."""
 
-    Attributes:
-        id: The request's.
-        value: What the function returned.
-        trouble: What went wrong instead; None when nothing did.
-    """
-
-    id: int
-    value: Any = None
-    trouble: Trouble | None = None
+    id: int  # The request's
+    value: Any = None  # What the function returned
+    trouble: Trouble | None = None  # What went wrong instead; None when nothing did
 
 
 class Frames:

@@ -252,15 +252,10 @@ _NOT_FOUND = 127
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How it ended.
+    """How it ended."""
 
-    Attributes:
-        why: Half a sentence.
-        breach: Whether it sent what no jailer would.
-    """
-
-    why: str
-    breach: bool = False
+    why: str  # Half a sentence
+    breach: bool = False  # Whether it sent what no jailer would
 
 
 class Gone(Exception):

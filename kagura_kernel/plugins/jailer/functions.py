@@ -41,15 +41,10 @@ class NotHostFunctions(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HostFunction:
-    """One function that may be called.
+    """One function that may be called."""
 
-    Attributes:
-        call: The plugin's.
-        signature: Of it; None where Python cannot say.
-    """
-
-    call: Callable[..., Any]
-    signature: inspect.Signature | None
+    call: Callable[..., Any]  # The plugin's
+    signature: inspect.Signature | None  # Of it; None where Python cannot say
 
     def fits(self, arguments: list[Any], named: dict[str, Any]) -> str:
         """Why it cannot be called like this; empty when it can."""

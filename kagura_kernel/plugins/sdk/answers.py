@@ -20,21 +20,13 @@ _PLAIN_CONTROLS = frozenset("\t\n\r")
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """One answer.
+    """One answer."""
 
-    Attributes:
-        status: From 200 on.
-        reason: The words after it.
-        headers: In lower case; several values are joined by commas.
-        body: All of it.
-        cached: Whether it was kept from an earlier request.
-    """
-
-    status: int
-    reason: str
-    headers: dict[str, str]
-    body: bytes
-    cached: bool = False
+    status: int  # From 200 on
+    reason: str  # The words after it
+    headers: dict[str, str]  # In lower case; several values are joined by commas
+    body: bytes  # All of it
+    cached: bool = False  # Whether it was kept from an earlier request
 
     @classmethod
     def without_body(cls, answer: Answer) -> Fetched:

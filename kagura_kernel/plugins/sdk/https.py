@@ -48,21 +48,13 @@ _SEE_OTHER = 303
 
 @dataclass(frozen=True, slots=True)
 class HttpsLimits:
-    """What one client may do; more than the module's bounds is cut down to them.
+    """What one client may do; more than the module's bounds is cut down to them."""
 
-    Attributes:
-        response_bytes: Of one body.
-        total_bytes: Of all bodies.
-        a_minute: Requests.
-        an_hour: Requests.
-        seconds: What one call takes at most, redirects included.
-    """
-
-    response_bytes: int = MAX_RESPONSE
-    total_bytes: int = MAX_TOTAL
-    a_minute: int = A_MINUTE
-    an_hour: int = AN_HOUR
-    seconds: float = 20.0
+    response_bytes: int = MAX_RESPONSE  # Of one body
+    total_bytes: int = MAX_TOTAL  # Of all bodies
+    a_minute: int = A_MINUTE  # Requests
+    an_hour: int = AN_HOUR  # Requests
+    seconds: float = 20.0  # What one call takes at most, redirects included
 
 
 class HttpsClient:

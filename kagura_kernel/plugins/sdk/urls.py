@@ -26,15 +26,10 @@ _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """Where a request goes.
+    """Where a request goes."""
 
-    Attributes:
-        host: Lower case, two labels or more, no address.
-        target: The path and the query, as they stand in the request's first line.
-    """
-
-    host: str
-    target: str
+    host: str  # Lower case, two labels or more, no address
+    target: str  # The path and the query, as they stand in the request's first line
 
     def __str__(self) -> str:
         return f"https://{self.host}{self.target}"

@@ -21,24 +21,18 @@ class Unusable(ValueError):
 class Place:
     """Where a server is.
 
-    Attributes:
-        host: As it is looked up.
-        port: TCP port.
-        path: With its query.
-        secure: Whether it is reached by TLS.
-
     Raises:
         Unusable: neither https nor a port of the box's own loopback.
     """
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        self.host = parts.hostname or ""
-        self.secure = parts.scheme == "https"
+        self.host = parts.hostname or ""  # As it is looked up
+        self.secure = parts.scheme == "https"  # Whether it is reached by TLS
         if not self.host or not (self.secure or (parts.scheme == "http" and self.host in _LOOPBACK)):
             raise Unusable("only https:// URLs are asked")
-        self.port = parts.port or (_HTTPS if self.secure else _HTTP)
-        self.path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self.port = parts.port or (_HTTPS if self.secure else _HTTP)  # TCP port
+        self.path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")  # With its query
 
     def moved(self, location: str) -> str | None:
         """The path of a redirect that stays on this server; None for one that leaves it."""

@@ -38,17 +38,11 @@ class NoSuchPlace(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is.
+    """Where something is."""
 
-    Attributes:
-        path: In the box, absolute; of what is no file, its URI.
-        line: From 0.
-        column: From 0, in halves of UTF-16.
-    """
-
-    path: str
-    line: int
-    column: int
+    path: str  # In the box, absolute; of what is no file, its URI
+    line: int  # From 0
+    column: int  # From 0, in halves of UTF-16
 
 
 def uri_of(path: str) -> str:
@@ -178,9 +172,6 @@ class LspClient(Client):
         over: Told once when it is over, why, half a sentence; also when it was closed.
         clock: The time.
         limits: On all of it.
-
-    Attributes:
-        root: Of the workspace, in the box.
     """
 
     def __init__(
@@ -196,7 +187,7 @@ class LspClient(Client):
     ) -> None:
         speech = Speech(Headed(limits.message_bytes), self._told, self._asked, _give_up, _proof)
         super().__init__(Server(name, box, start, speech, over=over, clock=clock, limits=limits))
-        self.root = box.files.root
+        self.root = box.files.root  # Of the workspace, in the box
         self._folders = [{"uri": uri_of(self.root), "name": "workspace"}]
         self._box = box
         self._languages = languages

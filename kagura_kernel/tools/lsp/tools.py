@@ -179,21 +179,13 @@ _AT = {
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One of the tools that language servers can have.
+    """One of the tools that language servers can have."""
 
-    Attributes:
-        word: The end of its name.
-        needs: What the server has to say that it does; empty for what all do.
-        description: For the model.
-        schema: Of its arguments.
-        answer: Does it.
-    """
-
-    word: str
-    needs: str
-    description: str
-    schema: Mapping[str, Any]
-    answer: Answer
+    word: str  # The end of its name
+    needs: str  # What the server has to say that it does; empty for what all do
+    description: str  # For the model
+    schema: Mapping[str, Any]  # Of its arguments
+    answer: Answer  # Does it
 
 
 class LspTool:

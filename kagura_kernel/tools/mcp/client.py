@@ -35,21 +35,13 @@ _MAX_BLOCKS = 1000
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool as a server offers it, fit to be shown.
+    """A tool as a server offers it, fit to be shown."""
 
-    Attributes:
-        name: As the server calls it.
-        description: Its words, bounded.
-        schema: Of its arguments, cleaned.
-        read_only: Whether it says that it changes nothing.
-        size: Characters that all of it takes when a model reads it.
-    """
-
-    name: str
-    description: str
-    schema: Mapping[str, Any]
-    read_only: bool = False
-    size: int = 0
+    name: str  # As the server calls it
+    description: str  # Its words, bounded
+    schema: Mapping[str, Any]  # Of its arguments, cleaned
+    read_only: bool = False  # Whether it says that it changes nothing
+    size: int = 0  # Characters that all of it takes when a model reads it
 
 
 def read_beginning(result: Any) -> tuple[str, bool]:
@@ -241,11 +233,6 @@ class McpClient(Client):
         over: Told once when it is over, why, half a sentence; also when it was closed.
         clock: The time.
         limits: On all of it.
-
-    Attributes:
-        tools: What it offers that can be shown.
-        withheld: What it offers beside that, `NAME: why`.
-        changed: Whether it has said that it offers something else now.
     """
 
     def __init__(
@@ -260,9 +247,9 @@ class McpClient(Client):
     ) -> None:
         speech = Speech(Lines(limits.message_bytes), self._told, _asked, _give_up, _proof)
         super().__init__(Server(name, box, start, speech, over=over, clock=clock, limits=limits))
-        self.tools: tuple[OfferedTool, ...] = ()
-        self.withheld: tuple[str, ...] = ()
-        self.changed = False
+        self.tools: tuple[OfferedTool, ...] = ()  # What it offers that can be shown
+        self.withheld: tuple[str, ...] = ()  # What it offers beside that, `NAME: why`
+        self.changed = False  # Whether it has said that it offers something else now
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
         """What a tool answers, as a text of any length, and whether that is a failure.

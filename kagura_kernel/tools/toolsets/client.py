@@ -18,15 +18,11 @@ class Client(ABC):
 
     Args:
         server: Not started yet.
-
-    Attributes:
-        name: The toolset's.
-        server: What it calls itself, with its version; its own word, empty before it has begun.
     """
 
     def __init__(self, server: Server) -> None:
-        self.name = server.name
-        self.server = ""
+        self.name = server.name  # The toolset's
+        self.server = ""  # What it calls itself, with its version; its own word, empty before it has begun
         self._limits = server.limits
         self._server = server
 

@@ -35,15 +35,11 @@ class Unanswered(Exception):
 
 
 class Failed(Exception):
-    """A server answered a request with an error.
-
-    Attributes:
-        code: The protocol's number.
-    """
+    """A server answered a request with an error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
-        self.code = code
+        self.code = code  # The protocol's number
 
 
 class Gone(Exception):
@@ -250,21 +246,13 @@ Proof = Callable[["Server"], Coroutine[Any, Any, bool]]
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """What a protocol adds to a conversation.
+    """What a protocol adds to a conversation."""
 
-    Attributes:
-        cutter: How messages are told apart.
-        told: Hears notifications.
-        asked: Answers the server's requests.
-        gave_up: Tells the server, in the protocol's words, that an answer is not waited for.
-        proof: Asks it for a sign of life.
-    """
-
-    cutter: Cutter
-    told: Told
-    asked: Asked
-    gave_up: GaveUp
-    proof: Proof
+    cutter: Cutter  # How messages are told apart
+    told: Told  # Hears notifications
+    asked: Asked  # Answers the server's requests
+    gave_up: GaveUp  # Tells the server, in the protocol's words, that an answer is not waited for
+    proof: Proof  # Asks it for a sign of life
 
 
 class Server:
