@@ -120,7 +120,7 @@ def redact(text: str) -> str:
     Raises:
         RedactionUnavailable: secrets cannot be looked for.
     """
-    from kagura_kernel.assembly.kits import redactor_of
+    from kagura_kernel.assembly.places import redactor_of
     from kagura_kernel.journal.place import data_home
 
     return redactor_of(data_home(os.environ)).redact(text).text

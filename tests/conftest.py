@@ -55,7 +55,7 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 def no_cockpit_left_open() -> Iterator[None]:
     """The one cockpit of a process is closed by the test that has opened it: its log would take what later ones say."""
     yield
-    assembly = sys.modules.get("kagura_kernel.assembly")
-    if assembly is not None and assembly._cockpit is not None:
-        assembly.close_cockpit()
+    process = sys.modules.get("kagura_kernel.assembly.process")
+    if process is not None and process._cockpit is not None:
+        process.close_cockpit()
         pytest.fail("This test has left the cockpit of the process open. It has to call close_cockpit().")

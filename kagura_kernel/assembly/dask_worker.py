@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.assembly import get_cockpit
 from kagura_kernel.assembly.child_packets import (
     BEGUN_BEFORE,
     Contents,
@@ -26,6 +25,7 @@ from kagura_kernel.assembly.child_packets import (
     packed,
     packet_of,
 )
+from kagura_kernel.assembly.process import get_cockpit
 from kagura_kernel.cockpit.handed import child_intent
 from kagura_kernel.domain.errors import KaguraError, NotThisTime
 

@@ -34,6 +34,11 @@ def brain_extensions() -> dict[str, Extension]:
     return installed(BRAINS, (*OUR_BRAINS, AUTO, REPLAY))
 
 
+def brain_names() -> tuple[str, ...]:
+    """What `--brain` takes."""
+    return (AUTO, *OUR_BRAINS, *brain_extensions(), REPLAY)
+
+
 def brain_chooser(brains: Mapping[str, BrainProvider]) -> Callable[[str], tuple[BrainProvider, str]]:
     """What finds the brain for a run. Brains of other packages are taken by name alone, and made once.
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.assembly.places import project_checker
+from kagura_kernel.assembly.places import project_checker, redactor_of
+from kagura_kernel.assembly.settings import load_settings
 from kagura_kernel.cockpit.agents import ResolveAgent
 from kagura_kernel.cockpit.kits import KitDesk, KitSurroundings
 from kagura_kernel.domain.clock import Clock, SystemClock
@@ -16,10 +17,6 @@ from kagura_kernel.runs.order import KitParts
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.toolsets import McpToolset
-    from kagura_kernel.kit.redaction.redactor import Redactor
-
-REDACTION = "redaction"
-"""Where compiled rules are kept in our data directory."""
 
 
 def make_kits(environ: Mapping[str, str], settings: Settings | None = None, *, clock: Clock | None = None) -> KitDesk:
@@ -33,8 +30,6 @@ def make_kits(environ: Mapping[str, str], settings: Settings | None = None, *, c
     Raises:
         ConfigurationError: the settings are wrong.
     """
-    from kagura_kernel.assembly import load_settings
-
     home = data_home(environ)
     return KitDesk(
         KitSurroundings(
@@ -46,13 +41,6 @@ def make_kits(environ: Mapping[str, str], settings: Settings | None = None, *, c
             redactor=lambda: redactor_of(home),
         )
     )
-
-
-def redactor_of(home: Path) -> Redactor:
-    """The redactor of this process, which keeps its compiled rules below our data directory; cheap until it is used."""
-    from kagura_kernel.kit.redaction.redactor import redactor_in
-
-    return redactor_in(home)
 
 
 def kit_parts(desk: KitDesk) -> KitParts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from kagura_kernel.assembly.kits import redactor_of
+from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.domain.settings import Problem, Settings
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.secret import live_secrets

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.assembly.kits import redactor_of
+from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.cockpit.memory import MemoryDesk, MemorySurroundings
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ConfigurationError

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kagura_kernel.membrane.project import check_project
+
+if TYPE_CHECKING:
+    from kagura_kernel.kit.redaction.redactor import Redactor
 
 # What lies in a home directory and is nobody's project, whatever the notebook's working directory says.
 _PRIVATE = (
@@ -44,3 +48,10 @@ def private_places(environ: Mapping[str, str], home: Path) -> list[Path]:
     if runtime := environ.get("JUPYTER_RUNTIME_DIR"):
         private.append(Path(runtime))
     return private
+
+
+def redactor_of(home: Path) -> Redactor:
+    """The redactor of this process, which keeps its compiled rules below our data directory; cheap until it is used."""
+    from kagura_kernel.kit.redaction.redactor import redactor_in
+
+    return redactor_in(home)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.assembly.boxes import Boxes
-from kagura_kernel.assembly.kits import redactor_of
-from kagura_kernel.assembly.places import person, private_places
+from kagura_kernel.assembly.places import person, private_places, redactor_of
 from kagura_kernel.domain.clock import Clock
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.store import Journal

@@ -19,7 +19,7 @@ def check_served(environ: MutableMapping[str, str]) -> None:
         NotThisTime: they name none.
         ConfigurationError: they are wrong.
     """
-    from kagura_kernel.assembly import load_settings
+    from kagura_kernel.assembly.settings import load_settings
 
     if not load_settings(environ).transports:
         raise NotThisTime(
@@ -40,7 +40,8 @@ async def make_server(
     Raises:
         KaguraError: the settings are wrong, a token is not where it should be, or the journal cannot be used.
     """
-    from kagura_kernel.assembly import get_cockpit, load_settings
+    from kagura_kernel.assembly.process import get_cockpit
+    from kagura_kernel.assembly.settings import load_settings
     from kagura_kernel.assembly.transports import make_transport
     from kagura_kernel.cockpit.serving import Server, Supervisor
     from kagura_kernel.cockpit.transports.conversations import Conversations

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.assembly.kits import redactor_of
+from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.settings import Problem, Settings
 from kagura_kernel.runs.redacting import Redacting

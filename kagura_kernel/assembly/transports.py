@@ -166,7 +166,7 @@ def _wrong_chat(name: str, table: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _wrong_brain(field: str, brain: str) -> Iterator[Problem]:
-    from kagura_kernel.assembly import brain_names
+    from kagura_kernel.assembly.extensions import brain_names
 
     if brain and brain not in (known := brain_names()):
         yield field, f"there is no such brain; it must be one of {', '.join(known)}"

@@ -6,9 +6,9 @@ import contextlib
 import shlex
 from collections.abc import Sequence
 
-from kagura_kernel.cockpit.grammar import Kind, Surface
 from kagura_kernel.cockpit.lines.completing import Completion, complete_command
 from kagura_kernel.cockpit.lines.lookup import Name, Names
+from kagura_kernel.domain.grammar import Kind, Surface
 
 FILES = ":files"
 """Stands for the files that the shell itself finds."""

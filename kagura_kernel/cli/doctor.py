@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -157,7 +157,7 @@ def boxes(settings: Settings) -> Iterator[Finding]:
         yield Finding("shared deployment", OK, f"{'yes' if shared else 'no'}: {needs}")
     except IsolationTooWeak as error:
         yield Finding("shared deployment", FAIL, error.message, _BOX_AUTO, SANDBOX)
-        parts = asyncio.run(_probed(settings.model_copy(update={"box": AUTO})))
+        parts = asyncio.run(_probed(replace(settings, box=AUTO)))
     weak = {level.label for level in IsolationClass if shared and level < SHARED_NEEDS}
     for part in parts:
         yield _box(part, asked_for=part.name == settings.box, weak=part.isolation in weak)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from kagura_kernel.cli.printing import terminal_width
-from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.helping import help_for
+from kagura_kernel.domain.grammar import Surface
 
 _TOP = """\
 usage: kagura-kernel [--help] [--version] COMMAND …

@@ -27,7 +27,7 @@ def run(arguments: SimpleNamespace) -> int:
         UsageError: it cannot be read, or a kit would leave it out.
         RedactionUnavailable: secrets cannot be looked for.
     """
-    from kagura_kernel.assembly.kits import redactor_of
+    from kagura_kernel.assembly.places import redactor_of
     from kagura_kernel.journal.place import data_home
 
     name = str(arguments.file)

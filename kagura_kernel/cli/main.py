@@ -20,13 +20,13 @@ from types import SimpleNamespace
 from kagura_kernel import __version__
 from kagura_kernel.cli.printing import for_terminal
 from kagura_kernel.cli.streams import drop_output, flush_output, guard_streams
-from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.parsing import parse_words
 from kagura_kernel.domain.errors import (
     KaguraError,
     OutputUnwritable,
     UsageError,
 )
+from kagura_kernel.domain.grammar import Surface
 
 PROGRAM = "kagura-kernel"
 OK, FOUND, FAILED, NOT_SET_UP, DOCTOR_FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kagura_kernel.cli.printing import as_json, table
 from kagura_kernel.cockpit import memory_words
-from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.memory import note_of, query_of
+from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.domain.memory import Tier
 from kagura_kernel.jupyter.surface import person
 from kagura_kernel.membrane.names import shown

@@ -32,7 +32,7 @@ def named_session(journal: Journal, name: str | None, *, needed: bool = True) ->
     Raises:
         UsageError: it cannot be told which one is meant.
     """
-    from kagura_kernel.assembly.kits import redactor_of
+    from kagura_kernel.assembly.places import redactor_of
     from kagura_kernel.cockpit.ordering import session_name
     from kagura_kernel.journal import views
     from kagura_kernel.journal.place import data_home

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from kagura_kernel.cli.printing import terminal_width
 from kagura_kernel.cli.run import carry_out, intent_of, tell, warm
-from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.helping import help_for
 from kagura_kernel.cockpit.lines.parsing import parse_line
 from kagura_kernel.domain.errors import KaguraError, UsageError
+from kagura_kernel.domain.grammar import Surface
 
 if TYPE_CHECKING:
     from kagura_kernel.cli.repl_history import History
-    from kagura_kernel.cockpit.intents import LaunchRun
+    from kagura_kernel.runs.request import RunRequest
 
 PROMPT = "kagura> "
 HISTORY = "repl-history"
@@ -135,7 +135,7 @@ class _Talk:
         return _carried_out(intent_of(arguments, task_of(arguments)), as_json=arguments.json)
 
 
-def _carried_out(intent: LaunchRun, *, as_json: bool) -> int:
+def _carried_out(intent: RunRequest, *, as_json: bool) -> int:
     # Asked for each time: a command may have closed it.
     from kagura_kernel.assembly import get_cockpit
 
@@ -167,7 +167,7 @@ def _ends(line: str) -> bool:
 
 
 def _history() -> History:
-    from kagura_kernel.assembly.kits import redactor_of
+    from kagura_kernel.assembly.places import redactor_of
     from kagura_kernel.cli.repl_history import History
     from kagura_kernel.journal.place import data_home
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.completing import complete_command
 from kagura_kernel.cockpit.lines.lookup import Names
+from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.jupyter.completion.names import ShellNames
 
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -17,8 +16,8 @@ from kagura_kernel.domain.errors import KaguraError, OutputUnwritable, UsageErro
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
-    from kagura_kernel.cockpit.intents import LaunchRun
     from kagura_kernel.domain.outcome import RunOutcome
+    from kagura_kernel.runs.request import RunRequest
 
 LONGEST = 4 * 2**20
 """Bytes that a task may have: who sends more has named the wrong file."""
@@ -108,21 +107,15 @@ def task_of(arguments: SimpleNamespace) -> str:
     return task
 
 
-def intent_of(arguments: SimpleNamespace, task: str) -> LaunchRun:
+def intent_of(arguments: SimpleNamespace, task: str) -> RunRequest:
     """What the words mean; nobody is asked where the keyboard or the screen is no terminal."""
-    from kagura_kernel.cockpit.intents import LaunchRun
-    from kagura_kernel.jupyter import launching
-    from kagura_kernel.jupyter.options import kagura_options
-    from kagura_kernel.jupyter.surface import Surface
+    from kagura_kernel.runs.request import RunRequest
 
-    intent = launching.intent_of(kagura_options(vars(arguments)), task, Surface.TERMINAL)
-    if not isinstance(intent, LaunchRun):
-        raise TypeError(type(intent).__name__)
-    return replace(intent, headless=not somebody_is_here(), origin=ORIGIN)
+    return RunRequest.of(vars(arguments), task=task.strip(), headless=not somebody_is_here(), origin=ORIGIN)
 
 
-def carry_out(cockpit: Cockpit, intent: LaunchRun) -> tuple[RunOutcome, int]:
-    """Launch it and follow it to its end; how it ended, and the exit code that says so.
+def carry_out(cockpit: Cockpit, intent: RunRequest) -> tuple[RunOutcome, int]:
+    """RunRequest it and follow it to its end; how it ended, and the exit code that says so.
 
     Raises:
         KaguraError: it could not begin, or its record could not be kept.
@@ -130,7 +123,7 @@ def carry_out(cockpit: Cockpit, intent: LaunchRun) -> tuple[RunOutcome, int]:
     return asyncio.run(_followed(cockpit, intent))
 
 
-async def _followed(cockpit: Cockpit, intent: LaunchRun) -> tuple[RunOutcome, int]:
+async def _followed(cockpit: Cockpit, intent: RunRequest) -> tuple[RunOutcome, int]:
     from kagura_kernel.cli.run_outcome import exit_code
     from kagura_kernel.cli.run_progress import progress_for
     from kagura_kernel.cli.run_stopping import Stopping, ended_by

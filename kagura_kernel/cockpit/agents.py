@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cockpit.handed import handed_agent
-from kagura_kernel.cockpit.intents import Launch, LaunchRun
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.credentials.lease import parse_grant
 from kagura_kernel.membrane.egress.names import NONE
 from kagura_kernel.membrane.grant import WRITE_THROUGH, RunGrant
 from kagura_kernel.runs.order import AgentOrder
+from kagura_kernel.runs.request import RunRequest
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.definition import AgentDefinition
@@ -33,7 +33,7 @@ ReadMcpConfig = Callable[[Path], "Sequence[McpToolset]"]
 
 
 def agent_order(
-    intent: LaunchRun, settings: Settings, project: Path, resolve: ResolveAgent, read_config: ReadMcpConfig
+    intent: RunRequest, settings: Settings, project: Path, resolve: ResolveAgent, read_config: ReadMcpConfig
 ) -> AgentOrder:
     """Who carries out what was asked for.
 
@@ -53,7 +53,7 @@ def agent_order(
     return AgentOrder(agent, reference, tuple(toolsets), asks)
 
 
-def with_agent(grant: RunGrant, order: AgentOrder, intent: Launch) -> RunGrant:
+def with_agent(grant: RunGrant, order: AgentOrder, intent: RunRequest) -> RunGrant:
     """The grant with what the agent wants beyond the box.
 
     Raises:
@@ -74,9 +74,9 @@ def with_agent(grant: RunGrant, order: AgentOrder, intent: Launch) -> RunGrant:
     ).asking(asked)
 
 
-def _asker(order: AgentOrder, intent: Launch) -> str:
+def _asker(order: AgentOrder, intent: RunRequest) -> str:
     """Who wants what has to be asked about: an agent that is trusted wants nothing, a file of servers may."""
-    if order.agent.trusted and isinstance(intent, LaunchRun) and intent.mcp_config is not None:
+    if order.agent.trusted and intent.mcp_config is not None:
         return f"the servers of {intent.mcp_config.name} ask"
     return f"the definition of the agent {order.agent.name!r} asks"
 
@@ -92,7 +92,7 @@ def usual_net(order: AgentOrder | None, settings: Settings) -> tuple[str, ...]:
     return () if order is not None and NONE in order.agent.definition.grants.net else settings.net
 
 
-def budget(intent: LaunchRun, definition: AgentDefinition, settings: Settings) -> float | None:
+def budget(intent: RunRequest, definition: AgentDefinition, settings: Settings) -> float | None:
     """What may be spent, USD: the person's word, else the lower one of the definition's and the settings'."""
     if intent.budget_usd is not None:
         return intent.budget_usd
@@ -100,7 +100,7 @@ def budget(intent: LaunchRun, definition: AgentDefinition, settings: Settings) -
     return min(limits, default=None)
 
 
-def write_mode(intent: Launch, order: AgentOrder | None, settings: Settings) -> WriteMode:
+def write_mode(intent: RunRequest, order: AgentOrder | None, settings: Settings) -> WriteMode:
     """How changes reach the project."""
     wanted = order.agent.definition.write if order is not None else None
     return intent.write_mode or wanted or settings.write

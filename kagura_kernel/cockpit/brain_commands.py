@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.grammar import BOTH, Command, Kind, Option
 from kagura_kernel.cockpit.terminal_commands import JSON, PLACE
+from kagura_kernel.domain.grammar import BOTH, Command, Kind, Option
 
 BRAIN_COMMANDS: tuple[Command, ...] = (
     Command(

@@ -15,7 +15,6 @@ from kagura_kernel.cockpit.controls import Controls
 from kagura_kernel.cockpit.desk import Desk, PolicyApprover
 from kagura_kernel.cockpit.engine import Engine
 from kagura_kernel.cockpit.handles import RunHandle
-from kagura_kernel.cockpit.intents import Launch, LaunchRun
 from kagura_kernel.cockpit.ordering import Choices, check_name, order_for, session_name
 from kagura_kernel.cockpit.plugin_access import LazyPlugins
 from kagura_kernel.cockpit.plugin_audits import PluginSurroundings
@@ -52,6 +51,7 @@ from kagura_kernel.membrane.grant import MembraneParts, SessionPowers
 from kagura_kernel.membrane.leasing import Leasing
 from kagura_kernel.plugins.call_limits import CallLimits
 from kagura_kernel.runs.order import Children, KitParts, Price, RunParts, StartBox
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ class Cockpit:
 
     # -------------------------------------------------------------------- runs
 
-    def launch(self, intent: Launch) -> RunHandle:
+    def launch(self, intent: RunRequest) -> RunHandle:
         """Set a run going; returns at once.
 
         Raises:
@@ -295,7 +295,7 @@ class Cockpit:
             BrainError: its brain, or its cassette, cannot be used.
         """
         session_id = self._session_of(intent)
-        typed = {"The image": intent.image, "The model": intent.model if isinstance(intent, LaunchRun) else None}
+        typed = {"The image": intent.image, "The model": intent.model}
         self._check_names([*typed.items(), *(("The grant", grant) for grant in intent.grants)])
         order = order_for(intent, session_id, self._parts.choices)
         self._check_names([("The model", order.model), ("The image", order.spec.image)])
@@ -304,7 +304,7 @@ class Cockpit:
             self._check_names(("The agent's name", name) for name in (agent.definition.name, *agent.agents))
         approver: Approver = PolicyApprover(self._parts.clock, HEADLESS) if intent.headless else self._desk
         # A child's session is its own and ends with it: nothing that was allowed there is kept.
-        powers = SessionPowers() if _is_child(intent) else self._powers_of(session_id)
+        powers = SessionPowers() if intent.handoff is not None else self._powers_of(session_id)
         run = Run(order, self._run_parts(approver, powers, thinks=order.brain is not None))
         handle = RunHandle(run, self._engine)
         self._check_elsewhere(session_id)
@@ -507,7 +507,7 @@ class Cockpit:
 
     # ----------------------------------------------------------------- privates
 
-    def _session_of(self, intent: Launch) -> str:
+    def _session_of(self, intent: RunRequest) -> str:
         if intent.session is None and intent.new_session:
             with self._lock:
                 self._own_session = new_session_id()
@@ -592,10 +592,6 @@ class Cockpit:
         # What its provider would not take back is tried on. A journal that cannot be read is the next start's concern.
         with contextlib.suppress(JournalError):
             self._sweeping.begin()
-
-
-def _is_child(intent: Launch) -> bool:
-    return isinstance(intent, LaunchRun) and intent.handoff is not None
 
 
 def _no_plugins() -> PluginManager:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kagura_kernel.cockpit.handed import delegation_terms
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.cockpit.naming import working_directory
 from kagura_kernel.cockpit.ordering import login_name
 from kagura_kernel.domain.errors import BudgetExhausted, JournalError, KaguraError, RunKilled, UsageError
@@ -29,6 +28,7 @@ from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.patterns.dispatch import LEAST_SHARE_USD, below, charged, even_share
 from kagura_kernel.runs.delegating import to_the_end
 from kagura_kernel.runs.order import ChildOrder, Children
+from kagura_kernel.runs.request import RunRequest
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.engine import Engine
@@ -59,7 +59,7 @@ class SessionParts:
     journal: Journal
     settings: Settings
     children: Children
-    launch: Callable[[LaunchRun], RunHandle]
+    launch: Callable[[RunRequest], RunHandle]
     clock: Clock
     memory: Callable[[], MemoryStore] | None = None
     redactor: Redactor | None = None
@@ -207,13 +207,13 @@ class Session:
 
         Args:
             task: What to do.
-            options: Fields of `LaunchRun`: `agent`, `model`, `budget_usd`, `verify`, `project`, …
+            options: Fields of `RunRequest`: `agent`, `model`, `budget_usd`, `verify`, `project`, …
 
         Raises:
             SessionBusy: the session has a run already.
             KaguraError: as every launch does.
         """
-        return self._parts.launch(LaunchRun(**{"task": task, "session": self.name, "origin": "program", **options}))
+        return self._parts.launch(RunRequest(**{"task": task, "session": self.name, "origin": "program", **options}))
 
     def dispatch(
         self,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.errors import AgentInvalid, UsageError
 from kagura_kernel.domain.patterns import DelegationTerms, Handoff
 from kagura_kernel.domain.policy import PermissionMode, WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.patterns.dispatch import tighter
 from kagura_kernel.runs.order import ChildOrder, Routing
+from kagura_kernel.runs.request import RunRequest
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.definitions.references import ResolvedAgent
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 
 
-def child_intent(order: ChildOrder) -> LaunchRun:
+def child_intent(order: ChildOrder) -> RunRequest:
     """What launches a part of the work in the process that does it."""
     handoff = order.handoff
-    return LaunchRun(
+    return RunRequest(
         task=order.task,
         session=order.session_id,
         project=order.project,

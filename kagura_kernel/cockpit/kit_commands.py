@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.grammar import BOTH, TERMINAL, Argument, Command, Kind, Option
 from kagura_kernel.cockpit.terminal_commands import JSON
+from kagura_kernel.domain.grammar import BOTH, TERMINAL, Argument, Command, Kind, Option
 
 _AGENT = Argument(
     "agent",

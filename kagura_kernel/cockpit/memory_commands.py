@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.grammar import BOTH, NOTEBOOK, TERMINAL, Argument, Command, Kind, Option
 from kagura_kernel.cockpit.terminal_commands import JSON
+from kagura_kernel.domain.grammar import BOTH, NOTEBOOK, TERMINAL, Argument, Command, Kind, Option
 
 _ONE = Argument("memory", Kind.MEMORY, "its id, as `recall` shows it")
 _SOME = Argument("memory", Kind.MEMORY, "their ids, as `recall` shows them", many=True)

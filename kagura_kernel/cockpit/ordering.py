@@ -1,11 +1,11 @@
-"""From an intent and the settings to an order: every choice made, every mistake told before anything runs."""
+"""From a request and the settings to an order: every choice made, every mistake told before anything runs."""
 
 from __future__ import annotations
 
 import getpass
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from kagura_kernel.cockpit.agents import (
     write_mode,
 )
 from kagura_kernel.cockpit.handed import delegation_terms, handed_budget, handed_routing
-from kagura_kernel.cockpit.intents import Launch, LaunchCell, LaunchRun
 from kagura_kernel.cockpit.lines.reading import is_text
 from kagura_kernel.cockpit.naming import here_of, working_directory
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
@@ -30,6 +29,7 @@ from kagura_kernel.domain.identity import new_run_id
 from kagura_kernel.domain.patterns import Checkpoint, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import BoxLimits, CommandLimits, SandboxPolicy
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.journal.rows import Here
 from kagura_kernel.kit.definitions.definition import AgentDefinition
 from kagura_kernel.kit.staging.naming import without_secret
@@ -39,14 +39,13 @@ from kagura_kernel.membrane.grant import RunGrant, compute_grant, host_sets
 from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.patterns.dispatch import capped
 from kagura_kernel.runs.order import AgentOrder, RunOrder
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.sealing import model_api, sealed_needs, with_program
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.selection import WITHOUT_IMAGES
 
 if TYPE_CHECKING:
     from kagura_kernel.kit.redaction.redactor import Redactor
-
-"""The brain that `--seal` seals, and its name when it is."""
 
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -98,8 +97,8 @@ class Choices:
     checkpoint: Callable[[str, Here], Checkpoint] = no_checkpoint
 
 
-def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
-    """The order that an intent means.
+def order_for(request: RunRequest, session_id: str, choices: Choices) -> RunOrder:
+    """The order that a request means.
 
     Raises:
         UsageError: something in it cannot be understood.
@@ -111,79 +110,76 @@ def order_for(intent: Launch, session_id: str, choices: Choices) -> RunOrder:
     """
     settings = choices.settings
     resumes = None
-    if isinstance(intent, LaunchRun):
-        _check_words(intent)
-    if isinstance(intent, LaunchRun) and intent.resume is not None:
-        resumes = choices.checkpoint(intent.resume, here_of(intent.place, intent.project))
-        intent = continued(intent, resumes)
-    box = intent.box or settings.box
+    if not request.language:
+        _check_words(request)
+        if request.resume is not None:
+            resumes = choices.checkpoint(request.resume, here_of(request.place or CellPlace(), request.project))
+            request = continued(request, resumes)
+    _check_box(request, choices)
+    _check_numbers(request)
+    _check_variables(request, settings)
+    project = choices.check_project(request.project or working_directory())
+    agent = (
+        None
+        if request.language
+        else agent_order(request, settings, project, choices.resolve_agent, choices.read_mcp_config)
+    )
+    grant = _grant(request, project, choices, agent)
+    git = choices.git_places(project)
+    handoff = request.handoff or Handoff()
+    order = RunOrder(
+        run_id=handoff.run_id or request.run_id or new_run_id(),
+        session_id=session_id,
+        task=request.task,
+        project=project,
+        spec=_spec(project, grant, settings, _protected(project, request, git), bool(request.image)),
+        request=request,
+        git=git,
+        grant=grant,
+        box=request.box or settings.box,
+        agent=agent,
+        write_mode=write_mode(request, agent, settings),
+        limits=_command_limits(request, settings),
+        routing=handed_routing(settings, request.handoff),
+        user=login_name(),
+        owner=choices.owner,
+        room=settings.variables_mib * 2**20,
+        place=request.place or CellPlace(),
+    )
+    if agent is not None:
+        return _with_brain(order, agent, choices, resumes)
+    if not request.task.strip():
+        raise UsageError("The cell is empty: write the code to run in the box below the first line.")
+    _check_text("The program", request.task)
+    return order
+
+
+def _check_box(request: RunRequest, choices: Choices) -> None:
+    box = request.box or choices.settings.box
     if box != "auto" and box not in choices.boxes:
         raise UnknownName("box", box, ("auto", *choices.boxes))
-    if intent.image and box in WITHOUT_IMAGES:
+    if request.image and box in WITHOUT_IMAGES:
         raise NotThisTime(
-            f"Boxes of {box} have no images: they show this machine's own programs. Leave `--image {intent.image}` "
+            f"Boxes of {box} have no images: they show this machine's own programs. Leave `--image {request.image}` "
             "out, or use `--box docker`."
         )
-    _check_numbers(intent)
-    _check_variables(intent, settings)
-    project = choices.check_project(intent.project or working_directory())
-    agent = _agent(intent, project, choices)
-    handoff = intent.handoff if isinstance(intent, LaunchRun) else None
-    grant = _grant(intent, project, choices, agent)
-    git = choices.git_places(project)
-    common = {
-        "run_id": (handoff.run_id if handoff is not None else intent.run_id) or new_run_id(),
-        "session_id": session_id,
-        "project": project,
-        "spec": _spec(project, grant, settings, _protected(project, intent, git), bool(intent.image)),
-        "git": git,
-        "grant": grant,
-        "box": box,
-        "write_mode": write_mode(intent, agent, settings),
-        "limits": _command_limits(intent, settings),
-        "longest": intent.command_timeout or None,
-        "routing": handed_routing(settings, handoff),
-        "origin": intent.origin,
-        "started_by": intent.started_by,
-        "user": login_name(),
-        "owner": choices.owner,
-        "headless": intent.headless,
-        "inputs": intent.inputs,
-        "outputs": intent.outputs,
-        "room": settings.variables_mib * 2**20,
-        "place": intent.place,
-    }
-    if isinstance(intent, LaunchCell):
-        if not intent.code.strip():
-            raise UsageError("The cell is empty: write the code to run in the box below the first line.")
-        _check_text("The program", intent.code)
-        return RunOrder(task=intent.code, language=intent.language, **common)  # type: ignore[arg-type]
-    if not isinstance(intent, LaunchRun) or agent is None:
-        raise TypeError(type(intent).__name__)
-    return _brain_order(intent, choices, agent, common, resumes)
 
 
-def _agent(intent: Launch, project: Path, choices: Choices) -> AgentOrder | None:
-    if not isinstance(intent, LaunchRun):
-        return None
-    return agent_order(intent, choices.settings, project, choices.resolve_agent, choices.read_mcp_config)
-
-
-def _grant(intent: Launch, project: Path, choices: Choices, agent: AgentOrder | None) -> RunGrant:
+def _grant(request: RunRequest, project: Path, choices: Choices, agent: AgentOrder | None) -> RunGrant:
     grant = compute_grant(
         project=project,
         policy=SandboxPolicy(),
-        image=_image(intent.image or choices.settings.image),
+        image=_image(request.image or choices.settings.image),
         usual_net=usual_net(agent, choices.settings),
-        net=intent.net,
-        credentials=intent.grants,
-        writable_root=intent.writable_root,
+        net=request.net,
+        credentials=request.grants,
+        writable_root=request.writable_root,
         sets=host_sets(choices.settings.mirrors),
     )
     if agent is not None:
-        grant = with_agent(grant, agent, intent)
-    if isinstance(intent, LaunchRun) and intent.handoff is not None:
-        grant = capped(grant, intent.handoff)
+        grant = with_agent(grant, agent, request)
+    if request.handoff is not None:
+        grant = capped(grant, request.handoff)
     if grant.credentials:
         choices.check_credentials(grant.credentials)
     return grant
@@ -196,16 +192,16 @@ def _image(name: str) -> str:
     return f"{DEFAULT_PREFIX}{name}:latest" if name in NAMES else name
 
 
-def _protected(project: Path, intent: Launch, git: GitRules | None) -> tuple[str, ...]:
+def _protected(project: Path, request: RunRequest, git: GitRules | None) -> tuple[str, ...]:
     """What of the project stays as it is: beside our own and git's directories, what git runs, and the notebook itself.
 
     A run that could write the notebook that it is asked for in could put its own words into the place of what is
     known of it.
     """
     held = [*SandboxPolicy().read_only_subpaths, *(git.held if git is not None else ())]
-    if intent.place.notebook:
+    if notebook := (request.place or CellPlace()).notebook:
         # As its server names it, and where links lead from there.
-        own = Path(intent.place.notebook)
+        own = Path(notebook)
         held += [place.relative_to(project).as_posix() for place in (own, own.resolve()) if project in place.parents]
     return tuple(dict.fromkeys(held))
 
@@ -228,91 +224,87 @@ def _spec(
     )
 
 
-def _brain_order(
-    intent: LaunchRun,
-    choices: Choices,
-    agent: AgentOrder,
-    common: Mapping[str, object],
-    resumes: Checkpoint | None,
-) -> RunOrder:
-    if not intent.task.strip() and intent.replay is None:
+def _with_brain(order: RunOrder, agent: AgentOrder, choices: Choices, resumes: Checkpoint | None) -> RunOrder:
+    """The order with who thinks, for how much, and from where it goes on."""
+    request, settings = order.request, choices.settings
+    if not request.task.strip() and request.replay is None:
         raise UsageError("The task is empty: write what the agent should do below the first line.")
-    _check_text("The task", intent.task)
-    if intent.replay is not None and intent.record is not None:
-        raise UsageError("`--replay` and `--record` exclude each other: a replay has nothing new to record.")
-    settings, task = choices.settings, intent.task
+    _check_text("The task", request.task)
     wanted = agent.agent.definition
-    if intent.replay is not None:
-        if intent.brain not in (None, "auto", "replay"):
-            raise UsageError(
-                f"`--replay` plays a recorded run and `--brain {intent.brain}` thinks anew. Use one of them."
-            )
-        brain, recorded = choices.replay(intent.replay)
-        reason = f"the cassette {intent.replay.name} is played"
-        task = task if task.strip() else recorded
-    else:
-        brain, reason = choices.choose_brain(_brain_name(intent, wanted.brain, settings))
-    model = _model(intent, wanted, brain.name, choices)
-    session_id = str(common["session_id"])
-    goes_on = choices.resume(session_id, brain.name) if resumes is None else brain_session(resumes, brain.name)
+    brain, reason, task = _brain(request, wanted, choices)
+    model = _model(request, wanted, brain.name, choices)
+    goes_on = choices.resume(order.session_id, brain.name) if resumes is None else brain_session(resumes, brain.name)
     resume = goes_on if brain.capabilities().resume else ""
-    if intent.record is not None:
+    if request.record is not None:
         if brain.capabilities().sealed:
             raise UsageError(
                 "`--record` writes down which tools a brain calls, and a sealed brain uses its own, which no cassette "
                 "could call again. Leave one of them out."
             )
-        brain = choices.record(brain, intent.record)
+        brain = choices.record(brain, request.record)
+    spec, grant = order.spec, order.grant
     if (needs := sealed_needs(brain)) is not None:
         model_api(needs)
-        spec, grant = with_program(common["spec"], common["grant"], needs)  # type: ignore[arg-type]
-        common = {**common, "spec": spec, "grant": grant}
-    return RunOrder(
+        spec, grant = with_program(spec, grant, needs)
+    return replace(
+        order,
+        spec=spec,
+        grant=grant,
         task=task,
         brain=brain,
         brain_reason=reason,
-        agent=agent,
         model=model,
-        budget_usd=handed_budget(left_budget(budget(intent, wanted, settings), intent, resumes), intent.handoff),
-        max_turns=intent.max_turns if intent.max_turns is not None else wanted.budget.turns,
+        budget_usd=handed_budget(left_budget(budget(request, wanted, settings), request, resumes), request.handoff),
+        max_turns=request.max_turns if request.max_turns is not None else wanted.budget.turns,
         resume=resume,
-        verify=(intent.verify or "").strip(),
+        verify=(request.verify or "").strip(),
         plan=PlanTerms(
-            intent.plan, settings.plan_above_usd, settings.plan_above_seconds, intent.budget_usd is not None
+            request.plan, settings.plan_above_usd, settings.plan_above_seconds, request.budget_usd is not None
         ),
         recall=settings.recall,
         resumes=resumes,
-        handoff=intent.handoff or Handoff(),
-        delegation=delegation_terms(settings, intent.workers, intent.handoff),
-        changes=intent.changes,
+        handoff=request.handoff or Handoff(),
+        delegation=delegation_terms(settings, request.workers, request.handoff),
         # The words of a replay are those of an earlier run, which has left what there was to learn.
-        leaves=intent.replay is None or intent.remember,
+        leaves=request.replay is None or request.remember,
         trust=TrustTerms(settings.trust_successes, settings.trust_tasks, settings.trust_days),
-        **common,  # type: ignore[arg-type]
     )
 
 
-def _model(intent: LaunchRun, wanted: AgentDefinition, brain: str, choices: Choices) -> str:
+def _brain(request: RunRequest, wanted: AgentDefinition, choices: Choices) -> tuple[BrainProvider, str, str]:
+    """Who thinks, why it is this one, and the task: a cassette brings its own where the cell has none."""
+    if request.replay is None:
+        return *choices.choose_brain(_brain_name(request, wanted.brain, choices.settings)), request.task
+    if request.record is not None:
+        raise UsageError("`--replay` and `--record` exclude each other: a replay has nothing new to record.")
+    if request.brain not in (None, "auto", "replay"):
+        raise UsageError(f"`--replay` plays a recorded run and `--brain {request.brain}` thinks anew. Use one of them.")
+    brain, recorded = choices.replay(request.replay)
+    task = request.task if request.task.strip() else recorded
+    return brain, f"the cassette {request.replay.name} is played", task
+
+
+def _model(request: RunRequest, wanted: AgentDefinition, brain: str, choices: Choices) -> str:
     """The model that was asked for; a definition's and the settings' count for the brain that they are meant for."""
-    if intent.model is not None:
-        return intent.model
+    if request.model is not None:
+        return request.model
     if wanted.model and (wanted.brain in ("", AUTO, brain) or {wanted.brain, brain} == {CLAUDE, SEALED}):
         return wanted.model
     return usual_model(choices.settings, brain, lambda: choices.choose_brain(AUTO)[0].name)
 
 
-def _brain_name(intent: LaunchRun, wanted: str, settings: Settings) -> str:
-    if not intent.seal:
-        if intent.brain is None and wanted == SEALED:
+def _brain_name(request: RunRequest, wanted: str, settings: Settings) -> str:
+    if not request.seal:
+        if request.brain is None and wanted == SEALED:
             # There redaction does not stand between files and the model, and a definition may be somebody else's.
             raise UsageError(
                 "The agent's definition wants the sealed brain, which is for you to say: add `--seal`, or name another "
                 "with `--brain`."
             )
-        return intent.brain or wanted or settings.brain
-    if intent.brain not in (None, AUTO, CLAUDE, SEALED):
+        return request.brain or wanted or settings.brain
+    if request.brain not in (None, AUTO, CLAUDE, SEALED):
         raise UsageError(
-            f"`--seal` lets the Claude program think in the box, and `--brain {intent.brain}` is another brain. Use "
+            f"`--seal` lets the Claude program think in the box, and `--brain {request.brain}` is another brain. Use "
             "one of them."
         )
     return SEALED
@@ -354,15 +346,15 @@ def session_name(name: str, redactor: Redactor | None) -> str:
     return name
 
 
-def _check_numbers(intent: Launch) -> None:
-    for option, value in (("--timeout", intent.command_timeout), ("--idle", intent.idle_timeout)):
+def _check_numbers(request: RunRequest) -> None:
+    for option, value in (("--timeout", request.command_timeout), ("--idle", request.idle_timeout)):
         if value is not None and not 0 <= value < 10**7:
             raise UsageError(f"{option} takes seconds, 0 or more (0 lifts the limit), not {value:g}.")
-    if isinstance(intent, LaunchRun):
-        if intent.budget_usd is not None and not 0 < intent.budget_usd < 10**6:
-            raise UsageError(f"--budget takes an amount in USD above 0, not {intent.budget_usd:g}.")
-        if intent.max_turns is not None and intent.max_turns < 1:
-            raise UsageError(f"--max-turns takes a whole number from 1, not {intent.max_turns}.")
+    if not request.language:
+        if request.budget_usd is not None and not 0 < request.budget_usd < 10**6:
+            raise UsageError(f"--budget takes an amount in USD above 0, not {request.budget_usd:g}.")
+        if request.max_turns is not None and request.max_turns < 1:
+            raise UsageError(f"--max-turns takes a whole number from 1, not {request.max_turns}.")
 
 
 def _check_text(what: str, text: str) -> None:
@@ -370,21 +362,21 @@ def _check_text(what: str, text: str) -> None:
         raise UsageError(f"{what} holds bytes or half characters that are no text in UTF-8. Type it anew.")
 
 
-def _check_words(intent: LaunchRun) -> None:
-    if intent.verify is not None and not intent.verify.strip():
+def _check_words(request: RunRequest) -> None:
+    if request.verify is not None and not request.verify.strip():
         # Taken for none, it would end as `done` what was meant to be tried out.
         raise UsageError(
             "--verify is empty, so that nothing would be verified: give a command, such as `--verify 'pytest -q'`, or "
             "leave the option out."
         )
-    if intent.remember and intent.replay is None:
+    if request.remember and request.replay is None:
         raise UsageError("`--remember` belongs to `--replay`: every other run leaves a summary by itself.")
 
 
-def _check_variables(intent: Launch, settings: Settings) -> None:
-    size, room = sum(len(packed.data) for packed in intent.inputs), settings.variables_mib * 2**20
+def _check_variables(request: RunRequest, settings: Settings) -> None:
+    size, room = sum(len(packed.data) for packed in request.inputs), settings.variables_mib * 2**20
     if size > room:
-        largest = max(intent.inputs, key=lambda packed: len(packed.data))
+        largest = max(request.inputs, key=lambda packed: len(packed.data))
         raise VariableRefused(
             largest.name,
             f"The variables of this cell have {size:,} bytes, and {room:,} may cross (the setting "
@@ -392,9 +384,9 @@ def _check_variables(intent: Launch, settings: Settings) -> None:
         )
 
 
-def _command_limits(intent: Launch, settings: Settings) -> CommandLimits:
-    total = settings.command_timeout if intent.command_timeout is None else intent.command_timeout
-    idle = settings.idle_timeout if intent.idle_timeout is None else intent.idle_timeout
+def _command_limits(request: RunRequest, settings: Settings) -> CommandLimits:
+    total = settings.command_timeout if request.command_timeout is None else request.command_timeout
+    idle = settings.idle_timeout if request.idle_timeout is None else request.idle_timeout
     return CommandLimits(total or None, idle or None)
 
 

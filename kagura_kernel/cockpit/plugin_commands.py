@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.cells import AGENT
-from kagura_kernel.cockpit.grammar import BOTH, TERMINAL, Argument, Command, Kind, Option
 from kagura_kernel.cockpit.terminal_commands import JSON
+from kagura_kernel.domain.grammar import BOTH, TERMINAL, Argument, Command, Kind, Option
+from kagura_kernel.runs.request import AGENT_OPTIONS
 
 _NAME = Argument("name", Kind.PLUGIN, "its name, as `plugin list` shows it")
 _SESSION = Option(
@@ -21,7 +21,7 @@ _AUDITOR = (
         option._replace(excludes=(*(one for one in option.excludes if one in _BRAIN), _STATIC))
         if option.flags[-1] in _BRAIN
         else option
-        for option in AGENT
+        for option in AGENT_OPTIONS
         if option.flags[-1] in {*_BRAIN, "--model", "--budget"}
     ),
     Option((_STATIC,), "scan it only: no brain reads it", excludes=_BRAIN),

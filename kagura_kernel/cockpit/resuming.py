@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.cockpit.naming import LAST, named_run, no_last_run
 from kagura_kernel.domain.errors import ResumeRefused, RunUnknown, WorkspaceError
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.patterns.resuming import left_usd
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.resumption import gone_on_with
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def brain_session(stood: Checkpoint, brain: str) -> str:
     return stood.brain_session if stood.brain == brain else ""
 
 
-def left_budget(usual: float | None, intent: LaunchRun, stood: Checkpoint | None) -> float | None:
+def left_budget(usual: float | None, intent: RunRequest, stood: Checkpoint | None) -> float | None:
     """What may be spent, USD: what the cell names, else what is left of the other run's, else the usual.
 
     Where nothing is left, or nobody knows what was spent, it is 0, and a person is asked before anything starts.
@@ -88,15 +88,14 @@ def left_budget(usual: float | None, intent: LaunchRun, stood: Checkpoint | None
     return left_usd(stood.budget_usd, stood.spent_usd)
 
 
-def continued(intent: LaunchRun, stood: Checkpoint) -> LaunchRun:
+def continued(intent: RunRequest, stood: Checkpoint) -> RunRequest:
     """The intent with everything that its cell leaves open as the other run had it.
 
     What that run's agent had asked for beyond what a person gave is not in it: it is asked about anew.
     """
     was = stood.options
     added = intent.task.strip()
-    return replace(
-        intent,
+    return intent._replace(
         task="\n\n".join(filter(None, (stood.task, added))),
         brain=intent.brain or stood.brain or None,
         agent=intent.agent if intent.agent is not None else _text(was.get("agent")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kagura_kernel.cockpit.cells import KAGURA
-from kagura_kernel.cockpit.grammar import TERMINAL, Argument, Command, Kind, Option, Surface
+from kagura_kernel.domain.grammar import TERMINAL, Argument, Command, Kind, Option, Surface
 
 _HELP = {
     "box": "the box to work in: `bubblewrap`, `docker`, `gvisor`, or what an extension adds; `kagura-kernel doctor` "

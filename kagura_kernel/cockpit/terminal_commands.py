@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.grammar import TERMINAL, Argument, Command, Kind, Option
+from kagura_kernel.domain.grammar import TERMINAL, Argument, Command, Kind, Option
 
 JSON = Option(("--json",), "print JSON", surfaces=TERMINAL)
 PLACE = (

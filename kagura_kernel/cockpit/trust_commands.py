@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kagura_kernel.cockpit.grammar import BOTH, Argument, Command, Kind
 from kagura_kernel.cockpit.terminal_commands import JSON, PLACE
 from kagura_kernel.domain.categories import CATEGORIES
+from kagura_kernel.domain.grammar import BOTH, Argument, Command, Kind
 
 _CATEGORY = Argument(
     "category",

@@ -10,6 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from kagura_kernel.domain.settings import DEFAULTS
+
 
 class ApprovalKind(StrEnum):
     """What is asked for."""
@@ -52,7 +54,7 @@ class ApprovalRequest:
     reason: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)  # The exact arguments that would be used
     call_id: str = ""  # The tool call it belongs to
-    deadline: float = 300.0  # Seconds until no answer becomes a denial
+    deadline: float = DEFAULTS.approval_deadline  # Seconds until no answer becomes a denial
     options: tuple[str, ...] = ()  # For a question: the answers offered; empty means free text
     # The runs that the asking one works for, the first one first; empty for a person's own
     lineage: tuple[str, ...] = ()

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from kagura_kernel.domain.settings import DEFAULTS
+
 HANDOFF: Final = "handoff"
 """The type of the memory that a child is handed."""
 
@@ -136,9 +138,9 @@ class PlanTerms:
 class DelegationTerms:
     """How much of its work a run may hand on."""
 
-    depth: int = 2  # How deep below the first run; 0 for not at all
-    children: int = 16  # How many children one run may have in all
-    at_once: int = 4  # How many of them at once
+    depth: int = DEFAULTS.delegate_depth  # How deep below the first run; 0 for not at all
+    children: int = DEFAULTS.delegate_children  # How many children one run may have in all
+    at_once: int = DEFAULTS.delegate_at_once  # How many of them at once
     workers: str = ""  # Where they run: empty for this process, otherwise a Dask scheduler's address
 
 
@@ -146,6 +148,6 @@ class DelegationTerms:
 class TrustTerms:
     """What has to be shown before a power is proposed."""
 
-    successes: int = 5  # How many verified successes
-    tasks: int = 3  # From how many different tasks
-    days: float = 7.0  # Over how many days they are spread, and how long it takes after a failure
+    successes: int = DEFAULTS.trust_successes  # How many verified successes
+    tasks: int = DEFAULTS.trust_tasks  # From how many different tasks
+    days: float = DEFAULTS.trust_days  # Over how many days they are spread, and how long it takes after a failure

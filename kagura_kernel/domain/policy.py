@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+
+from kagura_kernel.domain.settings import DEFAULTS, PermissionMode, WriteMode
+
+__all__ = [
+    "PROGRAM_DIR",
+    "BoxLimits",
+    "CommandDecision",
+    "CommandLimits",
+    "EscalationReason",
+    "ExecutionRoute",
+    "IsolationClass",
+    "PermissionMode",
+    "SandboxPermission",
+    "SandboxPolicy",
+    "SandboxPolicyType",
+    "WriteMode",
+]
 
 PROGRAM_DIR = "/kagura/claude"
 """Where a box has the program of a brain that thinks there."""
-
-
-class PermissionMode(StrEnum):
-    """How much the person in charge has handed over."""
-
-    DEFAULT = "default"
-    FULL_CONTROL = "full_control"
 
 
 class SandboxPermission(StrEnum):
@@ -54,14 +64,6 @@ class IsolationClass(IntEnum):
         return self.name.lower()
 
 
-class WriteMode(StrEnum):
-    """How a run's changes reach the project."""
-
-    ASK = "ask"
-    THROUGH = "through"
-    NONE = "none"
-
-
 @dataclass(frozen=True, slots=True)
 class SandboxPolicy:
     """The boundary of one box, the same for every back-end."""
@@ -99,10 +101,11 @@ class CommandDecision:
 class BoxLimits:
     """How much of the machine one box may use."""
 
-    memory_bytes: int = 4 * 2**30  # All processes together where the system can count them so, otherwise each
-    processes: int = 512  # Processes and threads at once
+    # All processes together where the system can count them so, otherwise each
+    memory_bytes: int = DEFAULTS.memory_mib * 2**20
+    processes: int = DEFAULTS.processes  # Processes and threads at once
     cpus: float = 2.0  # Cores, as a fraction
-    workspace_bytes: int = 2 * 2**30  # How much a run may add to the workspace
+    workspace_bytes: int = DEFAULTS.workspace_mib * 2**20  # How much a run may add to the workspace
     scratch_bytes: int = 2**30  # Size of /tmp and of the home directory together
     open_files: int = 4096  # File descriptors per process
     file_bytes: int = 2 * 2**30  # The largest single file
@@ -112,13 +115,5 @@ class BoxLimits:
 class CommandLimits:
     """How long one command may take, in seconds; None lifts a limit. Set-up time is never counted."""
 
-    total: float | None = 90.0
-    idle: float | None = 45.0
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalSettings:
-    """How approvals behave when nobody answers."""
-
-    deadline: float = 300.0
-    preapproved_host_commands: tuple[str, ...] = field(default=())
+    total: float | None = DEFAULTS.command_timeout
+    idle: float | None = DEFAULTS.idle_timeout

@@ -1,145 +1,228 @@
-"""What a user may set, checked as a whole: every wrong field is told at once."""
+"""What a user may set: the one place of each setting's name, default, unit, bounds and meaning.
+
+Settings come from the user's own configuration file and from `KAGURA_…` variables, never from a project: a project
+that was cloned from somewhere must not be able to widen what is allowed in it. What other modules fall back to is
+`DEFAULTS`. `docs/settings.md` is made from this file by `dev/settings_page.py`. The file is read and checked as a
+whole, so that every wrong field is told at once; only that needs pydantic, which is imported then.
+"""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Self
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.plugins import Risk
-from kagura_kernel.domain.policy import PermissionMode, WriteMode
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
-class EndpointSettings(BaseModel):
+class PermissionMode(StrEnum):
+    """How much the person in charge has handed over."""
+
+    DEFAULT = "default"
+    FULL_CONTROL = "full_control"
+
+
+class WriteMode(StrEnum):
+    """How a run's changes reach the project."""
+
+    ASK = "ask"
+    THROUGH = "through"
+    NONE = "none"
+
+
+def _setting(default: Any, meaning: str, *, unit: str = "", shown: str = "", **bounds: float) -> Any:
+    """One setting.
+
+    Args:
+        default: Its value where nobody sets it; called where it is a type.
+        meaning: For people, as Markdown; links lead from `docs/`.
+        unit: Of a number.
+        shown: Its default for people, where that says more than the value.
+        bounds: `gt`, `ge`, `le`, as pydantic has them.
+    """
+    about = {"meaning": meaning, "unit": unit, "shown": shown, "bounds": bounds}
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=about)
+    return field(default=default, metadata=about)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSettings:
     """One service with an OpenAI-compatible API: `[endpoints.NAME]`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    url: str = ""  # Its base URL, with the `/v1` that most have; empty for a service that is known by its name
-    model: str = ""  # The model for a cell that names none; empty for none
-    # How much its models take; None where the price list knows, or nobody does
-    context_tokens: int | None = Field(default=None, ge=1024)
-    # What a million tokens read cost, where the price list does not know it; 0 where nobody is paid
-    input_usd: float | None = Field(default=None, ge=0)
-    output_usd: float | None = Field(default=None, ge=0)  # Likewise, of those written
-    key_env: str = ""  # The variable that holds its key
-    key_file: str = ""  # The file that holds it, which nobody else may read
-    key_keyring: str = ""  # The keychain's entry that holds it, `service/username`
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_key_itself(cls, given: Any) -> Any:
-        if isinstance(given, dict) and {"key", "api_key"} & given.keys():
-            raise ValueError("a key is never written here; say where it is kept: key_env, key_file or key_keyring")
-        return given
-
-    @model_validator(mode="after")
-    def _both_prices(self) -> Self:
-        if (self.input_usd is None) != (self.output_usd is None):
-            raise ValueError("input_usd and output_usd are given together")
-        return self
+    url: str = _setting("", "its base URL, with the `/v1` that most have; empty for a service known by its name")
+    model: str = _setting("", "the model of a cell that names none")
+    context_tokens: int | None = _setting(
+        None, "how much its models take, where the price list does not know it", unit="tokens", ge=1024
+    )
+    input_usd: float | None = _setting(
+        None,
+        "what a million tokens read cost, where the price list does not know it; 0 where nobody is paid",
+        unit="USD",
+        ge=0,
+    )
+    output_usd: float | None = _setting(None, "likewise, of those written", unit="USD", ge=0)
+    key_env: str = _setting("", "the variable that holds its key")
+    key_file: str = _setting("", "the file that holds it, which nobody else may read")
+    key_keyring: str = _setting("", "the keychain's entry that holds it, `service/username`")
 
 
-class Settings(BaseModel):
-    """Settings of one user on one machine.
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of one user on one machine; values that did not come from `parse_settings` are not checked."""
 
-    They come from the user's own configuration file and from `KAGURA_…` variables, never from a project: a project
-    that was cloned from somewhere must not be able to widen what is allowed in it.
-    """
+    brain: str = _setting("auto", "the [brain](brains.md) that thinks, or `auto` for the first that is configured")
+    model: str = _setting("", "its model; empty is the brain's own choice")
+    endpoint: str = _setting(
+        "", "where the brain `pydantic_ai` thinks: a service's name, a name in `endpoints`, or a base URL"
+    )
+    endpoints: dict[str, EndpointSettings] = _setting(
+        dict, "services with an OpenAI-compatible API by name; see [below](#endpoints)"
+    )
+    brain_program: Literal["", "claude", "codex", "ollama"] = _setting(
+        "", "the program that the brain `kagura_brain` starts"
+    )
+    agent: str = _setting("", "the [agent](agents.md) of a cell that names none, a reference; empty is `default`")
+    box: str = _setting("auto", "the back-end of boxes, or `auto`")
+    image: str = _setting("", "the image, for back-ends that have images; empty is their default")
+    write: WriteMode = _setting(WriteMode.ASK, "how changes reach the project")
+    budget_usd: float | None = _setting(None, "limit of each run", unit="USD", gt=0)
+    command_timeout: float = _setting(90.0, "how long one command may take; 0 lifts the limit", unit="seconds", ge=0)
+    idle_timeout: float = _setting(
+        45.0, "how long one command may print nothing; 0 lifts the limit", unit="seconds", ge=0
+    )
+    approval_deadline: float = _setting(
+        300.0, "until no answer to a question is a denial", unit="seconds", gt=0, le=86400
+    )
+    permission_mode: PermissionMode = _setting(
+        PermissionMode.DEFAULT, "`full_control` lets host commands run without asking"
+    )
+    strict_routing: bool = _setting(False, "ask for everything that is not on the safe list, in the box too")
+    preapproved_host_commands: tuple[str, ...] = _setting(
+        (),
+        "programs that may look at the project on the host without asking, as long as they are on the "
+        "safe list and free of shell characters: `kagura-kernel route --preapproved NAME -- COMMAND` "
+        "explains",
+    )
+    pool_size: int = _setting(1, "warm boxes kept ready; 0 switches the pool off", ge=0, le=16)
+    shared: bool = _setting(
+        False, "others share this machine: weak walls are a start-up error", shown="`false`; `true` under JupyterHub"
+    )
+    journal_url: str = _setting("", "a PostgreSQL URL instead of a file in the data directory")
+    memory_mib: int = _setting(4096, "memory of one box", unit="MiB", ge=64)
+    processes: int = _setting(512, "processes of one box", ge=16)
+    workspace_mib: int = _setting(2048, "how much a run may add to its workspace", unit="MiB", ge=1)
+    variables_mib: int = _setting(
+        256, "how much the [variables](variables.md) of one cell may have, in each direction", unit="MiB", ge=1, le=4096
+    )
+    net: tuple[str, ...] = _setting(
+        ("ask",),
+        "hosts and sets of hosts that every run may reach, as the words after `--net`; `ask` makes any "
+        "other host a question to a person; see [egress](egress.md)",
+    )
+    mirrors: dict[str, tuple[str, ...]] = _setting(
+        dict,
+        "other hosts for a named set, or a set of your own: below `[mirrors]`, `python-packages = "
+        '["pypi.example.com"]`',
+    )
+    env: dict[str, str] = _setting(
+        dict, "variables that every command in a box sees, such as `PIP_INDEX_URL`; never secrets"
+    )
+    preapproved_grants: tuple[str, ...] = _setting(
+        (),
+        "[credentials](credentials.md), as `provider:scope`, whose usual budget needs no asking once a cell names them",
+    )
+    lease_seconds: float = _setting(900.0, "how long one credential is meant to live", unit="seconds", ge=1, le=86400)
+    lease_budget_seconds: float = _setting(
+        3600.0, "how long a person lets a run hold a credential in all", unit="seconds", ge=1, le=7 * 86400
+    )
+    lease_renewals: int = _setting(6, "how often it may be renewed on the way", ge=0, le=10_000)
+    plugin_max_risk: Risk = _setting(
+        Risk.MEDIUM,
+        "the highest risk at which a [plugin](plugins.md) may be enabled or approved, whatever anybody decides",
+    )
+    plugin_box: str = _setting("auto", "the back-end of the jails of plugins, or `auto`")
+    plugin_call_seconds: float = _setting(
+        30.0, "how long one call of a plugin's function may take", unit="seconds", gt=0, le=3600
+    )
+    plugin_calls: int = _setting(4, "how many calls one plugin carries out at once", ge=1, le=64)
+    plugin_memory_mib: int = _setting(256, "memory of one jail", unit="MiB", ge=64)
+    tool_registry: str = _setting(
+        "", "a file that says from where commands are [installed](toolset-installs.md), beside what is known"
+    )
+    tool_hosts_strict: bool = _setting(
+        False,
+        "refuse a run when the hosts that its toolsets are installed from cannot all be found out, "
+        "instead of opening every host that installs",
+    )
+    memory: str = _setting(
+        "",
+        "where [memories](memory.md) are kept: empty for a file in the data directory; a path; a "
+        "`postgresql://` URL; `cloud` or an `https://` address of Kagura Memory Cloud",
+    )
+    memory_meaning: bool = _setting(
+        True, "whether memories are found by meaning too, where the optional model is installed"
+    )
+    recall: int = _setting(
+        5, "how many memories a run starts with at most, beside pinned ones; 0 for none", ge=0, le=50
+    )
+    plan_above_usd: float | None = _setting(
+        None, "show the [plan](planning.md) of every run that is expected to cost more, and ask", unit="USD", gt=0
+    )
+    plan_above_seconds: float | None = _setting(
+        None, "likewise, of those that are expected to take longer", unit="seconds", gt=0
+    )
+    workers: str = _setting(
+        "",
+        "where parts of work are [handed to](delegation.md): empty for this process; a `tcp://` address "
+        "of a Dask scheduler",
+    )
+    delegate_depth: int = _setting(2, "how deep runs may hand work on; 0 for not at all", ge=0, le=8)
+    delegate_children: int = _setting(16, "how many children one run may have in all", ge=1, le=1000)
+    delegate_at_once: int = _setting(4, "how many of them at once", ge=1, le=64)
+    trust_successes: int = _setting(5, "verified successes before a power is [proposed](graduation.md)", ge=1, le=1000)
+    trust_tasks: int = _setting(3, "from how many different tasks they come", ge=1, le=1000)
+    trust_days: float = _setting(
+        7.0, "over how long they are spread, and how long it takes after a failure", unit="days", ge=1, le=3650
+    )
+    telemetry: bool = _setting(
+        False,
+        "whether [traces and metrics](observability.md) of runs go to the OpenTelemetry collector of the "
+        "`OTEL_…` variables",
+    )
+    telemetry_content: bool = _setting(False, "whether they tell tasks, answers and tool calls too, without secrets")
+    own_tools: tuple[str, ...] = _setting(
+        (), "tools of [installed packages](extending.md) that agents are offered, by the names of their entry points"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = _setting(
+        "warning", "from which level on the log takes a line"
+    )
+    log_place: str = _setting("", "where the log is: empty for standard error, `off` for nowhere, or a file")
+    transports: dict[str, dict[str, Any]] = _setting(
+        dict,
+        "[chats](transports.md) that `serve` opens, by name, and what each is told: who may speak, where "
+        "its tokens are kept",
+    )
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    brain: str = "auto"  # `auto`, or a brain's name
-    model: str = ""  # Model for the brain; empty is its own choice
-    # Where the `pydantic_ai` brain thinks: a service's name, a name in `endpoints`, or a base URL; empty for nowhere
-    endpoint: str = ""
-    # Services with an OpenAI-compatible API by name, and what is to be known of them
-    endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
-    # Which program the `kagura_brain` brain starts: `claude`, `codex` or `ollama`; empty for none
-    brain_program: Literal["", "claude", "codex", "ollama"] = ""
-    agent: str = ""  # The agent of a cell that names none, a reference; empty is `default`
-    box: str = "auto"  # `auto`, or a back-end's name
-    image: str = ""  # Image for back-ends that have images; empty is their default
-    write: WriteMode = WriteMode.ASK  # How changes reach the project
-    budget_usd: float | None = Field(default=None, gt=0)  # Limit for each run; None is none
-    command_timeout: float = Field(default=90.0, ge=0)  # Seconds one command may take; 0 lifts the limit
-    idle_timeout: float = Field(default=45.0, ge=0)  # Seconds one command may be silent; 0 lifts the limit
-    approval_deadline: float = Field(default=300.0, gt=0, le=86400)  # Seconds until no answer becomes a denial
-    permission_mode: PermissionMode = PermissionMode.DEFAULT  # `full_control` lets host commands run without asking
-    strict_routing: bool = False  # Ask for everything that is not on the safe list, in the box too
-    # Host commands that need no asking when they are safe and free of shell characters
-    preapproved_host_commands: tuple[str, ...] = ()
-    pool_size: int = Field(default=1, ge=0, le=16)  # Warm boxes kept ready; 0 switches the pool off
-    shared: bool = False  # Whether others share this machine; then weak walls are a start-up error
-    journal_url: str = ""  # Database URL; empty is a file in the data directory
-    memory_mib: int = Field(default=4096, ge=64)  # Memory of one box
-    processes: int = Field(default=512, ge=16)  # Processes of one box
-    workspace_mib: int = Field(default=2048, ge=1)  # How much a run may add to its workspace
-    # How much the variables of one cell may have, in each direction
-    variables_mib: int = Field(default=256, ge=1, le=4096)
-    # Hosts and sets of hosts that every run may reach; `ask` makes any other host a question to a person
-    net: tuple[str, ...] = ("ask",)
-    # Hosts that stand for a named set of hosts, as `python-packages = ["pypi.example.org"]`
-    mirrors: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    # Variables that every command in a box sees (an index to install from, a time zone); never secrets
-    env: dict[str, str] = Field(default_factory=dict)
-    # Credentials, each as `provider:scope`, whose usual budget needs no asking once a cell names them
-    preapproved_grants: tuple[str, ...] = ()
-    lease_seconds: float = Field(default=900.0, ge=1, le=86400)  # How long one credential is meant to live
-    # How long a person lets a run hold a credential in all
-    lease_budget_seconds: float = Field(default=3600.0, ge=1, le=7 * 86400)
-    lease_renewals: int = Field(default=6, ge=0, le=10_000)  # How often it may be renewed on the way
-    # The highest risk at which a plugin may be enabled or approved, whatever anybody decides
-    plugin_max_risk: Risk = Risk.MEDIUM
-    plugin_box: str = "auto"  # `auto`, or the back-end of the jails of plugins
-    plugin_call_seconds: float = Field(default=30.0, gt=0, le=3600)  # How long one call of a plugin's function may take
-    plugin_calls: int = Field(default=4, ge=1, le=64)  # How many calls one plugin carries out at once
-    plugin_memory_mib: int = Field(default=256, ge=64)  # Memory of one jail
-    tool_registry: str = ""  # A file that says from where commands are installed, beside what is known; empty for none
-    # Refuse a run when the hosts that its toolsets are installed from cannot all be found out, instead of opening every
-    # host that installs
-    tool_hosts_strict: bool = False
-    # Where memories are kept: empty for a file in the data directory; a path; a `postgresql://` URL; `cloud` or an
-    # `https://` address of Kagura Memory Cloud
-    memory: str = ""
-    memory_meaning: bool = True  # Whether memories are found by meaning too, where the optional model is installed
-    # How many memories a run starts with at most, beside pinned ones; 0 for none
-    recall: int = Field(default=5, ge=0, le=50)
-    # Show the plan of every run that is expected to cost more, and ask; None for none
-    plan_above_usd: float | None = Field(default=None, gt=0)
-    plan_above_seconds: float | None = Field(default=None, gt=0)  # Likewise, of those that are expected to take longer
-    # Where parts of work are handed to: empty for this process; a `tcp://` address of a Dask scheduler
-    workers: str = ""
-    delegate_depth: int = Field(default=2, ge=0, le=8)  # How deep runs may hand work on; 0 for not at all
-    delegate_children: int = Field(default=16, ge=1, le=1000)  # How many children one run may have in all
-    delegate_at_once: int = Field(default=4, ge=1, le=64)  # How many of them at once
-    trust_successes: int = Field(default=5, ge=1, le=1000)  # Verified successes before a power is proposed
-    trust_tasks: int = Field(default=3, ge=1, le=1000)  # From how many different tasks they come
-    # Over how many days they are spread, and how long it takes after a failure
-    trust_days: float = Field(default=7.0, ge=1, le=3650)
-    # Whether traces and metrics of runs go to the OpenTelemetry collector of the `OTEL_…` variables
-    telemetry: bool = False
-    telemetry_content: bool = False  # Whether they tell tasks, answers and tool calls too, without secrets
-    # Tools of installed packages that agents are offered, by the names of their entry points
-    own_tools: tuple[str, ...] = ()
-    log_level: Literal["debug", "info", "warning", "error"] = "warning"  # From which level on the log takes a line
-    log_place: str = ""  # Where the log is: empty for standard error, `off` for nowhere, or a file
-    # Chats that `serve` opens, by name, and what each is told: who may speak, where its tokens are kept
-    transports: dict[str, dict[str, Any]] = Field(default_factory=dict)
-
+DEFAULTS = Settings()
+"""What holds where nobody has set anything."""
 
 Problem = tuple[str, str]
 """A field, `env.TZ` for one of a table, and what is wrong with it, one sentence without its end."""
 
 PREFIX = "KAGURA_"
 
-_LISTS = frozenset({"preapproved_host_commands", "preapproved_grants", "net", "own_tools"})
-
 # What a variable cannot hold stands in the file alone.
-_TABLES = frozenset({"endpoints", "env", "mirrors", "transports"})
+_TABLES = frozenset(name for name, kind in get_type_hints(Settings).items() if get_origin(kind) is dict)
+_LISTS = frozenset(name for name, kind in get_type_hints(Settings).items() if get_origin(kind) is tuple)
+_LIFTED = frozenset(name for name, kind in get_type_hints(Settings).items() if type(None) in get_args(kind))
 
 # Variables of ours that are no settings.
 _NOT_SETTINGS = frozenset({"KAGURA_HOME", "KAGURA_CONFIG", "KAGURA_API_KEY"})
@@ -162,11 +245,13 @@ def parse_settings(
     Raises:
         ConfigurationError: with every problem; values are never repeated, since one might be a secret.
     """
+    import tomllib
+
     try:
         values: dict[str, Any] = tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(source, [f"it is not TOML: {error}"]) from error
-    variables = {name: PREFIX + name.upper() for name in Settings.model_fields}
+    variables = {name: PREFIX + name.upper() for name in (one.name for one in fields(Settings))}
     given = {name: variable for name, variable in variables.items() if variable in environ}
     problems: list[Problem] = []
     if (
@@ -195,18 +280,64 @@ def parse_settings(
 
 def _validated(values: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     """The settings without what is wrong in them, and what that is; no value is repeated."""
+    from pydantic import ValidationError
+
     try:
-        return Settings.model_validate(values), []
+        return _checked(values), []
     except ValidationError as error:
         found = error.errors(include_input=False, include_context=False, include_url=False)
     wrong = {str(problem["loc"][0]) for problem in found if problem["loc"]}
     problems = [(".".join(map(str, problem["loc"])), problem["msg"]) for problem in found]
-    return Settings.model_validate({name: value for name, value in values.items() if name not in wrong}), problems
+    return _checked({name: value for name, value in values.items() if name not in wrong}), problems
+
+
+def _checked(values: Mapping[str, Any]) -> Settings:
+    found = dict(settings_model().model_validate(values))
+    endpoints = {name: EndpointSettings(**dict(one)) for name, one in found["endpoints"].items()}
+    return Settings(**{**found, "endpoints": endpoints})
+
+
+@cache
+def settings_model() -> type[BaseModel]:
+    """What checks settings, made of the declarations above."""
+    from pydantic import ConfigDict, Field, create_model, model_validator
+
+    def made(of: type[Any], validators: dict[str, Any], **replaced: Any) -> Any:
+        kinds = get_type_hints(of) | replaced
+        slots: dict[str, Any] = {
+            one.name: (kinds[one.name], Field(**_default(one), **one.metadata["bounds"])) for one in fields(of)
+        }
+        return create_model(of.__name__, __config__=ConfigDict(extra="forbid"), __validators__=validators, **slots)
+
+    endpoint = made(
+        EndpointSettings,
+        {
+            "no_key_itself": model_validator(mode="before")(_no_key_itself),
+            "both_prices": model_validator(mode="after")(_both_prices),
+        },
+    )
+    model: type[BaseModel] = made(Settings, {}, endpoints=dict.__class_getitem__((str, endpoint)))
+    return model
+
+
+def _default(one: Any) -> dict[str, Any]:
+    made = isinstance(one.default_factory, type)
+    return {"default_factory": one.default_factory} if made else {"default": one.default}
+
+
+def _no_key_itself(given: Any) -> Any:
+    if isinstance(given, dict) and {"key", "api_key"} & given.keys():
+        raise ValueError("a key is never written here; say where it is kept: key_env, key_file or key_keyring")
+    return given
+
+
+def _both_prices(endpoint: Any) -> Any:
+    if (endpoint.input_usd is None) != (endpoint.output_usd is None):
+        raise ValueError("input_usd and output_usd are given together")
+    return endpoint
 
 
 def _from_variable(text: str, name: str) -> Any:
     if name in _LISTS:
         return tuple(part.strip() for part in text.split(",") if part.strip())
-    if name in {"budget_usd", "plan_above_usd", "plan_above_seconds"} and not text:
-        return None
-    return text
+    return None if name in _LIFTED and not text else text

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 FOLDER = "redaction"
-"""Where compiled rules are kept in a data directory; the same as `assembly.kits.REDACTION`."""
+"""Where compiled rules are kept in a data directory; the same as `kit.redaction.redactor`."""
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _PROGRAM = """import json, sys

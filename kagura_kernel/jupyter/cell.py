@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from kagura_kernel.cockpit.lines.words import Word, unquoted, words_of
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.jupyter.errors import calm, check
-from kagura_kernel.jupyter.launching import intent_of, parse_cell
+from kagura_kernel.jupyter.launching import from_cell, parse_cell
 from kagura_kernel.jupyter.surface import Surface, surface_of
 from kagura_kernel.jupyter.usage import help_text, wants_help
 
 if TYPE_CHECKING:
     from kagura_kernel.domain.outcome import RunOutcome
     from kagura_kernel.jupyter.background import BackgroundRun
-    from kagura_kernel.jupyter.options import CellOptions
+    from kagura_kernel.runs.request import RunRequest
 
 
 FLAG = "--fmt"
@@ -55,7 +55,7 @@ def filled(text: str, variables: Mapping[str, Any], where: str) -> str:
 
 
 def filled_line(line: str, variables: Mapping[str, Any], where: str) -> str:
-    """The same for the line of options, where a value stays inside the word it stands in.
+    """The same for the line of request, where a value stays inside the word it stands in.
 
     A value may come out of a box. It is a part of what the person has typed, and never a further option.
 
@@ -112,7 +112,7 @@ async def run_cell(
     Args:
         shell: IPython.
         magic: `kagura` or `sandbox`.
-        line: The options.
+        line: The request.
         body: The task or the program, as it stands in the cell. Nothing is filled into either of them without `--fmt`.
         surface: Where it is shown; None finds out.
         at_once: With `--bg`, wait for nothing at all.
@@ -127,7 +127,7 @@ async def run_cell(
         if wants_help(line):
             print(help_text(magic))  # noqa: T201  # a magic answers by printing
             return None
-        options = parse_cell(magic, line, body)
+        request = parse_cell(magic, line, body)
         place = surface or surface_of(shell)
         # From here on it costs: the first cell brings the engine, the journal and the displays in.
         from kagura_kernel.assembly import get_cockpit
@@ -135,23 +135,23 @@ async def run_cell(
         from kagura_kernel.jupyter.live_run import display_for
 
         cockpit = get_cockpit()
-        handle = cockpit.launch(intent_of(options, body, place, shell=shell))
+        handle = cockpit.launch(from_cell(request, place, shell=shell))
         display = display_for(place, cockpit, handle.run_id)
-        if options.background:
+        if request.background:
             from kagura_kernel.jupyter.background import BackgroundRun
 
-            arrive = partial(_arrive, shell, options) if options.outputs else None
+            arrive = partial(_arrive, shell, request) if request.outputs else None
             background = BackgroundRun(handle, display, shell, place, arrive, cockpit.attach)
             if not at_once:
                 await background.begun()
             return background
         outcome = check(await follow(handle, display, attach=cockpit.attach))
-        if options.outputs:
-            _arrive(shell, options, outcome)
+        if request.outputs:
+            _arrive(shell, request, outcome)
         return outcome
 
 
-def _arrive(shell: Any, options: CellOptions, outcome: RunOutcome) -> None:
+def _arrive(shell: Any, request: RunRequest, outcome: RunOutcome) -> None:
     from kagura_kernel.jupyter.variables import bring_back
 
-    bring_back(shell, outcome, options)
+    bring_back(shell, outcome, request)

@@ -174,8 +174,8 @@ def _described(what: str) -> Any:
 
     def getdoc() -> str:
         if what == "%kagura":
-            from kagura_kernel.cockpit.grammar import Surface
             from kagura_kernel.cockpit.lines.helping import overview
+            from kagura_kernel.domain.grammar import Surface
 
             return overview(Surface.NOTEBOOK)
         from kagura_kernel.jupyter.usage import help_text

@@ -27,6 +27,7 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.plugins import PluginAudit
+from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.tools import ToolCall, ToolResult
 from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.journal.store import Journal
@@ -168,7 +169,7 @@ class AuditOrder:
     headless: bool = False
     recorded: str = ""
     budget_usd: float | None = None
-    deadline: float = 300.0
+    deadline: float = DEFAULTS.approval_deadline
     project: str = ""
     origin: str = "api"
     user: str = ""

@@ -199,7 +199,7 @@ async def converse(stage: Stage) -> Ending:
         raise BrainNotConfigured("This run has no brain and no code of its own.")
     host = HostRunner(order.project, after=stage.redacting.filter)
     runtime = _runtime(stage, host)
-    longest = LONGEST_SECONDS if order.longest is None else max(1, int(order.longest))
+    longest = LONGEST_SECONDS if order.request.command_timeout is None else max(1, int(order.request.command_timeout))
     times = ToolTimes(order.limits, longest)
     tray = stage.tray = stage.plugins.laid(await lay_tray(stage, for_shell=True))
     results = Results(tray, stage.recorder, stage.membrane.scrubber, stage.redacting)
@@ -210,7 +210,7 @@ async def converse(stage: Stage) -> Ending:
     if stage.kit.skills:
         toolbox.add(SkillTool(runtime, stage.kit.skills))
     toolbox.add(*_learned_tools(stage))
-    if order.inputs:
+    if order.request.inputs:
         # What they are called and hold is told to the brain at once.
         await stage.redacting.ready()
     toolsets = OpenToolsets()
@@ -285,10 +285,12 @@ def _turn(stage: Stage, toolbox: Toolbox, results: Results, toolsets: str) -> Tu
             order.project.name,
             order.spec.policy,
             powers=_powers(stage),
-            variables=Variables({one.name: stage.redacting.text(one.summary) for one in order.inputs}, order.outputs),
+            variables=Variables(
+                {one.name: stage.redacting.text(one.summary) for one in order.request.inputs}, order.request.outputs
+            ),
             write_mode=order.write_mode,
             mode=order.routing.mode,
-            headless=order.headless,
+            headless=order.request.headless,
             handed_on=bool(order.handoff.lineage),
             plugins=stage.plugins.briefing,
             agent="\n\n".join(filter(None, (toolsets, stage.kit.briefing(), *_learned(stage)))),
@@ -336,7 +338,7 @@ def _powers(stage: Stage) -> Powers:
     grant, leasing = stage.membrane.grant, stage.membrane.leasing
     return Powers(
         hosts=tuple(word for word in grant.net if word != ASK),
-        asks=grant.egress.ask and not stage.order.headless,
+        asks=grant.egress.ask and not stage.order.request.headless,
         leases=() if leasing is None else leasing.described(),
         writable_root=grant.writable_root,
     )

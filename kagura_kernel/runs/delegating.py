@@ -473,8 +473,8 @@ class Delegation:
             workers=self._terms.workers,
             box=order.box,
             image=order.grant.image if order.spec.image_required else "",
-            headless=order.headless,
-            origin=order.origin,
+            headless=order.request.headless,
+            origin=order.request.origin,
             place=order.place,
             changes=begun,
         )

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.domain.approvals import Approver
@@ -16,7 +16,8 @@ from kagura_kernel.domain.cost import Usage
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.patterns import Checkpoint, DelegationTerms, Handoff, PlanTerms, TrustTerms
 from kagura_kernel.domain.policy import CommandLimits, PermissionMode, WriteMode
-from kagura_kernel.domain.variables import CellPlace, PackedVariable
+from kagura_kernel.domain.settings import DEFAULTS
+from kagura_kernel.domain.variables import CellPlace
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.kit.definitions.references import ResolvedAgent
 from kagura_kernel.kit.definitions.toolsets import Toolset
@@ -29,6 +30,7 @@ from kagura_kernel.membrane.protection import GitRules
 from kagura_kernel.memory.store import MemoryStore
 from kagura_kernel.plugins.call_limits import CallLimits
 from kagura_kernel.plugins.calling import PluginAccess
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 from kagura_kernel.tools.own import ToolMaker
 
@@ -55,7 +57,7 @@ class Routing:
     mode: PermissionMode = PermissionMode.DEFAULT
     strict: bool = False
     preapproved: tuple[str, ...] = ()
-    approval_deadline: float = 300.0
+    approval_deadline: float = DEFAULTS.approval_deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,22 +160,15 @@ class RunOrder:
         brain: Who thinks; None for a `%%sandbox` cell.
         brain_reason: Why this one.
         agent: Who carries it out; None for a `%%sandbox` cell.
-        language: Of a `%%sandbox` cell's code; empty for a brain's run.
         model: Model asked for.
         write_mode: How changes reach the project.
         budget_usd: Limit in USD.
         max_turns: Limit of rounds.
         limits: Limits of each command.
-        longest: The most seconds that a tool call may ask for; None leaves it to the tools.
         resume: What the brain needs to go on from the session's last run.
         routing: Where commands run.
-        origin: Where it was asked for.
-        started_by: Who asked there; empty where it is the login's own person.
         user: Login name.
         owner: The process that runs it.
-        headless: Whether nobody can be asked.
-        inputs: Variables that are copied into the box before anything runs.
-        outputs: Names of variables that are brought back at the end.
         room: Bytes that may be brought back.
         place: The cell that asked.
         verify: A command that says whether the work is good; empty for none.
@@ -183,7 +178,6 @@ class RunOrder:
         handoff: What it was given by the run that it works for.
         delegation: How much of its work it may hand on.
         trust: What has to be shown before a power is proposed.
-        changes: What its workspace begins with beside the project.
         leaves: Whether it leaves what later runs learn from: a summary of its outcome, and lessons.
         git: What git reads and runs of the project; None where nobody asked it.
     """
@@ -194,36 +188,29 @@ class RunOrder:
     project: Path
     spec: BoxSpec
     grant: RunGrant = field(default_factory=RunGrant)
+    request: RunRequest = field(default_factory=RunRequest)
     box: str = "auto"
     brain: BrainProvider | None = None
     brain_reason: str = ""
     agent: AgentOrder | None = None
-    language: Literal["", "python", "bash"] = ""
     model: str = ""
     write_mode: WriteMode = WriteMode.ASK
     budget_usd: float | None = None
     max_turns: int | None = None
     limits: CommandLimits = field(default_factory=CommandLimits)
-    longest: float | None = None
     resume: str = ""
     routing: Routing = field(default_factory=Routing)
-    origin: str = "api"
-    started_by: str = ""
     user: str = ""
     owner: str = ""
-    headless: bool = False
-    inputs: tuple[PackedVariable, ...] = ()
-    outputs: tuple[str, ...] = ()
-    room: int = 256 * 2**20
+    room: int = DEFAULTS.variables_mib * 2**20
     place: CellPlace = field(default_factory=CellPlace)
     verify: str = ""
     plan: PlanTerms = field(default_factory=PlanTerms)
-    recall: int = 5
+    recall: int = DEFAULTS.recall
     resumes: Checkpoint | None = None
     handoff: Handoff = field(default_factory=Handoff)
     delegation: DelegationTerms = field(default_factory=DelegationTerms)
     trust: TrustTerms = field(default_factory=TrustTerms)
-    changes: tuple[FileChange, ...] = ()
     leaves: bool = True
     git: GitRules | None = None
 

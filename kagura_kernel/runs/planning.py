@@ -115,7 +115,7 @@ async def plan_run(
         return Planned(order.budget_usd)
     own = not order.handoff.lineage and order.resumes is None
     plan = await asyncio.to_thread(_look, order, parts, memory, own)
-    asks = own and wants_a_word(terms, plan.estimate, order.budget_usd, headless=order.headless)
+    asks = own and wants_a_word(terms, plan.estimate, order.budget_usd, headless=order.request.headless)
     facts = {
         "estimate": plan.estimate,
         "similar": tuple(row.run_id for row in plan.similar),
@@ -175,7 +175,7 @@ async def _agreed(
                 subject=_SUBJECT,
                 arguments=plan_arguments(*said, fixes=fixes),
             )
-        if order.headless and not decision.allowed:
+        if order.request.headless and not decision.allowed:
             raise ApprovalDenied(_SUBJECT, _nobody(order.plan, plan))
         require_allowed(decision, _SUBJECT)
         try:

@@ -88,7 +88,7 @@ async def run_cell(stage: Stage) -> Ending:
         SandboxError: a limit was reached, or the box is gone.
         VariableRefused: the box has no room for a variable.
     """
-    language, code = stage.order.language or "python", stage.order.task
+    language, code = stage.order.request.language or "python", stage.order.task
     tray = stage.tray = stage.plugins.laid(await lay_tray(stage, for_shell=language == "bash"))
     command = await _command(stage, tray)
     await stage.redacting.ready()
@@ -120,7 +120,7 @@ async def run_cell(stage: Stage) -> Ending:
 
 async def _command(stage: Stage, tray: Tray) -> Command:
     """Put the cell's code into the box; the command that runs it."""
-    is_python = stage.order.language != "bash"
+    is_python = stage.order.request.language != "bash"
     path = f"{tray.scratch}/cell.{'py' if is_python else 'sh'}"
     # A file, not `-c`: tracebacks show the line, and standard input stays free.
     code = stage.order.task.encode("utf-8", "surrogatepass")
@@ -198,7 +198,7 @@ class Run:
             parts.membrane,
             Holder(order.run_id, order.session_id, order.owner),
             self._approver,
-            asks=not order.headless,
+            asks=not order.request.headless,
             powers=parts.powers if order.brain is None else agent_powers(parts.powers),
             record=self._recorder.record,
             fatal=self._stop,
@@ -286,18 +286,18 @@ class Run:
         self._recorder.record(
             RunStarted,
             task=order.task,
-            flavour="sandbox" if order.language else "agent",
+            flavour="sandbox" if order.request.language else "agent",
             brain=order.brain.name if order.brain else "",
             brain_reason=order.brain_reason,
             model=order.model,
             project=str(order.project),
             write_mode=order.write_mode,
             budget_usd=order.budget_usd,
-            origin=order.origin,
-            started_by=order.started_by,
+            origin=order.request.origin,
+            started_by=order.request.started_by,
             user=order.user,
             owner=order.owner,
-            headless=order.headless,
+            headless=order.request.headless,
             protected=order.spec.policy.read_only_subpaths,
             notebook=order.place.notebook,
             kernel_id=order.place.kernel_id,
@@ -363,12 +363,12 @@ class Run:
             learning=self._learning,
             trusting=self._trusting,
         )
-        if self.order.changes:
-            await lay_changes(box, self.order.changes, self._parts.blobs)
+        if self.order.request.changes:
+            await lay_changes(box, self.order.request.changes, self._parts.blobs)
         await self._checkpoints.begin(box)
         stage.plugins = await open_plugins(box, self.order, self._parts, self._recorder.record, self._stop)
         try:
-            return await (run_cell(stage) if self.order.language else converse(stage))
+            return await (run_cell(stage) if self.order.request.language else converse(stage))
         finally:
             # What goes on in the box while its changes are collected calls nothing any more.
             await stage.plugins.close()

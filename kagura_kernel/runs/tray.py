@@ -25,6 +25,7 @@ from pathlib import PurePosixPath
 from kagura_kernel.domain.errors import BoxFileError
 from kagura_kernel.domain.events import ResultShown
 from kagura_kernel.domain.files import FileStat
+from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.domain.variables import is_free_in_a_shell
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.runs.checks.image import check_image
@@ -86,7 +87,7 @@ class Tray:
     box: Box
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
-    room: int = 256 * 2**20
+    room: int = DEFAULTS.variables_mib * 2**20
     backend: str = "Agg"
     variables: Mapping[str, str] = field(default_factory=dict)
     search: SearchPaths | None = None

@@ -292,7 +292,7 @@ class Trusting:
         if not may_propose(BY_NAME[category], standing, order.trust, now):
             return
         self._change(category, "proposed")
-        if order.headless or self._stopped:
+        if order.request.headless or self._stopped:
             return
         request = proposal(BY_NAME[category], standing, now, run_id=order.run_id, session_id=order.session_id)
         try:

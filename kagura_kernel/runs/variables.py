@@ -182,14 +182,14 @@ async def lay_tray(stage: Stage, *, for_shell: bool) -> Tray:
         VariableRefused: the box has no room for one.
     """
     order = stage.order
-    names = tuple(one.name for one in order.inputs)
+    names = tuple(one.name for one in order.request.inputs)
     # What the settings say about drawing stands.
     backend = "" if "MPLBACKEND" in order.spec.env else "Agg"
-    tray = Tray(stage.box, names, order.outputs, order.room, backend=backend)
+    tray = Tray(stage.box, names, order.request.outputs, order.room, backend=backend)
     index: dict[str, Any] = {}
     words: dict[str, str] = {}
     await tray.lay_out()
-    for packed in order.inputs:
+    for packed in order.request.inputs:
         file = f"{packed.name}.{_SUFFIXES.get(packed.form, 'bin')}"
         words[packed.name] = await _put(tray, packed, f"{tray.root}/in/{file}", for_shell=for_shell)
         index[packed.name] = {
@@ -210,7 +210,7 @@ async def lay_tray(stage: Stage, *, for_shell: bool) -> Tray:
         )
     if index:
         await tray.box.files.write(f"{tray.root}/in/index.json", json.dumps(index).encode())
-    if order.outputs and for_shell:
+    if order.request.outputs and for_shell:
         # Programs that only write a file do not make the folder for it.
         await tray.box.files.write(f"{tray.out}/.here", b"")
     return replace(tray, variables=words if for_shell else {})

@@ -17,6 +17,7 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, ApprovalDenied, ApprovalRequired
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.domain.patience import LIMIT
+from kagura_kernel.domain.settings import DEFAULTS
 
 _APPROVER: ContextVar[Approver | None] = ContextVar("kagura_approver", default=None)
 
@@ -43,7 +44,7 @@ class Asker:
     run_id: str = ""  # The run that asks
     session_id: str = ""
     clock: Clock = field(default_factory=SystemClock)  # Where the time of asking comes from
-    deadline: float = 300.0  # Seconds until no answer is a denial
+    deadline: float = DEFAULTS.approval_deadline  # Seconds until no answer is a denial
 
     async def ask(
         self,

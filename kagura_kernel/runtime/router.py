@@ -32,6 +32,7 @@ from kagura_kernel.domain.policy import (
     SandboxPermission,
     SandboxPolicy,
 )
+from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.runtime.approving import Asker, require_allowed
 from kagura_kernel.runtime.files import HostFiles
 from kagura_kernel.runtime.host import HostRunner
@@ -112,7 +113,7 @@ class RuntimeSettings:
     # Programs, or whole lines, that may run on the host unasked as long as they are safe
     preapproved: tuple[str, ...] = ()
     sandbox_why: str = ""  # Why there is no box, when there is none
-    deadline: float = 300.0  # Seconds until an unanswered approval is a denial
+    deadline: float = DEFAULTS.approval_deadline  # Seconds until an unanswered approval is a denial
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from kagura_kernel.assembly import make_sweep
 from kagura_kernel.assembly.children import Owners, all_children, close_each
-from kagura_kernel.assembly.kits import kit_parts, read_mcp_config, redactor_of, resolve_for
+from kagura_kernel.assembly.kits import kit_parts, read_mcp_config, resolve_for
+from kagura_kernel.assembly.places import redactor_of
 from kagura_kernel.brain.provider import BrainProvider
 from kagura_kernel.brain.recording import RecordingBrain
 from kagura_kernel.brain.replay import open_cassette

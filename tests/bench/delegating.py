@@ -6,8 +6,8 @@ import asyncio
 from time import perf_counter
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.events import ToolFinished
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Hang
 from tests.bench.harness import Bench, Bound, Line, Measure, Missing, interleaved, milliseconds
@@ -32,12 +32,12 @@ async def work_handed_on(bench: Bench) -> list[Line]:
         address = made.scheduler_address
         await asyncio.to_thread(on_each, address, set_up, home, {})
         here, there = cockpit_at(home, {}, script), cockpit_at(home, {"workers": address}, script)
-        intent = LaunchRun(task="parent", project=workspace, net=("none",), new_session=True)
+        intent = RunRequest(task="parent", project=workspace, net=("none",), new_session=True)
 
         async def alone() -> float:
             await asyncio.sleep(_REST.seconds or 0)
             began = perf_counter()
-            await here.launch(LaunchRun(task="nothing", project=workspace, net=("none",), new_session=True)).wait()
+            await here.launch(RunRequest(task="nothing", project=workspace, net=("none",), new_session=True)).wait()
             return perf_counter() - began
 
         try:
@@ -67,7 +67,7 @@ async def work_handed_on(bench: Bench) -> list[Line]:
     ]
 
 
-def handing(cockpit: Cockpit, intent: LaunchRun) -> Measure:
+def handing(cockpit: Cockpit, intent: RunRequest) -> Measure:
     """How long the one call of a run takes that hands a task on."""
 
     async def once() -> float:

@@ -10,10 +10,10 @@ from time import perf_counter
 from kagura_kernel.assembly import make_cockpit
 from kagura_kernel.brain.cassette import Called, CassetteHeader, entry_line, header_line
 from kagura_kernel.brain.provider import BrainDone
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.commands import shell_command
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.tools import ToolCall
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from tests.bench.harness import Bench, Bound, Line, Missing, interleaved, milliseconds
 from tests.bench.places import project, spec
@@ -42,7 +42,7 @@ async def replayed_run(bench: Bench) -> list[Line]:
         raise Missing(probe.reason)
     box = await backend.start(spec(workspace))
     cockpit = make_cockpit({**os.environ, "KAGURA_HOME": str(home)})
-    intent = LaunchRun(
+    intent = RunRequest(
         task="bench",
         replay=cassette,
         box="bubblewrap",

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 import kagura_kernel
 from kagura_kernel.domain import errors
 from kagura_kernel.domain.events import AnyEvent
-from kagura_kernel.domain.settings import Settings
+from kagura_kernel.domain.settings import settings_model
 from kagura_kernel.jupyter.cards.record import run_bundle
 from kagura_kernel.plugins.manifest import Manifest
 from kagura_kernel.views.run import RunView
@@ -84,7 +84,7 @@ def test_settings_events_errors_and_names_are_what_they_were() -> None:
     coded = [one for _, one in inspect.getmembers(errors, inspect.isclass) if "code" in vars(one)]
     kinds = [line for kind, model in sorted(events.items()) for line in [f"== {kind}", *outline(model)]]
     made = {
-        "settings.txt": "\n".join(outline(Settings)),
+        "settings.txt": "\n".join(outline(settings_model())),
         "events.txt": "\n".join(kinds),
         "manifest.txt": "\n".join(outline(Manifest)),
         "errors.txt": "\n".join(sorted(one.code for one in coded)),

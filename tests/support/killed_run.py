@@ -27,7 +27,6 @@ from typing import Any
 
 from kagura_kernel.brain.provider import BrainCapabilities
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.errors import ApprovalError
 from kagura_kernel.domain.events import AnyEvent, ApprovalRequested, Event, ToolFinished
@@ -38,6 +37,7 @@ from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.memory.opening import open_memory
 from kagura_kernel.runs import checkpointing
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -163,10 +163,10 @@ def main(order: Mapping[str, str]) -> dict[str, Any]:
     )
     try:
         if resume := order.get("resume", ""):
-            intent = LaunchRun(task="", resume=resume)
+            intent = RunRequest(task="", resume=resume)
         else:
             write = WriteMode(order.get("write", "ask"))
-            intent = LaunchRun(task="Do ten things.", project=project, write_mode=write, grants=("fake:read",))
+            intent = RunRequest(task="Do ten things.", project=project, write_mode=write, grants=("fake:read",))
         asked: list[str] = []
         handle = cockpit.launch(intent)
         handle.subscribe(_answering(cockpit, side, asked))

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from kagura_kernel.assembly import make_cockpit
-from kagura_kernel.cockpit.intents import LaunchCell
+from kagura_kernel.runs.request import RunRequest
 from tests.support.credential_life import serve
 from tests.support.redactors import shared_redactor
 
 
 def live(order: dict[str, Any]) -> None:
-    """Launch the cell again and again, with nobody to ask."""
+    """RunRequest the cell again and again, with nobody to ask."""
     cockpit = make_cockpit(order["environ"])
     while True:
-        intent = LaunchCell(
-            code=order["code"],
+        intent = RunRequest(
+            task=order["code"],
             language="bash",
             project=Path(order["project"]),
             grants=(order["grant"],),

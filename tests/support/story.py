@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import Thread
@@ -24,9 +23,9 @@ from kagura_kernel.testing.patience import wait_until
 if TYPE_CHECKING:
     from kagura_kernel.brain.provider import BrainProvider
     from kagura_kernel.cockpit.handles import RunHandle
-    from kagura_kernel.cockpit.intents import Launch
     from kagura_kernel.domain.approvals import ApprovalRequest
     from kagura_kernel.domain.events import AnyEvent
+    from kagura_kernel.runs.request import RunRequest
 
 
 class Calendar:
@@ -119,9 +118,9 @@ class Stage(Cockpit):
         super().__init__(parts)
         self._person = person
 
-    def launch(self, intent: Launch) -> RunHandle:
+    def launch(self, intent: RunRequest) -> RunHandle:
         """As any cockpit."""
-        handle = super().launch(replace(intent, headless=False))
+        handle = super().launch(intent._replace(headless=False))
         self._person.listen(self, handle)
         return handle
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from kagura_kernel.cockpit.handles import Listener
-from kagura_kernel.cockpit.intents import Launch
 from kagura_kernel.cockpit.records import LeaseView, lease_views
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest, Decision, Verdict
 from kagura_kernel.domain.changes import FileChange
@@ -26,6 +25,7 @@ from kagura_kernel.domain.events import (
 )
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.journal.rows import RunRow
+from kagura_kernel.runs.request import RunRequest
 from tests.support.sample_run import SampleRun
 
 Told = TypeVar("Told", bound=Event)
@@ -50,7 +50,7 @@ class ToldRun:
         self.session_id = session_id
         self.here = here
         self.told: list[AnyEvent] = []
-        self.intents: list[Launch] = []
+        self.intents: list[RunRequest] = []
         self._lock = threading.RLock()
         self._listeners: list[Listener] = []
         self._result: concurrent.futures.Future[RunOutcome] = concurrent.futures.Future()
@@ -104,7 +104,7 @@ class ToldRun:
 
     # -------------------------------------------------------------- as a cockpit
 
-    def launch(self, intent: Launch) -> ToldRun:
+    def launch(self, intent: RunRequest) -> ToldRun:
         """The run itself, whatever is asked for; `intents` remembers that."""
         self.intents.append(intent)
         return self

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS
-from kagura_kernel.cockpit.grammar import Argument, Command, Kind, Option, Surface
 from kagura_kernel.cockpit.lines.cursor import OnLine, Standing, locate, standing, words_at
 from kagura_kernel.cockpit.lines.helping import argument_help, cell_help, command_help, option_help, overview
 from kagura_kernel.cockpit.lines.lookup import Name, Names
 from kagura_kernel.cockpit.lines.words import Word, words_of
+from kagura_kernel.domain.grammar import Argument, Command, Kind, Option, Surface
 
 _ANY_AT = re.compile(r"@(?:\"(?P<quoted>[^\"\n]+)\"?|(?P<bare>[^\s\"@]+))")
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS
-from kagura_kernel.cockpit.grammar import Argument, CellMagic, Command, Option, Surface
 from kagura_kernel.cockpit.lines.parsing import find
 from kagura_kernel.cockpit.lines.words import Word, words_of
+from kagura_kernel.domain.grammar import Argument, CellMagic, Command, Option, Surface
 
 _MARKER = re.compile(r"\s*#+\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$")
 _LINE_MAGIC = re.compile(r"(?P<before>\s*(?:[^=%!?#'\"]*=\s*)?)%kagura(?![\w%])")

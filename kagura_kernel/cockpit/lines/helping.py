@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, GROUPS
-from kagura_kernel.cockpit.grammar import Argument, CellMagic, Command, Option, Surface
 from kagura_kernel.domain.errors import UnknownName
+from kagura_kernel.domain.grammar import Argument, CellMagic, Command, Option, Surface
 
 WIDTH = 100
 """Columns where nobody says how many there are."""
@@ -127,12 +127,12 @@ def _words(command: Command, surface: Surface, begin: str) -> str:
 
 
 def _option_row(option: Option) -> tuple[str, str]:
-    without = f" (without it: {option.otherwise})" if option.otherwise else ""
+    without = f" (without it: {option.without})" if option.without else ""
     return _flags(option), option.help + without
 
 
 def _without(option: Option) -> str:
-    return f" Without it: {option.otherwise}." if option.otherwise else ""
+    return f" Without it: {option.without}." if option.without else ""
 
 
 def _flags(option: Option) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from kagura_kernel.cockpit.grammar import Kind
+from kagura_kernel.domain.grammar import Kind
 
 
 class Name(NamedTuple):

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kagura_kernel.cockpit.grammar import Argument, Kind, Option
+from kagura_kernel.domain.grammar import Argument, InputRequest, Kind, Option
 
 N = TypeVar("N", int, float)
 Slot = Argument | Option
@@ -171,12 +171,12 @@ def _variable(text: str) -> str:
     return text
 
 
-def _expression(text: str) -> tuple[str, str]:
+def _expression(text: str) -> InputRequest:
     """A name and the Python expression whose value it gets; a name alone stands for itself."""
     name, sign, expression = text.partition("=")
     name = _variable(name.strip())
     if not sign:
-        return name, name
+        return InputRequest(name, name)
     expression = expression.strip()
     try:
         compile(expression, "<option>", "eval")
@@ -184,7 +184,7 @@ def _expression(text: str) -> tuple[str, str]:
         raise Unreadable(
             f"{expression!r} is no Python expression; one with spaces stands in quotes, as in `-i 'top=df[df.x > 3]'`"
         ) from None
-    return name, expression
+    return InputRequest(name, expression)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, GROUPS
-from kagura_kernel.cockpit.grammar import CellMagic, Command, Option, Surface
+from kagura_kernel.domain.grammar import CellMagic, Command, Option, Surface
 
 _TOP = """\
 # Commands
@@ -89,7 +89,7 @@ def _only(surfaces: frozenset[Surface] | None, command: Command) -> str:
 
 
 def _option(option: Option) -> tuple[str, str, str]:
-    return ", ".join(_code(f"{flag} {option.value}".rstrip()) for flag in option.flags), option.help, option.otherwise
+    return ", ".join(_code(f"{flag} {option.value}".rstrip()) for flag in option.flags), option.help, option.without
 
 
 def _code(text: str) -> str:

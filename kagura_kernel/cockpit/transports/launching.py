@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kagura_kernel.cockpit.attaching import LiveFeed
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.cockpit.transports.followers import Followers
 from kagura_kernel.cockpit.transports.telling import one_line
 from kagura_kernel.cockpit.transports.transport import SentFile
@@ -18,6 +17,7 @@ from kagura_kernel.cockpit.transports.turns import Turn
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.variables import MAX_VARIABLES, PackedVariable
 from kagura_kernel.journal.chats import ChatBook
+from kagura_kernel.runs.request import RunRequest
 
 if TYPE_CHECKING:
     from kagura_kernel.cockpit.cockpit import Cockpit
@@ -108,8 +108,8 @@ class Launching:
         if self.draining:
             raise NotBegun(LATER)
 
-    def _intent(self, asked: Begin, inputs: tuple[PackedVariable, ...]) -> LaunchRun:
-        return LaunchRun(
+    def _intent(self, asked: Begin, inputs: tuple[PackedVariable, ...]) -> RunRequest:
+        return RunRequest(
             task=asked.task,
             session=asked.session,
             project=None if asked.resume else self.project,

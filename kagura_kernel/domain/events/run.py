@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kagura_kernel.domain.changes import ChangeState, ChangeStatus
 from kagura_kernel.domain.events.base import Event, Streamed
+from kagura_kernel.domain.settings import DEFAULTS
 
 
 class TextStreamed(Streamed):
@@ -136,7 +137,7 @@ class ApprovalRequested(Event):
     reason: str = ""
     arguments: dict[str, Any] = Field(default_factory=dict)
     call_id: str = ""
-    deadline: float = 300.0
+    deadline: float = DEFAULTS.approval_deadline
     options: tuple[str, ...] = ()
     lineage: tuple[str, ...] = ()
     content_hash: str = ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kagura_kernel.cockpit.grammar import Kind
 from kagura_kernel.cockpit.lines.lookup import Name
+from kagura_kernel.domain.grammar import Kind
 
 MOST = 200
 """So many names are given."""

@@ -16,9 +16,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.grammar import Kind
 from kagura_kernel.cockpit.lines.lookup import Name
 from kagura_kernel.cockpit.naming import here_of
+from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.jupyter.completion.files import files
 from kagura_kernel.jupyter.place import place_of
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kagura_kernel.cockpit.grammar import Kind
 from kagura_kernel.cockpit.lines.lookup import Name
+from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.jupyter.completion.files import files
 
 if TYPE_CHECKING:

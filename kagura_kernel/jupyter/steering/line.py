@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.parsing import Parsed, parse_line
+from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.jupyter.steering import answering, brain, kit, looking, memory, plugins, trust, working
 from kagura_kernel.jupyter.steering.asked import Asked
 from kagura_kernel.jupyter.surface import Surface as Place

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kagura_kernel.cockpit.grammar import Surface as Typed
 from kagura_kernel.cockpit.naming import named_run
+from kagura_kernel.domain.grammar import Surface as Typed
 from kagura_kernel.jupyter.steering.asked import Asked, say
 from kagura_kernel.jupyter.surface import Surface, surface_of
 

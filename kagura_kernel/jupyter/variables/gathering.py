@@ -19,11 +19,12 @@ _OF_IPYTHON = frozenset({"In", "Out", "exit", "get_ipython", "quit"})
 _HISTORY = re.compile(r"_+|_i+|_[io]h|_dh|_i?[0-9]+")
 
 if TYPE_CHECKING:
-    from kagura_kernel.jupyter.options import CellOptions, InputRequest
+    from kagura_kernel.domain.grammar import InputRequest
+    from kagura_kernel.runs.request import RunRequest
 
 
 def inputs_of(
-    shell: Any, options: CellOptions, *, room: int | None = None, project: Path | None = None
+    shell: Any, options: RunRequest, *, room: int | None = None, project: Path | None = None
 ) -> tuple[PackedVariable, ...]:
     """The variables that the options name, evaluated in the person's namespace and packed.
 
@@ -38,16 +39,16 @@ def inputs_of(
         VariableMissing: there is no such variable.
         VariableRefused: an expression fails, or a value is too large or does not travel.
     """
-    _check_names([one.name for one in options.inputs], options)
+    _check_names([one.name for one in options.expressions], options)
     _check_names(options.outputs, options)
     _check_outputs(options.outputs)
-    if not options.inputs:
+    if not options.expressions:
         return ()
     room = _room() if room is None else room
     root = (project or Path.cwd()).resolve()
     found: list[PackedVariable] = []
     left = room
-    for request in options.inputs:
+    for request in options.expressions:
         packed = _packed(request.name, _value(shell, request), left, room, root)
         left -= len(packed.data)
         found.append(packed)
@@ -60,8 +61,8 @@ def _room() -> int:
     return get_cockpit().room
 
 
-def _check_names(names: Sequence[str], options: CellOptions) -> None:
-    in_shell = getattr(options, "language", "") == "bash"
+def _check_names(names: Sequence[str], options: RunRequest) -> None:
+    in_shell = options.language == "bash"
     if len(names) > MAX_VARIABLES:
         raise UsageError(f"A cell may name {MAX_VARIABLES} variables in each direction, not {len(names)}.")
     for name in names:

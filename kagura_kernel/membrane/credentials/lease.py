@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.errors import GrantMissing, LeaseEnded, UsageError
 from kagura_kernel.domain.identity import new_approval_id
-from kagura_kernel.domain.settings import Settings
+from kagura_kernel.domain.settings import DEFAULTS, Settings
 from kagura_kernel.membrane.credentials.provider import Minted, Scope
 from kagura_kernel.membrane.credentials.secret import Credential
 
@@ -97,10 +97,6 @@ class Grants:
         return wanted
 
 
-DEFAULT_SECONDS = 3600.0
-DEFAULT_RENEWALS = 6
-DEFAULT_TTL = 900.0
-
 USED_UP = "its budget is used up"
 """Why a lease ends that a person has not extended."""
 
@@ -112,9 +108,9 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 class Budget:
     """An approved amount, and what is left of it."""
 
-    total_seconds: float = DEFAULT_SECONDS  # How long the scope may be held in all
+    total_seconds: float = DEFAULTS.lease_budget_seconds  # How long the scope may be held in all
     spent_seconds: float = 0.0  # How much of that is spent, or committed to the credential that lives
-    renewals_left: int = DEFAULT_RENEWALS  # How often a credential may still be replaced by a fresh one
+    renewals_left: int = DEFAULTS.lease_renewals  # How often a credential may still be replaced by a fresh one
 
     def __post_init__(self) -> None:
         numbers = (self.total_seconds, self.spent_seconds)
@@ -188,13 +184,13 @@ class Holder:
 class LeaseTerms:
     """Numbers."""
 
-    ttl: float = DEFAULT_TTL  # Seconds that one credential is meant to live
+    ttl: float = DEFAULTS.lease_seconds  # Seconds that one credential is meant to live
     budget: Budget = field(default_factory=Budget)  # What a person is asked for when they are asked
     renew_after: float = 0.75  # Part of a credential's life after which it is renewed,
     jitter: float = 0.1  # and how much later, at most, so that many leases do not renew in one moment
     # Seconds that a credential which was renewed still lives: a request that took it along may not have arrived yet
     overlap: float = 5.0
-    ask_deadline: float = 300.0  # Seconds until no answer is a no
+    ask_deadline: float = DEFAULTS.approval_deadline  # Seconds until no answer is a no
     attempts: int = 3  # How often a provider that has trouble is asked for a first credential
     first_pause: float = 1.0  # Seconds between the first two attempts; doubled each time,
     longest_pause: float = 30.0  # up to this

@@ -17,6 +17,7 @@ from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import ApprovalAborted, EgressBusy, EgressDenied
 from kagura_kernel.domain.identity import new_approval_id
 from kagura_kernel.domain.patience import Patience
+from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.membrane.egress.names import HOST_SETS, HTTP, HTTPS, HostSets, Target
 from kagura_kernel.membrane.egress.policy import advice
 
@@ -109,7 +110,7 @@ class Asking:
         session_id: str = "",
         session: Answers | None = None,
         clock: Clock | None = None,
-        deadline: float = 300.0,
+        deadline: float = DEFAULTS.approval_deadline,
     ) -> None:
         self._approver = approver
         self._run_id = run_id

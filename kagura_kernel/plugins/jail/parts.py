@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kagura_kernel.domain.clock import Clock, SystemClock
 from kagura_kernel.domain.errors import SandboxUnsupported
 from kagura_kernel.domain.events import EgressClosed, EgressDecided
+from kagura_kernel.domain.settings import DEFAULTS
 from kagura_kernel.membrane.egress.gate import Resolver, SystemResolver
 from kagura_kernel.sandbox.backend import Box, BoxSpec
 
@@ -24,11 +25,11 @@ JailFailed = Callable[[str, str], object]
 class JailLimits:
     """The limits of one jail."""
 
-    call_seconds: float = 30.0  # One call, from the moment the plugin has it
-    calls: int = 4  # Carried out at once
+    call_seconds: float = DEFAULTS.plugin_call_seconds  # One call, from the moment the plugin has it
+    calls: int = DEFAULTS.plugin_calls  # Carried out at once
     waiting: int = 64  # May wait for their turn; one more is refused
     frame_bytes: int = 4 * 2**20  # Arguments, or an answer, as JSON
-    memory_mib: int = 256  # Memory of the whole jail
+    memory_mib: int = DEFAULTS.plugin_memory_mib  # Memory of the whole jail
     start_seconds: float = 20.0  # From the box to the plugin's list of functions; its `create_host_functions` is in it
     log_bytes: int = 64 * 1024  # How much of what it prints is kept
 

@@ -23,11 +23,11 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.cockpit.transports.conversations import ChatTerms, Conversations
 from kagura_kernel.cockpit.transports.transport import Clicked, Heard, Post, Said, Transport, TransportError
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.events import MessageRefused
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Step
 from kagura_kernel.testing.chat import ChatServer, Shown
@@ -407,11 +407,11 @@ class TransportConformance:
         await talk.says(thread, "First.")
         await talk.conversations.idle()
         elsewhere = talk.elsewhere([HOST, "Second."])
-        elsewhere.launch(LaunchRun(task="go on", session=talk.conversations.session_of(thread), project=talk.project))
+        elsewhere.launch(RunRequest(task="go on", session=talk.conversations.session_of(thread), project=talk.project))
         question = await talk.question(thread)
         await talk.server.click(ANN, thread, question.post_id, _action(question, "Allow"))
         await talk.done(thread, "Second.")
-        foreign = LaunchRun(task="another's", session="somebody-else", project=talk.project)
+        foreign = RunRequest(task="another's", session="somebody-else", project=talk.project)
         await talk.elsewhere(["Third."]).launch(foreign)
         await talk.conversations.idle()
         told = [post.text for post in talk.server.shown(thread)]
@@ -437,7 +437,7 @@ class TransportConformance:
         await talk.conversations.idle()
         await talk.conversations.close()
         elsewhere = talk.elsewhere([HOST, "Second."])
-        elsewhere.launch(LaunchRun(task="go on", session=talk.conversations.session_of(thread), project=talk.project))
+        elsewhere.launch(RunRequest(task="go on", session=talk.conversations.session_of(thread), project=talk.project))
         await eventually(talk.cockpit.pending)
         await talk.restart()
         question = await talk.question(thread)

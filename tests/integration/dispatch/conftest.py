@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.events import AnyEvent
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, Step
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -33,9 +33,9 @@ def hand_on(task: str, **more: Any) -> Ask:
     return Ask("delegate", {"task": task, **more})
 
 
-def launch(project: Path, task: str = "parent", **more: Any) -> LaunchRun:
+def launch(project: Path, task: str = "parent", **more: Any) -> RunRequest:
     """A task without a network."""
-    return LaunchRun(task=task, project=project, **{"net": ("none",), **more})
+    return RunRequest(task=task, project=project, **{"net": ("none",), **more})
 
 
 def events(cockpit: Cockpit, run_id: str, *kinds: str) -> list[AnyEvent]:

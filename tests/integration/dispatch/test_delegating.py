@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.errors import BrainLost
 from kagura_kernel.domain.events import ToolFinished
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask, Hang, Together
 from kagura_kernel.testing.memory import FakeMemory
 from kagura_kernel.testing.patience import wait_until
@@ -309,7 +309,7 @@ def test_a_replay_hands_nothing_on(cockpit_with: Make, project: Path, tmp_path: 
     cockpit = cockpit_with({"parent": [hand_on("child"), "."]})
     cassette = tmp_path / "cassette.jsonl"
     cockpit.launch(launch(project, record=cassette)).result(60)
-    outcome = cockpit.launch(LaunchRun(task="", project=project, net=("none",), replay=cassette)).result(60)
+    outcome = cockpit.launch(RunRequest(task="", project=project, net=("none",), replay=cassette)).result(60)
     assert "nothing is handed on in it" in told(cockpit, outcome)
     assert (outcome.status, events(cockpit, outcome.run_id, "child.started")) == ("done", [])
 

@@ -17,10 +17,10 @@ from kagura_kernel.assembly import close_cockpit
 from kagura_kernel.assembly.child_packets import Packet, packed, packet_of
 from kagura_kernel.assembly.dask_worker import run_child
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.patterns import Handoff
 from kagura_kernel.runs.order import ChildOrder
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask, Together
 from kagura_kernel.testing.patience import wait_until
 from tests.integration.dispatch.conftest import events, hand_on, launch, only, told
@@ -198,7 +198,7 @@ def test_a_packet_says_what_to_do_and_holds_no_secret(
     )
     try:
         monkeypatch.setattr(cockpit, "_children", Watched())
-        cockpit.launch(LaunchRun(task="parent", project=project, net=("github", "ask"))).result(60)
+        cockpit.launch(RunRequest(task="parent", project=project, net=("github", "ask"))).result(60)
     finally:
         cockpit.close()
     [packet] = seen

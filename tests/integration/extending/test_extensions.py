@@ -21,7 +21,6 @@ from kagura_kernel.assembly.extensions import tool_makers as load_tools
 from kagura_kernel.assembly.transports import make_transport
 from kagura_kernel.cli.doctor_chats import chats
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import ConfigurationError, ExtensionBroken, UnknownName
 from kagura_kernel.domain.errors.memory import MemoryUnavailable
@@ -29,6 +28,7 @@ from kagura_kernel.domain.extensions import BRAINS, CREDENTIALS, MEMORIES, TOOLS
 from kagura_kernel.domain.memory import Author, Draft, Source
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.memory.opening import open_memory, problem_with
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.installed import installed_package
 from kagura_kernel.testing.patience import wait_until
@@ -85,8 +85,8 @@ def cockpit_of(tmp_path: Path) -> Iterator[Callable[..., Cockpit]]:
         cockpit.close()
 
 
-def launch(project: Path, **more: Any) -> LaunchRun:
-    return LaunchRun(task="How many words?", project=project, box="bubblewrap", headless=True, **more)
+def launch(project: Path, **more: Any) -> RunRequest:
+    return RunRequest(task="How many words?", project=project, box="bubblewrap", headless=True, **more)
 
 
 # ------------------------------------------------------------------------- the page
@@ -189,7 +189,7 @@ def test_a_run_does_not_begin_without_a_tool_that_the_settings_name(cockpit_of, 
     with pytest.raises(ExtensionBroken, match="no licence"):
         cockpit.launch(launch(project))
     # A cell's own code has no tools.
-    cell = LaunchCell(code="true", language="bash", project=project, box="bubblewrap")
+    cell = RunRequest(task="true", language="bash", project=project, box="bubblewrap")
     assert cockpit.launch(cell).result(60).status == "done"
 
 
@@ -214,7 +214,7 @@ def test_what_makes_no_tool_ends_the_run_with_words(cockpit_of, project):
 
 @pytest.mark.usefixtures("house")
 def test_a_back_end_of_another_package_starts_boxes_when_it_is_named(cockpit_of, project):
-    cell = LaunchCell(code="cat poem.txt", language="bash", project=project, box="modest")
+    cell = RunRequest(task="cat poem.txt", language="bash", project=project, box="modest")
     cockpit = cockpit_of()
     outcome = cockpit.launch(cell).result(60)
     assert outcome.text.startswith("one two three")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.plugins.configuring import complete
 from kagura_kernel.plugins.discovery import load_found
 from kagura_kernel.plugins.jail.jail import Jail
@@ -18,6 +17,7 @@ from kagura_kernel.plugins.jail.parts import JailParts
 from kagura_kernel.plugins.permissions import plan_jail
 from kagura_kernel.plugins.scan.scanning import scan_path
 from kagura_kernel.plugins.schema import read_schema
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -83,7 +83,7 @@ def test_the_server_answers_from_the_run_s_box(cockpit_of, project, tmp_path):
         [Ask("words_longest", {"text": "a plain sentence"}), lambda results: read.append(results[-1].text) or "Done."]
     )
     cockpit = cockpit_of(brain)
-    task = LaunchRun(task="Go.", project=project, net=("none",), mcp_config=project / "mcp.json")
+    task = RunRequest(task="Go.", project=project, net=("none",), mcp_config=project / "mcp.json")
     handle = cockpit.launch(task)
     wait_until(lambda: handle.done or cockpit.pending())
     for request in cockpit.pending():

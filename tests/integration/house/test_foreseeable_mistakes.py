@@ -13,7 +13,6 @@ import pytest
 
 from kagura_kernel.assembly import make_cockpit
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
     ConfigurationError,
@@ -28,6 +27,7 @@ from kagura_kernel.domain.errors import (
 )
 from kagura_kernel.domain.events import AnyEvent, BoxStarted
 from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.runs.request import RunRequest
 from tests.support.kernel import kernel_environ
 
 pytestmark = [pytest.mark.timeout(180)]
@@ -55,21 +55,21 @@ def open_cockpit(tmp_path: Path) -> Iterator[Open]:
         cockpit.close()
 
 
-def cell(project: Path, code: str = "print('hello')", **options: object) -> LaunchCell:
-    return LaunchCell(code=code, project=project, **({"box": "bubblewrap"} | options))  # type: ignore[arg-type]
+def cell(project: Path, code: str = "print('hello')", **options: object) -> RunRequest:
+    return RunRequest(language="python", task=code, project=project, **({"box": "bubblewrap"} | options))  # type: ignore[arg-type]
 
 
 def test_an_unknown_brain_or_box_names_what_there_is(open_cockpit: Open, project: Path) -> None:
     cockpit = open_cockpit()
     with pytest.raises(UnknownName, match="Did you mean 'claude'"):
-        cockpit.launch(LaunchRun(task="x", brain="cluade", project=project))
+        cockpit.launch(RunRequest(task="x", brain="cluade", project=project))
     with pytest.raises(UnknownName, match="Did you mean 'bubblewrap'"):
         cockpit.launch(cell(project, box="bublewrap"))
 
 
 def test_without_any_brain_the_four_ways_to_get_one_are_told(open_cockpit: Open, project: Path) -> None:
     with pytest.raises(BrainNotConfigured) as caught:
-        open_cockpit().launch(LaunchRun(task="x", project=project))
+        open_cockpit().launch(RunRequest(task="x", project=project))
     ways = ("`claude`", "ANTHROPIC_API_KEY", "setup brain", "KAGURA_ENDPOINT", "%%sandbox", "--replay")
     assert [way for way in ways if way not in caught.value.message] == []
 

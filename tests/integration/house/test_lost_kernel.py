@@ -21,11 +21,11 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from kagura_kernel.assembly import get_cockpit
-from kagura_kernel.cockpit.intents import LaunchCell
+from kagura_kernel.runs.request import RunRequest
 marker = sys.argv[2]
 code = f"(setsid sleep {marker} &) ; sleep {marker}"
 handle = get_cockpit().launch(
-    LaunchCell(code=code, language="bash", box=sys.argv[1], project=Path.cwd(), command_timeout=0, idle_timeout=0)
+    RunRequest(task=code, language="bash", box=sys.argv[1], project=Path.cwd(), command_timeout=0, idle_timeout=0)
 )
 handle.subscribe(lambda event: print(event.kind, flush=True))
 handle.result()

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cockpit.intents import LaunchCell
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.events import EgressDecided
 from kagura_kernel.journal import views
@@ -27,6 +26,7 @@ from kagura_kernel.membrane.credentials.lease import Budget, Grant, Holder, Leas
 from kagura_kernel.membrane.credentials.mint import mint
 from kagura_kernel.membrane.credentials.registry import KINDS
 from kagura_kernel.membrane.credentials.secret import SecretReader
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.sandbox.docker.backend import DockerBackend
 from kagura_kernel.testing.box import FakeBackend
@@ -107,7 +107,7 @@ def house(tmp_path: Path) -> Iterator[House]:
         (config / "credentials.toml").write_text(REGISTRY.format(url=cloudflare.url))
         past(journal)
         back_up(home, tmp_path / "good")
-        cell = LaunchCell(code="echo begun; sleep 100000", language="bash", project=project, idle_timeout=0)
+        cell = RunRequest(task="echo begun; sleep 100000", language="bash", project=project, idle_timeout=0)
         handle = cockpit.launch(cell)
         told: list[str] = []
         handle.subscribe(lambda event: told.append(event.kind))

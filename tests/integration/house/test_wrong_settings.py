@@ -9,9 +9,9 @@ import pytest
 
 from kagura_kernel.assembly import make_cockpit
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchCell
 from kagura_kernel.domain.errors import ConfigurationError, NotThisTime
 from kagura_kernel.domain.events import AnyEvent, BoxStarted
+from kagura_kernel.runs.request import RunRequest
 from tests.support.kernel import kernel_environ, run_cells
 
 pytestmark = [pytest.mark.timeout(180)]
@@ -87,7 +87,7 @@ def test_a_notebook_says_it_calmly(environ: Callable[..., dict[str, str]], tmp_p
 
 
 def box_of(cockpit: Cockpit, project: Path, **options: object) -> tuple[str, BoxStarted | None]:
-    handle = cockpit.launch(LaunchCell(code="print(1)", project=project, **options))  # type: ignore[arg-type]
+    handle = cockpit.launch(RunRequest(language="python", task="print(1)", project=project, **options))  # type: ignore[arg-type]
     events: list[AnyEvent] = []
     handle.subscribe(events.append)
     error = handle.result(120).error
@@ -100,7 +100,7 @@ def test_an_image_is_not_ignored_by_boxes_that_have_none(open_cockpit: Open, tmp
     project.mkdir()
     cockpit = open_cockpit(**nowhere)
     with pytest.raises(NotThisTime, match=r"bubblewrap have no images.*`--image node`"):
-        cockpit.launch(LaunchCell(code="print(1)", project=project, box="bubblewrap", image="node"))
+        cockpit.launch(RunRequest(language="python", task="print(1)", project=project, box="bubblewrap", image="node"))
     error, box = box_of(cockpit, project, image="node")
     assert box is None
     assert "bubblewrap: it has no images" in error

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.errors import BrainRefused
 from kagura_kernel.domain.memory import OUTCOME, Author, Draft, Query, Source, Tier
 from kagura_kernel.journal import checkpoints
 from kagura_kernel.memory.sqlite.store import SqliteMemory
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -54,7 +54,7 @@ def test_after_a_cascade_no_file_of_the_data_directory_holds_a_word_of_it(cockpi
     draft = Draft(f"The launch is called {WORD}.", Source(Author.HUMAN), pinned=True)
     root = cockpit.memory.remember(draft, **ADA)
     other = cockpit.memory.remember(Draft("Sales are in EUR.", Source(Author.HUMAN)), **ADA)
-    handle = cockpit.launch(LaunchRun(task="Plan the day.", project=tmp_path / "project", brain="fake", headless=True))
+    handle = cockpit.launch(RunRequest(task="Plan the day.", project=tmp_path / "project", brain="fake", headless=True))
     handle.result(60)
     left = memory.recall(Query("", k=50))
     assert {one.memory.type for one in left} >= {"note", OUTCOME}

@@ -10,11 +10,12 @@ import pytest
 
 from kagura_kernel.assembly import make_cockpit
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import EnablePlugin, LaunchCell
+from kagura_kernel.cockpit.intents import EnablePlugin
 from kagura_kernel.domain.events import Noted, RunFinished
 from kagura_kernel.domain.plugins import PluginState, Risk
 from kagura_kernel.journal.plugin_words import send_plugin_word
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import NONE_ENABLED
 from kagura_kernel.testing.compiled_rules import share_rules
 from kagura_kernel.testing.patience import wait_until
@@ -43,7 +44,7 @@ class Session:
         assert self.cockpit.plugins.enable(intent).result(60).state is PluginState.ENABLED
 
     def run(self, code: str = GREETS) -> tuple[RunFinished, list[str]]:
-        handle = self.cockpit.launch(LaunchCell(code=code))
+        handle = self.cockpit.launch(RunRequest(language="python", task=code))
         handle.result(60)
         rows = [row.event for row in self.cockpit.journal.events(run_id=handle.run_id)]
         notes = [event.text for event in rows if isinstance(event, Noted)]
@@ -89,7 +90,7 @@ def test_a_boxed_program_calls_what_its_session_has_enabled(session: Session) ->
 
 def test_a_word_from_another_process_is_heard_while_a_run_goes_on(session: Session) -> None:
     session.enable()
-    handle = session.cockpit.launch(LaunchCell(code="import time\ntime.sleep(100)"))
+    handle = session.cockpit.launch(RunRequest(language="python", task="import time\ntime.sleep(100)"))
     session.say("disable")
     wait_until(lambda: session.state is PluginState.DISABLED)
     assert not handle.done
@@ -130,6 +131,6 @@ def test_changed_files_are_off_at_the_next_run_which_says_so(session: Session) -
 
 def test_enabling_lasts_for_its_session(session: Session) -> None:
     session.enable()
-    handle = session.cockpit.launch(LaunchCell(code=GREETS, session="another"))
+    handle = session.cockpit.launch(RunRequest(language="python", task=GREETS, session="another"))
     assert handle.result(60).status == "failed"
     assert session.run()[0].status == "done"

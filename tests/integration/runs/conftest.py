@@ -23,6 +23,7 @@ from kagura_kernel.membrane.blobs import BlobStore
 from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.runs.order import LaunchedBox, RunOrder, RunParts
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
@@ -89,15 +90,15 @@ class Runs:
             redactor=redactor,
             **({} if limits is None else {"call_limits": limits}),
         )
+        asked = {name: more.pop(name) for name in ("inputs", "outputs", "changes", "started_by") if name in more}
         order = RunOrder(
             f"run-{number}",
             more.pop("session", "ses-1"),
             task,
             self.project,
             spec,
-            language=language,
             limits=CommandLimits(120.0, None),
-            headless=headless,
+            request=RunRequest(language=language, headless=headless, **asked),
             **more,
         )
         return Run(order, parts)

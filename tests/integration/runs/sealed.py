@@ -23,6 +23,7 @@ from kagura_kernel.membrane.credentials.registry import Registry
 from kagura_kernel.membrane.egress.proxy import PROXY_PORT, proxy_variables
 from kagura_kernel.membrane.grant import MembraneParts, compute_grant
 from kagura_kernel.runs.order import LaunchedBox, RunOrder, RunParts
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.run import Run
 from kagura_kernel.runs.sealing import sealed_needs, with_program
 from kagura_kernel.sandbox.backend import BoxSpec, SandboxBackend
@@ -106,6 +107,7 @@ class SealedRuns:
             membrane=MembraneParts(LeaseLedger(self.journal), Registry, resolver=lambda: resolve),
             plugins=more.pop("plugins", None),
         )
+        asked = {name: more.pop(name) for name in ("inputs", "outputs", "changes", "started_by") if name in more}
         order = RunOrder(
             f"run-{self._number}",
             f"ses-{self._number}",
@@ -115,7 +117,7 @@ class SealedRuns:
             grant,
             brain=brain,
             brain_reason="asked for",
-            headless=more.pop("headless", False),
+            request=RunRequest(headless=more.pop("headless", False), **asked),
             **more,
         )
         return Run(order, parts)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.events import AnyEvent, KitStaged, RunGranted, ToolFinished
 from kagura_kernel.domain.outcome import RunOutcome
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -55,7 +55,7 @@ class Place:
         self.cockpit = fake_cockpit(
             self.home, backend=BubblewrapBackend(), brains=[self.brain], redactor=shared_redactor()
         )
-        handle = self.cockpit.launch(LaunchRun(task="Go.", project=self.project, agent=agent, headless=True, **more))
+        handle = self.cockpit.launch(RunRequest(task="Go.", project=self.project, agent=agent, headless=True, **more))
         outcome = asyncio.run(asyncio.wait_for(handle.wait(), 90))
         return outcome, [row.event for row in self.cockpit.journal.events(run_id=outcome.run_id)]
 

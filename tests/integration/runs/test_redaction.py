@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.events import AnyEvent, OutputStreamed, ResultShown, TextStreamed, ToolCalled, ToolFinished
 from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Path:
 class Listened:
     """One run of a cockpit, with everything that was heard of it and everything that was kept."""
 
-    def __init__(self, tmp_path: Path, intent: LaunchRun | LaunchCell, brain: FakeBrain) -> None:
+    def __init__(self, tmp_path: Path, intent: RunRequest, brain: FakeBrain) -> None:
         home = tmp_path / "home"
         cockpit = fake_cockpit(home, backend=BubblewrapBackend(), brains=[brain], redactor=shared_redactor())
         try:
@@ -66,7 +66,7 @@ def test_nothing_that_is_told_holds_a_secret_and_everything_that_was_asked_for_i
             f"The password is {PASSWORD}, said postgres://app:{PASSWORD}@db/app.",
         ]
     )
-    intent = LaunchRun(
+    intent = RunRequest(
         task=f"Deploy with {TOKEN}", project=project, write_mode=WriteMode.THROUGH, headless=True, brain="fake"
     )
     run = Listened(tmp_path, intent, brain)
@@ -97,7 +97,7 @@ def test_nothing_that_is_told_holds_a_secret_and_everything_that_was_asked_for_i
 
 def test_a_cells_own_code_and_what_it_prints_are_redacted_where_they_are_told(project, tmp_path):
     code = f"token = '{TOKEN}'\nprint(token, len(token), flush=True)\nn = open('kept.txt', 'w').write(token)\n"
-    intent = LaunchCell(code=code, language="python", project=project, write_mode=WriteMode.THROUGH, headless=True)
+    intent = RunRequest(task=code, language="python", project=project, write_mode=WriteMode.THROUGH, headless=True)
     run = Listened(tmp_path, intent, FakeBrain())
     assert run.outcome.status == "done", run.outcome.error
     assert TOKEN not in repr((run.events, run.stored, run.outcome))

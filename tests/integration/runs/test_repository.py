@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.membrane.project import ProjectFiles
 from kagura_kernel.membrane.protection import Protection
 from kagura_kernel.membrane.self_running import STANDS_IN, called_by
 from kagura_kernel.runs.git_places import UNCLEAR, GitPlaces, more_than_git
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -393,7 +393,7 @@ def written(repository: Path, tmp_path: Path, line: str) -> dict[str, tuple[str,
         ),
     )
     try:
-        outcome = cockpit.launch(LaunchRun(task="do it", project=repository, write_mode=WriteMode.THROUGH)).result(60)
+        outcome = cockpit.launch(RunRequest(task="do it", project=repository, write_mode=WriteMode.THROUGH)).result(60)
     finally:
         cockpit.close()
     return {change.path: (change.state, change.runs) for change in outcome.changes}

@@ -18,7 +18,6 @@ import pytest
 from kagura_kernel.brain.provider import BrainDone, BrainEvent, Turn
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.handles import RunHandle
-from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.errors import ApprovalError, JournalUnreadable, ResumeRefused, RunUnknown
 from kagura_kernel.domain.events import (
@@ -37,6 +36,7 @@ from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.journal.checkpoints import digest_of, forget_checkpoints, history, latest, store
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
 from kagura_kernel.membrane.credentials.registry import Registry
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.resumption import gone_on_with
 from kagura_kernel.sandbox.bubblewrap import BubblewrapBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Together
@@ -92,7 +92,7 @@ class Kernel:
                 known.add(event.approval_id)
                 threading.Thread(target=self._answer, args=(event.approval_id,)).start()
 
-        intent = LaunchRun(task=task, project=more.pop("project", self.project), **more)
+        intent = RunRequest(task=task, project=more.pop("project", self.project), **more)
         handle = self.cockpit.launch(intent)
         handle.subscribe(heard)
         return handle
@@ -397,7 +397,7 @@ def test_what_has_no_steps_still_goes_on_or_is_unknown_is_refused(kernel: NewKer
     one = kernel([Hang()])
     with pytest.raises(RunUnknown):
         one.resume("last")
-    cell = one.cockpit.launch(LaunchCell(code="true", language="bash", project=project))
+    cell = one.cockpit.launch(RunRequest(task="true", language="bash", project=project))
     cell.result(60)
     with pytest.raises(ResumeRefused, match="a cell's own code"):
         one.resume(cell.run_id)

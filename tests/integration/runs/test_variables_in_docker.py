@@ -13,6 +13,7 @@ from kagura_kernel.jupyter.variables.assigning import value_of
 from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.runs.inbox.packing import pack
 from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.tray import Results, Tray
 from kagura_kernel.runs.variables import collect_outputs, lay_tray
 from kagura_kernel.sandbox.backend import BoxSpec
@@ -33,7 +34,9 @@ async def stage(docker_backend, request):
     box = await docker_backend.start(BoxSpec(image=getattr(request, "param", BASE)))
     packed = [(name, pack(value, 2**20)) for name, value in (("df", FRAME), ("n", 3))]
     inputs = tuple(PackedVariable(name, p.form, p.data, dict(p.details), p.summary) for name, p in packed)
-    order = SimpleNamespace(inputs=inputs, outputs=("result",), room=2**20, spec=SimpleNamespace(env={}))
+    order = SimpleNamespace(
+        request=RunRequest(inputs=inputs, outputs=("result",)), room=2**20, spec=SimpleNamespace(env={})
+    )
     membrane = SimpleNamespace(scrubber=Scrubber(list))
     yield SimpleNamespace(box=box, order=order, recorder=Rows(), membrane=membrane)
     await box.close()

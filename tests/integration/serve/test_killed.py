@@ -15,10 +15,10 @@ from typing import Self
 import pytest
 
 from kagura_kernel.assembly import make_cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.journal import views
 from kagura_kernel.journal.leases import LeaseLedger
 from kagura_kernel.journal.owner import owner_alive
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.supervisor.cgroups import find_tree
 from kagura_kernel.testing.chat import Shown
 from kagura_kernel.testing.conformance.load import processes_with
@@ -128,7 +128,7 @@ class Elsewhere:
         await self.person.say()
         task = f"task-{self.person.number}-1-question"
         session = f"slack-{self.person.thread.replace(':', '-')}"
-        intent = LaunchRun(task=f"Please do {task}.", session=session, project=self._place.project)
+        intent = RunRequest(task=f"Please do {task}.", session=session, project=self._place.project)
         await asyncio.to_thread(self._cockpit.launch, intent)
         await eventually(self._cockpit.pending)
         self.person.sent.append(task)

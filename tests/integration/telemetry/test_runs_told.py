@@ -12,9 +12,9 @@ import pytest
 
 from kagura_kernel.assembly import load_settings, make_cockpit
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.kit.redaction.redactor import Redactor
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.telemetry.spans import span_id, trace_id
 from kagura_kernel.telemetry.telemetry import Telemetry
 from kagura_kernel.testing.box import FakeBackend
@@ -52,8 +52,8 @@ def cockpit_of(tmp_path: Path) -> Iterator[Callable[..., Cockpit]]:
         cockpit.close()
 
 
-def launch(project: Path, task: str = "parent") -> LaunchRun:
-    return LaunchRun(task=task, project=project, net=("none",))
+def launch(project: Path, task: str = "parent") -> RunRequest:
+    return RunRequest(task=task, project=project, net=("none",))
 
 
 def by_run(collector: OtlpCollector) -> dict[str, Any]:
@@ -149,8 +149,8 @@ def real_cockpit(tmp_path: Path) -> Iterator[Callable[..., Cockpit]]:
         cockpit.close()
 
 
-def cell(project: Path) -> LaunchCell:
-    return LaunchCell(code="echo hello", language="bash", project=project, box="bubblewrap")
+def cell(project: Path) -> RunRequest:
+    return RunRequest(task="echo hello", language="bash", project=project, box="bubblewrap")
 
 
 def test_the_setting_alone_tells_a_collector_of_real_runs(real_cockpit, project, collector):

@@ -9,12 +9,13 @@ from kagura_kernel import assembly
 from kagura_kernel.cli import doctor
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.handles import RunHandle
-from kagura_kernel.cockpit.intents import EnablePlugin, LaunchCell
+from kagura_kernel.cockpit.intents import EnablePlugin
 from kagura_kernel.cockpit.status import PartStatus
 from kagura_kernel.domain.plugins import Risk
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.cockpit import fake_cockpit
 from kagura_kernel.testing.patience import wait_until
@@ -76,8 +77,8 @@ def running(books: Path, tmp_path: Path) -> Iterator[Callable[[], RunHandle]]:
     cockpit: Cockpit = fake_cockpit(books, backend=FakeBackend())
 
     def start() -> RunHandle:
-        cell = LaunchCell(
-            code="echo begun; sleep 100000",
+        cell = RunRequest(
+            task="echo begun; sleep 100000",
             language="bash",
             project=project,
             new_session=True,

@@ -13,7 +13,6 @@ from kagura_kernel.cli import main as cli
 from kagura_kernel.cli import serve
 from kagura_kernel.cli.printing import for_terminal
 from kagura_kernel.cockpit.commands import COMMANDS
-from kagura_kernel.cockpit.grammar import TERMINAL, Argument, Command, Kind, Surface
 from kagura_kernel.cockpit.lines import helping, parsing
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
@@ -24,6 +23,7 @@ from kagura_kernel.domain.errors import (
     SandboxDied,
     SandboxUnavailable,
 )
+from kagura_kernel.domain.grammar import TERMINAL, Argument, Command, Kind, Surface
 
 HEAVY = [
     "IPython",

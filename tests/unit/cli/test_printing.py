@@ -8,8 +8,8 @@ import pytest
 
 from kagura_kernel.cli import printing
 from kagura_kernel.cli.printing import as_json, for_terminal, paragraph, table, terminal_width
-from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.parsing import parse_line
+from kagura_kernel.domain.grammar import Surface
 
 LONG = "a reason that goes on and on " * 10
 

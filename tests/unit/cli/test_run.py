@@ -18,12 +18,12 @@ from kagura_kernel.cli.run_progress import QuietProgress
 from kagura_kernel.cli.run_stopping import Stopping, ended_by
 from kagura_kernel.cli.run_terminal import end_line, under_way_line
 from kagura_kernel.cockpit.cells import KAGURA
-from kagura_kernel.cockpit.grammar import NOTEBOOK, Surface
 from kagura_kernel.cockpit.lines.parsing import parse_line
 from kagura_kernel.cockpit.run_commands import OF_A_RUN
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import ApprovalExpired, UsageError
 from kagura_kernel.domain.events import ApprovalRequested
+from kagura_kernel.domain.grammar import NOTEBOOK, Surface
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.testing.patience import eventually
 from kagura_kernel.views.parts import Ask
@@ -39,7 +39,7 @@ def arguments(line: str) -> SimpleNamespace:
 def test_every_option_of_a_cell_that_is_not_about_variables_is_one_of_run():
     kept = {option.name for option in KAGURA.options if option.surfaces != NOTEBOOK}
     assert kept == {option.name for option in OF_A_RUN}
-    assert {option.name for option in KAGURA.options} - kept == {"inputs", "outputs", "fmt", "background"}
+    assert {option.name for option in KAGURA.options} - kept == {"expressions", "outputs", "fmt", "background"}
 
 
 def test_the_words_of_a_shell_and_the_options_of_a_cell_mean_the_same():

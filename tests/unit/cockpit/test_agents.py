@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.errors import AgentInvalid, AgentNotFound, KitError, UsageError
 from kagura_kernel.domain.events import AnyEvent, ApprovalRequested, RunGranted, RunStarted
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import FakeBrain
 from tests.support.redactors import shared_redactor
 
@@ -40,7 +40,7 @@ def definition(project: Path) -> Path:
 
 
 def ended(cockpit: Cockpit, **words: object) -> tuple[RunOutcome, list[AnyEvent]]:
-    handle = cockpit.launch(LaunchRun(task="Go.", **words))  # type: ignore[arg-type]
+    handle = cockpit.launch(RunRequest(task="Go.", **words))  # type: ignore[arg-type]
     outcome = asyncio.run(asyncio.wait_for(handle.wait(), 60))
     return outcome, [row.event for row in cockpit.journal.events(run_id=outcome.run_id)]
 
@@ -53,7 +53,7 @@ def test_what_somebody_elses_definition_wants_is_one_question_before_anything_st
     cockpit_with: Make, project: Path, definition: Path, await_question: AwaitQuestion
 ):
     cockpit = cockpit_with()
-    handle = cockpit.launch(LaunchRun(task="Go.", project=project, agent=str(definition)))
+    handle = cockpit.launch(RunRequest(task="Go.", project=project, agent=str(definition)))
     question = await_question(cockpit)
     assert question.kind is ApprovalKind.LAUNCH
     assert question.title == "Start this run as the definition of the agent 'mover' asks"
@@ -72,7 +72,7 @@ def test_a_definition_that_names_something_by_a_secret_is_refused_before_a_row(
     (project / "mover.yaml").write_text(line.format(token))
     cockpit = cockpit_with(redactor=shared_redactor())
     with pytest.raises(UsageError, match="looks like a secret") as refused:
-        cockpit.launch(LaunchRun(task="Go.", project=project, agent=str(project / "mover.yaml")))
+        cockpit.launch(RunRequest(task="Go.", project=project, agent=str(project / "mover.yaml")))
     assert token not in refused.value.message
     assert cockpit.runs() == []
 
@@ -83,7 +83,7 @@ def test_what_a_file_of_servers_wants_is_not_blamed_on_the_agent(
     servers = project / "servers.json"
     servers.write_text('{"mcpServers": {"far": {"url": "https://mcp.example.org/mcp"}}}')
     cockpit = cockpit_with()
-    handle = cockpit.launch(LaunchRun(task="Go.", project=project, mcp_config=servers))
+    handle = cockpit.launch(RunRequest(task="Go.", project=project, mcp_config=servers))
     question = await_question(cockpit)
     assert question.title == "Start this run as the servers of servers.json ask"
     assert "May reach mcp.example.org:443." in question.detail
@@ -95,7 +95,7 @@ def test_an_answer_for_the_session_holds_for_these_very_words_alone(
     cockpit_with: Make, project: Path, definition: Path, await_question: AwaitQuestion
 ):
     cockpit = cockpit_with()
-    first = cockpit.launch(LaunchRun(task="Go.", project=project, agent=str(definition)))
+    first = cockpit.launch(RunRequest(task="Go.", project=project, agent=str(definition)))
     question = await_question(cockpit)
     cockpit.decide(question.id, allow=True, by="a test", via="test", answer="this session")
     assert asyncio.run(first.wait()).status == "done"
@@ -104,7 +104,7 @@ def test_an_answer_for_the_session_holds_for_these_very_words_alone(
     assert of(ApprovalRequested, events) == []
     assert of(RunGranted, events)[0].by == "this session"
     definition.write_text(DEFINITION.replace("You move tables.", "You move other tables."))
-    again = cockpit.launch(LaunchRun(task="Go.", project=project, agent=str(definition)))
+    again = cockpit.launch(RunRequest(task="Go.", project=project, agent=str(definition)))
     cockpit.decide(await_question(cockpit).id, allow=False, by="a test", via="test")
     assert asyncio.run(again.wait()).status == "denied"
 
@@ -173,5 +173,5 @@ def test_what_is_no_agent_is_told_before_anything_starts(
         path.write_text(text)
     cockpit = cockpit_with()
     with pytest.raises(error):
-        cockpit.launch(LaunchRun(task="Go.", project=project, agent=str(path)))
+        cockpit.launch(RunRequest(task="Go.", project=project, agent=str(path)))
     assert cockpit.runs() == []

@@ -12,7 +12,6 @@ import pytest
 
 from kagura_kernel.cockpit import attaching
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.errors import JournalUnreadable, LeaseElsewhere, LeaseUnknown, RunUnknown
 from kagura_kernel.domain.events import Event, LeaseChanged, RunFinished
 from kagura_kernel.domain.settings import Settings
@@ -22,6 +21,7 @@ from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection
 from kagura_kernel.membrane.credentials.registry import Registry
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.credential_fake import FakeProvider
 from kagura_kernel.testing.patience import eventually, wait_until
 from tests.support.sample_run import SampleRun
@@ -174,7 +174,7 @@ async def test_a_journal_that_cannot_be_read_ends_the_feed_with_the_reason(
 
 async def test_a_run_of_this_process_is_heard_live(cockpit_with: Make, project: Path) -> None:
     cockpit = cockpit_with(("Done.",))
-    handle = cockpit.launch(LaunchRun(task="Look.", brain="fake", project=project))
+    handle = cockpit.launch(RunRequest(task="Look.", brain="fake", project=project))
     feed = cockpit.attach(handle.run_id)
     assert feed.here
     heard: list[Event] = []
@@ -237,7 +237,7 @@ def test_a_lease_that_is_revoked_from_elsewhere_is_given_back_by_the_run_that_ho
     settings = Settings(preapproved_grants=("fake:read",))
     holder, elsewhere = (cockpit_with(registry=registry, settings=settings) for _ in range(2))
     code = "until [ -e stop ]; do sleep 0.05; done"
-    handle = holder.launch(LaunchCell(code=code, language="bash", project=project, grants=("fake:read",)))
+    handle = holder.launch(RunRequest(task=code, language="bash", project=project, grants=("fake:read",)))
     wait_until(lambda: elsewhere.journal.events(run_id=handle.run_id, kinds=("tool.called",)))
     (lease,) = elsewhere.leases()
     assert not lease.here

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.approvals import ApprovalRequest
 from kagura_kernel.domain.errors import (
     BrainNotConfigured,
@@ -26,6 +25,7 @@ from kagura_kernel.domain.memory import Query
 from kagura_kernel.domain.policy import WriteMode
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.jupyter.status import status_text
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang, Together
 from kagura_kernel.testing.memory import FakeMemory
@@ -37,8 +37,8 @@ AwaitQuestion = Callable[[Cockpit], ApprovalRequest]
 HOST = Ask("bash", {"command": "echo from the host", "host": True, "reason": "to see it"})
 
 
-def task(project: Path, **options: object) -> LaunchRun:
-    return LaunchRun(task="do it", project=project, **options)  # type: ignore[arg-type]
+def task(project: Path, **options: object) -> RunRequest:
+    return RunRequest(task="do it", project=project, **options)  # type: ignore[arg-type]
 
 
 def kinds(events: list[AnyEvent]) -> list[str]:
@@ -271,7 +271,7 @@ def test_a_session_goes_on_where_its_brain_left_off(cockpit_with: Make, project:
 
 def test_a_cell_of_code_runs_without_a_brain(cockpit_with: Make, project: Path) -> None:
     cockpit = cockpit_with()
-    cell = LaunchCell(code="print(open('data.csv').read())", project=project)
+    cell = RunRequest(language="python", task="print(open('data.csv').read())", project=project)
     outcome = cockpit.launch(cell).result(60)
     assert (outcome.status, outcome.exit_code) == ("done", 0)
     assert "1,2" in outcome.text
@@ -279,12 +279,12 @@ def test_a_cell_of_code_runs_without_a_brain(cockpit_with: Make, project: Path) 
 
 
 def test_a_cell_whose_program_fails_says_its_exit_code(cockpit_with: Make, project: Path) -> None:
-    outcome = cockpit_with().launch(LaunchCell(code="exit 3", language="bash", project=project)).result(60)
+    outcome = cockpit_with().launch(RunRequest(task="exit 3", language="bash", project=project)).result(60)
     assert (outcome.status, outcome.error_code, outcome.exit_code) == ("failed", "ERR_CELL_FAILED", 3)
 
 
 def test_a_silent_cell_is_stopped_at_its_idle_limit(cockpit_with: Make, project: Path) -> None:
-    cell = LaunchCell(code="sleep 60", language="bash", project=project, idle_timeout=0.3)
+    cell = RunRequest(task="sleep 60", language="bash", project=project, idle_timeout=0.3)
     outcome = cockpit_with().launch(cell).result(60)
     assert (outcome.status, outcome.error_code) == ("failed", "ERR_SANDBOX_IDLE_TIMEOUT")
 
@@ -306,13 +306,13 @@ def test_a_mistake_is_told_at_once_and_nothing_is_started(
 ) -> None:
     cockpit = cockpit_with()
     with pytest.raises(error):
-        cockpit.launch(LaunchRun(**({"task": "do it", "project": project} | options)))  # type: ignore[arg-type]
+        cockpit.launch(RunRequest(**({"task": "do it", "project": project} | options)))  # type: ignore[arg-type]
     assert cockpit.runs() == []
 
 
 def test_an_empty_task_and_an_empty_cell_are_mistakes(cockpit_with: Make, project: Path) -> None:
     cockpit = cockpit_with()
-    for intent in (LaunchRun(task=" \n", project=project), LaunchCell(code="", project=project)):
+    for intent in (RunRequest(task=" \n", project=project), RunRequest(language="python", task="", project=project)):
         with pytest.raises(UsageError, match="empty"):
             cockpit.launch(intent)
 
@@ -415,7 +415,7 @@ def test_a_run_right_after_a_killed_one_waits_for_it_and_then_runs(cockpit_with:
     first.subscribe(lambda event: begun.set() if event.kind == "tool.finished" else None)
     assert begun.wait(60)
     first.kill("ann")
-    second = cockpit.launch(LaunchCell(code="echo hello", language="bash", project=project))
+    second = cockpit.launch(RunRequest(task="echo hello", language="bash", project=project))
     assert second.result(60).text == "hello\n"
     assert first.done
     assert [row.status for row in cockpit.runs()] == ["done", "killed"]
@@ -448,11 +448,11 @@ def test_long_output_of_a_cell_is_kept_whole_and_short_output_leaves_no_folder(
     cockpit_with: Make, project: Path, tmp_path: Path
 ) -> None:
     cockpit = cockpit_with()
-    short = cockpit.launch(LaunchCell(code="echo hello", language="bash", project=project))
+    short = cockpit.launch(RunRequest(task="echo hello", language="bash", project=project))
     short.result(60)
     assert not (tmp_path / "home" / "outputs" / short.run_id).exists()
     heard: list[AnyEvent] = []
-    long = cockpit.launch(LaunchCell(code="seq 1 200000", language="bash", project=project))
+    long = cockpit.launch(RunRequest(task="seq 1 200000", language="bash", project=project))
     long.subscribe(heard.append)
     long.result(60)
     finished = next(event for event in heard if event.kind == "tool.finished")

@@ -6,9 +6,9 @@ import pytest
 
 from kagura_kernel.cli.main import MODULES
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS, GROUPS
-from kagura_kernel.cockpit.grammar import Command, Kind, Surface
 from kagura_kernel.cockpit.lines.helping import cell_help, command_help, overview
 from kagura_kernel.cockpit.lines.parsing import parse_cell_line, parse_line
+from kagura_kernel.domain.grammar import Command, Kind, Surface
 from kagura_kernel.jupyter.steering.line import EXECUTORS, WAITING
 
 EVERY = [(command, surface) for command in COMMANDS for surface in sorted(command.surfaces, key=lambda one: one.value)]
@@ -128,11 +128,11 @@ def test_a_choice_has_something_to_choose():
 
 def test_the_choices_are_those_of_the_domain():
     from kagura_kernel.domain.policy import PermissionMode, WriteMode
-    from kagura_kernel.jupyter.options import SandboxOptions
+    from kagura_kernel.jupyter.launching import parse_options
     from kagura_kernel.sandbox.images.recipes import Lock
 
     options = {(form.name, option.flags[-1]): option for form in (*COMMANDS, *CELL_MAGICS) for option in form.options}
     assert options["kagura", "--write"].choices == tuple(mode.value for mode in WriteMode)
     assert options["route", "--mode"].choices == tuple(mode.value for mode in PermissionMode)
     assert options["images build", "--lock"].choices == tuple(lock.value for lock in Lock)
-    assert SandboxOptions().language == CELL_MAGICS[1].arguments[0].default
+    assert parse_options("sandbox", "").language == CELL_MAGICS[1].arguments[0].default

@@ -10,12 +10,12 @@ import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.handles import RunHandle
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.approvals import Verdict
 from kagura_kernel.domain.errors import JournalUnreadable
 from kagura_kernel.journal.database import Database
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain, Hang
 from kagura_kernel.testing.clock import FakeClock
@@ -46,7 +46,7 @@ def cockpit(tmp_path: Path) -> Iterator[Cockpit]:
 def handle(cockpit: Cockpit, tmp_path: Path) -> RunHandle:
     """A run that goes on until it is stopped."""
     (tmp_path / "project").mkdir()
-    handle = cockpit.launch(LaunchRun(task="go", project=tmp_path / "project"))
+    handle = cockpit.launch(RunRequest(task="go", project=tmp_path / "project"))
     handle.wait_begun()
     return handle
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchCell
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
 from kagura_kernel.domain.errors import LeaseUnknown, NotThisTime, UnknownName, UsageError
 from kagura_kernel.domain.events import (
@@ -28,6 +27,7 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.credentials import broker
 from kagura_kernel.membrane.credentials.injection.settings import EnvInjection, HeaderInjection
 from kagura_kernel.membrane.credentials.registry import Registry
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.credential_fake import FakeProvider
 from kagura_kernel.testing.patience import wait_until
 
@@ -81,11 +81,11 @@ def registry(provider: FakeProvider, place: str) -> Registry:
     return Registry({"fake": provider, "mute": FakeProvider("mute")}, {"fake": (header, env)})
 
 
-def cell(project: Path, code: str, **options: object) -> LaunchCell:
-    return LaunchCell(code=code, language="bash", project=project, **options)  # type: ignore[arg-type]
+def cell(project: Path, code: str, **options: object) -> RunRequest:
+    return RunRequest(task=code, language="bash", project=project, **options)  # type: ignore[arg-type]
 
 
-def told(cockpit: Cockpit, intent: LaunchCell) -> tuple[str, list[AnyEvent]]:
+def told(cockpit: Cockpit, intent: RunRequest) -> tuple[str, list[AnyEvent]]:
     """What a run printed, and its events."""
     events: list[AnyEvent] = []
     handle = cockpit.launch(intent)

@@ -7,11 +7,11 @@ import pytest
 
 from kagura_kernel.brain.selection import usual_model
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.errors import BrainNotConfigured, UsageError
 from kagura_kernel.domain.events import AnyEvent, RunStarted
 from kagura_kernel.domain.settings import Settings
 from kagura_kernel.domain.variables import CellPlace
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -23,7 +23,10 @@ def test_what_no_text_can_hold_is_refused_before_anything_begins(
     cockpit_with: Callable[..., Cockpit], project: Path
 ) -> None:
     cockpit = cockpit_with()
-    for intent in (LaunchRun(task=UNWRITABLE, project=project), LaunchCell(code=UNWRITABLE, project=project)):
+    for intent in (
+        RunRequest(task=UNWRITABLE, project=project),
+        RunRequest(language="python", task=UNWRITABLE, project=project),
+    ):
         with pytest.raises(UsageError, match="no text in UTF-8"):
             cockpit.launch(intent)
     assert cockpit.runs() == []
@@ -44,7 +47,7 @@ def test_a_run_cannot_change_the_notebook_that_it_is_asked_for_in(
         "": None,
     }
     for notebook, own in intents.items():
-        intent = LaunchCell(code=code, language="bash", project=project, place=CellPlace(notebook=notebook))
+        intent = RunRequest(task=code, language="bash", project=project, place=CellPlace(notebook=notebook))
         outcome = cockpit.launch(intent).result(60)
         assert {change.path for change in outcome.changes} == {"a.txt", "books/other.ipynb", "books/own.ipynb"} - {own}
     assert (project / "books" / "own.ipynb").read_text() == "{}"
@@ -70,7 +73,7 @@ def test_the_model_of_the_settings_goes_to_the_brain_that_it_was_set_for(
     cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=brains, settings=settings)
     heard: list[AnyEvent] = []
     try:
-        handle = cockpit.launch(LaunchRun(task="do it", project=project, **intent))  # type: ignore[arg-type]
+        handle = cockpit.launch(RunRequest(task="do it", project=project, **intent))  # type: ignore[arg-type]
         handle.subscribe(heard.append)
         handle.result(60)
     finally:

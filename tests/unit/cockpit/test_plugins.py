@@ -187,7 +187,7 @@ def test_a_risk_above_the_highest_allowed_cannot_be_accepted_by_anybody(desk, ja
         talk.result(30)
     assert not any(isinstance(step, PluginAsked) for step in talk.steps)
     assert not jails.started
-    allowed = enable(desk(report(riskLevel="HIGH"), settings=Settings(plugin_max_risk="HIGH")), accept=Risk.HIGH)
+    allowed = enable(desk(report(riskLevel="HIGH"), settings=Settings(plugin_max_risk=Risk.HIGH)), accept=Risk.HIGH)
     assert allowed.result(30).state is PluginState.ENABLED
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.cockpit.resuming import brain_session, continued, left_budget
 from kagura_kernel.domain.patterns import Checkpoint
 from kagura_kernel.domain.policy import WriteMode
+from kagura_kernel.runs.request import RunRequest
 
 STOOD = Checkpoint(
     run_id="run-1",
@@ -43,7 +43,7 @@ STOOD = Checkpoint(
 
 
 def test_an_empty_cell_goes_on_as_the_other_run_was() -> None:
-    assert continued(LaunchRun(task="", resume="run-1"), STOOD) == LaunchRun(
+    assert continued(RunRequest(task="", resume="run-1"), STOOD) == RunRequest(
         task="Mend it.",
         resume="run-1",
         brain="claude",
@@ -65,7 +65,7 @@ def test_an_empty_cell_goes_on_as_the_other_run_was() -> None:
 
 
 def test_what_the_cell_says_counts() -> None:
-    said = LaunchRun(
+    said = RunRequest(
         task="And be quick.",
         brain="other",
         agent="",
@@ -83,7 +83,7 @@ def test_what_the_cell_says_counts() -> None:
     )
     found = continued(said, STOOD)
     assert found.task == "Mend it.\n\nAnd be quick."
-    assert replace(found, task=said.task, writable_root=False) == said
+    assert found._replace(task=said.task, writable_root=False) == said
     assert found.image is None
 
 
@@ -91,7 +91,7 @@ def test_options_that_are_none_of_ours_are_left_out() -> None:
     broken = replace(
         STOOD, options={"project": "/p", "net": 5, "model": 3, "write_mode": "odd", "writable_root": "yes"}
     )
-    found = continued(LaunchRun(task="", resume="run-1"), broken)
+    found = continued(RunRequest(task="", resume="run-1"), broken)
     assert (found.net, found.model, found.write_mode, found.writable_root) == ((), None, None, False)
 
 
@@ -110,7 +110,7 @@ def test_its_budget_is_what_the_cell_names_else_what_is_left_else_the_usual(
     given: float | None, limit: float | None, spent: float | None, usual: float | None, left: float | None
 ) -> None:
     stood = replace(STOOD, budget_usd=limit, spent_usd=spent)
-    assert left_budget(usual, LaunchRun(task="", budget_usd=given), stood) == left
+    assert left_budget(usual, RunRequest(task="", budget_usd=given), stood) == left
 
 
 def test_another_brain_does_not_get_the_conversation() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from kagura_kernel.brain.sealed import SealedBrain
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.cockpit.ordering import order_for
 from kagura_kernel.domain.errors import BrainNotConfigured, KaguraError, UsageError
 from kagura_kernel.domain.policy import PROGRAM_DIR
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
 from tests.support.backends import IdleBackend
@@ -44,7 +44,7 @@ def cockpit(tmp_path: Path, environ: dict[str, str]) -> Any:
 
 
 def order(cockpit: Cockpit, project: Path, **more: Any) -> Any:
-    intent = LaunchRun(task="Do it.", project=project, **more)
+    intent = RunRequest(task="Do it.", project=project, **more)
     return order_for(intent, "ses-1", cockpit._parts.choices)
 
 

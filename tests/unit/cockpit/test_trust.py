@@ -12,8 +12,8 @@ import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
 from kagura_kernel.cockpit.handles import RunHandle
-from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.approvals import ApprovalKind, ApprovalRequest
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.patience import wait_until
 from tests.support.earned_trust import earn_trust
@@ -40,7 +40,7 @@ def cockpit(cockpit_with: Callable[..., Cockpit], project: Path) -> Cockpit:
 
 def begun(cockpit: Cockpit, project: Path, await_question: AwaitQuestion) -> tuple[RunHandle, ApprovalRequest]:
     """A run that has committed, and the question that it ends with."""
-    handle = cockpit.launch(LaunchRun(task="Commit.", project=project, new_session=True))
+    handle = cockpit.launch(RunRequest(task="Commit.", project=project, new_session=True))
     first = await_question(cockpit)
     assert first.kind is ApprovalKind.HOST_COMMAND
     cockpit.decide(first.id, allow=True, by="ann", via="cell")
@@ -79,12 +79,12 @@ def test_what_is_locked_is_asked_in_every_run_whatever_was_said_for_the_session(
     cockpit_with: Callable[..., Cockpit], project: Path, await_question: AwaitQuestion
 ) -> None:
     cockpit = cockpit_with()
-    cell = LaunchCell(code="true", language="bash", project=project, writable_root=True)
-    for launch in (cell, LaunchRun(task="Go.", project=project, writable_root=True)):
+    cell = RunRequest(task="true", language="bash", project=project, writable_root=True)
+    for launch in (cell, RunRequest(task="Go.", project=project, writable_root=True)):
         handle = cockpit.launch(launch)
         cockpit.decide(await_question(cockpit).id, allow=True, by="ann", via="cell", answer="this session")
         assert asyncio.run(handle.wait()).status == "done"
-    again = cockpit.launch(LaunchRun(task="Go on.", project=project, writable_root=True))
+    again = cockpit.launch(RunRequest(task="Go on.", project=project, writable_root=True))
     question = await_question(cockpit)
     assert question.options == ("this run",)
     cockpit.decide(question.id, allow=False, by="ann", via="cell")

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kagura_kernel.assembly import kits
 from kagura_kernel.jupyter import ahead
+from kagura_kernel.kit.redaction import redactor
 from kagura_kernel.testing.compiled_rules import compiled_rules
 from kagura_kernel.testing.patience import wait_until
 from tests.support.redactors import shared_redactor
@@ -44,7 +44,7 @@ def test_rules_are_compiled_by_a_process_of_low_priority_that_ends_with_a_killed
         wait_until(lambda: os.getpriority(os.PRIO_PROCESS, child) == ahead._NICENESS)
         kernel.send_signal(signal.SIGKILL)
     wait_until(lambda: not is_ours(child))
-    assert kits.REDACTION == ahead.FOLDER
+    assert redactor.FOLDER == ahead.FOLDER
 
 
 def test_nothing_is_started_where_rules_are(tmp_path, monkeypatch):

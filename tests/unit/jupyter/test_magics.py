@@ -7,13 +7,13 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
-from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.errors import UsageError
 from kagura_kernel.domain.policy import WriteMode
-from kagura_kernel.jupyter.launching import intent_of, parse_cell
+from kagura_kernel.jupyter.launching import from_cell, parse_cell
 from kagura_kernel.jupyter.magics import Magics, register, unregister
 from kagura_kernel.jupyter.surface import Surface, surface_of
 from kagura_kernel.jupyter.transformer import ENTRY, rewrite
+from kagura_kernel.runs.request import RunRequest
 
 
 @pytest.fixture
@@ -104,8 +104,8 @@ def test_ipython_without_a_terminal_has_nobody_to_ask(monkeypatch):
 
 def test_an_agent_cell_becomes_an_intent():
     line = "--brain b --model m --budget 2 --max-turns 3 --replay c.jsonl --session s --write none --timeout 5 --idle 2"
-    intent = intent_of(parse_cell("kagura", line, "\n Do it. \n"), "\n Do it. \n", Surface.NOTEBOOK)
-    assert intent == LaunchRun(
+    intent = from_cell(parse_cell("kagura", line, "\n Do it. \n"), Surface.NOTEBOOK)
+    assert intent == RunRequest(
         task="Do it.",
         brain="b",
         model="m",
@@ -121,8 +121,8 @@ def test_an_agent_cell_becomes_an_intent():
 
 
 def test_a_sandbox_cell_becomes_an_intent_with_its_code_untouched():
-    intent = intent_of(parse_cell("sandbox", "bash --new", " ls \n"), " ls \n", Surface.HEADLESS)
-    assert intent == LaunchCell(code=" ls \n", language="bash", new_session=True, headless=True, origin="notebook")
+    intent = from_cell(parse_cell("sandbox", "bash --new", " ls \n"), Surface.HEADLESS)
+    assert intent == RunRequest(task=" ls \n", language="bash", new_session=True, headless=True, origin="notebook")
 
 
 @pytest.mark.parametrize("magic", ["kagura", "sandbox"])

@@ -1,19 +1,24 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kagura_kernel.domain.errors import UsageError
+from kagura_kernel.domain.grammar import InputRequest
 from kagura_kernel.domain.policy import WriteMode
-from kagura_kernel.jupyter.options import InputRequest, KaguraOptions, SandboxOptions, parse_kagura, parse_sandbox
+from kagura_kernel.jupyter.launching import parse_options
 from kagura_kernel.jupyter.usage import help_text, wants_help
+from kagura_kernel.runs.request import RunRequest
+
+parse_kagura, parse_sandbox = partial(parse_options, "kagura"), partial(parse_options, "sandbox")
 
 
 def test_an_empty_line_leaves_every_choice_to_the_settings():
-    assert parse_kagura("") == KaguraOptions()
-    assert parse_sandbox("") == SandboxOptions(language="python")
+    assert parse_kagura("") == RunRequest()
+    assert parse_sandbox("") == RunRequest(language="python")
 
 
 def test_every_option_of_a_kagura_line_is_understood():
@@ -21,17 +26,17 @@ def test_every_option_of_a_kagura_line_is_understood():
         "--brain claude --model fast --box docker --image python --session work --budget $0.25 --timeout 10s "
         "--idle 5 --max-turns 3 --write through --record 'my run.jsonl' --bg"
     )
-    assert parse_kagura(line) == KaguraOptions(
+    assert parse_kagura(line) == RunRequest(
         brain="claude",
         model="fast",
         box="docker",
         image="python",
         session="work",
         budget_usd=0.25,
-        timeout=10.0,
-        idle=5.0,
+        command_timeout=10.0,
+        idle_timeout=5.0,
         max_turns=3,
-        write=WriteMode.THROUGH,
+        write_mode=WriteMode.THROUGH,
         record=Path("my run.jsonl"),
         background=True,
     )
@@ -63,14 +68,14 @@ def test_hosts_and_credentials_may_be_named_several_times_and_with_commas(parse)
     ],
 )
 def test_a_variable_goes_in_by_its_name_or_as_what_an_expression_gives(parse, line, inputs):
-    assert parse(line).inputs == tuple(InputRequest(*one) for one in inputs)
+    assert parse(line).expressions == tuple(InputRequest(*one) for one in inputs)
 
 
 @pytest.mark.parametrize("parse", [parse_kagura, parse_sandbox])
 def test_variables_come_back_by_name_and_braces_are_left_alone_unless_asked_otherwise(parse):
     options = parse("-o a,b --out c -ob --fmt")
     assert (options.outputs, options.fmt) == (("a", "b", "c"), True)
-    assert (parse("").inputs, parse("").outputs, parse("").fmt) == ((), (), False)
+    assert (parse("").expressions, parse("").outputs, parse("").fmt) == ((), (), False)
     assert parse("--session {name}").session == "{name}"
 
 
@@ -88,11 +93,11 @@ def test_a_badly_formed_grant_is_not_repeated():
 
 @pytest.mark.parametrize("line", ["bash --new --write none", "--new bash --write none", "--new --write none bash"])
 def test_the_language_of_a_sandbox_may_stand_anywhere(line):
-    assert parse_sandbox(line) == SandboxOptions(language="bash", new_session=True, write=WriteMode.NONE)
+    assert parse_sandbox(line) == RunRequest(language="bash", new_session=True, write_mode=WriteMode.NONE)
 
 
 def test_zero_lifts_a_time_limit():
-    assert parse_sandbox("--timeout 0 --idle 0").timeout == 0
+    assert parse_sandbox("--timeout 0 --idle 0").command_timeout == 0
 
 
 def test_a_home_directory_is_found_in_a_file_name(private_home):

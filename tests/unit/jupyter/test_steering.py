@@ -10,7 +10,6 @@ import pytest
 
 from kagura_kernel import assembly
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.helping import command_help, overview
 from kagura_kernel.cockpit.lines.parsing import parse_line
 from kagura_kernel.domain.clock import SystemClock
@@ -23,6 +22,7 @@ from kagura_kernel.domain.errors import (
     UsageError,
 )
 from kagura_kernel.domain.events import ChangeRow, ChangesCollected
+from kagura_kernel.domain.grammar import Surface
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.jupyter.steering.line import run_line, steer
 from kagura_kernel.testing.box import FakeBackend

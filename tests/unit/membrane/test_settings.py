@@ -8,7 +8,7 @@ from kagura_kernel.membrane.settings import check_settings
 
 
 def problems(**fields: object) -> dict[str, str]:
-    return dict(check_settings(Settings.model_validate(fields)))
+    return dict(check_settings(Settings(**fields)))
 
 
 def test_nothing_is_wrong_with_the_defaults_and_with_what_may_be_set():

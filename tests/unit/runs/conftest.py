@@ -18,6 +18,7 @@ from kagura_kernel.membrane.credentials.scrub import Scrubber
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.membrane.grant import MembraneParts
 from kagura_kernel.runs.order import RunParts
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.box import FakeBackend
@@ -41,7 +42,7 @@ class Rows:
 async def stage(tmp_path):
     backend = FakeBackend()
     box = await backend.start(BoxSpec())
-    order = SimpleNamespace(inputs=(), outputs=(), room=2**20, spec=SimpleNamespace(env={}))
+    order = SimpleNamespace(request=RunRequest(), room=2**20, spec=SimpleNamespace(env={}))
     scrubber = Scrubber(lambda: [Secret(SECRET)])
     yield SimpleNamespace(
         box=box, order=order, recorder=Rows(), membrane=SimpleNamespace(scrubber=scrubber), project=tmp_path

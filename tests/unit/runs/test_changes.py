@@ -13,7 +13,6 @@ import pytest
 
 from kagura_kernel.cli.run_outcome import NOT_DONE, exit_code
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchCell, LaunchRun
 from kagura_kernel.domain.changes import FileChange
 from kagura_kernel.domain.errors import SandboxProtocolError
 from kagura_kernel.domain.events import AnyEvent, ChangesSettled, ToolFinished
@@ -23,6 +22,7 @@ from kagura_kernel.domain.settings import Settings
 from kagura_kernel.membrane.collect import LEFT
 from kagura_kernel.membrane.contents import Contents, Taken
 from kagura_kernel.runs.changes import MAX_PART_BYTES, MAX_PART_FILES, in_parts
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import BoxChange
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
@@ -60,7 +60,7 @@ def test_writing_through_leaves_what_is_protected_alone_and_tells_it_as_such(tmp
     brain = FakeBrain([Ask("bash", {"command": line}), Ask("bash", {"command": "true"}), "Done."])
     cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=[brain])
     try:
-        handle = cockpit.launch(LaunchRun(task="do it", project=project, write_mode=WriteMode.THROUGH))
+        handle = cockpit.launch(RunRequest(task="do it", project=project, write_mode=WriteMode.THROUGH))
         heard: list[AnyEvent] = []
         handle.subscribe(heard.append)
         outcome = handle.result(60)
@@ -90,7 +90,7 @@ def test_writing_through_lets_what_runs_by_itself_wait_for_a_word(tmp_path: Path
     )
     cockpit = fake_cockpit(tmp_path / "home", backend=FakeBackend(), brains=[brain])
     try:
-        handle = cockpit.launch(LaunchRun(task="do it", project=project, write_mode=WriteMode.THROUGH))
+        handle = cockpit.launch(RunRequest(task="do it", project=project, write_mode=WriteMode.THROUGH))
         heard: list[AnyEvent] = []
         handle.subscribe(heard.append)
         outcome = handle.result(60)
@@ -116,10 +116,10 @@ THREE = "for name in a b c; do head -c 700000 /dev/urandom > $name; done"
 
 
 @pytest.fixture
-def cell(tmp_path: Path) -> Callable[..., LaunchCell]:
+def cell(tmp_path: Path) -> Callable[..., RunRequest]:
     project = tmp_path / "project"
     project.mkdir()
-    return lambda code, **options: LaunchCell(code=code, language="bash", project=project, **options)
+    return lambda code, **options: RunRequest(task=code, language="bash", project=project, **options)
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def states(changes: tuple[FileChange, ...]) -> dict[str, tuple[str, str]]:
     [(WriteMode.ASK, "ERR_CHANGES_INCOMPLETE"), (WriteMode.THROUGH, "ERR_WORKSPACE_TOO_LARGE")],
 )
 def test_a_bound_that_strikes_ends_the_run_with_a_failure_and_keeps_what_was_brought_out(
-    tmp_path: Path, cockpit: Cockpit, cell: Callable[..., LaunchCell], mode: WriteMode, code: str
+    tmp_path: Path, cockpit: Cockpit, cell: Callable[..., RunRequest], mode: WriteMode, code: str
 ) -> None:
     outcome = cockpit.launch(cell(THREE, write_mode=mode)).result(60)
     assert (outcome.status, outcome.error_code) == ("failed", code)
@@ -152,7 +152,7 @@ def test_a_bound_that_strikes_ends_the_run_with_a_failure_and_keeps_what_was_bro
 
 
 def test_bringing_changes_out_may_take_any_time_while_the_box_answers(
-    cockpit: Cockpit, cell: Callable[..., LaunchCell], monkeypatch: pytest.MonkeyPatch
+    cockpit: Cockpit, cell: Callable[..., RunRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take, late = Contents.take, itertools.count(100, 100)
 
@@ -169,7 +169,7 @@ def test_bringing_changes_out_may_take_any_time_while_the_box_answers(
 
 
 def test_a_person_who_stops_a_run_while_its_changes_are_brought_out_gets_those_that_are(
-    cockpit: Cockpit, cell: Callable[..., LaunchCell], monkeypatch: pytest.MonkeyPatch
+    cockpit: Cockpit, cell: Callable[..., RunRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take, hangs = Contents.take, threading.Event()
 
@@ -190,7 +190,7 @@ def test_a_person_who_stops_a_run_while_its_changes_are_brought_out_gets_those_t
 
 
 def test_variables_that_could_not_be_brought_out_are_told_as_missing(
-    cockpit: Cockpit, cell: Callable[..., LaunchCell], monkeypatch: pytest.MonkeyPatch
+    cockpit: Cockpit, cell: Callable[..., RunRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def gone(*_: object) -> None:
         raise SandboxProtocolError("box-1", "it said nothing about a file for too long")

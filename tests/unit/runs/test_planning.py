@@ -21,6 +21,7 @@ from kagura_kernel.runs.planning import MOST_QUESTIONS, Planned, plan_run
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redacting import Redacting
 from kagura_kernel.runs.remembering import RunMemory
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.approver import ScriptedApprover
 from kagura_kernel.testing.brain import FakeBrain
@@ -72,7 +73,8 @@ class Rig:
         self, approver: ScriptedApprover | None = None, *, memory: bool = True, breaks: str = "", **changes: Any
     ) -> Planned:
         """The plan of a run, under which its memory may break."""
-        terms = {"headless": False, "brain": FakeBrain()} | changes
+        terms = {"brain": FakeBrain()} | changes
+        terms["request"] = RunRequest(headless=terms.pop("headless", False))
         order = RunOrder("run-new", "ses-1", TASK, self.project, BoxSpec(), **terms)
         store = (lambda: self.store) if memory else None
         parts = self._parts(self.journal, approver=approver or ScriptedApprover(), memory=store)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kagura_kernel.assembly import kits
 from kagura_kernel.domain.clock import SystemClock
 from kagura_kernel.domain.errors import RedactionUnavailable
 from kagura_kernel.domain.events import (
@@ -36,6 +35,7 @@ from kagura_kernel.domain.plugins import (
     Severity,
 )
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.kit.redaction import redactor
 from kagura_kernel.membrane.credentials import secret
 from kagura_kernel.membrane.credentials.secret import Secret
 from kagura_kernel.runs.recorder import Recorder
@@ -186,7 +186,7 @@ def test_without_a_redactor_everything_is_as_it_was():
 
 
 def test_tests_share_the_compiled_rules_under_the_name_that_the_assembly_gives_them():
-    assert compiled_rules.FOLDER == kits.REDACTION
+    assert compiled_rules.FOLDER == redactor.FOLDER
 
 
 KEY = "team-orchid-4417-blue"

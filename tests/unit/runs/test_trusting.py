@@ -28,6 +28,7 @@ from kagura_kernel.runs.ending import Ending
 from kagura_kernel.runs.order import RunOrder
 from kagura_kernel.runs.recorder import Recorder
 from kagura_kernel.runs.redacting import Redacting
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.trusting import Trusting
 from kagura_kernel.sandbox.backend import BoxSpec
 from kagura_kernel.testing.brain import FakeBrain
@@ -68,7 +69,9 @@ class House:
         self.person = Person(clock)
         self.count = 0
 
-    def run(self, task: str = "", *, untrusted: bool = False, brain: bool = True, **more: Any) -> OneRun:
+    def run(
+        self, task: str = "", *, untrusted: bool = False, brain: bool = True, headless: bool = False, **more: Any
+    ) -> OneRun:
         self.count += 1
         order = RunOrder(
             f"run-{self.count}",
@@ -76,6 +79,7 @@ class House:
             task or f"task {'x' * self.count}",
             self.project,
             BoxSpec(),
+            request=RunRequest(headless=headless),
             brain=FakeBrain() if brain else None,
             **more,
         )

@@ -12,6 +12,7 @@ from kagura_kernel.domain.variables import PackedVariable
 from kagura_kernel.jupyter.variables.assigning import value_of
 from kagura_kernel.runs.inbox.crossing import Packed, to_file
 from kagura_kernel.runs.inbox.packing import pack
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.runs.tray import Tray
 from kagura_kernel.runs.variables import collect_outputs, lay_tray
 
@@ -31,7 +32,8 @@ async def left(stage, *names, **files):
 
 
 async def test_variables_lie_in_the_box_before_anything_runs_and_are_recorded(stage):
-    stage.order.inputs = (variable("n", 3), variable("df", pd.DataFrame({"a": [1]})))
+    given = (variable("n", 3), variable("df", pd.DataFrame({"a": [1]})))
+    stage.order.request = RunRequest(inputs=given)
     tray = await lay_tray(stage, for_shell=True)
     program = "print(n)"
     path = f"{tray.scratch}/cell.py"

@@ -10,9 +10,9 @@ import pytest
 
 from kagura_kernel import assembly
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.domain.approvals import ApprovalKind
 from kagura_kernel.domain.errors import KaguraError
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.box import FakeBackend
 from kagura_kernel.testing.brain import Ask, FakeBrain
 from kagura_kernel.testing.cockpit import fake_cockpit
@@ -63,7 +63,7 @@ def test_a_person_answers_what_a_run_asks_where_nobody_sits(staged, tmp_path, sa
     cockpit = staged(person)
     project = tmp_path / "project"
     project.mkdir()
-    cockpit.launch(LaunchRun(task="Who are you?", project=project, headless=True)).result(60)
+    cockpit.launch(RunRequest(task="Who are you?", project=project, headless=True)).result(60)
     [row] = cockpit.approvals()
     assert (row.verdict, row.by, row.via) == (verdict, "ada", "cell")
     assert [request.kind for request in person.asked] == [ApprovalKind.HOST_COMMAND]
@@ -74,7 +74,7 @@ def test_what_happens_in_a_story_has_its_dates(staged, tmp_path, calendar):
     project = tmp_path / "project"
     project.mkdir()
     calendar.next_day(3)
-    cockpit.launch(LaunchRun(task="Who are you?", project=project)).result(60)
+    cockpit.launch(RunRequest(task="Who are you?", project=project)).result(60)
     [row] = cockpit.runs()
     assert row.started_at == calendar.now()
 
@@ -92,11 +92,11 @@ def test_a_process_on_stage_has_this_brain_alone_this_time_and_this_person(tmp_p
         assert cockpit is assembly.get_cockpit()
         assert cockpit.journal.clock is calendar
         with pytest.raises(KaguraError, match="scripted"):
-            cockpit.launch(LaunchRun(task="x", project=project, brain="nobody"))
+            cockpit.launch(RunRequest(task="x", project=project, brain="nobody"))
     finally:
         assembly.use_cockpit(None)
     with closing(assembly.make_cockpit(os.environ)) as usual:
         assert type(usual) is Cockpit
         with pytest.raises(KaguraError) as raised:
-            usual.launch(LaunchRun(task="x", project=project, brain="nobody"))
+            usual.launch(RunRequest(task="x", project=project, brain="nobody"))
         assert "scripted" not in str(raised.value)

@@ -19,10 +19,10 @@ from typing import ClassVar
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchCell
 from kagura_kernel.domain.events import ToolFinished
 from kagura_kernel.domain.outcome import RunOutcome
 from kagura_kernel.domain.settings import Settings
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.cockpit import fake_cockpit
 from tests.support.docker_images import PYTHON
 
@@ -130,7 +130,7 @@ def run(walls, index, tmp_path: Path) -> Iterator[Callable[..., tuple[RunOutcome
         cockpit = fake_cockpit(tmp_path / "home", backend=walls(), settings=settings, resolver=lambda: resolve)
         made.append(cockpit)
         shown: list[str] = []
-        handle = cockpit.launch(LaunchCell(code=code, language="bash", net=net, headless=True, project=project))
+        handle = cockpit.launch(RunRequest(task=code, language="bash", net=net, headless=True, project=project))
         handle.subscribe(lambda event: shown.append(event.text) if isinstance(event, ToolFinished) else None)
         return handle.result(100), "".join(shown)
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kagura_kernel.cockpit.grammar import Kind
 from kagura_kernel.cockpit.lines.completing import Completions, complete, explain
 from kagura_kernel.cockpit.lines.lookup import Name
+from kagura_kernel.domain.grammar import Kind
 from tests.support.effort import examples
 
 KNOWN = {

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.cockpit.commands import COMMANDS, KAGURA, SANDBOX
-from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.helping import cell_help, command_help, help_for, overview, usage_lines
 from kagura_kernel.domain.errors import UnknownName
+from kagura_kernel.domain.grammar import Surface
 
 NOTEBOOK, TERMINAL = Surface.NOTEBOOK, Surface.TERMINAL
 

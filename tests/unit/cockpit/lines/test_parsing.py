@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS
-from kagura_kernel.cockpit.grammar import Surface
 from kagura_kernel.cockpit.lines.parsing import cell_magic, parse_cell_line, parse_line, parse_words
 from kagura_kernel.domain.errors import NotThisTime, UnknownName, UsageError
+from kagura_kernel.domain.grammar import Surface
 from tests.support.effort import examples
 
 NOTEBOOK, TERMINAL = Surface.NOTEBOOK, Surface.TERMINAL

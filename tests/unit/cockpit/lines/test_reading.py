@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kagura_kernel.cockpit.commands import CELL_MAGICS, COMMANDS
-from kagura_kernel.cockpit.grammar import Argument, Kind, Option
 from kagura_kernel.cockpit.lines.reading import LARGEST_COUNT, LARGEST_USD, LONGEST_SECONDS, Unreadable, read
+from kagura_kernel.domain.grammar import Argument, Kind, Option
 
 NUMBERS = {Kind.COUNT: LARGEST_COUNT, Kind.SECONDS: LONGEST_SECONDS, Kind.USD: LARGEST_USD}
 SLOTS = [slot for form in (*COMMANDS, *CELL_MAGICS) for slot in (*form.arguments, *form.options)]

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from kagura_kernel.cockpit.cockpit import Cockpit
-from kagura_kernel.cockpit.intents import LaunchRun
 from kagura_kernel.cockpit.transports import conversations as conversations_module
 from kagura_kernel.cockpit.transports.conversations import INTERRUPTED, OLDER_COPY, ChatTerms, Conversations
 from kagura_kernel.cockpit.transports.launching import LATER
@@ -26,6 +25,7 @@ from kagura_kernel.journal.checkpoints import digest_of, store
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal
+from kagura_kernel.runs.request import RunRequest
 from kagura_kernel.testing.brain import Ask
 from kagura_kernel.testing.chat import FakeChat
 from kagura_kernel.testing.clock import FakeClock
@@ -287,7 +287,7 @@ async def test_a_question_of_which_nobody_knows_whether_it_is_out_stands_in_its_
     cockpit, elsewhere, chat = cockpit_on(), cockpit_on([HOST, "Good."]), FakeChat()
     book = ChatBook(cockpit.journal, "fake")
     assert book.take(TakenMessage("message-7", "room:1", "fake-room-1", ANN, process_owner()))
-    elsewhere.launch(LaunchRun(task="go", session="fake-room-1", project=project))
+    elsewhere.launch(RunRequest(task="go", session="fake-room-1", project=project))
     await eventually(elsewhere.pending)
     asked = elsewhere.pending()[0]
     token = "0" * 32
@@ -313,7 +313,7 @@ async def test_what_another_server_that_is_there_follows_is_left_to_it(
     monkeypatch.setattr(conversations_module, "owner_alive", lambda _: True)
     book = ChatBook(cockpit.journal, "fake")
     left(book, run_id := new_run_id())
-    elsewhere.launch(LaunchRun(task="go", session="fake-room-1", project=project, run_id=run_id))
+    elsewhere.launch(RunRequest(task="go", session="fake-room-1", project=project, run_id=run_id))
     await eventually(elsewhere.pending)
     conversations = talk(cockpit, chat, project)
     await conversations.open()

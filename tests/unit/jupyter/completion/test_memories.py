@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kagura_kernel.cockpit.grammar import Kind
+from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.domain.memory import Author, Draft, Source, Tier
 from kagura_kernel.jupyter.completion.names import names_of
 from kagura_kernel.memory.opening import FILE

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kagura_kernel.cockpit.grammar import Kind
 from kagura_kernel.domain.errors import ConfigurationError
 from kagura_kernel.domain.events import ChangeRow, ChangesCollected
+from kagura_kernel.domain.grammar import Kind
 from kagura_kernel.journal.mailbox import Mailbox
 from kagura_kernel.journal.owner import process_owner
 from kagura_kernel.journal.store import Journal

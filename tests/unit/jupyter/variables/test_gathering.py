@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from kagura_kernel.domain.errors import UsageError, VariableMissing, VariableRefused
+from kagura_kernel.domain.grammar import InputRequest
 from kagura_kernel.domain.outcome import RunOutcome
-from kagura_kernel.jupyter.options import InputRequest
 from kagura_kernel.jupyter.variables import bring_back, inputs_of
 from kagura_kernel.jupyter.variables.assigning import value_of
 from kagura_kernel.jupyter.variables.places import path_from_box, path_in_box
@@ -20,7 +20,7 @@ ROOM = 2**20
 
 def gather(namespace, *requests, outputs=(), language="python", project=None):
     options = SimpleNamespace(
-        inputs=tuple(InputRequest(name, expression) for name, expression in requests),
+        expressions=tuple(InputRequest(name, expression) for name, expression in requests),
         outputs=outputs,
         language=language,
     )
@@ -54,7 +54,7 @@ def test_what_cannot_be_gathered_is_told(request_, error, words):
 
 
 def test_only_names_of_the_person_are_proposed():
-    options = SimpleNamespace(inputs=(InputRequest("nope", ""),), outputs=(), language="python")
+    options = SimpleNamespace(expressions=(InputRequest("nope", ""),), outputs=(), language="python")
     shell = SimpleNamespace(user_ns={"open": open, "_nope": 1}, user_ns_hidden={"open": open})
     with pytest.raises(VariableMissing, match="Assign it in a cell before this one"):
         inputs_of(shell, options, room=ROOM)

@@ -71,32 +71,27 @@ class Kind(Enum):
     TEXT = "TEXT"
 
 
+class InputRequest(NamedTuple):
+    """The value of `Kind.EXPRESSION`: one variable that a cell gives into its box."""
+
+    name: str  # in the box
+    expression: str  # Python whose value it gets; the name itself for a variable as it stands
+
+
 class Argument(NamedTuple):
-    """A word that stands at a place.
+    """A word that stands at a place."""
 
-    Attributes:
-        name: Its name among the values.
-        kind: What it stands for.
-        help: One clause.
-        required: Whether it has to be there.
-        many: Whether it takes all words that are left; then its value is a tuple.
-        choices: All it may be, for `Kind.CHOICE`.
-        metavar: What help shows in its place; empty for the kind's own.
-        default: Its value when it is not there.
-        surfaces: Where it is taken; None wherever its command is.
-        options: Of a text: whether each word of it that begins with two dashes is an option. Nobody searches for one,
-            and a slip would be searched for; a note may hold any.
-    """
-
-    name: str
-    kind: Kind
-    help: str
-    required: bool = True
-    many: bool = False
-    choices: tuple[str, ...] = ()
-    metavar: str = ""
-    default: Any = None
-    surfaces: Surfaces | None = None
+    name: str  # Its name among the values
+    kind: Kind  # What it stands for
+    help: str  # One clause
+    required: bool = True  # Whether it has to be there
+    many: bool = False  # Whether it takes all words that are left; then its value is a tuple
+    choices: tuple[str, ...] = ()  # All it may be, for `Kind.CHOICE`
+    metavar: str = ""  # What help shows in its place; empty for the kind's own
+    default: Any = None  # Its value when it is not there
+    surfaces: Surfaces | None = None  # Where it is taken; None wherever its command is
+    # Of a text: whether each word of it that begins with two dashes is an option. Nobody searches for one, and a slip
+    # would be searched for; a note may hold any.
     options: bool = False
 
     @property
@@ -112,40 +107,35 @@ class Argument(NamedTuple):
 
 
 class Option(NamedTuple):
-    """A word that begins with a dash.
+    """A word that begins with a dash."""
 
-    Attributes:
-        flags: How it is written, the long form last.
-        help: One clause, or several with semicolons.
-        kind: What its value stands for; None for one that is either there or not.
-        metavar: What help shows in its value's place; empty for the kind's own.
-        many: Whether it may be given again; then its value is a tuple without doubles.
-        commas: Whether one value may name several, with commas.
-        choices: All its value may be, for `Kind.CHOICE`.
-        excludes: Flags that do not go together with it.
-        default: Its value when it is not given and is no flag and not `many`.
-        otherwise: What holds when it is not given, for people.
-        dest: Its name among the values; empty for the long form's own.
-        surfaces: Where it is taken; None wherever its command is.
-    """
-
-    flags: tuple[str, ...]
-    help: str
-    kind: Kind | None = None
-    metavar: str = ""
-    many: bool = False
-    commas: bool = False
-    choices: tuple[str, ...] = ()
-    excludes: tuple[str, ...] = ()
-    default: Any = None
-    otherwise: str = ""
-    dest: str = ""
-    surfaces: Surfaces | None = None
+    flags: tuple[str, ...]  # How it is written, the long form last
+    help: str  # One clause, or several with semicolons
+    kind: Kind | None = None  # What its value stands for; None for one that is either there or not
+    metavar: str = ""  # What help shows in its value's place; empty for the kind's own
+    many: bool = False  # Whether it may be given again; then its value is a tuple without doubles
+    commas: bool = False  # Whether one value may name several, with commas
+    choices: tuple[str, ...] = ()  # All its value may be, for `Kind.CHOICE`
+    excludes: tuple[str, ...] = ()  # Flags that do not go together with it
+    default: Any = None  # Its value when it is not given and is no flag and not `many`
+    otherwise: str = ""  # What holds when it is not given, for people; empty where `setting` says it
+    setting: str = ""  # The setting whose number holds then; empty for none
+    dest: str = ""  # Its name among the values; empty for the long form's own
+    surfaces: Surfaces | None = None  # Where it is taken; None wherever its command is
 
     @property
     def name(self) -> str:
         """Its name among the values."""
         return self.dest or self.flags[-1].lstrip("-").replace("-", "_")
+
+    @property
+    def without(self) -> str:
+        """What holds when it is not given, with the default of its setting; empty where nobody says so."""
+        if self.otherwise or not self.setting:
+            return self.otherwise
+        from kagura_kernel.domain.settings import DEFAULTS
+
+        return f"{getattr(DEFAULTS, self.setting):g}"
 
     @property
     def value(self) -> str:
@@ -164,29 +154,17 @@ class Option(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One command.
+    """One command."""
 
-    Attributes:
-        name: Its words: `kill`, `egress log`.
-        summary: What it does, one clause without a full stop.
-        surfaces: Where it can be typed.
-        arguments: In their order; only the last may take many.
-        options: In the order in which help shows them.
-        examples: What follows the prefix: `kill last`. Each of them parses wherever it is shown.
-        group: Under which heading it is listed.
-        aliases: Further names, which parse and are not listed.
-        detail: More, as sentences: exit codes, what is not looked at.
-    """
-
-    name: str
-    summary: str
-    surfaces: Surfaces
-    arguments: tuple[Argument, ...] = ()
-    options: tuple[Option, ...] = ()
-    examples: tuple[str, ...] = ()
-    group: str = ""
-    aliases: tuple[str, ...] = ()
-    detail: str = ""
+    name: str  # Its words: `kill`, `egress log`
+    summary: str  # What it does, one clause without a full stop
+    surfaces: Surfaces  # Where it can be typed
+    arguments: tuple[Argument, ...] = ()  # In their order; only the last may take many
+    options: tuple[Option, ...] = ()  # In the order in which help shows them
+    examples: tuple[str, ...] = ()  # What follows the prefix: `kill last`. Each of them parses wherever it is shown.
+    group: str = ""  # Under which heading it is listed
+    aliases: tuple[str, ...] = ()  # Further names, which parse and are not listed
+    detail: str = ""  # More, as sentences: exit codes, what is not looked at
 
     def arguments_on(self, surface: Surface) -> tuple[Argument, ...]:
         """Those that are taken there."""
@@ -203,23 +181,14 @@ class Command(NamedTuple):
 
 
 class CellMagic(NamedTuple):
-    """A kind of cell: its first line takes options, the lines below are its body.
+    """A kind of cell: its first line takes options, the lines below are its body."""
 
-    Attributes:
-        name: Without the percent signs.
-        summary: What it does, one clause without a full stop.
-        body: What goes into the lines below: `task`, `program`.
-        arguments: In their order.
-        options: In the order in which help shows them.
-        examples: First lines, without the percent signs; each of them parses.
-    """
-
-    name: str
-    summary: str
-    body: str
-    arguments: tuple[Argument, ...] = ()
-    options: tuple[Option, ...] = ()
-    examples: tuple[str, ...] = ()
+    name: str  # Without the percent signs
+    summary: str  # What it does, one clause without a full stop
+    body: str  # What goes into the lines below: `task`, `program`
+    arguments: tuple[Argument, ...] = ()  # In their order
+    options: tuple[Option, ...] = ()  # In the order in which help shows them
+    examples: tuple[str, ...] = ()  # First lines, without the percent signs; each of them parses
 
     @property
     def typed(self) -> str:
