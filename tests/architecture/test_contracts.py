@@ -127,7 +127,7 @@ def test_every_module_of_a_vendor_s_home_is_one_of_that_vendor():
     """A home may be several files; they are named for the vendor, so that a reader finds them together."""
     homes = {
         "The Docker library lives in its back-end": (
-            "kagura_kernel.sandbox.docker.backend",
+            "kagura_kernel.sandbox.docker",
             "kagura_kernel.sandbox.docker_endpoint",
             "kagura_kernel.sandbox.images.building",
         ),
