@@ -1,8 +1,8 @@
 """Where the system counts memory, processes and CPU time of all processes of a box together.
 
 Control groups of version 1 and 2, only where this process may make one: as root, or in a part of the tree that was
-delegated to the user. Names begin with `kagura-` and the supervisor's process id, so that a later one can remove what
-one that was killed left behind.
+delegated to the user. A name holds the supervisor's process id and the process namespace in which it is one, so that a
+later supervisor can remove what one that was killed left behind, and nothing of one in a container beside it.
 """
 
 from __future__ import annotations
@@ -79,6 +79,24 @@ def find_tree(mounts: str, membership: str) -> Tree:
     return _unified_tree(unified, paths.get("", "/")) if unified else Tree()
 
 
+def group_name(supervisor: int, number: int) -> str:
+    """What a group is called.
+
+    Args:
+        supervisor: The process id of whoever makes it, as it is in this process namespace.
+        number: Which of its groups.
+    """
+    return f"kagura-{_namespace()}-{supervisor}-{number}"
+
+
+def _namespace() -> int:
+    """Which process namespace this is; 0 where the system does not tell."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
 def make_group(tree: Tree, name: str) -> Group:
     """A group without limits yet; empty where none can be made.
 
@@ -115,12 +133,15 @@ def set_limits(tree: Tree, group: Group, *, memory_bytes: int, processes: int, c
 
 
 def sweep(tree: Tree) -> None:
-    """End and remove groups whose supervisor is gone; one that was killed outright could not."""
+    """End and remove groups whose supervisor is gone; one that was killed outright could not.
+
+    A supervisor in another process namespace cannot be seen from here, so its groups are left alone.
+    """
+    ours = f"kagura-{_namespace()}-"
     for home in set(tree.homes.values()):
         for name in os.listdir(home):
-            supervisor = name.split("-")[1:2]
-            gone = supervisor and supervisor[0].isdigit() and not os.path.exists(f"/proc/{supervisor[0]}")
-            if name.startswith("kagura-") and gone:
+            supervisor = name.removeprefix(ours).partition("-")[0] if name.startswith(ours) else ""
+            if supervisor.isdigit() and not os.path.exists(f"/proc/{supervisor}"):
                 _kill_all(f"{home}/{name}")
                 with contextlib.suppress(OSError):
                     os.rmdir(f"{home}/{name}")

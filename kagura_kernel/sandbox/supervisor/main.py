@@ -208,7 +208,7 @@ class Supervisor:
         if not self.tree.homes:
             return False
         try:
-            group = cgroups.make_group(self.tree, f"kagura-{self.number}-0")
+            group = cgroups.make_group(self.tree, cgroups.group_name(self.number, 0))
         except OSError:
             return False
         if self.gvisor and not self._can_limit(group):
@@ -277,7 +277,7 @@ class Supervisor:
 
     def _plant(self, owner: tuple[int, int] | None) -> Seed:
         self.planted += 1
-        group = cgroups.make_group(self.tree, f"kagura-{self.number}-{self.planted}")
+        group = cgroups.make_group(self.tree, cgroups.group_name(self.number, self.planted))
         ground = Ground(
             self.python,
             self._tell,
